@@ -1,0 +1,111 @@
+package annotation
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseInt(t *testing.T) {
+	tests := map[string]struct {
+		want int
+		ok   bool
+	}{
+		"0": {0, true}, "7": {7, true}, "1000000": {1000000, true},
+		"99999999999999999999": {math.MaxInt, true},
+		"":                     {}, "00": {}, "07": {}, "+7": {}, "-7": {}, " 7": {}, "7\n": {}, "7.0": {}, "0x7": {}, "٧": {}, "1_0": {},
+	}
+	for raw, test := range tests {
+		got, err := ParseInt(raw)
+		if got != test.want || (err == nil) != test.ok {
+			t.Errorf("ParseInt(%q) = %d, %v", raw, got, err)
+		}
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	tests := map[string]struct {
+		want time.Duration
+		ok   bool
+	}{
+		"0s": {0, true}, "1h30m": {90 * time.Minute, true}, "1500ms": {1500 * time.Millisecond, true},
+		"1h0m0s0ms": {time.Hour, true}, "2s5ms": {2005 * time.Millisecond, true}, "1m1ms": {time.Minute + time.Millisecond, true},
+		"9999999999999h": {math.MaxInt64, true}, "99999999999999999999s1ms": {math.MaxInt64, true},
+		"": {}, "1": {}, "s": {}, "1.5s": {}, "-1s": {}, "1S": {}, "1s1s": {}, "1m1h": {}, "1ms1s": {}, "01s": {}, "1h 1m": {},
+		"1d": {}, "1us": {}, "1µs": {}, "1sm": {}, "1h1": {}, "٣s": {},
+	}
+	for raw, test := range tests {
+		got, err := ParseDuration(raw)
+		if got != test.want || (err == nil) != test.ok {
+			t.Errorf("ParseDuration(%q) = %v, %v", raw, got, err)
+		}
+	}
+}
+
+func TestParseTags(t *testing.T) {
+	got, err := ParseTags("a=1,b=,c/d=x.y")
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "", "c/d": "x.y"}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, raw := range []string{"", "a", "a=1,a=2", "a=1,,b=2", "a=1, b=2"} {
+		if tags, err := ParseTags(raw); err == nil {
+			t.Errorf("ParseTags(%q) = %v, want an error", raw, tags)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	keys := []string{
+		"listener-protocol", "listener-maxqps", "listener-maxconn", "listener-idle-timeout", "scheduler",
+		"health-check-protocol", "health-check-path", "health-check-timeout", "network-type", "zones", "tags",
+	}
+	tests := map[string]string{
+		"listener-maxqsp": "listener-maxqps", "listener-max-qps": "listener-maxqps", "maxqps": "listener-maxqps",
+		"Listener_MaxQPS": "listener-maxqps", "sheduler": "scheduler", "helth-check-path": "health-check-path",
+		"check-path": "health-check-path", "protocol": "listener-protocol", "idle-timeout": "listener-idle-timeout",
+		"networktype": "network-type", "zone": "zones", "": "tags",
+	}
+	for name, want := range tests {
+		if got := Nearest(name, keys); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// FuzzParseDuration compares with the standard library: whatever we read, it reads alike.
+func FuzzParseDuration(f *testing.F) {
+	for _, seed := range []string{"1h30m", "1500ms", "0s", "1.5s", "1s1s", "9999999999999h", "01s"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		got, err := ParseDuration(raw)
+		if err != nil || got == math.MaxInt64 {
+			return
+		}
+		if want, err := time.ParseDuration(raw); err != nil || want != got {
+			t.Errorf("ParseDuration(%q) = %v, time.ParseDuration says %v, %v", raw, got, want, err)
+		}
+	})
+}
+
+// FuzzParseTags checks that no pair is lost or invented.
+func FuzzParseTags(f *testing.F) {
+	for _, seed := range []string{"a=1,b=2", "a=", "=,=", "a==b", ",", "a=1,a=2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		tags, err := ParseTags(raw)
+		if err != nil {
+			return
+		}
+		length := len(tags) - 1
+		for key, value := range tags {
+			length += len(key) + 1 + len(value)
+		}
+		if length != len(raw) {
+			t.Errorf("ParseTags(%q) = %q", raw, tags)
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package loadbalancer
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// check reports what is wrong with the settings together and with the Service's spec.
+func (s *settings) check() {
+	for _, one := range s.all {
+		s.checkApplies(one)
+		s.checkScheduler(one)
+	}
+	for i := range s.listeners {
+		s.checkSpecPort(s.listeners[i])
+		s.checkCertificate(i)
+		s.checkTimeout(i)
+	}
+	s.checkHostname()
+	s.checkIPMode()
+}
+
+// checkApplies refuses a setting that has an effect nowhere, which its author cannot have meant.
+func (s *settings) checkApplies(one *setting) {
+	switch {
+	case one.Name == keyProtocol:
+		s.checkTransport(one)
+		return
+	case one.Applies == "" || one.valid && one.value.String() == "none":
+		return
+	case one.Applies == appliesPrivate:
+		if network, _, ok := s.serviceValue(keyNetworkType); ok && network.String() != "private" {
+			s.report(notApplicable(one, "must not be set unless "+Prefix+keyNetworkType+" is private"))
+		}
+		return
+	case len(one.governs) == 0:
+		// Nothing to judge: the ports have forms of their own, or the suffix was reported.
+		return
+	}
+	fixed := true
+	for _, i := range one.governs {
+		if s.applies(one, i) {
+			return
+		}
+		fixed = fixed && s.listeners[i].fixedCheck()
+	}
+	switch {
+	case one.Applies == appliesHTTPS:
+		s.report(notApplicable(one, "must not be set without an https listener that it governs"))
+	case one.Applies == appliesTCP:
+		s.report(notApplicable(one, "must be none for listeners that are not tcp"))
+	case fixed:
+		s.report(rules.Finding{
+			ID: idFixedCheck, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+			Message: "must not be set where Kubernetes gives the health check: with externalTrafficPolicy Local and for udp listeners it is http /healthz",
+			Remedy:  "remove the key; interval, timeout and thresholds may stay",
+		})
+	default:
+		s.report(notApplicable(one, "must not be set without an http or https health check that it governs"))
+	}
+}
+
+func notApplicable(one *setting, message string) rules.Finding {
+	return rules.Finding{
+		ID: idNotApplicable, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+		Message: message, Remedy: "remove the key, or change what it depends on",
+	}
+}
+
+// applies tells whether the setting may have an effect on the listener; true where that cannot be known, because
+// another setting is malformed, which is reported anyway.
+func (s *settings) applies(one *setting, listener int) bool {
+	l := s.listeners[listener]
+	if l.sctp {
+		return true
+	}
+	protocol, ok := s.protocol(listener)
+	switch one.Applies {
+	case appliesHTTPS:
+		return !ok || protocol == "https"
+	case appliesTCP:
+		return !ok || protocol == "tcp" || !one.valid
+	case appliesCheck:
+		return !l.fixedCheck()
+	case appliesHTTPCheck:
+		if l.fixedCheck() {
+			return false
+		}
+		check, ok := s.value(keyCheckProtocol, listener)
+		return !ok || check.String() != "tcp"
+	}
+	return true
+}
+
+func (s *settings) checkTransport(one *setting) {
+	if !one.valid {
+		return
+	}
+	for _, i := range one.governs {
+		l := s.listeners[i]
+		if l.sctp || l.fits(one.value.String()) {
+			continue
+		}
+		must := "must be udp for a UDP port"
+		if l.transport == "tcp" {
+			must = "must be tcp, http or https for a TCP port"
+		}
+		s.report(rules.Finding{
+			ID: idProtocolMismatch, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+			Message: must, Remedy: "set it for single ports by their name, as in " + one.Descriptor.Key + ".<port name>",
+			Listeners: []string{l.key()},
+		})
+	}
+}
+
+func (s *settings) checkScheduler(one *setting) {
+	if one.Name != keyScheduler || !one.valid || len(one.governs) == 0 || one.value.String() == "source-ip" ||
+		s.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
+		return
+	}
+	s.report(rules.Finding{
+		ID: idSchedulerAffinity, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+		Message: "must be source-ip with sessionAffinity ClientIP",
+		Remedy:  "write source-ip or remove the key, or set spec.sessionAffinity to None",
+	})
+}
+
+func (s *settings) checkSpecPort(l port) {
+	path := field.NewPath("spec", "ports").Index(l.index)
+	if l.sctp {
+		s.report(rules.Finding{
+			ID: idSCTP, Type: field.ErrorTypeNotSupported, Field: path.Child("protocol").String(), Value: string(corev1.ProtocolSCTP),
+			Message: "must be TCP or UDP: the DLB does not carry SCTP", Remedy: "move the port to a Service of another type",
+			Listeners: []string{l.key()},
+		})
+	}
+	if allocate := s.svc.Spec.AllocateLoadBalancerNodePorts; allocate != nil && !*allocate && l.nodePort == 0 {
+		s.report(rules.Finding{
+			ID: idNodePort, Type: field.ErrorTypeRequired, Field: path.Child("nodePort").String(),
+			Message: "must be set when allocateLoadBalancerNodePorts is false: the DLB reaches the Service by its node ports",
+			Remedy:  "set the nodePort, or let it be allocated", Listeners: []string{l.key()},
+		})
+	}
+}
+
+func (s *settings) checkCertificate(i int) {
+	l := s.listeners[i]
+	protocol, ok := s.protocol(i)
+	if !ok || protocol != "https" || l.sctp || !l.fits(protocol) {
+		return
+	}
+	if certificate, ok := s.value(keyCertificate, i); !ok || certificate.IsValid() {
+		return
+	}
+	d := known().byName[keyCertificate]
+	s.report(rules.Finding{
+		ID: idCertificate, Type: field.ErrorTypeRequired, Field: annotations.Key(d.Key).String(),
+		Message:   "must be set for every https listener",
+		Remedy:    "add " + d.Key + ", or " + d.Key + "." + l.number() + " for this port alone",
+		Listeners: []string{l.key()},
+	})
+}
+
+// checkTimeout blames the timeout if the user wrote one, else the interval: the default of the other is not at fault.
+func (s *settings) checkTimeout(i int) {
+	timeout, ok1 := s.value(keyCheckTimeout, i)
+	interval, ok2 := s.value(keyCheckInterval, i)
+	if !ok1 || !ok2 || timeout.Interface().(time.Duration) < interval.Interface().(time.Duration) {
+		return
+	}
+	one, other := s.governor(keyCheckTimeout, i), s.governor(keyCheckInterval, i)
+	f := rules.Finding{ID: idCheckTimeout, Type: field.ErrorTypeInvalid, Listeners: []string{s.listeners[i].key()}}
+	if one != nil {
+		f.Message = "must be less than the health check's interval, " + written(other, keyCheckInterval)
+		f.Remedy = "shorten the timeout or lengthen the interval"
+	} else {
+		one = other
+		f.Message = "must be more than the health check's timeout, " + written(nil, keyCheckTimeout)
+		f.Remedy = "lengthen the interval, or set " + Prefix + keyCheckTimeout
+	}
+	f.Field, f.Value = one.field(), one.raw
+	s.report(f)
+}
+
+func written(one *setting, name string) string {
+	if one == nil {
+		return known().byName[name].Default + " by default"
+	}
+	return one.raw
+}
+
+func (s *settings) checkHostname() {
+	_, hostname, _ := s.serviceValue(keyHostname)
+	_, mode, _ := s.serviceValue(keyIPMode)
+	if hostname == nil || mode == nil {
+		return
+	}
+	s.report(rules.Finding{
+		ID: idHostnameIPMode, Type: field.ErrorTypeInvalid, Field: hostname.field(), Value: hostname.raw,
+		Message: "must not be set together with " + mode.key + ": a published name has no mode",
+		Remedy:  "remove one of the two",
+	})
+}
+
+func (s *settings) checkIPMode() {
+	mode, explicit, ok := s.serviceValue(keyIPMode)
+	if explicit == nil || !ok || mode.String() != "vip" {
+		return
+	}
+	if by := s.terminating(); len(by) > 0 {
+		s.report(rules.Finding{
+			ID: idIPModeVIP, Severity: rules.Warning, Field: explicit.field(), Value: explicit.raw,
+			Message: "vip lets nodes bypass the listeners " + strings.Join(by, ", ") + ", so clients in the cluster miss http(s) and the PROXY protocol",
+			Remedy:  "write proxy or remove the key",
+		})
+	}
+}
+
+// terminating are the listeners whose traffic must pass the load balancer itself.
+func (s *settings) terminating() []string {
+	var keys []string
+	for i, l := range s.listeners {
+		protocol, ok1 := s.protocol(i)
+		proxy, ok2 := s.value(keyProxyProtocol, i)
+		if ok1 && slices.Contains([]string{"http", "https"}, protocol) || ok2 && proxy.String() != "none" && protocol == "tcp" {
+			keys = append(keys, l.key())
+		}
+	}
+	return keys
+}

@@ -1,0 +1,112 @@
+package loadbalancer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/rules"
+)
+
+// The ids of the findings. Docs, metrics and users' suppressions refer to them: they must not change.
+const (
+	idUnknownKey        = "dlb-unknown-key"
+	idInvalidValue      = "dlb-invalid-value"
+	idPortForm          = "dlb-port-form"
+	idUnknownPort       = "dlb-unknown-port"
+	idAmbiguousPort     = "dlb-ambiguous-port"
+	idProtocolMismatch  = "dlb-protocol-mismatch"
+	idNotApplicable     = "dlb-not-applicable"
+	idFixedCheck        = "dlb-fixed-health-check"
+	idCertificate       = "dlb-certificate-required"
+	idCheckTimeout      = "dlb-health-check-timeout"
+	idHostnameIPMode    = "dlb-hostname-with-ip-mode"
+	idSchedulerAffinity = "dlb-scheduler-with-affinity"
+	idSCTP              = "dlb-sctp"
+	idNodePort          = "dlb-node-port-required"
+	idSourceRange       = "dlb-source-range"
+	idImmutable         = "dlb-immutable"
+	idAdoptIDInUse      = "dlb-load-balancer-id-in-use"
+
+	// Warnings.
+	idOtherClass   = "dlb-other-class"
+	idSourceFamily = "dlb-source-range-family"
+	idAddress      = "dlb-load-balancer-ip"
+	idIPModeVIP    = "dlb-ip-mode-vip"
+)
+
+func unknownKey(s *settings, key, name, suffix, raw string) rules.Finding {
+	nearest := known().byName[annotation.Nearest(name, known().names)]
+	proposal := nearest.Key
+	if ports, _ := s.resolve(suffix); nearest.PortForm && len(ports) > 0 {
+		proposal += "." + suffix
+	}
+	return rules.Finding{
+		ID: idUnknownKey, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
+		Message: "the key must be a known one under " + Prefix + "; the nearest is " + proposal,
+		Remedy:  "rename the key or remove it",
+	}
+}
+
+func invalidValue(one *setting, err error) rules.Finding {
+	f := rules.Finding{
+		ID: idInvalidValue, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+		Message: "must be " + one.Allowed(),
+		Remedy:  "write for example " + one.Example,
+	}
+	if words := one.Words(); words != nil {
+		f.Type = field.ErrorTypeNotSupported
+		f.Remedy = "the nearest is " + annotation.Nearest(one.raw, words)
+	}
+	if text := err.Error(); text != "" {
+		f.Message += ": " + text
+	}
+	return f
+}
+
+func unknownPort(s *settings, one *setting) rules.Finding {
+	f := rules.Finding{
+		ID: idUnknownPort, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
+		Message: fmt.Sprintf("the key's suffix %q must be the number or the name of a port of the Service", one.suffix),
+		Remedy:  "its ports are " + s.portNames(),
+	}
+	if !one.named && len(one.suffix) > 1 && one.suffix[0] == '0' {
+		f.Message += ", without leading zero"
+	}
+	return f
+}
+
+// portNames lists what a suffix may be.
+func (s *settings) portNames() string {
+	var names []string
+	for _, l := range s.listeners {
+		text := l.number()
+		if l.name != "" {
+			text += " (" + l.name + ")"
+		}
+		if !slices.Contains(names, text) {
+			names = append(names, text)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// ambiguous blames the name form: the number form may govern other ports rightly.
+func ambiguous(own []*setting, l port) rules.Finding {
+	byName, byNumber := own[0], own[1]
+	if byNumber.named {
+		byName, byNumber = byNumber, byName
+	}
+	return rules.Finding{
+		ID: idAmbiguousPort, Type: field.ErrorTypeInvalid, Field: byName.field(), Value: byName.raw,
+		Message:   "a listener must be set by its port's number or by its name, not by both; " + byNumber.key + " sets it, too",
+		Remedy:    "remove one of the two",
+		Listeners: []string{l.key()},
+	}
+}

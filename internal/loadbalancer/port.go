@@ -1,0 +1,63 @@
+package loadbalancer
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// port is a port of the Service that becomes a listener.
+type port struct {
+	index              int // in spec.ports
+	name, transport    string
+	port, nodePort     int32
+	appProtocol        string
+	undecided          []string // keys that both a number and a name form set
+	sctp, localTraffic bool
+}
+
+// listenersOf are the ports of the Service in their order. Those of SCTP are among them, for annotations to name, but
+// cannot be served.
+func listenersOf(svc *corev1.Service) []port {
+	ports := make([]port, len(svc.Spec.Ports))
+	for i, p := range svc.Spec.Ports {
+		transport := strings.ToLower(string(p.Protocol))
+		if transport == "" {
+			transport = "tcp"
+		}
+		ports[i] = port{
+			index: i, name: p.Name, transport: transport, port: p.Port, nodePort: p.NodePort,
+			sctp: p.Protocol == corev1.ProtocolSCTP, localTraffic: local(svc),
+		}
+		if p.AppProtocol != nil {
+			ports[i].appProtocol = *p.AppProtocol
+		}
+	}
+	return ports
+}
+
+func local(svc *corev1.Service) bool {
+	return svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+func (p port) key() string { return listenerKey(p.transport, p.port) }
+
+func (p port) number() string { return strconv.Itoa(int(p.port)) }
+
+func (p port) defaultProtocol() string {
+	switch {
+	case p.transport != "tcp":
+		return p.transport
+	case p.appProtocol == "http":
+		return "http"
+	}
+	return "tcp"
+}
+
+// fits tells whether a listener of the protocol can serve the port.
+func (p port) fits(protocol string) bool { return (protocol == "udp") == (p.transport == "udp") }
+
+// fixedCheck tells whether the health check is given by how Kubernetes announces healthy nodes: with traffic policy
+// Local each node answers for its own backends; udp cannot be probed at all.
+func (p port) fixedCheck() bool { return p.localTraffic || p.transport == "udp" }

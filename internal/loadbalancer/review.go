@@ -1,0 +1,74 @@
+package loadbalancer
+
+import (
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/rules"
+)
+
+// Review judges a Service at admission. oldSvc is nil on creation. What an update did not introduce only warns, unless
+// the Service becomes a load balancer by it.
+func Review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
+	_, findings := evaluate(newSvc, o)
+	if !Owned(oldSvc, o) || !Owned(newSvc, o) {
+		return rules.Merge(findings)
+	}
+	_, old := evaluate(oldSvc, o)
+	return rules.Ratchet(old, append(findings, immutable(oldSvc, newSvc, old)...))
+}
+
+// immutable compares effective values, so that writing down a default is no change, and only where the old value was
+// good, so that a mistake can be mended.
+func immutable(oldSvc, newSvc *corev1.Service, oldFindings []rules.Finding) []rules.Finding {
+	was, is := read(oldSvc), read(newSvc)
+	var findings []rules.Finding
+	for _, d := range known().service {
+		inUse := d.Name == keyAdoptID && len(oldSvc.Status.LoadBalancer.Ingress) > 0
+		if !d.Immutable && !inUse {
+			continue
+		}
+		before, _, _ := was.serviceValue(d.Name)
+		after, explicit, ok := is.serviceValue(d.Name)
+		if !ok || faulty(oldFindings, d) || equal(before, after) {
+			continue
+		}
+		f := rules.Finding{
+			ID: idImmutable, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: annotations.Key(d.Key).String(),
+			Message: "must stay " + orNone(before) + ": it is immutable",
+			Remedy:  "create a new Service to have it otherwise",
+		}
+		if inUse {
+			f.ID = idAdoptIDInUse
+			f.Message = "must stay " + orNone(before) + " while the Service has an address"
+		}
+		if explicit != nil {
+			f.Value = explicit.raw
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+func faulty(findings []rules.Finding, d *annotation.Descriptor) bool {
+	path := annotations.Key(d.Key).String()
+	return slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Field == path && f.Severity == rules.Error })
+}
+
+func equal(a, b annotation.Value) bool {
+	if !a.IsValid() || !b.IsValid() {
+		return a.IsValid() == b.IsValid()
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+func orNone(v annotation.Value) string {
+	if text := v.String(); text != "" {
+		return text
+	}
+	return "unset"
+}

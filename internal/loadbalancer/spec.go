@@ -1,0 +1,96 @@
+package loadbalancer
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// sourceRange is one range of clients with the path that names it.
+type sourceRange struct{ path, text string }
+
+// sourceRanges are those of the spec, else those of the older annotation, as in kube-proxy.
+func sourceRanges(svc *corev1.Service) []sourceRange {
+	var ranges []sourceRange
+	for i, text := range svc.Spec.LoadBalancerSourceRanges {
+		ranges = append(ranges, sourceRange{field.NewPath("spec", "loadBalancerSourceRanges").Index(i).String(), text})
+	}
+	if raw := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; len(ranges) == 0 && strings.TrimSpace(raw) != "" {
+		for text := range strings.SplitSeq(raw, ",") {
+			ranges = append(ranges, sourceRange{annotations.Key(corev1.AnnotationLoadBalancerSourceRangesKey).String(), text})
+		}
+	}
+	return ranges
+}
+
+// allowedSources fails closed: a range that cannot be read is an error, so that no list is ever shorter than meant.
+func (s *settings) allowedSources() []netip.Prefix {
+	var allowed []netip.Prefix
+	for _, r := range sourceRanges(s.svc) {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(r.text))
+		if err != nil {
+			s.report(rules.Finding{
+				ID: idSourceRange, Type: field.ErrorTypeInvalid, Field: r.path, Value: r.text,
+				Message: "must be a range of addresses such as 10.0.0.0/8 or 2001:db8::/32",
+				Remedy:  "correct the range; until then the load balancer stays as it is",
+			})
+			continue
+		}
+		if family := familyOf(prefix.Addr()); len(s.svc.Spec.IPFamilies) > 0 && !slices.Contains(families(s.svc), family) {
+			s.report(rules.Finding{
+				ID: idSourceFamily, Severity: rules.Warning, Field: r.path, Value: r.text,
+				Message: r.text + " is " + family + ", which is not among spec.ipFamilies, so nobody matches it",
+				Remedy:  "remove the range or add the family",
+			})
+		}
+		allowed = append(allowed, prefix.Masked())
+	}
+	return allowed
+}
+
+func familyOf(a netip.Addr) string {
+	if a.Unmap().Is4() {
+		return "ipv4"
+	}
+	return "ipv6"
+}
+
+// families are the Service's address families; ipv4 where the API server has not filled them in yet.
+func families(svc *corev1.Service) []string {
+	var names []string
+	for _, f := range svc.Spec.IPFamilies {
+		names = append(names, strings.ToLower(string(f)))
+	}
+	if names == nil {
+		return []string{"ipv4"}
+	}
+	return names
+}
+
+func (s *settings) checkAddress() {
+	if s.svc.Spec.LoadBalancerIP != "" { //nolint:staticcheck // deprecated in the API, and still set by users
+		s.report(rules.Finding{
+			ID: idAddress, Severity: rules.Warning, Field: "spec.loadBalancerIP",
+			Message: "is ignored: the cloud chooses the address", Remedy: "remove it",
+		})
+	}
+}
+
+// otherClass warns of keys that nobody will read.
+func otherClass(svc *corev1.Service) []rules.Finding {
+	var findings []rules.Finding
+	for key, value := range svc.Annotations {
+		if strings.HasPrefix(key, Prefix) {
+			findings = append(findings, rules.Finding{
+				ID: idOtherClass, Severity: rules.Warning, Field: annotations.Key(key).String(), Value: value,
+				Message: "has no effect with spec.loadBalancerClass " + *svc.Spec.LoadBalancerClass, Remedy: "remove it",
+			})
+		}
+	}
+	return rules.Merge(findings)
+}

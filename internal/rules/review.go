@@ -1,0 +1,71 @@
+package rules
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+)
+
+// identity tells whether two findings are the same problem: an update is refused only for what it introduces.
+type identity struct{ id, field, value, listener string }
+
+// index is dropped from paths, because a list's elements may move without changing.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+func (f Finding) identities() []identity {
+	base := identity{id: f.ID, field: index.ReplaceAllString(f.Field, "[]"), value: f.Value}
+	if len(f.Listeners) == 0 {
+		return []identity{base}
+	}
+	all := make([]identity, len(f.Listeners))
+	for i, listener := range f.Listeners {
+		all[i] = base
+		all[i].listener = listener
+	}
+	return all
+}
+
+// Ratchet lowers the errors of an object that its old version had, too, to warnings, and sorts and merges the result.
+// Errors name at most one listener each when they come in, so that each is judged alone.
+func Ratchet(old, current []Finding) []Finding {
+	known := map[identity]bool{}
+	for _, f := range old {
+		for _, id := range f.identities() {
+			known[id] = true
+		}
+	}
+	judged := slices.Clone(current)
+	for i, f := range judged {
+		if f.Severity != Error {
+			continue
+		}
+		if !slices.ContainsFunc(f.identities(), func(id identity) bool { return !known[id] }) {
+			judged[i].Severity = Warning
+			judged[i].Old = true
+		}
+	}
+	return Merge(judged)
+}
+
+// Merge sorts findings by field and makes one of those that differ by their listeners alone.
+func Merge(findings []Finding) []Finding {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Message, b.Message),
+			cmp.Compare(a.Severity, b.Severity))
+	})
+	var merged []Finding
+	for _, f := range sorted {
+		if n := len(merged); n > 0 && sameProblem(merged[n-1], f) {
+			merged[n-1].Listeners = append(slices.Clip(merged[n-1].Listeners), f.Listeners...)
+			continue
+		}
+		merged = append(merged, f)
+	}
+	return merged
+}
+
+func sameProblem(a, b Finding) bool {
+	return a.ID == b.ID && a.Field == b.Field && a.Value == b.Value && a.Message == b.Message &&
+		a.Severity == b.Severity && len(a.Listeners) > 0 && len(b.Listeners) > 0
+}
