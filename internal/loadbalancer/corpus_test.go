@@ -53,3 +53,27 @@ func sorted(list []corpus.Problem) []corpus.Problem {
 	})
 	return list
 }
+
+// TestEveryRuleIsShown fails on a rule without a case in the corpus, and on a finding that the docs do not know.
+func TestEveryRuleIsShown(t *testing.T) {
+	cases, err := corpus.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, c := range cases {
+		for _, problem := range slices.Concat(c.Causes, c.Warnings) {
+			shown[problem.ID] = true
+		}
+	}
+	for _, rule := range loadbalancer.Rules() {
+		// A malformed range is refused by the API server itself: no manifest with one can be applied.
+		if !shown[rule.ID] && rule.ID != "dlb-source-range" {
+			t.Errorf("no case shows %s", rule.ID)
+		}
+		delete(shown, rule.ID)
+	}
+	if len(shown) > 0 {
+		t.Errorf("the docs lack %v", shown)
+	}
+}

@@ -1,0 +1,154 @@
+// Package config reads the cloud config: the file that tells the controllers which cluster they serve and where the cloud
+// is. Reading it is strict: an unknown field is an error, and all errors are reported at once.
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// What a cloud config may leave out.
+const (
+	DefaultLoadBalancerClass = "mycloud.io/dlb"
+	DefaultFallback          = FallbackAll
+)
+
+// The values of IngressNodes.Fallback.
+const (
+	FallbackAll  = "all"
+	FallbackNone = "none"
+)
+
+// Config is the cloud config.
+type Config struct {
+	// ClusterID begins the names of the cluster's objects in the cloud. It is a DNS label.
+	ClusterID string `json:"clusterID"`
+	// Endpoint is the cloud's address without the API version, such as http://127.0.0.1:8090.
+	Endpoint string `json:"endpoint"`
+	// TokenFile holds the cloud's bearer token. It is read again whenever the token is needed.
+	TokenFile TokenFile `json:"tokenFile"`
+	// LoadBalancerClass is the class of Services that are ours besides those without one.
+	LoadBalancerClass string `json:"loadBalancerClass"`
+	// Network places load balancers and routes.
+	Network Network `json:"network"`
+	// IngressNodes decides which Nodes carry the traffic of load balancers.
+	IngressNodes IngressNodes `json:"ingressNodes"`
+}
+
+// Network places load balancers and routes in the cloud.
+type Network struct {
+	// VPCID is the network of load balancers; empty leaves the choice to the cloud.
+	VPCID string `json:"vpcID"`
+	// RouteTableID takes the routes to the Nodes' pods; without it the cloud's routes cannot be configured.
+	RouteTableID string `json:"routeTableID"`
+	// SubnetIDs are the subnets of load balancers whose Service names none.
+	SubnetIDs []string `json:"subnetIDs"`
+}
+
+// IngressNodes decides which Nodes carry the traffic of load balancers.
+type IngressNodes struct {
+	// Fallback is all or none: which Nodes serve a group for which no Node is marked.
+	Fallback string `json:"fallback"`
+}
+
+// Load reads, defaults and validates a cloud config. The error is one line with the file's name and every problem.
+func Load(path string) (Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read cloud config: %w", err)
+	}
+	cfg, err := Parse(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("cloud config %s: %w", path, err)
+	}
+	return cfg, nil
+}
+
+// Parse reads, defaults and validates a cloud config in YAML or JSON.
+func Parse(data []byte) (Config, error) {
+	var fields map[string]any
+	if err := yaml.UnmarshalStrict(data, &fields); err != nil {
+		return Config{}, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	cfg := Config{
+		LoadBalancerClass: DefaultLoadBalancerClass,
+		IngressNodes:      IngressNodes{Fallback: DefaultFallback},
+	}
+	errs, err := decode(fields, &cfg)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, invalid := range validate(cfg) {
+		if !reported(errs, invalid.Field) {
+			errs = append(errs, invalid)
+		}
+	}
+	if len(errs) > 0 {
+		return Config{}, errs.ToAggregate()
+	}
+	return cfg, nil
+}
+
+// decode fills cfg from fields. A field of the wrong type is reported and taken out, so that it does not hide the others.
+func decode(fields map[string]any, cfg *Config) (field.ErrorList, error) {
+	var errs field.ErrorList
+	for {
+		data, err := json.Marshal(fields)
+		if err != nil {
+			return nil, err
+		}
+		decoded := *cfg
+		strict, err := strictjson.UnmarshalStrict(data, &decoded)
+		var mismatch *json.UnmarshalTypeError
+		if errors.As(err, &mismatch) && remove(fields, strings.Split(mismatch.Field, ".")) {
+			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value, "must be a "+kind(mismatch)))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, err := range strict {
+			var at strictjson.FieldError
+			if !errors.As(err, &at) {
+				return nil, err
+			}
+			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()), "unknown field; remove it or correct its name"))
+		}
+		*cfg = decoded
+		return errs, nil
+	}
+}
+
+func kind(mismatch *json.UnmarshalTypeError) string {
+	switch mismatch.Type.Kind() {
+	case reflect.Struct:
+		return "map of fields"
+	case reflect.Slice:
+		return "list"
+	}
+	return mismatch.Type.Kind().String()
+}
+
+// remove takes a nested field out. It is false where there is no such field.
+func remove(fields map[string]any, path []string) bool {
+	value, found := fields[path[0]]
+	if len(path) == 1 || !found {
+		delete(fields, path[0])
+		return found
+	}
+	inner, ok := value.(map[string]any)
+	return ok && remove(inner, path[1:])
+}
+
+func reported(errs field.ErrorList, path string) bool {
+	return slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Field == path })
+}

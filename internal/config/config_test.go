@@ -1,0 +1,183 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/config"
+)
+
+const minimal = `
+clusterID: dev
+endpoint: http://127.0.0.1:8090
+tokenFile: /etc/quaymaster/token
+`
+
+func TestParse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want config.Config
+	}{
+		"minimal": {
+			text: minimal,
+			want: config.Config{
+				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
+				LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all"},
+			},
+		},
+		"everything": {
+			text: minimal + `
+loadBalancerClass: example.com/lb
+network: {vpcID: vpc-main, routeTableID: rt-main, subnetIDs: [subnet-a, subnet-b]}
+ingressNodes: {fallback: none}
+`,
+			want: config.Config{
+				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
+				LoadBalancerClass: "example.com/lb",
+				Network: config.Network{
+					VPCID: "vpc-main", RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a", "subnet-b"},
+				},
+				IngressNodes: config.IngressNodes{Fallback: "none"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := config.Parse([]byte(tc.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected config (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"empty": {
+			want: []string{
+				"clusterID: Required value: must be a DNS label that names the cluster in the cloud",
+				"endpoint: Required value: must be the cloud's address, such as http://127.0.0.1:8090",
+				"tokenFile: Required value: must name the file with the cloud's bearer token",
+			},
+		},
+		"unknown fields, all of them": {
+			text: minimal + "clusterName: dev\nnetwork: {vpc: main, subnetIDs: []}\n",
+			want: []string{
+				"clusterName: Forbidden: unknown field; remove it or correct its name",
+				"network.vpc: Forbidden: unknown field; remove it or correct its name",
+			},
+		},
+		"unknown field, wrong types and bad values together": {
+			text: "clusterID: 5\nendpoint: ftp://cloud\ntokenFile: [a]\nnetwork: {subnetIDs: eu}\nextra: 1\n",
+			want: []string{
+				`clusterID: Invalid value: "number": must be a string`,
+				`network.subnetIDs: Invalid value: "string": must be a list`,
+				`tokenFile: Invalid value: "array": must be a string`,
+				"extra: Forbidden: unknown field; remove it or correct its name",
+				`endpoint: Invalid value: "ftp://cloud": must be an http or https address, such as http://127.0.0.1:8090`,
+			},
+		},
+		"case matters": {
+			text: minimal + "ClusterID: dev\n",
+			want: []string{"ClusterID: Forbidden: unknown field; remove it or correct its name"},
+		},
+		"field twice": {
+			text: minimal + "clusterID: prod\n",
+			want: []string{`key "clusterID" already set in map`},
+		},
+		"no YAML":  {text: "clusterID: [", want: []string{"did not find expected node content"}},
+		"no map":   {text: "- clusterID", want: []string{"cannot unmarshal array"}},
+		"no label": {text: strings.Replace(minimal, "dev", "Dev_1", 1), want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`}},
+		"endpoint with the API's path": {
+			text: strings.Replace(minimal, ":8090", ":8090/v1", 1),
+			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must end with host and port`},
+		},
+		"credentials are not repeated": {
+			text: strings.Replace(minimal, "http://", "http://me:secret@", 1),
+			want: []string{`endpoint: Invalid value: "http://me:xxxxx@127.0.0.1:8090": must not hold credentials`},
+		},
+		"bad class, ids and fallback": {
+			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\ningressNodes: {fallback: some}\n",
+			want: []string{
+				`loadBalancerClass: Invalid value: "a/b/c"`,
+				`network.vpcID: Invalid value: "a/b"`,
+				`network.subnetIDs[1]: Duplicate value: "s"`,
+				`network.subnetIDs[2]: Required value`,
+				`ingressNodes.fallback: Unsupported value: "some": supported values: "all", "none"`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := config.Parse([]byte(tc.text))
+			if err == nil {
+				t.Fatalf("accepted: %+v", cfg)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error lacks %q:\n%v", want, err)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("must be one line without a secret: %q", err)
+			}
+			if got := strings.Count(err.Error(), ": Required") + strings.Count(err.Error(), ": Forbidden"); name == "empty" && got != 3 {
+				t.Errorf("%d problems, want 3: %v", got, err)
+			}
+		})
+	}
+}
+
+func TestLoadNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloud.yaml")
+	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("missing file: error %v must name %s", err, path)
+	}
+	if err := os.WriteFile(path, []byte("clusterID: dev"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("bad file: error %v must name %s", err, path)
+	}
+}
+
+func TestTokenFile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		content *string
+		want    string
+		err     string
+	}{
+		"token with a newline": {content: new("s3cret\n"), want: "s3cret"},
+		"missing":              {err: "no such file"},
+		"empty":                {content: new(" \n"), err: "is empty"},
+		"two lines":            {content: new("s3cret\nother"), err: "must hold one token"},
+		"not ASCII":            {content: new("s3crét"), err: "must hold one token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			if tc.content != nil {
+				if err := os.WriteFile(path, []byte(*tc.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := config.TokenFile(path).Read()
+			if got != tc.want || (err == nil) != (tc.err == "") {
+				t.Fatalf("Read() = %q, %v; want %q, error %q", got, err, tc.want, tc.err)
+			}
+			if err == nil {
+				return
+			}
+			if !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3c") {
+				t.Errorf("error %q must name the file and %q, and not the token", err, tc.err)
+			}
+		})
+	}
+}

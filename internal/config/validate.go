@@ -1,0 +1,81 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func validate(cfg Config) field.ErrorList {
+	errs := validateClusterID(cfg.ClusterID, field.NewPath("clusterID"))
+	errs = append(errs, validateEndpoint(cfg.Endpoint, field.NewPath("endpoint"))...)
+	if cfg.TokenFile == "" {
+		errs = append(errs, field.Required(field.NewPath("tokenFile"), "must name the file with the cloud's bearer token"))
+	}
+	for _, problem := range validation.IsQualifiedName(cfg.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(field.NewPath("loadBalancerClass"), cfg.LoadBalancerClass, problem))
+	}
+	errs = append(errs, validateNetwork(cfg.Network, field.NewPath("network"))...)
+	if f := cfg.IngressNodes.Fallback; f != FallbackAll && f != FallbackNone {
+		path := field.NewPath("ingressNodes", "fallback")
+		errs = append(errs, field.NotSupported(path, f, []string{FallbackAll, FallbackNone}))
+	}
+	return errs
+}
+
+func validateClusterID(id string, path *field.Path) field.ErrorList {
+	if id == "" {
+		return field.ErrorList{field.Required(path, "must be a DNS label that names the cluster in the cloud")}
+	}
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Label(id) {
+		errs = append(errs, field.Invalid(path, id, problem))
+	}
+	return errs
+}
+
+func validateEndpoint(endpoint string, path *field.Path) field.ErrorList {
+	const example = "such as http://127.0.0.1:8090"
+	if endpoint == "" {
+		return field.ErrorList{field.Required(path, "must be the cloud's address, "+example)}
+	}
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return field.ErrorList{field.Invalid(path, endpoint, "must be an http or https address, "+example)}
+	case u.User != nil:
+		return field.ErrorList{field.Invalid(path, u.Redacted(), "must not hold credentials; put the token into tokenFile")}
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return field.ErrorList{field.Invalid(path, endpoint, "must end with host and port: the API's path is added to it")}
+	}
+	return nil
+}
+
+func validateNetwork(network Network, path *field.Path) field.ErrorList {
+	errs := validateID(network.VPCID, path.Child("vpcID"))
+	errs = append(errs, validateID(network.RouteTableID, path.Child("routeTableID"))...)
+	seen := map[string]bool{}
+	for i, id := range network.SubnetIDs {
+		at := path.Child("subnetIDs").Index(i)
+		if id == "" {
+			errs = append(errs, field.Required(at, "must be the id of a subnet"))
+		}
+		if seen[id] {
+			errs = append(errs, field.Duplicate(at, id))
+		}
+		seen[id] = true
+		errs = append(errs, validateID(id, at)...)
+	}
+	return errs
+}
+
+// validateID accepts what the cloud may use as an id: it is opaque, but never holds a space or a slash.
+func validateID(id string, path *field.Path) field.ErrorList {
+	if strings.ContainsFunc(id, func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return field.ErrorList{field.Invalid(path, id, "must be an id without spaces and slashes")}
+	}
+	return nil
+}
