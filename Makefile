@@ -1,0 +1,117 @@
+# `make help` lists the targets. Outside settings of GOFLAGS, GOPROXY and KUBEBUILDER_ASSETS are honoured.
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+GO ?= go
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+STAMP := quaymaster.dev/internal/version
+LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT)
+
+# What each target runs, so that nobody builds more tools than he needs.
+DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm kwok
+TEST_TOOLS := $(DEV_TOOLS)
+VERIFY_TOOLS := helm golangci-lint
+
+FUZZTIME ?= 10s
+# The race detector needs a C compiler.
+RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
+# Packages that start a control plane, against those that need nothing but Go.
+INTEGRATION := ./test/env/... ./test/integration/...
+UNIT = $(shell $(GO) list ./... | grep -v -e /test/env -e /test/integration -e /test/dev)
+
+##@ Build
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { print "\n" substr($$0, 5) } /^[a-z%-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/quaymaster and bin/mycloud, static and version-stamped.
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: tools
+tools: ## Build every pinned tool into bin/tools (minutes the first time).
+	@tools/build.sh
+
+tool-%: ## Build one pinned tool, as in tool-etcd.
+	@tools/build.sh $*
+
+.PHONY: generate
+generate: build ## Write the generated files anew.
+	@mkdir -p docs/reference
+	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
+	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
+
+.PHONY: clean
+clean: ## Remove what was built and the demonstration's state, but keep the tools.
+	@rm -rf .dev bin/quaymaster bin/mycloud bin/dev
+
+.PHONY: distclean
+distclean: clean ## Remove the tools as well.
+	@rm -rf bin
+
+##@ Run
+
+.PHONY: dev
+dev: build-dev ## Run a demonstration cluster in the foreground until Ctrl-C.
+	@bin/dev --stop-with-parent
+
+.PHONY: build-dev
+build-dev:
+	@tools/build.sh $(DEV_TOOLS)
+	@echo "building quaymaster, mycloud and the demonstration"
+	@$(MAKE) build
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/dev ./test/dev
+
+##@ Check
+
+.PHONY: test
+test: test-unit test-integration test-dev ## Run every test: unit, real API server, demonstration.
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Go, with the race detector.
+	@tools/build.sh helm
+	@echo "unit tests$(if $(RACE), with the race detector)"
+	@$(MAKE) build
+	@$(GO) test $(RACE) -timeout 10m $(UNIT)
+
+.PHONY: test-integration
+test-integration: ## Run the tests on a real API server.
+	@tools/build.sh $(TEST_TOOLS)
+	@$(MAKE) build
+	@echo "integration tests on a real API server"
+	@$(GO) test -count=1 -p 1 -timeout 20m $(INTEGRATION)
+
+.PHONY: test-dev
+test-dev: build-dev ## Run the demonstration and try on it what it promises.
+	@echo "the demonstration, end to end"
+	@$(GO) test -count=1 -timeout 15m ./test/dev
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s).
+	@for file in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) || exit 1; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/...
+
+.PHONY: verify
+verify: ## Check format, lint, chart, modules and generated files; fail on a dirty tree.
+	@tools/build.sh $(VERIFY_TOOLS)
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './bin/*' -not -path './.dev/*')); \
+		[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@bin/tools/golangci-lint run ./...
+	@bin/tools/helm lint --strict --quiet charts/quaymaster
+	@for module in . tools/*/; do \
+		(cd $$module && $(GO) mod tidy -diff >/dev/null) || { echo "not tidy, run: (cd $$module && go mod tidy)"; exit 1; }; \
+	done
+	@$(MAKE) generate
+	@changes=$$(git status --porcelain); \
+		[ -z "$$changes" ] || { echo "the tree is dirty: commit these files, after make generate or by hand:"; echo "$$changes"; exit 1; }
+	@echo "verified"

@@ -1,0 +1,123 @@
+package certs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+)
+
+// configuration is one webhook configuration object, whichever its kind. It is read and patched by name, which is all that the
+// role allows.
+type configuration struct {
+	// what names the object in messages.
+	what  string
+	get   func(ctx context.Context) (*configurationState, error)
+	patch func(ctx context.Context, body []byte) error
+}
+
+// configurationState is what of a configuration concerns certificates.
+type configurationState struct {
+	resourceVersion string
+	webhooks        []registration
+}
+
+type registration struct {
+	name   string
+	client admissionregistrationv1.WebhookClientConfig
+}
+
+// Configurations are the names of our own webhook configurations; an empty name is none.
+type Configurations struct{ Mutating, Validating string }
+
+func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []configuration {
+	var objects []configuration
+	if c.Mutating != "" {
+		objects = append(objects, mutating(api, c.Mutating))
+	}
+	if c.Validating != "" {
+		objects = append(objects, validating(api, c.Validating))
+	}
+	return objects
+}
+
+func mutating(api client.AdmissionregistrationV1Interface, name string) configuration {
+	return configuration{
+		what: fmt.Sprintf("mutatingwebhookconfiguration %q", name),
+		get: func(ctx context.Context) (*configurationState, error) {
+			object, err := api.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			state := &configurationState{resourceVersion: object.ResourceVersion}
+			for _, w := range object.Webhooks {
+				state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+			}
+			return state, nil
+		},
+		patch: func(ctx context.Context, body []byte) error {
+			_, err := api.MutatingWebhookConfigurations().Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+			return err
+		},
+	}
+}
+
+func validating(api client.AdmissionregistrationV1Interface, name string) configuration {
+	return configuration{
+		what: fmt.Sprintf("validatingwebhookconfiguration %q", name),
+		get: func(ctx context.Context) (*configurationState, error) {
+			object, err := api.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			state := &configurationState{resourceVersion: object.ResourceVersion}
+			for _, w := range object.Webhooks {
+				state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+			}
+			return state, nil
+		},
+		patch: func(ctx context.Context, body []byte) error {
+			_, err := api.ValidatingWebhookConfigurations().Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+			return err
+		},
+	}
+}
+
+// bundlePatch sets the bundles of webhooks by their names, and only if nobody wrote the object in the meantime.
+func bundlePatch(resourceVersion string, bundles map[string][]byte) ([]byte, error) {
+	type clientConfig struct {
+		CABundle []byte `json:"caBundle"`
+	}
+	type hook struct {
+		Name         string       `json:"name"`
+		ClientConfig clientConfig `json:"clientConfig"`
+	}
+	var hooks []hook
+	for name, bundle := range bundles {
+		hooks = append(hooks, hook{name, clientConfig{bundle}})
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]string{"resourceVersion": resourceVersion},
+		"webhooks": hooks,
+	})
+}
+
+// host is the name that the API server expects in the certificate.
+func (r registration) host() (string, error) {
+	if service := r.client.Service; service != nil {
+		return service.Name + "." + service.Namespace + ".svc", nil
+	}
+	if r.client.URL == nil {
+		return "", fmt.Errorf("webhook %q has neither service nor url", r.name)
+	}
+	u, err := url.Parse(*r.client.URL)
+	if err != nil {
+		return "", fmt.Errorf("webhook %q: parse url: %w", r.name, err)
+	}
+	return u.Hostname(), nil
+}

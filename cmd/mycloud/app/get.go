@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// getOptions are the flags of get.
+type getOptions struct {
+	clientOptions
+	output, table  string
+	tags           map[string]string
+	includeDeleted bool
+}
+
+func newGetCommand() *cobra.Command {
+	var o getOptions
+	var names []string
+	for _, r := range resources() {
+		names = append(names, r.names[0])
+	}
+	cmd := &cobra.Command{
+		Use:     "get KIND [ID]",
+		Short:   "Show objects of the cloud",
+		Long:    "Shows objects of the cloud. KIND is one of " + strings.Join(names, ", ") + ".",
+		Example: "  mycloud get load-balancers\n  mycloud get instances i-node-1 -o yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usagef("what to show: say KIND or KIND ID; KIND is one of %s", strings.Join(names, ", "))
+			}
+			if _, ok := findResource(args[0]); !ok {
+				return usagef("unknown kind %q: must be one of %s", args[0], strings.Join(names, ", "))
+			}
+			switch o.output {
+			case "table", "json", "yaml":
+				return nil
+			}
+			return usagef("--output %s: must be table, json or yaml", o.output)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := ""
+			if len(args) == 2 {
+				id = args[1]
+			}
+			r, _ := findResource(args[0])
+			return o.run(cmd.Context(), cmd.OutOrStdout(), r, id)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVar(&o.table, "route-table", "", "show the routes of this table alone")
+	cmd.Flags().StringToStringVar(&o.tags, "tag", nil, "show what bears these tags, key=value, alone")
+	cmd.Flags().BoolVar(&o.includeDeleted, "include-deleted", false, "show tombstones too")
+	return cmd
+}
+
+func (o getOptions) run(ctx context.Context, out io.Writer, r resource, id string) error {
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	list := cloudapi.ListOptions{Tags: o.tags, IncludeDeleted: o.includeDeleted}
+	if id != "" {
+		// Asked by its id, a tombstone is an answer.
+		list.IDs, list.IncludeDeleted = []string{id}, true
+	}
+	found, err := r.list(ctx, c, o.table, list)
+	if err != nil {
+		return explain(err)
+	}
+	if id != "" && len(found.rows) == 0 {
+		return fmt.Errorf("there is no %s %s", strings.TrimSuffix(r.names[0], "s"), id)
+	}
+	shown := found.all
+	if id != "" {
+		shown = found.first
+	}
+	switch o.output {
+	case "json":
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(shown)
+	case "yaml":
+		b, err := yaml.Marshal(shown)
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		_, err = out.Write(b)
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(w, strings.Join(r.columns, "\t"))
+	for _, row := range found.rows {
+		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// resource is a kind of objects that get can show.
+type resource struct {
+	// names are what the kind is called, the usual name first.
+	names   []string
+	columns []string
+	list    func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error)
+}
+
+// found is what a list has, for people and for programs.
+type found struct {
+	rows [][]string
+	// all is the list, first its first object.
+	all, first any
+}
+
+func findResource(name string) (resource, bool) {
+	for _, r := range resources() {
+		if slices.Contains(r.names, name) {
+			return r, true
+		}
+	}
+	return resource{}, false
+}
+
+// listFunc is a method of the client.
+type listFunc[T any] func(c *cloudapi.Client, ctx context.Context, o cloudapi.ListOptions) (*cloudapi.List[T], error)
+
+func newResource[T any](names, columns string, list listFunc[T], row func(*T) []string) resource {
+	return newTableResource(names, columns, func(ctx context.Context, c *cloudapi.Client, _ string, o cloudapi.ListOptions) (*cloudapi.List[T], error) {
+		return list(c, ctx, o)
+	}, row)
+}
+
+func newTableResource[T any](names, columns string, list func(context.Context, *cloudapi.Client, string, cloudapi.ListOptions) (*cloudapi.List[T], error), row func(*T) []string) resource {
+	return resource{
+		names: strings.Fields(names), columns: strings.Fields(columns),
+		list: func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error) {
+			l, err := list(ctx, c, table, o)
+			if err != nil {
+				return found{}, err
+			}
+			f := found{all: l}
+			for i := range l.Items {
+				f.rows = append(f.rows, row(&l.Items[i]))
+			}
+			if len(l.Items) > 0 {
+				f.first = l.Items[0]
+			}
+			return f, nil
+		},
+	}
+}
+
+// resources are all kinds.
+func resources() []resource {
+	return []resource{
+		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES", (*cloudapi.Client).ListInstances, instanceRow),
+		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION", (*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
+		newResource("node-groups node-group ng", "ID NAME MEMBERS REVISION", (*cloudapi.Client).ListNodeGroups, nodeGroupRow),
+		newTableResource("routes route", "ID TABLE DESTINATION NEXT-HOP STATE", listRoutes, routeRow),
+		newResource("route-tables route-table", "ID NAME VPC", (*cloudapi.Client).ListRouteTables,
+			func(t *cloudapi.RouteTable) []string { return []string{t.ID, t.Name, t.VPCID} }),
+		newResource("volumes volume", "ID TYPE SIZE STATE ZONES ATTACHED-TO", (*cloudapi.Client).ListVolumes, volumeRow),
+		newResource("volume-types volume-type", "ID MAX-SIZE STEP ONLINE-EXPANSION", (*cloudapi.Client).VolumeTypes,
+			func(t *cloudapi.VolumeType) []string {
+				return []string{t.ID, gib(t.MaxSizeGiB), gib(t.StepGiB), strconv.FormatBool(t.OnlineExpansion)}
+			}),
+		newResource("zones zone", "ID REGION STATE", (*cloudapi.Client).Zones,
+			func(z *cloudapi.Zone) []string { return []string{z.ID, z.Region, z.State} }),
+		newResource("regions region", "ID STATE", (*cloudapi.Client).Regions,
+			func(r *cloudapi.Region) []string { return []string{r.ID, r.State} }),
+		newResource("instance-types instance-type", "ID CPUS MEMORY-MIB", (*cloudapi.Client).InstanceTypes,
+			func(t *cloudapi.InstanceType) []string {
+				return []string{t.ID, strconv.Itoa(t.CPUs), strconv.Itoa(t.MemoryMiB)}
+			}),
+		newResource("jobs job", "ID NAME TARGET STATE PROGRESS", (*cloudapi.Client).ListJobs,
+			func(j *cloudapi.Job) []string {
+				return []string{j.ID, j.Name, j.Target.ID, string(j.State), strconv.Itoa(j.Progress) + "%"}
+			}),
+	}
+}
+
+func instanceRow(i *cloudapi.Instance) []string {
+	var addresses []string
+	for _, a := range i.Addresses {
+		addresses = append(addresses, a.Address)
+	}
+	return []string{i.ID, i.Hostname, string(i.State), i.Type, i.Zone, strings.Join(addresses, ",")}
+}
+
+func loadBalancerRow(lb *cloudapi.LoadBalancer) []string {
+	var addresses, listeners []string
+	for _, v := range lb.VIPs {
+		addresses = append(addresses, v.Address)
+	}
+	for _, l := range lb.Listeners {
+		s := l.Key
+		if l.MaxQPS > 0 {
+			s += fmt.Sprintf("(max-qps=%d)", l.MaxQPS)
+		}
+		listeners = append(listeners, s)
+	}
+	return []string{
+		lb.ID, lb.Name, string(lb.ProvisioningState), lb.OperatingState,
+		strings.Join(addresses, ","), strings.Join(listeners, ","), lb.Revision,
+	}
+}
+
+func nodeGroupRow(g *cloudapi.NodeGroup) []string {
+	var members []string
+	for _, m := range g.Members {
+		members = append(members, m.Key)
+	}
+	return []string{g.ID, g.Name, strings.Join(members, ","), g.Revision}
+}
+
+func routeRow(r *cloudapi.Route) []string {
+	return []string{r.ID, r.RouteTableID, r.Destination, r.NextHop.InstanceID + r.NextHop.Address, r.State}
+}
+
+func volumeRow(v *cloudapi.Volume) []string {
+	return []string{v.ID, v.Type, gib(v.SizeGiB), v.State, v.Zone + strings.Join(v.Zones, ","), v.AttachedTo}
+}
+
+func gib(n int) string { return strconv.Itoa(n) + "GiB" }
+
+// listRoutes reads the routes of one table, or of all.
+func listRoutes(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (*cloudapi.List[cloudapi.Route], error) {
+	if table != "" {
+		return c.ListRoutes(ctx, table, o)
+	}
+	tables, err := c.ListRouteTables(ctx, cloudapi.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := &cloudapi.List[cloudapi.Route]{Items: []cloudapi.Route{}, Complete: true}
+	for _, t := range tables.Items {
+		l, err := c.ListRoutes(ctx, t.ID, o)
+		if err != nil {
+			return nil, err
+		}
+		all.Items = append(all.Items, l.Items...)
+		all.Revision = l.Revision
+	}
+	return all, nil
+}

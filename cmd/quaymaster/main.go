@@ -1,0 +1,19 @@
+// Command quaymaster is the admission and cloud-controller bundle of the mycloud platform.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"quaymaster.dev/cmd/quaymaster/app"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return app.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}

@@ -1,0 +1,160 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cloudprovider "k8s.io/cloud-provider"
+	ccmapp "k8s.io/cloud-provider/app"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	ccmoptions "k8s.io/cloud-provider/options"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
+	genericcontrollermanager "k8s.io/controller-manager/app"
+	"k8s.io/controller-manager/controller"
+)
+
+// Assembly is what a Manager runs besides its own controllers. It is made when flags and configuration are complete.
+type Assembly struct {
+	// Cloud is the provider that the controllers call.
+	Cloud cloudprovider.Interface
+	// Run are our own controllers by the names given to NewManager. They run on the leader and return when their context
+	// ends.
+	Run map[string]func(context.Context)
+}
+
+// Manager is a cloud-controller-manager before it runs.
+type Manager struct {
+	// Options hold what the flags say.
+	Options *ccmoptions.CloudControllerManagerOptions
+
+	logs *logs.Options
+	own  []string
+	fss  cliflag.NamedFlagSets
+}
+
+// NewManager makes the manager of a provider with controllers of our own, beside the app's.
+func NewManager(provider string, own ...string) (*Manager, error) {
+	o, err := ccmoptions.NewCloudControllerManagerOptions()
+	if err != nil {
+		return nil, fmt.Errorf("default the options: %w", err)
+	}
+	o.KubeCloudShared.CloudProvider.Name = provider
+	// The app's own webhooks are not served: admission is another role.
+	o.Webhook, o.WebhookServing = nil, nil
+	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
+}
+
+// AddFlags gives the command the app's flags and makes its help show them in sections.
+func (m *Manager) AddFlags(cmd *cobra.Command) {
+	m.fss = m.Options.Flags(m.controllers(), disabled(), aliases(), nil, nil)
+	global := m.fss.FlagSet("global")
+	logsapi.AddFlags(m.logs, global)
+	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, fs := range m.fss.FlagSets {
+		cmd.Flags().AddFlagSet(fs)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, m.fss, 0)
+}
+
+// StartLogging makes libraries log as the flags say. It is done once in a process.
+func (m *Manager) StartLogging() error {
+	return logsapi.ValidateAndApply(m.logs, utilfeature.DefaultFeatureGate)
+}
+
+// Validate checks the flags' values, all of them at once.
+func (m *Manager) Validate() error {
+	return m.Options.Validate(m.controllers(), disabled(), aliases(), nil, nil)
+}
+
+// Enabled tells whether the flags leave a controller on. The name is the one that the app knows, no alias.
+func (m *Manager) Enabled(name string) bool {
+	var chosen []string
+	for _, given := range m.Options.Generic.Controllers {
+		sign, plain := "", given
+		if plain != "" && plain[0] == '-' {
+			sign, plain = "-", plain[1:]
+		}
+		if canonical, ok := aliases()[plain]; ok {
+			plain = canonical
+		}
+		chosen = append(chosen, sign+plain)
+	}
+	return genericcontrollermanager.IsControllerEnabled(name, sets.NewString(disabled()...), chosen)
+}
+
+// RoutesEnabled tells whether the route controller is to configure the cloud's routes.
+func (m *Manager) RoutesEnabled() bool {
+	return m.Options.KubeCloudShared.ConfigureCloudRoutes && m.Enabled(names.NodeRouteController)
+}
+
+// Address is where the manager serves health and metrics; empty is nowhere.
+func (m *Manager) Address() string {
+	s := m.Options.SecureServing
+	if s.BindPort == 0 {
+		return ""
+	}
+	return net.JoinHostPort(s.BindAddress.String(), strconv.Itoa(s.BindPort))
+}
+
+// Run runs the manager until ctx ends. class is the loadBalancerClass of Services that are ours besides those without
+// one; assemble makes the rest.
+func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error)) error {
+	config, err := m.Options.Config(m.controllers(), disabled(), aliases(), nil, nil)
+	if err != nil {
+		return err
+	}
+	completed := config.Complete()
+	assembly, err := assemble(completed)
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	constructors := constructors()
+	constructors[names.ServiceLBController] = ccmapp.ControllerInitFuncConstructor{
+		InitContext: constructors[names.ServiceLBController].InitContext,
+		Constructor: serviceController(class),
+	}
+	for name, run := range assembly.Run {
+		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, run)}
+	}
+	initializers := ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)
+	return ccmapp.Run(completed, assembly.Cloud, initializers, nil, ctx.Done())
+}
+
+// start runs a controller of our own when the app starts it. Its context ends with the process, for the app's never does;
+// running makes the process wait for it.
+func start(ctx context.Context, running *sync.WaitGroup, run func(context.Context)) ccmapp.InitFuncConstructor {
+	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
+		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+			running.Go(func() { run(ctx) })
+			return nil, true, nil
+		}
+	}
+}
+
+// controllers are the names of all controllers.
+func (m *Manager) controllers() []string {
+	return append(ccmapp.ControllerNames(constructors()), m.own...)
+}
+
+func constructors() map[string]ccmapp.ControllerInitFuncConstructor {
+	return maps.Clone(ccmapp.DefaultInitFuncConstructors)
+}
+
+func disabled() []string { return ccmapp.ControllersDisabledByDefault.List() }
+
+func aliases() map[string]string { return names.CCMControllerAliases() }

@@ -1,0 +1,57 @@
+package cloud
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	cloudprovider "k8s.io/cloud-provider"
+	ccmapp "k8s.io/cloud-provider/app"
+	ccmconfig "k8s.io/cloud-provider/app/config"
+	servicecontroller "k8s.io/cloud-provider/controllers/service"
+	genericcontrollermanager "k8s.io/controller-manager/app"
+	"k8s.io/controller-manager/controller"
+)
+
+// serviceController starts the app's service controller so that it also serves a loadBalancerClass. It serves none by
+// itself: it leaves every Service with a class alone. So it gets Services from informers of its own, which show a Service
+// of our class as one without. Its writes are patches of status and finalizers and never touch the class.
+func serviceController(class string) ccmapp.InitFuncConstructor {
+	return func(
+		initContext ccmapp.ControllerInitContext, completed *ccmconfig.CompletedConfig, cloud cloudprovider.Interface,
+	) ccmapp.InitFunc {
+		return func(ctx context.Context, shared genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+			services := informers.NewSharedInformerFactoryWithOptions(completed.VersionedClient, shared.ResyncPeriod(),
+				informers.WithTransform(hideClass(class)))
+			c, err := servicecontroller.New(cloud, completed.ClientBuilder.ClientOrDie(initContext.ClientName),
+				services.Core().V1().Services(), completed.SharedInformers.Core().V1().Nodes(),
+				completed.ComponentConfig.KubeCloudShared.ClusterName, utilfeature.DefaultFeatureGate)
+			if err != nil {
+				return nil, false, err
+			}
+			services.StartWithContext(ctx)
+			workers := int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs)
+			go func() {
+				defer services.Shutdown()
+				c.Run(ctx, workers, shared.ControllerManagerMetrics)
+			}()
+			return nil, true, nil
+		}
+	}
+}
+
+// hideClass shows Services of the class as without one, and drops what no controller reads.
+func hideClass(class string) func(any) (any, error) {
+	return func(obj any) (any, error) {
+		svc, ok := obj.(*corev1.Service)
+		if !ok {
+			return obj, nil
+		}
+		if svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == class {
+			svc.Spec.LoadBalancerClass = nil
+		}
+		svc.ManagedFields = nil
+		return svc, nil
+	}
+}

@@ -1,0 +1,331 @@
+package ingressnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Name is the controller's name in the --controllers flag: it must not change.
+const Name = "ingress-node-controller"
+
+const (
+	// settle collects the changes of a moment, such as a rollout of labels, into one write a group.
+	settle = 500 * time.Millisecond
+	// driftPeriod is how often the groups in the cloud are looked at for changes by others.
+	driftPeriod = 30 * time.Second
+	// A failed sync is repeated after retryBase, then after twice that, and so on up to retryMax.
+	retryBase = 500 * time.Millisecond
+	retryMax  = 30 * time.Second
+	// callTimeout bounds one sync: a cloud that does not answer must not keep later changes waiting for ever.
+	callTimeout = 30 * time.Second
+)
+
+// Group is a node group in the cloud.
+type Group struct {
+	ID, Revision string
+	// Name is the group's name in annotations, such as default.
+	Name    string
+	Members []Member
+}
+
+// Groups are this cluster's node groups in the cloud.
+type Groups interface {
+	// List gives every group and the collection's revision; changed is false, and the rest empty, if it is still since.
+	List(ctx context.Context, since string) (groups []Group, revision string, changed bool, err error)
+	// Create makes a group that does not exist yet.
+	Create(ctx context.Context, name string, members []Member) (Group, error)
+	// Change writes members of a group and takes out others, provided that the group still has its revision.
+	Change(ctx context.Context, group Group, upsert []Member, remove []string) (Group, error)
+}
+
+// Options are what a Controller depends on.
+type Options struct {
+	Groups Groups
+	// Nodes must come from the factory that is started after New.
+	Nodes coreinformers.NodeInformer
+	// Recorder takes Events about Nodes.
+	Recorder record.EventRecorder
+	// InstanceID reads a Node's provider ID.
+	InstanceID func(providerID string) (string, error)
+	// FallbackAll lets every eligible Node serve a group for which none is marked.
+	FallbackAll bool
+	// Clock is the real one if nil.
+	Clock clock.WithTicker
+}
+
+// The queue's items. One worker takes them, so that a group has one writer.
+const (
+	itemSync  = "sync"
+	itemDrift = "drift"
+)
+
+// Controller keeps the node groups' members. What its worker alone touches needs no lock.
+type Controller struct {
+	groups      Groups
+	nodes       coreinformers.NodeInformer
+	instanceID  func(string) (string, error)
+	fallbackAll bool
+	clock       clock.WithTicker
+	queue       workqueue.TypedRateLimitingInterface[string]
+	marks       *marks
+
+	// loaded tells whether cloud is what the cloud had at revision.
+	loaded   bool
+	revision string
+	cloud    map[string]Group
+
+	mu sync.Mutex
+	// requests are the groups that someone asked for, by name.
+	requests map[string]*request
+}
+
+// request is a group that load balancers refer to. Controller.mu guards it.
+type request struct {
+	// done is closed when the first try to sync the group has ended.
+	done    chan struct{}
+	settled bool
+	// id is that of the group in the cloud, once a sync has succeeded; until then err is why it has not.
+	id  string
+	err error
+}
+
+// New makes a Controller; Run does its work.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	c := &Controller{
+		groups: o.Groups, nodes: o.Nodes, instanceID: o.InstanceID, fallbackAll: o.FallbackAll, clock: o.Clock,
+		marks:    newMarks(o.Recorder),
+		requests: map[string]*request{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: o.Clock},
+		),
+	}
+	changed := func(any) { c.queue.AddAfter(itemSync, settle) }
+	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		DeleteFunc: changed,
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*corev1.Node)
+			after, ok2 := newObj.(*corev1.Node)
+			if ok1 && ok2 && !reflect.DeepEqual(observe(before), observe(after)) {
+				changed(after)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return c, nil
+}
+
+// Run works until ctx ends, and returns when nothing of it runs any more.
+func (c *Controller) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName(Name)
+	ctx = klog.NewContext(ctx, logger)
+	logger.Info("Starting controller")
+	defer logger.Info("Stopped controller")
+
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	defer c.queue.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), c.nodes.Informer().HasSynced) {
+		return
+	}
+	c.queue.Add(itemSync)
+	owned.Go(func() { c.work(ctx) })
+	ticker := c.clock.NewTicker(driftPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			c.queue.Add(itemDrift)
+		}
+	}
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		item, stopped := c.queue.Get()
+		if stopped {
+			return
+		}
+		c.process(ctx, item)
+		c.queue.Done(item)
+	}
+}
+
+func (c *Controller) process(ctx context.Context, item string) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := c.sync(ctx, item == itemDrift); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not sync node groups, will retry")
+		c.queue.AddRateLimited(itemSync)
+		return
+	}
+	c.queue.Forget(itemSync)
+}
+
+// ID is the id of a group in the cloud, which from then on has the right members. It waits for the first try to make it
+// so, and fails if that does; the controller goes on trying.
+func (c *Controller) ID(ctx context.Context, group string) (string, error) {
+	c.mu.Lock()
+	r := c.requests[group]
+	if r == nil || r.err != nil {
+		r = &request{done: make(chan struct{})}
+		c.requests[group] = r
+		c.queue.Add(itemSync)
+	}
+	c.mu.Unlock()
+	select {
+	case <-r.done:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return r.id, r.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("wait for node group %s: %w", group, ctx.Err())
+	}
+}
+
+// settle tells whoever waits for a request how its group's sync ended. A group that was right once keeps its id through
+// later failures.
+func (c *Controller) settle(r *request, id string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		r.id, r.err = id, nil
+	case r.id == "":
+		r.err = err
+	}
+	if !r.settled {
+		r.settled = true
+		close(r.done)
+	}
+}
+
+// requested is a copy of the requests, for a sync to answer.
+func (c *Controller) requested() map[string]*request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.requests)
+}
+
+// sync makes every group right: those in the cloud and those that someone asked for. A group that fails does not keep the
+// others from it.
+func (c *Controller) sync(ctx context.Context, look bool) error {
+	requests := c.requested()
+	if err := c.load(ctx, look); err != nil {
+		for _, r := range requests {
+			c.settle(r, "", err)
+		}
+		return err
+	}
+	nodes, err := c.candidates()
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for name := range c.cloud {
+		names[name] = true
+	}
+	for name := range requests {
+		names[name] = true
+	}
+	var errs []error
+	for name := range names {
+		err := c.syncGroup(ctx, name, nodes)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if r := requests[name]; r != nil {
+			c.settle(r, c.cloud[name].ID, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// load reads the groups from the cloud when they are not known, and when look asks whether they still are what is known.
+func (c *Controller) load(ctx context.Context, look bool) error {
+	if c.loaded && !look {
+		return nil
+	}
+	since := ""
+	if c.loaded {
+		since = c.revision
+	}
+	groups, revision, changed, err := c.groups.List(ctx, since)
+	if err != nil {
+		return fmt.Errorf("list node groups: %w", err)
+	}
+	if changed {
+		c.cloud = make(map[string]Group, len(groups))
+		for _, g := range groups {
+			c.cloud[g.Name] = g
+		}
+		c.loaded, c.revision = true, revision
+	}
+	return nil
+}
+
+// syncGroup writes a group's members where they differ.
+func (c *Controller) syncGroup(ctx context.Context, name string, nodes []candidate) error {
+	group, exists := c.cloud[name]
+	wanted := decide(name, nodes, group.Members, c.fallbackAll)
+	upsert, remove := difference(group.Members, wanted)
+	if exists && len(upsert) == 0 && len(remove) == 0 {
+		return nil
+	}
+	var err error
+	if exists {
+		group, err = c.groups.Change(ctx, group, upsert, remove)
+	} else {
+		group, err = c.groups.Create(ctx, name, wanted)
+	}
+	if err != nil {
+		// Whether it took place is not known, nor whether someone else was first: look before the next try.
+		c.loaded = false
+		return fmt.Errorf("node group %s: %w", name, err)
+	}
+	c.cloud[name] = group
+	klog.FromContext(ctx).Info("Changed members of node group", "group", name, "nodeGroup", group.ID,
+		"written", len(upsert), "removed", len(remove), "members", len(wanted))
+	return nil
+}
+
+func (c *Controller) candidates() ([]candidate, error) {
+	nodes, err := c.nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	list := make([]candidate, 0, len(nodes))
+	present := make(map[types.UID]bool, len(nodes))
+	for _, node := range nodes {
+		o := observe(node)
+		n := o.candidate(node.Name, c.instanceID)
+		n.mark, n.unreadable = c.marks.read(node, o)
+		list = append(list, n)
+		present[node.UID] = true
+	}
+	c.marks.forgetAllBut(present)
+	return list, nil
+}

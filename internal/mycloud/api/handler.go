@@ -1,0 +1,173 @@
+package api
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+const requestIDHeader = "Request-Id"
+
+// Handler serves the API and /healthz.
+func (a *API) Handler() http.Handler {
+	var h http.Handler = a.mux
+	h = verbs(h)
+	h = a.authenticate(h)
+	h = a.health(h)
+	h = a.recoverPanics(h)
+	h = a.logRequests(h)
+	return identify(h)
+}
+
+// identify gives every request an id, which its answer repeats.
+func identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIDHeader)
+		if id == "" || len(id) > 128 {
+			id = rand.Text()
+			r.Header.Set(requestIDHeader, id)
+		}
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recorder remembers the status of an answer.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the status that it implies.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap gives deadlines and flushing their way to the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (a *API) logRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		rec := &recorder{ResponseWriter: w}
+		next.ServeHTTP(rec, r)
+		a.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.status,
+			"duration", time.Since(start), "requestID", r.Header.Get(requestIDHeader))
+	})
+}
+
+// recoverPanics answers 500 where a handler panics before it has answered.
+func (a *API) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				a.panicked(w, r, p)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (a *API) panicked(w http.ResponseWriter, r *http.Request, p any) {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	a.Logger.ErrorContext(r.Context(), "Panicked", "method", r.Method, "path", r.URL.Path,
+		"requestID", r.Header.Get(requestIDHeader), "panic", p, "stack", string(debug.Stack()))
+	if rec, ok := w.(*recorder); ok && rec.status != 0 {
+		// Half an answer must not look like a whole one.
+		panic(http.ErrAbortHandler)
+	}
+	writeFailure(w, r, fail(http.StatusInternalServerError, cloudapi.CodeInternal, "the cloud failed; its logs tell why"))
+}
+
+func (a *API) health(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+}
+
+func (a *API) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(a.Token)) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
+			writeFailure(w, r, fail(http.StatusUnauthorized, cloudapi.CodeUnauthenticated, "a valid bearer token is required"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// verbs makes /v1/instances/i-1:stop the path /v1/instances/i-1/:stop, for the mux.
+func verbs(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		escaped := r.URL.EscapedPath()
+		if strings.Contains(escaped, "/:") || path.Clean(escaped) != escaped {
+			writeFailure(w, r, noSuchPath(r))
+			return
+		}
+		parts := strings.Split(escaped, "/")
+		if len(parts) != 4 || !strings.Contains(parts[3], ":") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		id, verb, _ := strings.Cut(parts[3], ":")
+		u, err := r.URL.Parse(strings.Join(parts[:3], "/") + "/" + id + "/:" + verb)
+		if err != nil {
+			writeFailure(w, r, noSuchPath(r))
+			return
+		}
+		u.RawQuery = r.URL.RawQuery
+		inner := *r
+		inner.URL = u
+		next.ServeHTTP(w, &inner)
+	})
+}
+
+// unknownRequest answers what no operation does. It is no word about any object.
+func (a *API) unknownRequest(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := *r
+		probe.Method = m
+		if _, pattern := a.mux.Handler(&probe); pattern != "/" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		writeFailure(w, r, noSuchPath(r))
+		return
+	}
+	f := fail(http.StatusMethodNotAllowed, cloudapi.CodeUnsupported, "%s is no operation of this path; these are: %s",
+		r.Method, strings.Join(allowed, ", "))
+	f.header.Set("Allow", strings.Join(allowed, ", "))
+	writeFailure(w, r, f)
+}
+
+func noSuchPath(r *http.Request) *failure {
+	return fail(http.StatusNotFound, cloudapi.CodeUnsupported, "the API has no path %s", r.URL.Path)
+}

@@ -1,0 +1,270 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// CreateInstanceParams are those of the creation of an instance.
+type CreateInstanceParams struct {
+	PostParams
+	Body cloudapi.InstanceSpec
+}
+
+// Resolve checks what the schema cannot.
+func (p *CreateInstanceParams) Resolve(huma.Context) []error {
+	problems := validateTags(p.Body.Tags)
+	for i, a := range p.Body.Addresses {
+		if a.Type != "internal" && a.Type != "external" {
+			continue
+		}
+		if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
+			problems = append(problems, cloudapi.ProblemField{Pointer: fmt.Sprintf("/addresses/%d/address", i), Detail: problem})
+		}
+	}
+	return fields(problems)
+}
+
+// InstanceActionParams are those of starting and stopping an instance.
+type InstanceActionParams struct {
+	PostParams
+	ID string `path:"id" maxLength:"255"`
+}
+
+// DeleteParams are those of a deletion.
+type DeleteParams struct {
+	WriteParams
+	ID string `path:"id" maxLength:"255"`
+}
+
+// LookupParams are those of a lookup of instances.
+type LookupParams struct{ Body cloudapi.LookupRequest }
+
+func (a *API) registerInstances() {
+	all := view[cloudapi.Instance]{
+		kind:  store.Instances,
+		state: func(i *cloudapi.Instance) string { return string(i.State) },
+	}
+	registerGet(a, operation{"get-instance", "instances", "An instance, or its tombstone"}, "/v1/instances/{id}", all)
+	registerRead(a, operation{"list-instances", "instances", "Instances"}, "/v1/instances",
+		func(_ context.Context, p *ListParams) (*Found[cloudapi.List[cloudapi.Instance]], error) {
+			v := all
+			if !p.IncludeDeleted {
+				v.match = func(i *cloudapi.Instance) bool { return i.State != cloudapi.InstanceDeleted }
+			}
+			return listObjects(a, v, *p)
+		})
+	registerQuestion(a, operation{"lookup-instances", "instances", "Many instances by id and hostname"}, "/v1/instances:lookup", a.lookupInstances)
+	registerWrite(a, operation{"create-instance", "instances", "Creates and starts an instance"},
+		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance)
+	registerWrite(a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone stays for seven days"},
+		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance)
+	registerWrite(a, operation{"start-instance", "instances", "Starts an instance"},
+		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
+		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudapi.Instance], error) {
+			return a.switchInstance(p, "start", cloudapi.InstanceStopped, cloudapi.InstanceRunning)
+		})
+	registerWrite(a, operation{"stop-instance", "instances", "Stops an instance"},
+		http.MethodPost, "/v1/instances/{id}:stop", []int{http.StatusOK},
+		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudapi.Instance], error) {
+			return a.switchInstance(p, "stop", cloudapi.InstanceRunning, cloudapi.InstanceStopped)
+		})
+}
+
+func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[cloudapi.LookupResult], error) {
+	res := cloudapi.LookupResult{Items: []cloudapi.Instance{}, NotFound: []string{}}
+	err := a.Store.View(func(tx *store.Tx) error {
+		res.Revision = store.Instances.Revision(tx)
+		for _, id := range p.Body.IDs {
+			i, err := store.Instances.Get(tx, id)
+			var none *store.NotFoundError
+			switch {
+			case errors.As(err, &none):
+				res.NotFound = append(res.NotFound, id)
+			case err != nil:
+				return err
+			default:
+				res.Items = append(res.Items, *i)
+			}
+		}
+		if len(p.Body.Hostnames) == 0 {
+			return nil
+		}
+		byHostname := map[string]*cloudapi.Instance{}
+		err := store.Instances.Each(tx, func(i *cloudapi.Instance) error {
+			if i.State != cloudapi.InstanceDeleted {
+				byHostname[i.Hostname] = i
+			}
+			return nil
+		})
+		for _, h := range p.Body.Hostnames {
+			if i := byHostname[h]; i != nil {
+				res.Items = append(res.Items, *i)
+			} else {
+				res.NotFound = append(res.NotFound, h)
+			}
+		}
+		return err
+	})
+	return &Plain[cloudapi.LookupResult]{Body: res}, err
+}
+
+func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answer[cloudapi.Instance], error) {
+	return post(a, p.PostParams, "create instance", p.Body, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+		s := p.Body
+		i := &cloudapi.Instance{
+			Object:   cloudapi.Object{Name: s.Name, Tags: s.Tags},
+			Hostname: s.Hostname, State: cloudapi.InstanceRunning, Type: s.Type, Zone: s.Zone,
+			Addresses: append([]cloudapi.InstanceAddress{}, s.Addresses...),
+		}
+		if i.Name == "" {
+			i.Name = s.Hostname
+		}
+		if err := p.checkTags(store.Instances.Name, &i.Object); err != nil {
+			return nil, err
+		}
+		if _, err := store.InstanceTypes.Get(tx, s.Type); err != nil {
+			return nil, reference("/type", err)
+		}
+		zone, err := store.Zones.Get(tx, s.Zone)
+		if err != nil {
+			return nil, reference("/zone", err)
+		}
+		i.Region = zone.Region
+		err = store.Instances.Each(tx, func(other *cloudapi.Instance) error {
+			if other.Hostname == s.Hostname && other.State != cloudapi.InstanceDeleted {
+				return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the hostname %s is taken by instance %s",
+					s.Hostname, other.ID).on(store.Instances.Name, other.ID)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return create(tx, p.DryRun, "i-", store.Instances, i)
+	})
+}
+
+func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to cloudapi.InstanceState) (*Answer[cloudapi.Instance], error) {
+	return post(a, p.PostParams, verb+" instance "+p.ID, nil, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+		i, err := store.Instances.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.check(store.Instances.Name, &i.Object); err != nil {
+			return nil, err
+		}
+		switch i.State {
+		case to:
+		case from:
+			i.State = to
+		case cloudapi.InstanceDeleted:
+			return nil, fail(http.StatusGone, cloudapi.CodeResourceGone, "instance %s is deleted", i.ID).on(store.Instances.Name, i.ID)
+		default:
+			return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "cannot %s instance %s while it is %s",
+				verb, i.ID, i.State).on(store.Instances.Name, i.ID)
+		}
+		if _, err := store.Instances.Put(tx, i); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.Instances, i), nil
+	})
+}
+
+// deleteInstance leaves a tombstone. Routes that lead to the instance become black holes, its volumes become free.
+func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[cloudapi.Instance], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+		i, err := store.Instances.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.check(store.Instances.Name, &i.Object); err != nil {
+			return nil, err
+		}
+		if i.State == cloudapi.InstanceDeleted {
+			return done(http.StatusOK, store.Instances, i), nil
+		}
+		now := tx.Now
+		i.State, i.DeletedAt = cloudapi.InstanceDeleted, &now
+		if _, err := store.Instances.Put(tx, i); err != nil {
+			return nil, err
+		}
+		if err := detach(tx, i.ID); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.Instances, i), nil
+	})
+}
+
+func detach(tx *store.Tx, instance string) error {
+	var routes []*cloudapi.Route
+	err := store.Routes.Each(tx, func(r *cloudapi.Route) error {
+		if r.NextHop.InstanceID == instance {
+			routes = append(routes, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range routes {
+		r.State = routeBlackhole
+		if _, err := store.Routes.Put(tx, r); err != nil {
+			return err
+		}
+	}
+	var volumes []*cloudapi.Volume
+	err = store.Volumes.Each(tx, func(v *cloudapi.Volume) error {
+		if v.AttachedTo == instance {
+			volumes = append(volumes, v)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		v.AttachedTo, v.State = "", "available"
+		if _, err := store.Volumes.Put(tx, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create stores a new object and answers 201. A dry run gives no id away.
+func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v *T) (*Answer[T], error) {
+	k.Object(v).ID = newID(prefix)
+	if _, err := k.Put(tx, v); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		k.Object(v).ID, k.Object(v).Revision = "", ""
+	}
+	return done(http.StatusCreated, k, v), nil
+}
+
+func newID(prefix string) string {
+	var b [8]byte
+	// The standard library promises that this never fails.
+	_, _ = rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// reference turns the absence of an object that a field names into the field's fault.
+func reference(pointer string, err error) error {
+	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
+		return invalidField(pointer, "must exist: %s", none)
+	}
+	return err
+}

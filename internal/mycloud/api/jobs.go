@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// GetJobParams are those of the read of a job.
+type GetJobParams struct {
+	ID   string `path:"id" maxLength:"255"`
+	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Seconds to hold the answer for at most, until the job ends."`
+}
+
+func (a *API) registerJobs() {
+	jobs := view[cloudapi.Job]{
+		kind:  store.Jobs,
+		state: func(j *cloudapi.Job) string { return string(j.State) },
+		show:  a.showJobs,
+	}
+	registerList(a, operation{"list-jobs", "jobs", "Jobs"}, "/v1/jobs", jobs)
+	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}", func(ctx context.Context, p *GetJobParams) (*Found[cloudapi.Job], error) {
+		held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
+		defer cancel()
+		for {
+			changed := a.Store.Changed()
+			j, err := getObject(a, jobs, GetParams{ID: p.ID})
+			if err != nil || j.Body.Done() {
+				return j, err
+			}
+			select {
+			case <-changed:
+			case <-held.Done():
+				return j, nil
+			}
+		}
+	})
+}
+
+// showJobs tells how far running jobs are.
+func (a *API) showJobs(tx *store.Tx) func(*cloudapi.Job) error {
+	return func(j *cloudapi.Job) error {
+		if j.State == cloudapi.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
+			j.Progress = min(99, int(100*tx.Now.Sub(*j.StartedAt)/a.JobDuration))
+		}
+		return nil
+	}
+}

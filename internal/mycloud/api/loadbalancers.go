@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// CreateLoadBalancerParams are those of the creation of a load balancer.
+type CreateLoadBalancerParams struct {
+	PostParams
+	Body cloudapi.LoadBalancerSpec
+}
+
+// Resolve checks what the schema cannot.
+func (p *CreateLoadBalancerParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
+
+// ValidateParams are those of the validation of a load balancer.
+type ValidateParams struct{ Body cloudapi.LoadBalancerSpec }
+
+// Resolve checks what the schema cannot.
+func (p *ValidateParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
+
+// UpdateLoadBalancerParams are those of the replacement of a load balancer.
+type UpdateLoadBalancerParams struct {
+	DeleteParams
+	Body cloudapi.LoadBalancerSpec
+}
+
+// Resolve checks what the schema cannot.
+func (p *UpdateLoadBalancerParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
+
+// PatchLoadBalancerParams are those of a change of a load balancer's metadata.
+type PatchLoadBalancerParams struct {
+	DeleteParams
+	Body cloudapi.LoadBalancerPatch `contentType:"application/merge-patch+json"`
+}
+
+// Resolve checks what the schema cannot.
+func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
+	tags := map[string]string{}
+	for k, v := range p.Body.Tags {
+		if v != nil {
+			tags[k] = *v
+		}
+	}
+	return fields(validateTags(tags))
+}
+
+// AdoptParams are those of an adoption.
+type AdoptParams struct {
+	PostParams
+	ID   string `path:"id" maxLength:"255"`
+	Body cloudapi.Adoption
+}
+
+// Resolve checks what the schema cannot.
+func (p *AdoptParams) Resolve(huma.Context) []error { return fields(validateTags(p.Body.Tags)) }
+
+// ListLoadBalancersParams are those of the read of load balancers.
+type ListLoadBalancersParams struct {
+	ListParams
+	Expand string `query:"expand" enum:"tree" doc:"Adds listeners and pools; then at most 100 a page."`
+}
+
+// HealthParams are those of the read of a load balancer's health.
+type HealthParams struct {
+	ID string `path:"id" maxLength:"255"`
+}
+
+func checkTree(s *cloudapi.LoadBalancerSpec) []error {
+	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
+}
+
+func (a *API) registerLoadBalancers() {
+	const tag, path = "load-balancers", "/v1/load-balancers"
+	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
+	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
+	registerRead(a, operation{"get-load-balancer-health", tag, "The health of every member"}, path+"/{id}/health", a.loadBalancerHealth)
+	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
+		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
+	registerQuestion(a, operation{"validate-load-balancer", tag, "Tells whether a creation would succeed"}, path+":validate", a.validateLoadBalancer)
+	either := []int{http.StatusOK, http.StatusAccepted}
+	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips stay as long as their family does"},
+		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer)
+	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
+		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer)
+	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags that the load balancer bears no other values for"},
+		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer)
+	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
+		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer)
+}
+
+func loadBalancers() view[cloudapi.LoadBalancer] {
+	return view[cloudapi.LoadBalancer]{
+		kind:  store.LoadBalancers,
+		state: func(lb *cloudapi.LoadBalancer) string { return string(lb.ProvisioningState) },
+		show:  showLoadBalancers,
+	}
+}
+
+func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudapi.List[cloudapi.LoadBalancer]], error) {
+	v := loadBalancers()
+	if p.Expand == "tree" {
+		p.Limit = min(p.Limit, treePageMax)
+		return listObjects(a, v, p.ListParams)
+	}
+	v.show = func(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+		observe := showLoadBalancers(tx)
+		return func(lb *cloudapi.LoadBalancer) error {
+			err := observe(lb)
+			lb.Listeners, lb.Pools = nil, nil
+			return err
+		}
+	}
+	return listObjects(a, v, p.ListParams)
+}
+
+// showLoadBalancers adds the operating state.
+func showLoadBalancers(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+	f := facts(tx)
+	return func(lb *cloudapi.LoadBalancer) error {
+		h, err := balancer.Observe(lb, f)
+		lb.OperatingState = h.OperatingState
+		return err
+	}
+}
+
+func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[cloudapi.Health], error) {
+	var h cloudapi.Health
+	err := a.Store.View(func(tx *store.Tx) error {
+		lb, err := store.LoadBalancers.Get(tx, p.ID)
+		if err != nil {
+			return absent(err)
+		}
+		h, err = balancer.Observe(lb, facts(tx))
+		return err
+	})
+	return &Plain[cloudapi.Health]{Body: h}, err
+}
+
+// facts reads what health depends on, each thing once a transaction.
+func facts(tx *store.Tx) balancer.Facts {
+	groups := map[string][]cloudapi.GroupMember{}
+	instances := map[string]cloudapi.InstanceState{}
+	return balancer.Facts{
+		Group: func(id string) ([]cloudapi.GroupMember, error) {
+			if m, ok := groups[id]; ok {
+				return m, nil
+			}
+			g, err := store.NodeGroups.Get(tx, id)
+			if err != nil {
+				return nil, err
+			}
+			groups[id] = g.Members
+			return g.Members, nil
+		},
+		Instance: func(id string) (cloudapi.InstanceState, error) {
+			if s, ok := instances[id]; ok {
+				return s, nil
+			}
+			i, err := store.Instances.Get(tx, id)
+			if _, none := errors.AsType[*store.NotFoundError](err); none {
+				return "", nil
+			}
+			if err != nil {
+				return "", err
+			}
+			instances[id] = i.State
+			return i.State, nil
+		},
+	}
+}

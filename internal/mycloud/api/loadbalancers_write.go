@@ -1,0 +1,366 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/jobs"
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// capacityPause is when an address may have become free.
+const capacityPause = time.Minute
+
+const deleteJob = "load-balancer.delete"
+
+func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
+	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		return a.insertLoadBalancer(tx, p)
+	})
+}
+
+func (a *API) validateLoadBalancer(_ context.Context, p *ValidateParams) (*struct{}, error) {
+	create := &CreateLoadBalancerParams{PostParams: PostParams{WriteParams: WriteParams{DryRun: true}}, Body: p.Body}
+	_, err := change(a, create.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		return a.insertLoadBalancer(tx, create)
+	})
+	return nil, err
+}
+
+func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
+	lb := &cloudapi.LoadBalancer{
+		Object:            cloudapi.Object{ID: newID("lb-"), Name: p.Body.Name, Tags: p.Body.Tags},
+		ProvisioningState: cloudapi.Active,
+	}
+	if err := p.checkTags(store.LoadBalancers.Name, &cloudapi.Object{Tags: lb.Tags}); err != nil {
+		return nil, err
+	}
+	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+		return nil, err
+	}
+	if err := takeName(tx, lb, ""); err != nil {
+		return nil, err
+	}
+	if a.JobDuration > 0 {
+		lb.ProvisioningState = cloudapi.PendingCreate
+	}
+	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
+	if err == nil && p.DryRun {
+		answer.Body.ID, answer.Body.Revision, answer.ETag, answer.Location = "", "", "", ""
+	}
+	return answer, err
+}
+
+func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		lb, err := p.load(tx)
+		if err != nil {
+			return nil, err
+		}
+		was := lb.Name
+		lb.Name, lb.Tags = p.Body.Name, p.Body.Tags
+		if err := takeName(tx, lb, was); err != nil {
+			return nil, err
+		}
+		if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+			return nil, err
+		}
+		return a.storeLoadBalancer(tx, lb, http.StatusOK, "load-balancer.update")
+	})
+}
+
+// patchLoadBalancer changes what needs no work on the data path, so it is done at once.
+func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		lb, err := p.load(tx)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range p.Body.Tags {
+			if v == nil {
+				delete(lb.Tags, k)
+			} else {
+				lb.Tags[k] = *v
+			}
+		}
+		if p.Body.DeletionProtection != nil {
+			lb.DeletionProtection = *p.Body.DeletionProtection
+		}
+		if p.Body.Name != nil {
+			was := lb.Name
+			lb.Name = *p.Body.Name
+			if err := takeName(tx, lb, was); err != nil {
+				return nil, err
+			}
+		}
+		return a.storeLoadBalancer(tx, lb, http.StatusOK, "")
+	})
+}
+
+func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[cloudapi.LoadBalancer], error) {
+	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		lb, err := DeleteParams{WriteParams: p.WriteParams, ID: p.ID}.load(tx)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range p.Body.Tags {
+			if has, ok := lb.Tags[k]; ok && has != v {
+				return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "load balancer %s bears the tag %s=%s already",
+					lb.ID, k, has).on(store.LoadBalancers.Name, lb.ID)
+			}
+			lb.Tags[k] = v
+		}
+		return a.storeLoadBalancer(tx, lb, http.StatusOK, "")
+	})
+}
+
+func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cloudapi.LoadBalancer], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+		lb, err := store.LoadBalancers.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.demand(store.LoadBalancers.Name, &lb.Object); err != nil {
+			return nil, err
+		}
+		if lb.ProvisioningState == cloudapi.PendingDelete {
+			return answerLoadBalancer(tx, lb, http.StatusOK)
+		}
+		if lb.DeletionProtection {
+			return nil, fail(http.StatusConflict, cloudapi.CodeProtected,
+				"load balancer %s has deletion protection: end it first", lb.ID).on(store.LoadBalancers.Name, lb.ID)
+		}
+		if a.JobDuration == 0 {
+			if err := removeLoadBalancer(tx, lb); err != nil {
+				return nil, err
+			}
+			lb.ProvisioningState = cloudapi.PendingDelete
+			lb.OperatingState = "unknown"
+			return done(http.StatusOK, store.LoadBalancers, lb), nil
+		}
+		lb.ProvisioningState = cloudapi.PendingDelete
+		return a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
+	})
+}
+
+// load reads the load balancer to be changed, if it is as the write presumes and not about to go.
+func (p DeleteParams) load(tx *store.Tx) (*cloudapi.LoadBalancer, error) {
+	lb, err := store.LoadBalancers.Get(tx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.demand(store.LoadBalancers.Name, &lb.Object); err != nil {
+		return nil, err
+	}
+	if lb.ProvisioningState == cloudapi.PendingDelete {
+		return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "load balancer %s is being deleted", lb.ID).
+			on(store.LoadBalancers.Name, lb.ID)
+	}
+	return lb, nil
+}
+
+// storeLoadBalancer writes a load balancer and, where that changes it and takes time, the job.
+func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int, job string) (*Answer[cloudapi.LoadBalancer], error) {
+	changed, err := store.LoadBalancers.Put(tx, lb)
+	if err != nil {
+		return nil, err
+	}
+	if changed && job != "" && a.JobDuration > 0 {
+		if lb.ProvisioningState == cloudapi.Active {
+			lb.ProvisioningState = cloudapi.PendingUpdate
+			if _, err := store.LoadBalancers.Put(tx, lb); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb)); err != nil {
+			return nil, err
+		}
+	}
+	return answerLoadBalancer(tx, lb, status)
+}
+
+// answerLoadBalancer answers 202 as long as a job goes on.
+func answerLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int) (*Answer[cloudapi.LoadBalancer], error) {
+	job, err := jobs.Last(tx, target(lb))
+	if err != nil {
+		return nil, err
+	}
+	if err := showLoadBalancers(tx)(lb); err != nil {
+		return nil, err
+	}
+	answer := done(status, store.LoadBalancers, lb)
+	if job != "" {
+		answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+job
+	}
+	return answer, nil
+}
+
+// FinishJob makes true what a job was for.
+func (a *API) FinishJob(tx *store.Tx, j *cloudapi.Job, open bool) error {
+	lb, err := store.LoadBalancers.Get(tx, j.Target.ID)
+	if err != nil {
+		return err
+	}
+	if j.Name == deleteJob {
+		return removeLoadBalancer(tx, lb)
+	}
+	switch {
+	case lb.ProvisioningState == cloudapi.PendingDelete:
+	case open:
+		lb.ProvisioningState = cloudapi.PendingUpdate
+	default:
+		lb.ProvisioningState = cloudapi.Active
+	}
+	_, err = store.LoadBalancers.Put(tx, lb)
+	return err
+}
+
+func target(lb *cloudapi.LoadBalancer) cloudapi.Reference {
+	return cloudapi.Reference{Kind: store.LoadBalancers.Name, ID: lb.ID}
+}
+
+// takeName makes a load balancer's name its own and gives its former one up.
+func takeName(tx *store.Tx, lb *cloudapi.LoadBalancer, was string) error {
+	if lb.Name == was {
+		return nil
+	}
+	if owner := store.LoadBalancerNames.Get(tx, lb.Name); owner != "" {
+		return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the name %s is taken by load balancer %s", lb.Name, owner).
+			on(store.LoadBalancers.Name, owner)
+	}
+	if was != "" {
+		if err := store.LoadBalancerNames.Delete(tx, was); err != nil {
+			return err
+		}
+	}
+	return store.LoadBalancerNames.Set(tx, lb.Name, lb.ID)
+}
+
+func removeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer) error {
+	for _, v := range lb.VIPs {
+		if err := store.Addresses.Delete(tx, v.Address); err != nil {
+			return err
+		}
+	}
+	if err := store.LoadBalancerNames.Delete(tx, lb.Name); err != nil {
+		return err
+	}
+	return store.LoadBalancers.Delete(tx, lb.ID)
+}
+
+// applyTree gives a load balancer the settings of a spec that is valid in itself.
+func (a *API) applyTree(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
+	if err := checkReferences(tx, lb, want); err != nil {
+		return err
+	}
+	vips, err := a.assignVIPs(tx, lb, want)
+	if err != nil {
+		return err
+	}
+	lb.LoadBalancerFields = want
+	lb.VIPs = vips
+	for i := range lb.Pools {
+		for j := range lb.Pools[i].Members {
+			lb.Pools[i].Members[j].OperatingState = ""
+		}
+	}
+	return nil
+}
+
+// checkReferences finds fields that name what does not exist, and those that cannot change.
+func checkReferences(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
+	var problems []cloudapi.ProblemField
+	exists := func(pointer string, err error) error {
+		var none *store.NotFoundError
+		if !errors.As(err, &none) {
+			return err
+		}
+		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: "must exist: " + none.Error()})
+		return nil
+	}
+	for i, z := range want.Zones {
+		_, err := store.Zones.Get(tx, z)
+		if err := exists(fmt.Sprintf("/zones/%d", i), err); err != nil {
+			return err
+		}
+	}
+	for i, p := range want.Pools {
+		if p.NodeGroupID == "" {
+			continue
+		}
+		_, err := store.NodeGroups.Get(tx, p.NodeGroupID)
+		if err := exists(fmt.Sprintf("/pools/%d/node_group_id", i), err); err != nil {
+			return err
+		}
+	}
+	unchanging := func(pointer string, same bool) {
+		if lb.Revision != "" && !same {
+			problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeUnsupported, Detail: "cannot change"})
+		}
+	}
+	unchanging("/scheme", lb.Scheme == want.Scheme)
+	unchanging("/network", reflect.DeepEqual(lb.Network, want.Network))
+	if len(problems) > 0 {
+		return invalid(problems)
+	}
+	return nil
+}
+
+// assignVIPs keeps the addresses of families that stay, takes new ones for those that come, and frees the rest.
+func (a *API) assignVIPs(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) ([]cloudapi.VIP, error) {
+	asked := want.VIPs
+	if len(asked) == 0 {
+		asked = []cloudapi.VIP{{Family: "ipv4", Mode: "vip"}}
+	}
+	has := map[string]cloudapi.VIP{}
+	for _, v := range lb.VIPs {
+		has[v.Family] = v
+	}
+	vips := make([]cloudapi.VIP, 0, len(asked))
+	for _, v := range asked {
+		old, stays := has[v.Family]
+		delete(has, v.Family)
+		if !stays {
+			address, err := a.allocate(tx, want.Scheme, v.Family, lb.ID)
+			if err != nil {
+				return nil, err
+			}
+			old = cloudapi.VIP{ID: newID("vip-"), Family: v.Family, Address: address}
+		}
+		old.Mode = v.Mode
+		vips = append(vips, old)
+	}
+	for _, v := range has {
+		if err := store.Addresses.Delete(tx, v.Address); err != nil {
+			return nil, err
+		}
+	}
+	return vips, nil
+}
+
+// allocate takes a free address of the first pool that has one.
+func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
+	for _, pool := range a.Addresses {
+		if pool.Scheme != scheme || pool.Family != family {
+			continue
+		}
+		// A pool that has given out nothing has no last address; the zero one is in no pool.
+		last, _ := netip.ParseAddr(store.AddressCursors.Get(tx, pool.Key()))
+		next, ok := pool.Next(last, func(addr netip.Addr) bool { return store.Addresses.Get(tx, addr.String()) != "" })
+		if !ok {
+			continue
+		}
+		if err := store.AddressCursors.Set(tx, pool.Key(), next.String()); err != nil {
+			return "", err
+		}
+		return next.String(), store.Addresses.Set(tx, next.String(), owner)
+	}
+	return "", fail(http.StatusServiceUnavailable, cloudapi.CodeCapacity, "no free %s address of family %s", scheme, family).
+		retryAfter(capacityPause)
+}

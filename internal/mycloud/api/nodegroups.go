@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// CreateNodeGroupParams are those of the creation of a node group.
+type CreateNodeGroupParams struct {
+	PostParams
+	Body cloudapi.NodeGroupSpec
+}
+
+// Resolve checks what the schema cannot.
+func (p *CreateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
+
+// UpdateNodeGroupParams are those of the replacement of a node group.
+type UpdateNodeGroupParams struct {
+	DeleteParams
+	Body cloudapi.NodeGroupSpec
+}
+
+// Resolve checks what the schema cannot.
+func (p *UpdateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
+
+// PatchMembersParams are those of a change of members.
+type PatchMembersParams struct {
+	DeleteParams
+	Body cloudapi.MembersPatch `contentType:"application/merge-patch+json"`
+}
+
+// Resolve checks what the schema cannot.
+func (p *PatchMembersParams) Resolve(huma.Context) []error {
+	problems := checkMembers("/upsert", p.Body.Upsert)
+	for i, key := range p.Body.Remove {
+		if slices.ContainsFunc(p.Body.Upsert, func(m cloudapi.GroupMember) bool { return m.Key == key }) {
+			problems = append(problems, cloudapi.ProblemField{Pointer: fmt.Sprintf("/remove/%d", i), Detail: "must not be in upsert too"})
+		}
+	}
+	if n := len(p.Body.Upsert) + len(p.Body.Remove); n > membersMax {
+		problems = append(problems, cloudapi.ProblemField{Detail: fmt.Sprintf("must have %d members at most, not %d", membersMax, n)})
+	}
+	return fields(problems)
+}
+
+func checkNodeGroup(s *cloudapi.NodeGroupSpec) []error {
+	return fields(append(validateTags(s.Tags), checkMembers("/members", s.Members)...))
+}
+
+func checkMembers(at string, members []cloudapi.GroupMember) []cloudapi.ProblemField {
+	var all []cloudapi.ProblemField
+	add := func(i int, field, detail string) {
+		all = append(all, cloudapi.ProblemField{Pointer: fmt.Sprintf("%s/%d%s", at, i, field), Detail: detail})
+	}
+	keys := map[string]bool{}
+	for i, m := range members {
+		if keys[m.Key] {
+			add(i, "/key", "must be unique: "+m.Key+" occurs before")
+		}
+		keys[m.Key] = true
+		families := map[string]bool{}
+		for j, a := range m.Addresses {
+			if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
+				add(i, fmt.Sprintf("/addresses/%d/address", j), problem)
+			}
+			if families[a.Family] {
+				add(i, fmt.Sprintf("/addresses/%d/family", j), "must be unique: "+a.Family+" occurs before")
+			}
+			families[a.Family] = true
+		}
+	}
+	return all
+}
+
+func (a *API) registerNodeGroups() {
+	groups := view[cloudapi.NodeGroup]{kind: store.NodeGroups}
+	const tag, path = "node-groups", "/v1/node-groups"
+	registerList(a, operation{"list-node-groups", tag, "Node groups"}, path, groups)
+	registerGet(a, operation{"get-node-group", tag, "A node group"}, path+"/{id}", groups)
+	registerWrite(a, operation{"create-node-group", tag, "Creates a node group"},
+		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup)
+	ok := []int{http.StatusOK}
+	registerWrite(a, operation{"update-node-group", tag, "Replaces name, tags and members"},
+		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*Answer[cloudapi.NodeGroup], error) {
+			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) {
+				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
+			})
+		})
+	registerWrite(a, operation{"patch-members", tag, "Changes members, all or none, in every pool that refers to the group"},
+		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*Answer[cloudapi.NodeGroup], error) {
+			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) { patchMembers(g, p.Body) })
+		})
+	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group that no pool refers to"},
+		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup)
+}
+
+func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Answer[cloudapi.NodeGroup], error) {
+	return post(a, p.PostParams, "create node group", p.Body, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
+		g := &cloudapi.NodeGroup{Object: cloudapi.Object{Name: p.Body.Name, Tags: p.Body.Tags}, Members: p.Body.Members}
+		if err := p.checkTags(store.NodeGroups.Name, &g.Object); err != nil {
+			return nil, err
+		}
+		arrangeMembers(g)
+		return create(tx, p.DryRun, "ng-", store.NodeGroups, g)
+	})
+}
+
+func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudapi.NodeGroup)) (*Answer[cloudapi.NodeGroup], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
+		g, err := store.NodeGroups.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.demand(store.NodeGroups.Name, &g.Object); err != nil {
+			return nil, err
+		}
+		edit(g)
+		arrangeMembers(g)
+		if _, err := store.NodeGroups.Put(tx, g); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.NodeGroups, g), nil
+	})
+}
+
+func patchMembers(g *cloudapi.NodeGroup, p cloudapi.MembersPatch) {
+	g.Members = slices.DeleteFunc(g.Members, func(m cloudapi.GroupMember) bool {
+		return slices.Contains(p.Remove, m.Key) ||
+			slices.ContainsFunc(p.Upsert, func(u cloudapi.GroupMember) bool { return u.Key == m.Key })
+	})
+	g.Members = append(g.Members, p.Upsert...)
+}
+
+// arrangeMembers makes the order of members no difference.
+func arrangeMembers(g *cloudapi.NodeGroup) {
+	if g.Members == nil {
+		g.Members = []cloudapi.GroupMember{}
+	}
+	slices.SortFunc(g.Members, func(a, b cloudapi.GroupMember) int { return strings.Compare(a.Key, b.Key) })
+}
+
+func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*Answer[cloudapi.NodeGroup], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
+		g, err := store.NodeGroups.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.demand(store.NodeGroups.Name, &g.Object); err != nil {
+			return nil, err
+		}
+		err = store.LoadBalancers.Each(tx, func(lb *cloudapi.LoadBalancer) error {
+			if slices.ContainsFunc(lb.Pools, func(p cloudapi.Pool) bool { return p.NodeGroupID == g.ID }) {
+				return fail(http.StatusConflict, cloudapi.CodeConflict, "pools of load balancer %s refer to node group %s",
+					lb.ID, g.ID).on(store.LoadBalancers.Name, lb.ID)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := store.NodeGroups.Delete(tx, g.ID); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.NodeGroups, g), nil
+	})
+}

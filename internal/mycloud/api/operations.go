@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// adapter lets paths have a verb after an id, such as {id}:stop, which patterns of the standard mux cannot.
+type adapter struct{ *http.ServeMux }
+
+// Handle adds an operation to the mux.
+func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
+	pattern := op.Method + " " + strings.Replace(op.Path, "}:", "}/:", 1)
+	a.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) })
+}
+
+// operation names an operation in the document.
+type operation struct{ id, tag, summary string }
+
+// registerRead adds a GET.
+func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
+	op := a.describe(o, http.MethodGet, path)
+	op.Responses["304"] = &huma.Response{Description: "What the caller knows is still so."}
+	huma.Register(a.huma, op, handler)
+}
+
+// registerQuestion adds a POST that changes nothing.
+func registerQuestion[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
+	huma.Register(a.huma, a.describe(o, http.MethodPost, path), handler)
+}
+
+// registerWrite adds an operation that changes something. It answers with one of the statuses, the usual one first.
+func registerWrite[I, T any](a *API, o operation, method, path string, statuses []int, handler func(context.Context, *I) (*Answer[T], error)) {
+	op := a.describe(o, method, path)
+	op.DefaultStatus = statuses[0]
+	op.MaxBodyBytes = bodyMax
+	for _, s := range statuses {
+		op.Responses[strconv.Itoa(s)] = a.response(s, reflect.TypeFor[T]())
+	}
+	huma.Register(a.huma, op, handler)
+}
+
+// describe gives an operation with the answer that all have: a problem.
+func (a *API) describe(o operation, method, path string) huma.Operation {
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudapi.Problem](), true, "")
+	return huma.Operation{
+		OperationID: o.id, Method: method, Path: path, Summary: o.summary, Tags: []string{o.tag},
+		Responses: map[string]*huma.Response{"default": {
+			Description: "A problem.",
+			Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
+		}},
+	}
+}
+
+func (a *API) response(status int, body reflect.Type) *huma.Response {
+	text := &huma.Schema{Type: huma.TypeString}
+	r := &huma.Response{
+		Description: http.StatusText(status),
+		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, "Idempotency-Replayed": {Schema: text}},
+		Content: map[string]*huma.MediaType{"application/json": {
+			Schema: a.huma.OpenAPI().Components.Schemas.Schema(body, true, ""),
+		}},
+	}
+	if status == http.StatusAccepted {
+		r.Description = "The job named by Location goes on."
+		r.Headers["Location"] = &huma.Param{Schema: text}
+	}
+	return r
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// WriteParams are the parameters that all writes share.
+type WriteParams struct {
+	IfMatch string `header:"If-Match" doc:"The revision that the object must have."`
+	IfTags  string `header:"Mycloud-If-Tags" doc:"key=value,…: tags that the object must bear; of a creation, that it is to bear."`
+	DryRun  bool   `query:"dry_run" doc:"Answers as if, and changes nothing."`
+}
+
+// PostParams are those of writes by POST.
+type PostParams struct {
+	WriteParams
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"Makes the request take place once. A success is kept for 24 hours at least and repeated; a problem leaves the key unused."`
+}
+
+// check tells whether an object is as a write presumes.
+func (p WriteParams) check(kind string, o *cloudapi.Object) error {
+	if err := p.checkTags(kind, o); err != nil {
+		return err
+	}
+	if p.IfMatch == "" || matches(p.IfMatch, o.Revision, false) {
+		return nil
+	}
+	return fail(http.StatusPreconditionFailed, cloudapi.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
+		o.Revision, p.IfMatch).on(kind, o.ID)
+}
+
+// demand is check for objects whose writes must say what they presume.
+func (p WriteParams) demand(kind string, o *cloudapi.Object) error {
+	if p.IfMatch == "" {
+		return fail(http.StatusPreconditionRequired, cloudapi.CodePreconditionRequired,
+			"If-Match is required: name the revision that is to be changed").on(kind, o.ID)
+	}
+	return p.check(kind, o)
+}
+
+func (p WriteParams) checkTags(kind string, o *cloudapi.Object) error {
+	want, err := p.tags()
+	if err != nil {
+		return err
+	}
+	for k, v := range want {
+		if has, ok := o.Tags[k]; !ok || has != v {
+			return fail(http.StatusPreconditionFailed, cloudapi.CodeTagsMismatch, "%s %s does not bear the tag %s=%s",
+				kind, o.ID, k, v).on(kind, o.ID)
+		}
+	}
+	return nil
+}
+
+func (p WriteParams) tags() (map[string]string, error) {
+	if p.IfTags == "" {
+		return nil, nil
+	}
+	tags := map[string]string{}
+	for pair := range strings.SplitSeq(p.IfTags, ",") {
+		k, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || k == "" {
+			return nil, invalidField("header/Mycloud-If-Tags", "must be key=value pairs with commas between, not %q", p.IfTags)
+		}
+		tags[k] = v
+	}
+	return tags, nil
+}
+
+// matches tells whether a header of ETags names a revision. Weak ETags count where the header asks for something else
+// than this very content.
+func matches(header, revision string, weak bool) bool {
+	for tag := range strings.SplitSeq(header, ",") {
+		tag = strings.TrimSpace(tag)
+		if weak {
+			tag = strings.TrimPrefix(tag, "W/")
+		}
+		if tag == "*" || strings.Trim(tag, `"`) == revision && !strings.HasPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+func etag(revision string) string { return `"` + revision + `"` }
+
+// notModified answers a conditional read.
+func notModified(revision string) error {
+	return &failure{
+		problem: cloudapi.Problem{Status: http.StatusNotModified, Detail: "not modified"},
+		header:  http.Header{"Etag": {etag(revision)}},
+	}
+}
+
+const (
+	tagsMax     = 64
+	tagKeyMax   = 63
+	tagValueMax = 255
+)
+
+// validateTags says what is wrong with the tags of a body.
+func validateTags(tags map[string]string) []cloudapi.ProblemField {
+	var all []cloudapi.ProblemField
+	add := func(key, format string, args ...any) {
+		all = append(all, cloudapi.ProblemField{
+			Pointer: "/tags" + key, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...),
+		})
+	}
+	if len(tags) > tagsMax {
+		add("", "must be %d at most, not %d", tagsMax, len(tags))
+	}
+	for k, v := range tags {
+		at := "/" + strings.ReplaceAll(strings.ReplaceAll(k, "~", "~0"), "/", "~1")
+		if k == "" || len(k) > tagKeyMax || strings.Trim(k, tagKeyChars) != "" || strings.ContainsAny(k[:1], "._/-") {
+			add(at, "must have a key of 1 to %d letters, digits and . _ / -, beginning with a letter or digit", tagKeyMax)
+		}
+		plain := func(r rune) bool { return r < ' ' || r > '~' || r == ',' || r == '=' }
+		if len(v) > tagValueMax || strings.ContainsFunc(v, plain) {
+			add(at, "must have a value of at most %d printable ASCII characters without comma and equals sign", tagValueMax)
+		}
+	}
+	return all
+}
+
+const tagKeyChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-"

@@ -1,0 +1,212 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// The states of routes.
+const (
+	routeActive    = "active"
+	routeBlackhole = "blackhole"
+)
+
+// ListRoutesParams are those of the read of a table's routes.
+type ListRoutesParams struct {
+	ListParams
+	Table string `path:"id" maxLength:"255"`
+}
+
+// BatchRoutesParams are those of a batch of routes.
+type BatchRoutesParams struct {
+	PostParams
+	Table string `path:"id" maxLength:"255"`
+	Body  cloudapi.RoutesBatch
+}
+
+func (a *API) registerRoutes() {
+	tables := view[cloudapi.RouteTable]{kind: store.RouteTables}
+	const tag, path = "routes", "/v1/route-tables"
+	registerList(a, operation{"list-route-tables", tag, "Route tables"}, path, tables)
+	registerGet(a, operation{"get-route-table", tag, "A route table"}, path+"/{id}", tables)
+	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes)
+	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails alone"},
+		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes)
+}
+
+func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudapi.List[cloudapi.Route]], error) {
+	err := a.Store.View(func(tx *store.Tx) error {
+		_, err := store.RouteTables.Get(tx, p.Table)
+		return absent(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return listObjects(a, view[cloudapi.Route]{
+		kind:  store.Routes,
+		match: func(r *cloudapi.Route) bool { return r.RouteTableID == p.Table },
+		state: func(r *cloudapi.Route) string { return r.State },
+	}, p.ListParams)
+}
+
+func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[cloudapi.RoutesBatchResult], error) {
+	return post(a, p.PostParams, "batch routes "+p.Table, p.Body, func(tx *store.Tx) (*Answer[cloudapi.RoutesBatchResult], error) {
+		if _, err := store.RouteTables.Get(tx, p.Table); err != nil {
+			return nil, err
+		}
+		if _, err := p.tags(); err != nil {
+			return nil, err
+		}
+		b := &routesBatch{tx: tx, params: p, routes: map[string]*cloudapi.Route{}}
+		err := store.Routes.Each(tx, func(r *cloudapi.Route) error {
+			if r.RouteTableID == p.Table {
+				b.routes[r.Destination] = r
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		results := make([]cloudapi.RouteResult, 0, len(p.Body.Upsert)+len(p.Body.Remove))
+		for _, s := range p.Body.Upsert {
+			status, route, err := b.upsert(s)
+			res, err := result("upsert", s.Destination, status, route, err)
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, res)
+		}
+		for _, r := range p.Body.Remove {
+			res, err := result("remove", r.Destination, http.StatusOK, nil, b.remove(r))
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, res)
+		}
+		return &Answer[cloudapi.RoutesBatchResult]{Status: http.StatusOK, Body: cloudapi.RoutesBatchResult{Results: results}}, nil
+	})
+}
+
+// result is one operation's; what is no fault of the operation fails the batch.
+func result(op, destination string, status int, r *cloudapi.Route, err error) (cloudapi.RouteResult, error) {
+	res := cloudapi.RouteResult{Op: op, Destination: destination, Status: status, Route: r}
+	if err == nil {
+		return res, nil
+	}
+	var f *failure
+	if !errors.As(absent(err), &f) {
+		return res, err
+	}
+	p := f.problem
+	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+	res.Status, res.Route, res.Error = p.Status, nil, &p
+	return res, nil
+}
+
+// routesBatch is a batch being worked on.
+type routesBatch struct {
+	tx     *store.Tx
+	params *BatchRoutesParams
+	// routes are the table's, by destination.
+	routes map[string]*cloudapi.Route
+}
+
+func (b *routesBatch) upsert(s cloudapi.RouteSpec) (int, *cloudapi.Route, error) {
+	if err := b.validate(s); err != nil {
+		return 0, nil, err
+	}
+	r, exists := b.routes[s.Destination]
+	status := http.StatusOK
+	if !exists {
+		status = http.StatusCreated
+		r = &cloudapi.Route{
+			Object:       cloudapi.Object{ID: newID("rte-"), Name: s.Destination},
+			RouteTableID: b.params.Table, Destination: s.Destination,
+		}
+	} else if !b.owns(r, s) {
+		return 0, nil, fail(http.StatusConflict, cloudapi.CodeDestinationTaken,
+			"%s is the destination of route %s with the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
+	}
+	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, routeActive
+	if !exists {
+		if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
+			return 0, nil, err
+		}
+	}
+	if _, err := store.Routes.Put(b.tx, r); err != nil {
+		return 0, nil, err
+	}
+	b.routes[s.Destination] = r
+	return status, r, nil
+}
+
+// owns tells whether who wrote the batch may change a route: it bears the tags that he names, or the very tags that he
+// writes if he names none.
+func (b *routesBatch) owns(r *cloudapi.Route, s cloudapi.RouteSpec) bool {
+	if b.params.IfTags != "" {
+		return b.params.checkTags(store.Routes.Name, &r.Object) == nil
+	}
+	if len(r.Tags) != len(s.Tags) {
+		return false
+	}
+	for k, v := range s.Tags {
+		if has, ok := r.Tags[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *routesBatch) validate(s cloudapi.RouteSpec) error {
+	var problems []cloudapi.ProblemField
+	add := func(pointer, detail string) {
+		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: detail})
+	}
+	prefix, err := netip.ParsePrefix(s.Destination)
+	if err != nil || prefix.Masked().String() != s.Destination {
+		add("/destination", "must be a CIDR without host bits, such as 10.244.1.0/24")
+	}
+	switch hop := s.NextHop; {
+	case (hop.InstanceID == "") == (hop.Address == ""):
+		add("/next_hop", "must have either instance_id or address")
+	case hop.Address != "":
+		if _, err := netip.ParseAddr(hop.Address); err != nil {
+			add("/next_hop/address", "must be an IP address")
+		}
+	default:
+		i, err := store.Instances.Get(b.tx, hop.InstanceID)
+		var none *store.NotFoundError
+		if err != nil && !errors.As(err, &none) {
+			return err
+		}
+		if err != nil || i.State == cloudapi.InstanceDeleted {
+			add("/next_hop/instance_id", "must be an instance that exists")
+		}
+	}
+	problems = slices.Concat(problems, validateTags(s.Tags))
+	if len(problems) > 0 {
+		return invalid(problems)
+	}
+	return nil
+}
+
+func (b *routesBatch) remove(s cloudapi.RouteRemoval) error {
+	r, exists := b.routes[s.Destination]
+	if !exists {
+		return fail(http.StatusNotFound, cloudapi.CodeResourceNotFound, "no route to %s", s.Destination)
+	}
+	if s.NextHop != nil && *s.NextHop != r.NextHop {
+		return fail(http.StatusConflict, cloudapi.CodeConflict, "route %s leads elsewhere", r.ID).on(store.Routes.Name, r.ID)
+	}
+	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
+		return err
+	}
+	delete(b.routes, s.Destination)
+	return store.Routes.Delete(b.tx, r.ID)
+}

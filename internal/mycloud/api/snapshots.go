@@ -1,0 +1,98 @@
+package api
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+const (
+	// snapshotLife is how long a list can be read on.
+	snapshotLife = 5 * time.Minute
+	// snapshotsMax bounds the lists that are being read.
+	snapshotsMax = 256
+)
+
+// snapshots are the lists that clients are reading page by page.
+type snapshots struct {
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	byID map[string]snapshot
+}
+
+// snapshot is a list as it was at a revision.
+type snapshot struct {
+	// items is a []T.
+	items    any
+	revision string
+	expires  time.Time
+}
+
+func newSnapshots(c clock.PassiveClock) *snapshots {
+	return &snapshots{clock: c, byID: map[string]snapshot{}}
+}
+
+// keep remembers a list and gives its id.
+func (s *snapshots) keep(items any, revision string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	oldest := ""
+	for id, snap := range s.byID {
+		if !now.Before(snap.expires) {
+			delete(s.byID, id)
+		} else if oldest == "" || snap.expires.Before(s.byID[oldest].expires) {
+			oldest = id
+		}
+	}
+	if len(s.byID) >= snapshotsMax {
+		delete(s.byID, oldest)
+	}
+	id := rand.Text()
+	s.byID[id] = snapshot{items, revision, now.Add(snapshotLife)}
+	return id
+}
+
+func (s *snapshots) get(id string) (snapshot, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap, ok := s.byID[id]
+	return snap, ok && s.clock.Now().Before(snap.expires)
+}
+
+// firstPage cuts a list into pages and gives the first.
+func firstPage[T any](s *snapshots, items []T, revision string, limit int) cloudapi.List[T] {
+	if len(items) <= limit {
+		return cloudapi.List[T]{Items: items, Revision: revision, Complete: true}
+	}
+	return page(s.keep(items, revision), items, revision, 0, limit)
+}
+
+// nextPage gives the page that a token stands for.
+func nextPage[T any](s *snapshots, token string, limit int) (cloudapi.List[T], error) {
+	id, offset, _ := strings.Cut(token, ".")
+	n, err := strconv.Atoi(offset)
+	snap, ok := s.get(id)
+	items, fits := snap.items.([]T)
+	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
+		return cloudapi.List[T]{}, fail(http.StatusGone, cloudapi.CodePageTokenExpired, "the page token has expired: list again from the first page")
+	}
+	return page(id, items, snap.revision, n, limit), nil
+}
+
+func page[T any](id string, items []T, revision string, offset, limit int) cloudapi.List[T] {
+	end := min(offset+limit, len(items))
+	l := cloudapi.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
+	if !l.Complete {
+		l.NextPageToken = id + "." + strconv.Itoa(end)
+	}
+	return l
+}

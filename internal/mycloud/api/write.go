@@ -1,0 +1,136 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// Answer is what a write is answered.
+type Answer[T any] struct {
+	Status   int
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Replayed string `header:"Idempotency-Replayed"`
+	Body     T
+}
+
+// done answers a write of one object.
+func done[T any](status int, k store.Kind[T], v *T) *Answer[T] {
+	a := &Answer[T]{Status: status, Body: *v}
+	if r := k.Object(v).Revision; r != "" {
+		a.ETag = etag(r)
+	}
+	return a
+}
+
+// errDryRun undoes a transaction that was only asked what it would do.
+var errDryRun = errors.New("dry run")
+
+// change runs a write by PUT, PATCH or DELETE in one transaction.
+func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+	var answer *Answer[T]
+	err := a.Store.Update(func(tx *store.Tx) (err error) {
+		if answer, err = fn(tx); err != nil {
+			return absent(err)
+		}
+		if p.DryRun {
+			return errDryRun
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// post is change for writes by POST: with an idempotency key, the write takes place once and its answer is kept in the
+// same transaction. request tells requests apart, and body is theirs.
+func post[T any](a *API, p PostParams, request string, body any, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+	if p.IdempotencyKey == "" || p.DryRun {
+		return change(a, p.WriteParams, fn)
+	}
+	sum, err := fingerprint(request, body)
+	if err != nil {
+		return nil, err
+	}
+	if !a.inFlight.enter(p.IdempotencyKey) {
+		return nil, fail(http.StatusConflict, cloudapi.CodeConflict,
+			"a request with this idempotency key is being worked on").retryAfter(time.Second)
+	}
+	defer a.inFlight.leave(p.IdempotencyKey)
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[T], error) {
+		kept, found, err := tx.Answer(p.IdempotencyKey)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			return replay[T](kept, sum)
+		}
+		answer, err := fn(tx)
+		if err != nil {
+			return nil, err
+		}
+		content, err := json.Marshal(answer)
+		if err != nil {
+			return nil, fmt.Errorf("encode answer: %w", err)
+		}
+		return answer, tx.KeepAnswer(p.IdempotencyKey, store.Answer{Fingerprint: sum, Content: content})
+	})
+}
+
+func replay[T any](kept store.Answer, sum string) (*Answer[T], error) {
+	if kept.Fingerprint != sum {
+		return nil, fail(http.StatusUnprocessableEntity, cloudapi.CodeIdempotencyKeyReused,
+			"the idempotency key was used for another request")
+	}
+	var answer Answer[T]
+	if err := json.Unmarshal(kept.Content, &answer); err != nil {
+		return nil, fmt.Errorf("decode the answer to repeat: %w", err)
+	}
+	answer.Replayed = "true"
+	return &answer, nil
+}
+
+func fingerprint(request string, body any) (string, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return "", fmt.Errorf("encode request: %w", err)
+	}
+	digest := sha256.Sum256(append([]byte(request+"\n"), raw...))
+	return hex.EncodeToString(digest[:]), nil
+}
+
+// inFlight holds the idempotency keys of requests being worked on.
+type inFlight struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+func (f *inFlight) enter(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys[key] {
+		return false
+	}
+	if f.keys == nil {
+		f.keys = map[string]bool{}
+	}
+	f.keys[key] = true
+	return true
+}
+
+func (f *inFlight) leave(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.keys, key)
+}

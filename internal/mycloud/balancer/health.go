@@ -1,0 +1,104 @@
+package balancer
+
+import "quaymaster.dev/provider/cloudapi"
+
+// The operating states of load balancers and members.
+const (
+	online    = "online"
+	degraded  = "degraded"
+	offline   = "offline"
+	draining  = "draining"
+	noMembers = "no_members"
+	unknown   = "unknown"
+)
+
+// Facts are what the health of members depends on.
+type Facts struct {
+	// Group gives the members of a node group.
+	Group func(id string) ([]cloudapi.GroupMember, error)
+	// Instance gives the state of an instance, empty if there is none.
+	Instance func(id string) (cloudapi.InstanceState, error)
+}
+
+// Observe tells the health of every member and of the whole. A member whose instance does not run fails its probes.
+func Observe(lb *cloudapi.LoadBalancer, f Facts) (cloudapi.Health, error) {
+	h := cloudapi.Health{Pools: make([]cloudapi.PoolHealth, 0, len(lb.Pools))}
+	count := map[string]int{}
+	for i := range lb.Pools {
+		p := &lb.Pools[i]
+		members, err := members(p, f)
+		if err != nil {
+			return h, err
+		}
+		for j := range members {
+			m := &members[j]
+			if m.OperatingState, err = memberState(m, f); err != nil {
+				return h, err
+			}
+			count[m.OperatingState]++
+		}
+		h.Pools = append(h.Pools, cloudapi.PoolHealth{Key: p.Key, Family: p.Family, Members: members})
+	}
+	h.OperatingState = overall(lb.ProvisioningState, count)
+	return h, nil
+}
+
+func overall(s cloudapi.ProvisioningState, count map[string]int) string {
+	up, down := count[online], count[offline]
+	switch {
+	case s == cloudapi.PendingCreate:
+		return unknown
+	case up > 0 && down > 0:
+		return degraded
+	case up > 0:
+		return online
+	case down > 0:
+		return offline
+	case count[unknown] > 0:
+		return unknown
+	}
+	return noMembers
+}
+
+// members are the pool's own, or those of its node group that have an address of the pool's family.
+func members(p *cloudapi.Pool, f Facts) ([]cloudapi.Member, error) {
+	if p.NodeGroupID == "" {
+		return append([]cloudapi.Member{}, p.Members...), nil
+	}
+	group, err := f.Group(p.NodeGroupID)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]cloudapi.Member, 0, len(group))
+	for _, g := range group {
+		for _, a := range g.Addresses {
+			if a.Family != p.Family {
+				continue
+			}
+			all = append(all, cloudapi.Member{
+				Key: g.Key, Address: a.Address, Port: p.TargetPort, Weight: g.Weight, State: g.State,
+				InstanceID: g.InstanceID, Zone: g.Zone,
+			})
+			break
+		}
+	}
+	return all, nil
+}
+
+func memberState(m *cloudapi.Member, f Facts) (string, error) {
+	if m.State == cloudapi.MemberDraining || m.Weight == 0 {
+		return draining, nil
+	}
+	if m.InstanceID == "" {
+		// The cloud has no view of a machine that is none of its own.
+		return unknown, nil
+	}
+	s, err := f.Instance(m.InstanceID)
+	if err != nil {
+		return "", err
+	}
+	if s == cloudapi.InstanceRunning || s == cloudapi.InstanceMigrating {
+		return online, nil
+	}
+	return offline, nil
+}

@@ -1,0 +1,184 @@
+// Package balancer knows what makes a load balancer's tree valid, and what may be said of its health. It is pure.
+package balancer
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// problems collects what is wrong, each at its place.
+type problems []cloudapi.ProblemField
+
+func (p *problems) add(pointer, format string, args ...any) {
+	*p = append(*p, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+}
+
+// Validate checks what concerns several fields of a tree, and values that a schema cannot describe. All problems are
+// found at once.
+func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
+	var p problems
+	families := validateVIPs(&p, s.VIPs)
+	if s.Listeners == nil {
+		p.add("/listeners", "is required: an empty list is a load balancer without listeners")
+	}
+	if s.Pools == nil {
+		p.add("/pools", "is required: an empty list is a load balancer without pools")
+	}
+	pools := map[poolID]bool{}
+	for i := range s.Pools {
+		validatePool(&p, fmt.Sprintf("/pools/%d", i), &s.Pools[i], pools)
+	}
+	keys := map[string]bool{}
+	for i := range s.Listeners {
+		l, at := &s.Listeners[i], fmt.Sprintf("/listeners/%d", i)
+		if keys[l.Key] {
+			p.add(at+"/key", "must be unique: %s occurs before", l.Key)
+		}
+		keys[l.Key] = true
+		validateListener(&p, at, l)
+		for _, f := range families {
+			if !pools[poolID{l.PoolKey, f}] {
+				p.add(at+"/pool_key", "must be the key of a pool of family %s: no pool %q of that family", f, l.PoolKey)
+			}
+		}
+	}
+	return p
+}
+
+// poolID is a pool's identity.
+type poolID struct{ key, family string }
+
+// validateVIPs gives the families that the load balancer will have.
+func validateVIPs(p *problems, vips []cloudapi.VIP) []string {
+	if len(vips) == 0 {
+		return []string{"ipv4"}
+	}
+	var families []string
+	seen := map[string]bool{}
+	for i, v := range vips {
+		if seen[v.Family] {
+			p.add(fmt.Sprintf("/vips/%d/family", i), "must be unique: %s occurs before", v.Family)
+			continue
+		}
+		seen[v.Family] = true
+		families = append(families, v.Family)
+	}
+	return families
+}
+
+func validateListener(p *problems, at string, l *cloudapi.Listener) {
+	transport := "tcp"
+	if l.Protocol == "udp" {
+		transport = "udp"
+	}
+	if want := transport + "/" + strconv.Itoa(int(l.Port)); l.Key != want {
+		p.add(at+"/key", "must be %s for protocol %s and port %d, not %s", want, l.Protocol, l.Port, l.Key)
+	}
+	hasCertificate := l.TLS != nil && len(l.TLS.CertificateIDs) > 0
+	switch {
+	case l.Protocol == "https" && !hasCertificate:
+		p.add(at+"/tls", "is required for https: name at least one certificate")
+	case l.Protocol != "https" && l.TLS != nil:
+		p.add(at+"/tls", "is for https alone, not for %s", l.Protocol)
+	}
+	if (l.ProxyProtocol == "v1" || l.ProxyProtocol == "v2") && l.Protocol != "tcp" {
+		p.add(at+"/proxy_protocol", "must be none for %s", l.Protocol)
+	}
+	seen := map[string]bool{}
+	for i, c := range l.AllowedCIDRs {
+		at := fmt.Sprintf("%s/allowed_cidrs/%d", at, i)
+		prefix, err := netip.ParsePrefix(c)
+		switch {
+		case err != nil:
+			p.add(at, "must be a CIDR such as 192.0.2.0/24 or 2001:db8::/32, not %q", c)
+		case prefix.Masked() != prefix:
+			p.add(at, "must have no host bits set: %s, not %s", prefix.Masked(), c)
+		case seen[prefix.String()]:
+			p.add(at, "must be unique: %s occurs before", c)
+		default:
+			seen[prefix.String()] = true
+		}
+	}
+}
+
+func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]bool) {
+	id := poolID{pool.Key, pool.Family}
+	if seen[id] {
+		p.add(at+"/key", "must be unique for its family: %s of %s occurs before", pool.Key, pool.Family)
+	}
+	seen[id] = true
+	if pool.NodeGroupID != "" && len(pool.Members) > 0 {
+		p.add(at+"/members", "must be absent beside node_group_id")
+	}
+	keys := map[string]bool{}
+	for i, m := range pool.Members {
+		at := fmt.Sprintf("%s/members/%d", at, i)
+		if keys[m.Key] {
+			p.add(at+"/key", "must be unique: %s occurs before", m.Key)
+		}
+		keys[m.Key] = true
+		if problem := AddressProblem(pool.Family, m.Address); problem != "" {
+			p.add(at+"/address", "%s", problem)
+		}
+	}
+	if pool.HealthMonitor != nil {
+		validateMonitor(p, at+"/health_monitor", pool.HealthMonitor)
+	}
+}
+
+func validateMonitor(p *problems, at string, m *cloudapi.HealthMonitor) {
+	isHTTP := m.Type == "http" || m.Type == "https"
+	switch {
+	case isHTTP && m.Path != "" && !strings.HasPrefix(m.Path, "/"):
+		p.add(at+"/path", "must begin with /")
+	case !isHTTP && m.Path != "":
+		p.add(at+"/path", "is for http and https alone, not for %s", m.Type)
+	}
+	if !isHTTP && m.ExpectedCodes != "" {
+		p.add(at+"/expected_codes", "is for http and https alone, not for %s", m.Type)
+	}
+	for r := range strings.SplitSeq(m.ExpectedCodes, ",") {
+		if low, high, ok := strings.Cut(r, "-"); ok && low > high {
+			p.add(at+"/expected_codes", "must have its ranges in order: not %s", r)
+		}
+	}
+	if m.Type == "none" {
+		return
+	}
+	if m.IntervalMS < 1000 {
+		p.add(at+"/interval_ms", "must be 1000 or more")
+	}
+	if m.TimeoutMS < 1 || m.TimeoutMS >= m.IntervalMS {
+		p.add(at+"/timeout_ms", "must be positive and less than interval_ms, %d: not %d", m.IntervalMS, m.TimeoutMS)
+	}
+	if m.Rise < 1 {
+		p.add(at+"/rise", "must be 1 or more")
+	}
+	if m.Fall < 1 {
+		p.add(at+"/fall", "must be 1 or more")
+	}
+}
+
+// AddressProblem says what is wrong with an address of a family, nothing if it is right.
+func AddressProblem(family, address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Zone() != "" {
+		return fmt.Sprintf("must be an IP address, not %q", address)
+	}
+	if got := Family(a); got != family {
+		return fmt.Sprintf("must be an address of family %s, not %s", family, address)
+	}
+	return ""
+}
+
+// Family is ipv4 or ipv6.
+func Family(a netip.Addr) string {
+	if a.Is4() {
+		return "ipv4"
+	}
+	return "ipv6"
+}

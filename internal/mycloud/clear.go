@@ -1,0 +1,69 @@
+package mycloud
+
+import (
+	"context"
+	"time"
+
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+const (
+	// tombstoneLife is a day more than clients may rely on; so for answers, of which they may rely on one day.
+	tombstoneLife = 8 * 24 * time.Hour
+	answerLife    = 48 * time.Hour
+	jobLife       = 48 * time.Hour
+
+	clearEvery = time.Hour
+)
+
+// clear removes what is old, at once and every hour.
+func (s *Server) clear(ctx context.Context) {
+	for {
+		if err := s.store.Update(clearOld); err != nil {
+			s.logger.ErrorContext(ctx, "Could not clear away what is old", "error", err)
+		}
+		timer := s.clock.NewTimer(clearEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
+}
+
+func clearOld(tx *store.Tx) error {
+	err := clearKind(tx, store.Instances, func(i *cloudapi.Instance) bool { return older(tx, i.DeletedAt, tombstoneLife) })
+	if err != nil {
+		return err
+	}
+	err = clearKind(tx, store.Jobs, func(j *cloudapi.Job) bool { return older(tx, j.FinishedAt, jobLife) })
+	if err != nil {
+		return err
+	}
+	return tx.DropAnswers(tx.Now.Add(-answerLife))
+}
+
+func clearKind[T any](tx *store.Tx, k store.Kind[T], old func(*T) bool) error {
+	var ids []string
+	err := k.Each(tx, func(v *T) error {
+		if old(v) {
+			ids = append(ids, k.Object(v).ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := k.Delete(tx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func older(tx *store.Tx, t *time.Time, than time.Duration) bool {
+	return t != nil && tx.Now.Sub(*t) > than
+}

@@ -1,0 +1,250 @@
+package mycloud_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/internal/mycloud/api"
+)
+
+// conformance holds every exchange against the OpenAPI document, whose schemas are of JSON Schema 2020-12.
+type conformance struct {
+	t          *testing.T
+	compiler   *jsonschema.Compiler
+	operations []documented
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// documented is an operation of the document.
+type documented struct {
+	id, method string
+	path       *regexp.Regexp
+	at         string
+	def        map[string]any
+}
+
+const documentURL = "https://mycloud.test/openapi.json"
+
+func newConformance(t *testing.T) *conformance {
+	t.Helper()
+	raw, err := api.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := yaml.YAMLToJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conformance{t: t, compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
+	c.compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := c.compiler.AddResource(documentURL, doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.(map[string]any)["paths"].(map[string]any) {
+		pattern := regexp.MustCompile(`\\\{[^}]*\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `[^/:]+`)
+		for method, def := range item.(map[string]any) {
+			d := def.(map[string]any)
+			c.operations = append(c.operations, documented{
+				id: d["operationId"].(string), method: strings.ToUpper(method), path: regexp.MustCompile("^" + pattern + "$"),
+				at: "#/paths/" + escape(path) + "/" + method, def: d,
+			})
+		}
+	}
+	return c
+}
+
+func escape(s string) string {
+	s = strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
+	return strings.NewReplacer("{", "%7B", "}", "%7D").Replace(s)
+}
+
+// RoundTrip sends a request and checks it and its answer.
+func (c *conformance) RoundTrip(r *http.Request) (*http.Response, error) {
+	var sent []byte
+	if r.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	got, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(got))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.exchange(r, sent, resp, got); err != nil {
+		c.t.Errorf("%s %s: %d does not conform to the document: %v\nsent %s\ngot %s", r.Method, r.URL, resp.StatusCode, err, sent, got)
+	}
+	return resp, nil
+}
+
+func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response, got []byte) error {
+	if r.URL.Path == "/healthz" {
+		return nil
+	}
+	if resp.Header.Get("Request-Id") == "" {
+		return fmt.Errorf("no Request-Id")
+	}
+	op := c.find(r)
+	if op == nil {
+		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed && resp.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("the operation is not documented")
+		}
+		return c.validate("#/components/schemas/Problem", got)
+	}
+	success := resp.StatusCode < 400
+	if success {
+		c.mu.Lock()
+		c.seen[op.id] = true
+		c.mu.Unlock()
+	}
+	if err := op.parameters(r, success); err != nil {
+		return err
+	}
+	if success && len(sent) > 0 {
+		for mediaType := range op.def["requestBody"].(map[string]any)["content"].(map[string]any) {
+			if err := c.validate(op.at+"/requestBody/content/"+escape(mediaType)+"/schema", sent); err != nil {
+				return fmt.Errorf("request: %w", err)
+			}
+		}
+	}
+	return c.response(op, resp, got)
+}
+
+func (c *conformance) response(op *documented, resp *http.Response, got []byte) error {
+	status := strconv.Itoa(resp.StatusCode)
+	responses := op.def["responses"].(map[string]any)
+	def, ok := responses[status].(map[string]any)
+	if !ok {
+		if resp.StatusCode < 400 {
+			return fmt.Errorf("the status is not documented")
+		}
+		status = "default"
+		def = responses[status].(map[string]any)
+	}
+	content, _ := def["content"].(map[string]any)
+	if len(content) == 0 {
+		if len(got) > 0 {
+			return fmt.Errorf("the document knows of no body")
+		}
+		return nil
+	}
+	mediaType := resp.Header.Get("Content-Type")
+	if content[mediaType] == nil {
+		return fmt.Errorf("content type %q is not documented", mediaType)
+	}
+	return c.validate(op.at+"/responses/"+status+"/content/"+escape(mediaType)+"/schema", got)
+}
+
+// parameters checks that a request that succeeded used what is documented alone.
+func (d *documented) parameters(r *http.Request, success bool) error {
+	known := map[string]bool{}
+	params, _ := d.def["parameters"].([]any)
+	for _, p := range params {
+		m := p.(map[string]any)
+		known[m["in"].(string)+"/"+strings.ToLower(m["name"].(string))] = true
+	}
+	for q := range r.URL.Query() {
+		if success && !known["query/"+q] {
+			return fmt.Errorf("query parameter %s is not documented", q)
+		}
+	}
+	for _, h := range []string{"If-Match", "If-None-Match", "Mycloud-If-Tags", "Idempotency-Key"} {
+		if success && r.Header.Get(h) != "" && !known["header/"+strings.ToLower(h)] {
+			return fmt.Errorf("header %s is not documented", h)
+		}
+	}
+	return nil
+}
+
+func (c *conformance) find(r *http.Request) *documented {
+	for i, op := range c.operations {
+		if op.method == r.Method && op.path.MatchString(r.URL.Path) {
+			return &c.operations[i]
+		}
+	}
+	return nil
+}
+
+func (c *conformance) validate(at string, raw []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	schema, err := c.compiler.Compile(documentURL + at)
+	if err != nil {
+		return err
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(v)
+}
+
+// unseen are the operations that no request has used with success.
+func (c *conformance) unseen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []string
+	for _, op := range c.operations {
+		if !c.seen[op.id] {
+			ids = append(ids, op.id)
+		}
+	}
+	return ids
+}
+
+// TestConformanceCanFail makes sure that the check checks.
+func TestConformanceCanFail(t *testing.T) {
+	c := newConformance(t)
+	valid := map[string]any{
+		"type": "about:blank", "title": "Conflict", "status": 409, "code": "conflict", "retryable": false,
+	}
+	broken := map[string]func(m map[string]any){
+		"missing field": func(m map[string]any) { delete(m, "code") },
+		"wrong type":    func(m map[string]any) { m["status"] = "409" },
+	}
+	raw := func(m map[string]any) []byte {
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if err := c.validate("#/components/schemas/Problem", raw(valid)); err != nil {
+		t.Error(err)
+	}
+	for name, breakIt := range broken {
+		m := maps.Clone(valid)
+		breakIt(m)
+		if c.validate("#/components/schemas/Problem", raw(m)) == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+	if len(c.operations) < 30 {
+		t.Errorf("only %d operations found in the document", len(c.operations))
+	}
+}

@@ -1,0 +1,130 @@
+// Package inventory reads the YAML file that a reference cloud is stocked from.
+package inventory
+
+import (
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// Inventory is what a cloud has. Keys are those of the API.
+type Inventory struct {
+	Regions       []Region       `json:"regions"`
+	Zones         []Zone         `json:"zones"`
+	InstanceTypes []InstanceType `json:"instance_types"`
+	Instances     []Instance     `json:"instances"`
+	// AddressPools are where load balancers get their addresses from.
+	AddressPools []AddressPool `json:"address_pools"`
+	RouteTables  []RouteTable  `json:"route_tables"`
+	VolumeTypes  []VolumeType  `json:"volume_types"`
+	Volumes      []Volume      `json:"volumes"`
+}
+
+// Region is a set of zones.
+type Region struct {
+	ID string `json:"id"`
+}
+
+// Zone is a failure domain.
+type Zone struct {
+	ID     string `json:"id"`
+	Region string `json:"region"`
+}
+
+// InstanceType is a size of machine.
+type InstanceType struct {
+	ID        string `json:"id"`
+	CPUs      int    `json:"cpus"`
+	MemoryMiB int    `json:"memory_mib"`
+}
+
+// Instance is a virtual machine. Its region is its zone's.
+type Instance struct {
+	ID       string            `json:"id"`
+	Tags     map[string]string `json:"tags"`
+	Hostname string            `json:"hostname"`
+	// State is running if empty.
+	State     cloudapi.InstanceState     `json:"state"`
+	Type      string                     `json:"type"`
+	Zone      string                     `json:"zone"`
+	Addresses []cloudapi.InstanceAddress `json:"addresses"`
+}
+
+// AddressPool is a range of addresses of load balancers.
+type AddressPool struct {
+	// Scheme is public or internal.
+	Scheme string `json:"scheme"`
+	CIDR   string `json:"cidr"`
+}
+
+// RouteTable holds the routes of a network.
+type RouteTable struct {
+	ID    string `json:"id"`
+	VPCID string `json:"vpc_id"`
+}
+
+// VolumeType bounds what volumes of it may be.
+type VolumeType struct {
+	ID              string `json:"id"`
+	MaxSizeGiB      int    `json:"max_size_gib"`
+	StepGiB         int    `json:"step_gib"`
+	OnlineExpansion bool   `json:"online_expansion"`
+}
+
+// Volume is a block device, in one zone or in several of one region.
+type Volume struct {
+	ID         string            `json:"id"`
+	Tags       map[string]string `json:"tags"`
+	Zone       string            `json:"zone"`
+	Zones      []string          `json:"zones"`
+	Type       string            `json:"type"`
+	SizeGiB    int               `json:"size_gib"`
+	AttachedTo string            `json:"attached_to"`
+}
+
+// Load reads and checks a file; the error names it and every problem.
+func Load(path string) (*Inventory, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read inventory: %w", err)
+	}
+	inv, err := Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("inventory %s: %w", path, err)
+	}
+	return inv, nil
+}
+
+// Parse decodes strictly and checks; the error has every problem, separated by semicolons.
+func Parse(raw []byte) (*Inventory, error) {
+	doc, err := yaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return nil, fmt.Errorf("is no YAML: %w", err)
+	}
+	var inv Inventory
+	unknown, err := json.UnmarshalStrict(doc, &inv)
+	if err != nil {
+		return nil, fmt.Errorf("has not the form of an inventory: %w", err)
+	}
+	problems := unknown
+	for _, e := range inv.validate() {
+		problems = append(problems, e)
+	}
+	if len(problems) > 0 {
+		return nil, joined(problems)
+	}
+	return &inv, nil
+}
+
+// joined is several problems in one line.
+func joined(problems []error) error {
+	err := problems[0]
+	for _, p := range problems[1:] {
+		err = fmt.Errorf("%w; %w", err, p)
+	}
+	return err
+}

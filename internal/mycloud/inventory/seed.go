@@ -1,0 +1,84 @@
+package inventory
+
+import (
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// Seed stocks a cloud with what has never come from an inventory before. So a restart neither undoes what was changed
+// nor brings back what was deleted.
+func (inv *Inventory) Seed(tx *store.Tx) error {
+	s := seeder{tx: tx}
+	for _, v := range inv.Regions {
+		seed(&s, store.Regions, &cloudapi.Region{Object: object(v.ID, nil), State: "available"})
+	}
+	for _, v := range inv.Zones {
+		seed(&s, store.Zones, &cloudapi.Zone{Object: object(v.ID, nil), Region: v.Region, State: "available"})
+	}
+	for _, v := range inv.InstanceTypes {
+		seed(&s, store.InstanceTypes, &cloudapi.InstanceType{Object: object(v.ID, nil), CPUs: v.CPUs, MemoryMiB: v.MemoryMiB})
+	}
+	for _, v := range inv.Instances {
+		seed(&s, store.Instances, inv.instance(v))
+	}
+	for _, v := range inv.RouteTables {
+		seed(&s, store.RouteTables, &cloudapi.RouteTable{Object: object(v.ID, nil), VPCID: v.VPCID})
+	}
+	for _, v := range inv.VolumeTypes {
+		seed(&s, store.VolumeTypes, &cloudapi.VolumeType{
+			Object: object(v.ID, nil), MaxSizeGiB: v.MaxSizeGiB, StepGiB: v.StepGiB, OnlineExpansion: v.OnlineExpansion,
+		})
+	}
+	for _, v := range inv.Volumes {
+		seed(&s, store.Volumes, inv.volume(v))
+	}
+	return s.err
+}
+
+func (inv *Inventory) instance(v Instance) *cloudapi.Instance {
+	i := &cloudapi.Instance{
+		Object: object(v.ID, v.Tags), Hostname: v.Hostname, State: v.State, Type: v.Type,
+		Zone: v.Zone, Region: inv.RegionOf(v.Zone), Addresses: append([]cloudapi.InstanceAddress{}, v.Addresses...),
+	}
+	i.Name = v.Hostname
+	if i.State == "" {
+		i.State = cloudapi.InstanceRunning
+	}
+	return i
+}
+
+func (inv *Inventory) volume(v Volume) *cloudapi.Volume {
+	out := &cloudapi.Volume{
+		Object: object(v.ID, v.Tags), Zone: v.Zone, Zones: v.Zones, Type: v.Type,
+		SizeGiB: v.SizeGiB, State: "available", AttachedTo: v.AttachedTo,
+	}
+	zone := v.Zone
+	if len(v.Zones) > 0 {
+		zone = v.Zones[0]
+	}
+	out.Region = inv.RegionOf(zone)
+	if v.AttachedTo != "" {
+		out.State = "attached"
+	}
+	return out
+}
+
+func object(id string, tags map[string]string) cloudapi.Object {
+	return cloudapi.Object{ID: id, Name: id, Tags: tags}
+}
+
+// seeder remembers the first error.
+type seeder struct {
+	tx  *store.Tx
+	err error
+}
+
+func seed[T any](s *seeder, k store.Kind[T], v *T) {
+	key := k.Name + "/" + k.Object(v).ID
+	if s.err != nil || store.Seeded.Get(s.tx, key) != "" {
+		return
+	}
+	if _, s.err = k.Put(s.tx, v); s.err == nil {
+		s.err = store.Seeded.Set(s.tx, key, k.Object(v).Revision)
+	}
+}

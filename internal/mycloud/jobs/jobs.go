@@ -1,0 +1,185 @@
+// Package jobs runs the cloud's asynchronous work. Jobs are durable: those that a stopped server left behind run on.
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/mycloud/store"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// retryPause is how long the runner rests after it failed to write.
+const retryPause = time.Second
+
+// Runner brings jobs to their end, in order for each target.
+type Runner struct {
+	// Store holds the jobs.
+	Store *store.Store
+	// Clock measures how long jobs run.
+	Clock clock.Clock
+	// Duration is how long a job runs; 0 makes writes synchronous, so that no jobs arise.
+	Duration time.Duration
+	// Finish makes true what a job was for, in the transaction that ends it. open tells whether more jobs wait for the
+	// same target.
+	Finish func(tx *store.Tx, job *cloudapi.Job, open bool) error
+	// Logger hears of trouble.
+	Logger *slog.Logger
+}
+
+// Enqueue adds a job in the transaction that makes it necessary.
+func Enqueue(tx *store.Tx, id, name string, target cloudapi.Reference) (*cloudapi.Job, error) {
+	j := &cloudapi.Job{Object: cloudapi.Object{ID: id, Name: name}, State: cloudapi.JobQueued, Target: target}
+	if _, err := store.Jobs.Put(tx, j); err != nil {
+		return nil, err
+	}
+	// Revisions are handed out in order, so they are places in the queue; padded, they also sort so.
+	place, err := strconv.ParseUint(j.Revision, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("place job %s in the queue: %w", id, err)
+	}
+	if err := store.OpenJobs.Set(tx, fmt.Sprintf("%020d", place), j.ID); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Last gives the id of the job that a target waits for last, empty if there is none.
+func Last(tx *store.Tx, target cloudapi.Reference) (string, error) {
+	open, err := store.OpenJobs.All(tx)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range slices.Backward(open) {
+		j, err := store.Jobs.Get(tx, p.Value)
+		if err != nil {
+			return "", err
+		}
+		if j.Target == target {
+			return j.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// Run brings jobs to their end until ctx does.
+func (r *Runner) Run(ctx context.Context) {
+	for {
+		changed := r.Store.Changed()
+		due, err := r.step()
+		if err != nil {
+			r.Logger.ErrorContext(ctx, "Could not run jobs", "error", err)
+			due = retryPause
+		}
+		var timer clock.Timer
+		var fire <-chan time.Time
+		if due > 0 {
+			timer = r.Clock.NewTimer(due)
+			fire = timer.C()
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-fire:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// step starts and ends what is due, and says when to look again; 0 is when something changes.
+func (r *Runner) step() (time.Duration, error) {
+	var open []store.Pair
+	err := r.Store.View(func(tx *store.Tx) (err error) {
+		open, err = store.OpenJobs.All(tx)
+		return err
+	})
+	if err != nil || len(open) == 0 {
+		return 0, err
+	}
+	var next time.Duration
+	err = r.Store.Update(func(tx *store.Tx) error {
+		next = 0
+		open, err := store.OpenJobs.All(tx)
+		if err != nil {
+			return err
+		}
+		targets, waiting, err := r.queues(tx, open)
+		if err != nil {
+			return err
+		}
+		for _, t := range targets {
+			left, err := r.advance(tx, waiting[t])
+			if err != nil {
+				return err
+			}
+			if left > 0 && (next == 0 || left < next) {
+				next = left
+			}
+		}
+		return nil
+	})
+	return next, err
+}
+
+// entry is an open job and its place in the queue.
+type entry struct {
+	place string
+	job   *cloudapi.Job
+}
+
+// queues gives the open jobs of each target in order, and the targets in the order of their first jobs.
+func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudapi.Reference, map[cloudapi.Reference][]entry, error) {
+	var targets []cloudapi.Reference
+	waiting := map[cloudapi.Reference][]entry{}
+	for _, p := range open {
+		j, err := store.Jobs.Get(tx, p.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(waiting[j.Target]) == 0 {
+			targets = append(targets, j.Target)
+		}
+		waiting[j.Target] = append(waiting[j.Target], entry{p.Key, j})
+	}
+	return targets, waiting, nil
+}
+
+// advance works on one target's queue and says how long its first job still runs, 0 if none is left.
+func (r *Runner) advance(tx *store.Tx, queue []entry) (time.Duration, error) {
+	for i, e := range queue {
+		j := e.job
+		if j.StartedAt == nil {
+			now := tx.Now
+			j.State, j.StartedAt = cloudapi.JobRunning, &now
+			if _, err := store.Jobs.Put(tx, j); err != nil {
+				return 0, err
+			}
+		}
+		if left := j.StartedAt.Add(r.Duration).Sub(tx.Now); left > 0 {
+			return left, nil
+		}
+		if err := r.Finish(tx, j, i < len(queue)-1); err != nil {
+			return 0, err
+		}
+		now := tx.Now
+		j.State, j.Progress, j.FinishedAt = cloudapi.JobSucceeded, 100, &now
+		if _, err := store.Jobs.Put(tx, j); err != nil {
+			return 0, err
+		}
+		if err := store.OpenJobs.Delete(tx, e.place); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}

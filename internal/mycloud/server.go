@@ -1,0 +1,93 @@
+// Package mycloud is the reference implementation of the mycloud API: a cloud's control plane on one machine, for
+// development, tests and demonstrations. Its state is durable; it moves no packets.
+package mycloud
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/internal/mycloud/jobs"
+	"quaymaster.dev/internal/mycloud/store"
+)
+
+// Options are what a Server needs.
+type Options struct {
+	// DataDir is where the state is kept; it is created if it must be.
+	DataDir string
+	// Inventory stocks the cloud; nil leaves it as it is.
+	Inventory *inventory.Inventory
+	// Token is what clients must bear.
+	Token string
+	// JobDuration is how long writes of load balancers take; 0 is done at once, with the answer.
+	JobDuration time.Duration
+	// Clock is the real one if nil.
+	Clock clock.Clock
+	// Logger is silent if nil.
+	Logger *slog.Logger
+}
+
+// Server is a cloud.
+type Server struct {
+	store  *store.Store
+	api    *api.API
+	runner jobs.Runner
+	clock  clock.Clock
+	logger *slog.Logger
+}
+
+// Open opens the state and stocks it.
+func Open(o Options) (*Server, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("create data directory: %w", err)
+	}
+	st, err := store.Open(filepath.Join(o.DataDir, "state.db"), o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []balancer.AddressPool
+	if o.Inventory != nil {
+		addresses = o.Inventory.Prefixes()
+		if err := st.Update(o.Inventory.Seed); err != nil {
+			_ = st.Close()
+			return nil, fmt.Errorf("stock the cloud: %w", err)
+		}
+	}
+	a := api.New(api.Options{
+		Store: st, Clock: o.Clock, Addresses: addresses, JobDuration: o.JobDuration, Token: o.Token, Logger: o.Logger,
+	})
+	return &Server{
+		store: st, api: a, clock: o.Clock, logger: o.Logger,
+		runner: jobs.Runner{Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.FinishJob, Logger: o.Logger},
+	}, nil
+}
+
+// Handler serves the API.
+func (s *Server) Handler() http.Handler { return s.api.Handler() }
+
+// Run works on jobs and clears away what is old, until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.runner.Run(ctx) })
+	wg.Go(func() { s.clear(ctx) })
+	wg.Wait()
+}
+
+// Close closes the state. Run has returned by then.
+func (s *Server) Close() error { return s.store.Close() }

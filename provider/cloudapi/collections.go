@@ -1,0 +1,118 @@
+package cloudapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+// ErrIncomplete is a list of which the cloud itself says that objects are missing.
+var ErrIncomplete = errors.New("the cloud says that its list is incomplete")
+
+// object lets the generic reads see what all objects share.
+type object interface{ objectID() string }
+
+func (o *Object) objectID() string { return o.ID }
+
+// get reads one object and makes sure that it is the one asked for: an empty answer of something else than the cloud
+// must not pass for an object.
+func get[T any, P interface {
+	*T
+	object
+}](ctx context.Context, c *Client, path, id string, o ReadOptions) (P, error) {
+	r := request{method: http.MethodGet, path: path}
+	if o.IfNoneMatch != "" {
+		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
+	}
+	v := P(new(T))
+	if _, err := c.do(ctx, r, v); err != nil {
+		return nil, err
+	}
+	if v.objectID() != id {
+		return nil, malformed(r.method, path, fmt.Sprintf("the object's id is %q", v.objectID()))
+	}
+	return v, nil
+}
+
+// write sends a write whose answer is the object.
+func write[T any, P interface {
+	*T
+	object
+}](ctx context.Context, c *Client, method, path string, body any, o WriteOptions) (P, error) {
+	v := P(new(T))
+	if _, err := c.do(ctx, o.request(method, path, body), v); err != nil {
+		return nil, err
+	}
+	if v.objectID() == "" && !o.DryRun {
+		return nil, malformed(method, path, "the object has no id")
+	}
+	return v, nil
+}
+
+// list reads all pages of one snapshot.
+func list[T any](ctx context.Context, c *Client, path string, o ListOptions, q url.Values) (*List[T], error) {
+	r := request{method: http.MethodGet, path: path, query: o.query(q)}
+	if o.IfNoneMatch != "" {
+		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
+	}
+	var all *List[T]
+	for {
+		var page List[T]
+		if _, err := c.do(ctx, r, &page); err != nil {
+			return nil, err
+		}
+		switch {
+		case page.Items == nil || page.Revision == "":
+			return nil, malformed(r.method, path, "items or revision is missing")
+		case all == nil:
+			all = &page
+		case page.Revision != all.Revision:
+			return nil, malformed(r.method, path, fmt.Sprintf("a page of revision %s follows one of %s", page.Revision, all.Revision))
+		default:
+			all.Items = append(all.Items, page.Items...)
+			all.Complete = page.Complete
+		}
+		if page.NextPageToken == "" {
+			break
+		}
+		// The token stands for the snapshot; the revision that the caller knew has been passed.
+		r.header = nil
+		r.query.Set("page_token", page.NextPageToken)
+	}
+	all.NextPageToken = ""
+	if !all.Complete {
+		return nil, fmt.Errorf("%s %s: %w", r.method, path, ErrIncomplete)
+	}
+	return all, nil
+}
+
+func (o ListOptions) query(q url.Values) url.Values {
+	v := maps.Clone(q)
+	if v == nil {
+		v = url.Values{}
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Tags)) {
+		v.Add("tag", k+":"+o.Tags[k])
+	}
+	if len(o.IDs) > 0 {
+		v["id"] = o.IDs
+	}
+	if o.Name != "" {
+		v.Set("name", o.Name)
+	}
+	if o.State != "" {
+		v.Set("state", o.State)
+	}
+	if o.IncludeDeleted {
+		v.Set("include_deleted", "true")
+	}
+	if o.PageSize > 0 {
+		v.Set("limit", strconv.Itoa(o.PageSize))
+	}
+	return v
+}

@@ -1,0 +1,109 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// InstanceState is the life of an instance. Unknown values must be tolerated.
+type InstanceState string
+
+// The states of an instance.
+const (
+	InstancePending   InstanceState = "pending"
+	InstanceRunning   InstanceState = "running"
+	InstanceStopping  InstanceState = "stopping"
+	InstanceStopped   InstanceState = "stopped"
+	InstanceMigrating InstanceState = "migrating"
+	InstanceError     InstanceState = "error"
+	InstanceDeleting  InstanceState = "deleting"
+	// InstanceDeleted marks a tombstone: the only proof that an instance is gone.
+	InstanceDeleted InstanceState = "deleted"
+)
+
+// Instance is a virtual machine, or the tombstone of one.
+type Instance struct {
+	Object
+	Hostname  string            `json:"hostname"`
+	State     InstanceState     `json:"state" enum:"pending,running,stopping,stopped,migrating,error,deleting,deleted"`
+	Type      string            `json:"type" example:"m1.medium"`
+	Zone      string            `json:"zone" example:"eu-1a"`
+	Region    string            `json:"region" example:"eu-1"`
+	Addresses []InstanceAddress `json:"addresses" nullable:"false"`
+	DeletedAt *time.Time        `json:"deleted_at,omitempty" doc:"Set on tombstones, which stay for at least seven days."`
+}
+
+// InstanceAddress is one address or name of an instance.
+type InstanceAddress struct {
+	Type string `json:"type" enum:"internal,external,hostname,internal-dns,external-dns"`
+	// Family is ipv4 or ipv6, empty for names.
+	Family  string `json:"family,omitempty" enum:"ipv4,ipv6"`
+	Address string `json:"address" minLength:"1" maxLength:"253"`
+}
+
+// InstanceSpec is what a client writes of an instance.
+type InstanceSpec struct {
+	Name      string            `json:"name,omitempty" maxLength:"255" doc:"The hostname, if absent."`
+	Tags      map[string]string `json:"tags,omitempty"`
+	Hostname  string            `json:"hostname" minLength:"1" maxLength:"253"`
+	Type      string            `json:"type" minLength:"1"`
+	Zone      string            `json:"zone" minLength:"1"`
+	Addresses []InstanceAddress `json:"addresses,omitempty"`
+}
+
+// LookupRequest asks for many instances at once.
+type LookupRequest struct {
+	IDs       []string `json:"ids,omitempty" maxItems:"500"`
+	Hostnames []string `json:"hostnames,omitempty" maxItems:"500"`
+}
+
+// LookupResult answers a LookupRequest. Items may be tombstones where they were asked for by id; NotFound lists the ids
+// and hostnames that nothing bears.
+type LookupResult struct {
+	Items    []Instance `json:"items" nullable:"false"`
+	NotFound []string   `json:"not_found" nullable:"false"`
+	Revision string     `json:"revision"`
+}
+
+// Instance reads an instance. That of a deleted one is a tombstone, for some days.
+func (c *Client) Instance(ctx context.Context, id string, o ReadOptions) (*Instance, error) {
+	return get[Instance](ctx, c, objectPath("instances", id), id, o)
+}
+
+// ListInstances reads all pages of the instances that o selects.
+func (c *Client) ListInstances(ctx context.Context, o ListOptions) (*List[Instance], error) {
+	return list[Instance](ctx, c, "/v1/instances", o, nil)
+}
+
+// LookupInstances reads many instances by id and hostname, up to Limits.BatchMax of each.
+func (c *Client) LookupInstances(ctx context.Context, r LookupRequest) (*LookupResult, error) {
+	var res LookupResult
+	if _, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/instances:lookup", body: r}, &res); err != nil {
+		return nil, err
+	}
+	if res.Items == nil || res.Revision == "" {
+		return nil, malformed(http.MethodPost, "/v1/instances:lookup", "items or revision is missing")
+	}
+	return &res, nil
+}
+
+// CreateInstance creates and starts an instance.
+func (c *Client) CreateInstance(ctx context.Context, s InstanceSpec, o WriteOptions) (*Instance, error) {
+	return write[Instance](ctx, c, http.MethodPost, "/v1/instances", s, o)
+}
+
+// StartInstance starts an instance that is stopped.
+func (c *Client) StartInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
+	return write[Instance](ctx, c, http.MethodPost, objectPath("instances", id)+":start", nil, o)
+}
+
+// StopInstance stops an instance that runs.
+func (c *Client) StopInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
+	return write[Instance](ctx, c, http.MethodPost, objectPath("instances", id)+":stop", nil, o)
+}
+
+// DeleteInstance deletes an instance and returns its tombstone.
+func (c *Client) DeleteInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
+	return write[Instance](ctx, c, http.MethodDelete, objectPath("instances", id), nil, o)
+}

@@ -1,0 +1,37 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// CapabilityNodeGroups is offered by clouds whose pools can refer to node groups.
+const CapabilityNodeGroups = "node-groups"
+
+// Meta describes the cloud's API as it runs.
+type Meta struct {
+	APIVersion   string    `json:"api_version" example:"1.0.0"`
+	Capabilities []string  `json:"capabilities" nullable:"false" doc:"What this cloud offers beyond the basics."`
+	Status       string    `json:"status" enum:"ok,degraded" doc:"degraded: what the cloud does not know of may exist nevertheless."`
+	Limits       Limits    `json:"limits"`
+	ServerTime   time.Time `json:"server_time"`
+}
+
+// Limits are the bounds that the cloud puts on one request.
+type Limits struct {
+	PageMax     int `json:"page_max" doc:"Objects a page."`
+	TreePageMax int `json:"tree_page_max" doc:"Load balancers a page with expand=tree."`
+	BatchMax    int `json:"batch_max" doc:"Operations a batch, and ids a lookup."`
+	MembersMax  int `json:"members_max" doc:"Members a change of a node group."`
+	FilterIDs   int `json:"filter_ids_max" doc:"Values of the id filter of lists."`
+}
+
+// Meta reads what the cloud offers; it is also the cheapest way to try the token.
+func (c *Client) Meta(ctx context.Context) (*Meta, error) {
+	var m Meta
+	if _, err := c.do(ctx, request{method: http.MethodGet, path: "/v1/meta"}, &m); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}

@@ -1,0 +1,78 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+)
+
+// NodeGroup is a set of members that pools refer to, so that one change reaches every load balancer.
+type NodeGroup struct {
+	Object
+	Members []GroupMember `json:"members" nullable:"false"`
+}
+
+// The states of members, both of node groups and of pools.
+const (
+	MemberActive   = "active"
+	MemberDraining = "draining"
+)
+
+// GroupMember is a machine of a node group.
+type GroupMember struct {
+	Key        string          `json:"key" minLength:"1" maxLength:"255" doc:"The member's identity in its group."`
+	InstanceID string          `json:"instance_id,omitempty"`
+	Addresses  []MemberAddress `json:"addresses" minItems:"1"`
+	Weight     int             `json:"weight" minimum:"0" maximum:"256"`
+	State      string          `json:"state" enum:"active,draining"`
+	Zone       string          `json:"zone,omitempty"`
+}
+
+// MemberAddress is an address of a group's member.
+type MemberAddress struct {
+	Family  string `json:"family" enum:"ipv4,ipv6"`
+	Address string `json:"address"`
+}
+
+// NodeGroupSpec is what a client writes of a node group.
+type NodeGroupSpec struct {
+	Name    string            `json:"name" minLength:"1" maxLength:"255"`
+	Tags    map[string]string `json:"tags,omitempty"`
+	Members []GroupMember     `json:"members,omitempty" maxItems:"1000"`
+}
+
+// MembersPatch changes a node group's members atomically.
+type MembersPatch struct {
+	Upsert []GroupMember `json:"upsert,omitempty" maxItems:"1000"`
+	Remove []string      `json:"remove,omitempty" maxItems:"1000" doc:"Keys; one that is no member is no error."`
+}
+
+// NodeGroup reads a node group.
+func (c *Client) NodeGroup(ctx context.Context, id string, o ReadOptions) (*NodeGroup, error) {
+	return get[NodeGroup](ctx, c, objectPath("node-groups", id), id, o)
+}
+
+// ListNodeGroups reads all pages of the node groups that o selects.
+func (c *Client) ListNodeGroups(ctx context.Context, o ListOptions) (*List[NodeGroup], error) {
+	return list[NodeGroup](ctx, c, "/v1/node-groups", o, nil)
+}
+
+// CreateNodeGroup creates a node group.
+func (c *Client) CreateNodeGroup(ctx context.Context, s NodeGroupSpec, o WriteOptions) (*NodeGroup, error) {
+	return write[NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", s, o)
+}
+
+// UpdateNodeGroup replaces name, tags and members. It needs WriteOptions.IfMatch.
+func (c *Client) UpdateNodeGroup(ctx context.Context, id string, s NodeGroupSpec, o WriteOptions) (*NodeGroup, error) {
+	return write[NodeGroup](ctx, c, http.MethodPut, objectPath("node-groups", id), s, o)
+}
+
+// PatchMembers changes members of a node group, all or none. It needs WriteOptions.IfMatch.
+func (c *Client) PatchMembers(ctx context.Context, id string, p MembersPatch, o WriteOptions) (*NodeGroup, error) {
+	return write[NodeGroup](ctx, c, http.MethodPatch, objectPath("node-groups", id)+"/members", p, o)
+}
+
+// DeleteNodeGroup deletes a node group that no pool refers to. It needs WriteOptions.IfMatch.
+func (c *Client) DeleteNodeGroup(ctx context.Context, id string, o WriteOptions) error {
+	_, err := write[NodeGroup](ctx, c, http.MethodDelete, objectPath("node-groups", id), nil, o)
+	return err
+}

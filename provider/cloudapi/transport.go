@@ -1,0 +1,182 @@
+package cloudapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxBody bounds what is read of an answer.
+const maxBody = 64 << 20
+
+// request is one call of the API.
+type request struct {
+	method, path string
+	query        url.Values
+	header       map[string]string
+	body         any
+}
+
+// response is what callers need of an answer besides its body.
+type response struct {
+	status int
+	header http.Header
+}
+
+func (o WriteOptions) request(method, path string, body any) request {
+	r := request{method: method, path: path, body: body, header: map[string]string{}}
+	if o.IfMatch != "" {
+		r.header["If-Match"] = etag(o.IfMatch)
+	}
+	if len(o.IfTags) > 0 {
+		pairs := make([]string, 0, len(o.IfTags))
+		for _, k := range slices.Sorted(maps.Keys(o.IfTags)) {
+			pairs = append(pairs, k+"="+o.IfTags[k])
+		}
+		r.header["Mycloud-If-Tags"] = strings.Join(pairs, ",")
+	}
+	if o.IdempotencyKey != "" {
+		r.header["Idempotency-Key"] = o.IdempotencyKey
+	}
+	if method == http.MethodPatch {
+		r.header["Content-Type"] = "application/merge-patch+json"
+	}
+	if o.DryRun {
+		r.query = url.Values{"dry_run": {"true"}}
+	}
+	return r
+}
+
+// do sends a request and decodes a success into out, if that is not nil.
+func (c *Client) do(ctx context.Context, r request, out any) (*response, error) {
+	var body []byte
+	if r.body != nil {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return nil, fmt.Errorf("%s %s: encode request: %w", r.method, r.path, err)
+		}
+	}
+	id := rand.Text()
+	token, err := c.bearer("")
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.send(ctx, r, body, id, token)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
+		fresh, err := c.bearer(token)
+		if err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+		if fresh != token {
+			_ = resp.Body.Close()
+			if resp, err = c.send(ctx, r, body, id, fresh); err != nil {
+				return nil, err
+			}
+		}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return receive(r, resp, id, out)
+}
+
+func (c *Client) send(ctx context.Context, r request, body []byte, id, token string) (*http.Response, error) {
+	// The path is escaped already: ids are opaque and may hold anything.
+	target := c.endpoint.String() + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, reader)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, application/problem+json")
+	for k, v := range r.header {
+		req.Header.Set(k, v)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Request-Id", id)
+	req.Header.Set("User-Agent", c.userAgent)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("mycloud: %w", err)
+	}
+	return resp, nil
+}
+
+// receive reads an answer to its end: one that is cut short, or is no JSON, is an error whatever its status.
+func receive(r request, resp *http.Response, id string, out any) (*response, error) {
+	if resp.StatusCode == http.StatusNotModified {
+		return nil, ErrNotModified
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: read answer with status %d: %w", r.method, r.path, resp.StatusCode, err)
+	}
+	if len(body) > maxBody {
+		return nil, malformed(r.method, r.path, fmt.Sprintf("longer than %d bytes", maxBody))
+	}
+	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, failure(r, resp, mediaType, body, id)
+	}
+	if out == nil {
+		return &response{resp.StatusCode, resp.Header}, nil
+	}
+	if mediaType != "application/json" {
+		return nil, malformed(r.method, r.path, fmt.Sprintf("content type %q instead of application/json", mediaType))
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return nil, fmt.Errorf("%s %s: decode answer: %w", r.method, r.path, err)
+	}
+	return &response{resp.StatusCode, resp.Header}, nil
+}
+
+func failure(r request, resp *http.Response, mediaType string, body []byte, id string) error {
+	e := &Error{
+		Method: r.method, Path: r.path, Status: resp.StatusCode, RequestID: id,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+	}
+	if mediaType == "application/problem+json" {
+		var p Problem
+		if json.Unmarshal(body, &p) == nil && p.Code != "" {
+			e.Problem = &p
+		}
+	}
+	return e
+}
+
+// retryAfter parses the header's value, seconds or a date, and gives 0 for anything else.
+func retryAfter(v string, now time.Time) time.Duration {
+	if s, err := strconv.Atoi(v); err == nil {
+		return max(0, time.Duration(s)*time.Second)
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+func etag(revision string) string { return `"` + revision + `"` }
+
+func objectPath(collection, id string) string { return "/v1/" + collection + "/" + url.PathEscape(id) }

@@ -1,0 +1,161 @@
+package dlb
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+const (
+	// defaultWait bounds how long one call waits for the cloud to finish a job, and for the first sync of a node group:
+	// other Services wait behind it.
+	defaultWait = 10 * time.Second
+	// comeBack is when to look again after a wait that was too short.
+	comeBack = 2 * time.Second
+)
+
+// NodeGroups know the groups of ingress nodes that pools refer to.
+type NodeGroups interface {
+	// ID is the id of a group in the cloud. It waits until the group has its members for the first time.
+	ID(ctx context.Context, group string) (string, error)
+}
+
+// Options are what a Balancer depends on.
+type Options struct {
+	// Cloud is the client of the cloud's API.
+	Cloud *cloudapi.Client
+	// Cluster tells whose load balancers are ours.
+	Cluster *ownership.Cluster
+	// ClusterID begins the names of load balancers.
+	ClusterID string
+	// Network places new load balancers.
+	Network Network
+	// LoadBalancerClass is the class of Services that are ours besides those without one.
+	LoadBalancerClass string
+	// NodeGroups know what pools refer to.
+	NodeGroups NodeGroups
+	// Services takes the conditions of Services.
+	Services typedcorev1.ServicesGetter
+	// Recorder takes Events about Services.
+	Recorder record.EventRecorder
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
+	// Wait bounds how long one call waits for the cloud; 0 is ten seconds.
+	Wait time.Duration
+}
+
+// Balancer is the cloudprovider.LoadBalancer of mycloud. A load balancer is a Service's own by its tags; its name means
+// nothing.
+type Balancer struct {
+	cloud      *cloudapi.Client
+	cluster    *ownership.Cluster
+	clusterID  string
+	network    Network
+	options    loadbalancer.Options
+	groups     NodeGroups
+	conditions conditions
+	recorder   record.EventRecorder
+	wait       time.Duration
+}
+
+var _ cloudprovider.LoadBalancer = (*Balancer)(nil)
+
+// New makes a Balancer; it does no I/O.
+func New(o Options) *Balancer {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
+	}
+	return &Balancer{
+		cloud: o.Cloud, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
+		options: loadbalancer.Options{Class: o.LoadBalancerClass}, groups: o.NodeGroups,
+		conditions: conditions{services: o.Services, clock: o.Clock}, recorder: o.Recorder, wait: o.Wait,
+	}
+}
+
+// GetLoadBalancerName is the plain name. Where that is taken, the load balancer's has a suffix.
+func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
+	plain, _ := names(b.clusterID, "", svc)
+	return plain
+}
+
+// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it.
+func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	lb, err := b.find(ctx, svc)
+	if err != nil || lb == nil {
+		return nil, false, explain(err)
+	}
+	desired, _ := loadbalancer.Build(svc, b.options)
+	if desired == nil {
+		return &svc.Status.LoadBalancer, true, nil
+	}
+	published, err := status(desired, lb)
+	if err != nil {
+		return &corev1.LoadBalancerStatus{}, true, nil //nolint:nilerr // it exists, with nothing to publish yet
+	}
+	return published, true, nil
+}
+
+// UpdateLoadBalancer has nothing to write: pools refer to node groups, whose members have another writer.
+func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
+	return nil
+}
+
+// find is the load balancer that bears the Service's tags, or nil. More than one is an error: none may be picked.
+func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.LoadBalancer, error) {
+	tags, err := b.cluster.ServiceTags(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	list, err := b.cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags})
+	if err != nil {
+		return nil, fmt.Errorf("find load balancer: %w", err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &list.Items[0], nil
+	}
+	ids := make([]string, len(list.Items))
+	for i := range list.Items {
+		ids[i] = list.Items[i].ID
+	}
+	return nil, fmt.Errorf("load balancers %s all bear the tags of this service; remove the tag %s from all but one",
+		strings.Join(ids, ", "), ownership.ServiceUID)
+}
+
+// finish waits for a job and reads what has come of it.
+func (b *Balancer) finish(ctx context.Context, lb *cloudapi.LoadBalancer, job string) (*cloudapi.LoadBalancer, error) {
+	if job == "" {
+		return lb, nil
+	}
+	if err := b.waitJob(ctx, job); err != nil {
+		return nil, err
+	}
+	return b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+}
+
+func (b *Balancer) waitJob(ctx context.Context, job string) error {
+	waiting, cancel := context.WithTimeout(ctx, b.wait)
+	defer cancel()
+	err := b.cloud.WaitJob(waiting, job)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return cloudproviderapi.NewRetryError(fmt.Sprintf("the cloud is still at work (job %s)", job), comeBack)
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package dlb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// created is a new load balancer and the job that the cloud still works on.
+type created struct {
+	lb  *cloudapi.LoadBalancer
+	job string
+}
+
+// create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it is
+// taken by what we have created before and could not see in the list.
+func (b *Balancer) create(
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
+) (*cloudapi.LoadBalancer, error) {
+	if err := b.checkZones(ctx, d); err != nil {
+		return nil, err
+	}
+	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
+	spec.Name = plain
+	made, err := b.createNamed(ctx, spec)
+	if cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+		ours, lookErr := b.holder(ctx, err, spec)
+		if lookErr != nil {
+			return nil, lookErr
+		}
+		if ours != nil {
+			return b.update(ctx, svc, d, spec, ours)
+		}
+		b.nameTaken(svc, plain, unique)
+		spec.Name = unique
+		made, err = b.createNamed(ctx, spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create load balancer: %w", err)
+	}
+	return b.finish(ctx, made.lb, made.job)
+}
+
+func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSpec) (created, error) {
+	identity := []string{"load-balancer", spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
+	return ownership.Create(identity,
+		func(key string) (created, error) {
+			lb, job, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
+			return created{lb, job}, err
+		},
+		func(made created) (created, error) {
+			lb, err := b.cloud.LoadBalancer(ctx, made.lb.ID, cloudapi.ReadOptions{})
+			return created{lb, made.job}, err
+		})
+}
+
+// holder is the load balancer that has the name, if it bears the Service's tags, or nil.
+func (b *Balancer) holder(ctx context.Context, taken error, spec cloudapi.LoadBalancerSpec) (*cloudapi.LoadBalancer, error) {
+	var answer *cloudapi.Error
+	if !errors.As(taken, &answer) || answer.Problem.Resource == nil {
+		return nil, nil
+	}
+	lb, err := b.cloud.LoadBalancer(ctx, answer.Problem.Resource.ID, cloudapi.ReadOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("look who has the name: %w", err)
+	}
+	if !ownership.Bears(lb.Tags, owner(spec)) {
+		return nil, nil
+	}
+	return lb, nil
+}

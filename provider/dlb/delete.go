@@ -1,0 +1,144 @@
+package dlb
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds only
+// when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
+func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
+	lb, err := b.find(ctx, svc)
+	if err != nil {
+		return b.report(ctx, svc, err)
+	}
+	if lb != nil {
+		if err := b.remove(ctx, svc, lb); err != nil {
+			return b.report(ctx, svc, err)
+		}
+	}
+	if svc.DeletionTimestamp == nil {
+		return b.conditions.clear(ctx, svc)
+	}
+	return nil
+}
+
+func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer) error {
+	protected, err := wish(svc, keyDeletionProtection)
+	if err != nil {
+		return err
+	}
+	retain, err := wish(svc, keyRetainOnDelete)
+	if err != nil {
+		return err
+	}
+	if protected {
+		return &refusal{reason: reasonProtected, message: fmt.Sprintf(
+			"load balancer %s is protected, so the service waits; set the annotation %s to false to go on",
+			lb.ID, loadbalancer.Prefix+keyDeletionProtection)}
+	}
+	tags, err := b.cluster.ServiceTags(ctx, svc)
+	if err != nil {
+		return err
+	}
+	step := b.delete
+	if retain {
+		step = b.release
+	}
+	err = step(ctx, svc, lb, tags)
+	if !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+		return err
+	}
+	lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	switch {
+	case absent(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return step(ctx, svc, lb, tags)
+}
+
+// wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it is:
+// a guess could destroy what was to be kept.
+func wish(svc *corev1.Service, key string) (bool, error) {
+	raw, set := svc.Annotations[loadbalancer.Prefix+key]
+	if !set {
+		return false, nil
+	}
+	value, err := annotation.ParseBool(raw)
+	if err != nil {
+		return false, invalid(key, raw, "must be true or false; until then the load balancer stays")
+	}
+	return value, nil
+}
+
+// absent tells whether the cloud says that the object it was asked for is not there.
+func absent(err error) bool {
+	return cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone)
+}
+
+func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
+	if lb.DeletionProtection {
+		off := false
+		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off},
+			cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
+		if err != nil {
+			return fmt.Errorf("end deletion protection: %w", err)
+		}
+		if lb, err = b.finish(ctx, unprotected, job); err != nil {
+			return err
+		}
+	}
+	if lb.ProvisioningState != cloudapi.PendingDelete {
+		job, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
+		if err != nil && !absent(err) {
+			return fmt.Errorf("delete load balancer: %w", err)
+		}
+		if err := b.waitJob(ctx, job); err != nil {
+			return err
+		}
+	}
+	_, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	switch {
+	case absent(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("confirm deletion: %w", err)
+	}
+	return cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is not gone yet", lb.ID), comeBack)
+}
+
+// release takes our tags from the load balancer, which goes on serving without us.
+func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
+	patch := cloudapi.LoadBalancerPatch{Tags: map[string]*string{}}
+	for key := range tags {
+		patch.Tags[key] = nil
+	}
+	_, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
+	if err != nil {
+		return fmt.Errorf("release load balancer: %w", err)
+	}
+	if err := b.waitJob(ctx, job); err != nil {
+		return err
+	}
+	released, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
+		if _, still := released.Tags[key]; still {
+			return fmt.Errorf("release load balancer: %s still bears the tag %s", lb.ID, key)
+		}
+	}
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer", "Released load balancer %s (%s), which goes on serving", lb.Name, lb.ID)
+	return nil
+}

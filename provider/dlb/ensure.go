@@ -1,0 +1,193 @@
+package dlb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// The annotations, without their prefix, that the cloud has a say in.
+const (
+	keyZones              = "zones"
+	keyAdoptID            = "load-balancer-id"
+	keyDeletionProtection = "deletion-protection"
+	keyRetainOnDelete     = "retain-on-delete"
+)
+
+// EnsureLoadBalancer makes the Service's load balancer what the Service asks for. The nodes do not matter: pools refer to
+// node groups. A Service whose annotations are wrong keeps its last good load balancer.
+func (b *Balancer) EnsureLoadBalancer(
+	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
+) (*corev1.LoadBalancerStatus, error) {
+	desired, findings := loadbalancer.Build(svc, b.options)
+	if len(rules.Errors(findings)) > 0 {
+		return nil, b.report(ctx, svc, &refusal{reason: reasonInvalid, message: rules.Summary(findings)})
+	}
+	if desired == nil {
+		return nil, cloudprovider.ImplementedElsewhere
+	}
+	lb, err := b.ensure(ctx, svc, desired)
+	if err != nil {
+		return nil, b.report(ctx, svc, err)
+	}
+	published, err := status(desired, lb)
+	if err != nil {
+		return nil, cloudproviderapi.NewRetryError(err.Error(), comeBack)
+	}
+	message := fmt.Sprintf("load balancer %s (%s) is as configured", lb.Name, lb.ID)
+	if err := b.conditions.set(ctx, svc, metav1.ConditionTrue, reasonConfigured, message); err != nil {
+		return nil, err
+	}
+	return published, nil
+}
+
+func (b *Balancer) ensure(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (*cloudapi.LoadBalancer, error) {
+	if err := checkAllocated(svc, d); err != nil {
+		return nil, err
+	}
+	lb, err := b.find(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	if d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID) {
+		if lb, err = b.adopt(ctx, svc, d, lb); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := b.spec(ctx, svc, d)
+	if err != nil {
+		return nil, err
+	}
+	if lb == nil {
+		lb, err = b.create(ctx, svc, d, spec)
+	} else {
+		lb, err = b.update(ctx, svc, d, spec, lb)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if lb.ProvisioningState == cloudapi.ProvisionFail {
+		text := "it does not say why"
+		if lb.Fault != nil {
+			text = fault(lb.Fault)
+		}
+		return nil, &refusal{reason: reasonRefused, message: fmt.Sprintf("the cloud could not provision load balancer %s: %s", lb.ID, text)}
+	}
+	return lb, nil
+}
+
+// spec is the tree that the Service asks for, with the tags of ownership.
+func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudapi.LoadBalancerSpec, error) {
+	groupID, err := b.groupID(ctx, d.IngressGroup)
+	if err != nil {
+		return cloudapi.LoadBalancerSpec{}, err
+	}
+	tags, err := b.cluster.ServiceTags(ctx, svc)
+	if err != nil {
+		return cloudapi.LoadBalancerSpec{}, err
+	}
+	maps.Copy(tags, d.Tags)
+	return cloudapi.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
+}
+
+func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
+	waiting, cancel := context.WithTimeout(ctx, b.wait)
+	defer cancel()
+	id, err := b.groups.ID(waiting, group)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s has not been synced yet", group), comeBack)
+	}
+	return id, err
+}
+
+// update writes the tree if it differs. A revision that has been passed is read again, once.
+func (b *Balancer) update(
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer,
+) (*cloudapi.LoadBalancer, error) {
+	if lb.ProvisioningState == cloudapi.PendingDelete {
+		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
+	}
+	uid, err := b.cluster.UID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plain, unique := names(b.clusterID, uid, svc)
+	spec.Name = plain
+	if lb.Name == unique {
+		spec.Name = unique
+	}
+	for reread := false; ; {
+		want := settle(spec, d, lb)
+		if same(want, lb) {
+			return lb, nil
+		}
+		if err := b.checkZones(ctx, d); err != nil {
+			return nil, err
+		}
+		updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, cloudapi.WriteOptions{
+			IfMatch: lb.Revision, IfTags: owner(want),
+		})
+		switch {
+		case err == nil:
+			return b.finish(ctx, updated, job)
+		case cloudapi.HasCode(err, cloudapi.CodeNameTaken) && spec.Name == plain:
+			spec.Name = unique
+			b.nameTaken(svc, plain, unique)
+		case cloudapi.HasCode(err, cloudapi.CodeStaleRevision) && !reread:
+			reread = true
+			if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("update load balancer: %w", err)
+		}
+	}
+}
+
+// owner are the tags by which the cloud makes sure that a write reaches the Service's own load balancer.
+func owner(spec cloudapi.LoadBalancerSpec) map[string]string {
+	return map[string]string{
+		ownership.ClusterUID: spec.Tags[ownership.ClusterUID],
+		ownership.ServiceUID: spec.Tags[ownership.ServiceUID],
+	}
+}
+
+func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "LoadBalancerNameTaken",
+		"The name %s is taken in the cloud; the load balancer is called %s", plain, unique)
+}
+
+// checkZones asks the cloud whether the zones exist: only it knows.
+func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) error {
+	if len(d.Zones) == 0 {
+		return nil
+	}
+	list, err := b.cloud.Zones(ctx, cloudapi.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("check zones: %w", err)
+	}
+	var known []string
+	for _, zone := range list.Items {
+		known = append(known, zone.ID)
+	}
+	slices.Sort(known)
+	for _, zone := range d.Zones {
+		if !slices.Contains(known, zone) {
+			return invalid(keyZones, zone, "must be zones of the cloud: "+strings.Join(known, ", "))
+		}
+	}
+	return nil
+}

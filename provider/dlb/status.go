@@ -1,0 +1,35 @@
+package dlb
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// status is what the Service publishes of its load balancer: an address of every family, or the hostname. An address that
+// is not there yet, or not yet served, is an error.
+func status(d *loadbalancer.Desired, lb *cloudapi.LoadBalancer) (*corev1.LoadBalancerStatus, error) {
+	if lb.ProvisioningState == cloudapi.PendingCreate {
+		return nil, fmt.Errorf("load balancer %s is still being created", lb.ID)
+	}
+	if d.Hostname != "" {
+		return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: d.Hostname}}}, nil
+	}
+	mode := corev1.LoadBalancerIPModeVIP
+	if d.IPMode == "proxy" {
+		mode = corev1.LoadBalancerIPModeProxy
+	}
+	published := &corev1.LoadBalancerStatus{}
+	for _, family := range d.Families {
+		at := slices.IndexFunc(lb.VIPs, func(vip cloudapi.VIP) bool { return vip.Family == family && vip.Address != "" })
+		if at < 0 {
+			return nil, fmt.Errorf("load balancer %s has no %s address yet", lb.ID, family)
+		}
+		published.Ingress = append(published.Ingress, corev1.LoadBalancerIngress{IP: lb.VIPs[at].Address, IPMode: &mode})
+	}
+	return published, nil
+}

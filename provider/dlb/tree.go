@@ -1,0 +1,151 @@
+package dlb
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// Network places new load balancers in the cloud. One that exists stays where it is.
+type Network struct {
+	// VPCID is empty where the cloud chooses.
+	VPCID string
+	// SubnetIDs are for Services that name none.
+	SubnetIDs []string
+}
+
+// checkAllocated makes sure that the API server has allocated the ports that backends listen on.
+func checkAllocated(svc *corev1.Service, d *loadbalancer.Desired) error {
+	for _, l := range d.Listeners {
+		if l.NodePort == 0 {
+			return fmt.Errorf("port %d has no node port yet", l.Port)
+		}
+	}
+	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
+		return errors.New("the service has no health check node port yet")
+	}
+	return nil
+}
+
+// tree is the desired load balancer in the cloud's terms.
+func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudapi.LoadBalancerFields {
+	fields := cloudapi.LoadBalancerFields{
+		Scheme: "public", Flavor: d.Flavor, Zones: d.Zones,
+		DeletionProtection: d.DeletionProtection, BandwidthMbps: d.BandwidthMbps,
+	}
+	if d.NetworkType == "private" {
+		fields.Scheme = "internal"
+	}
+	subnets := network.SubnetIDs
+	if d.SubnetID != "" {
+		subnets = []string{d.SubnetID}
+	}
+	if network.VPCID != "" || len(subnets) > 0 {
+		fields.Network = &cloudapi.Network{VPCID: network.VPCID, SubnetIDs: subnets}
+	}
+	for _, family := range d.Families {
+		fields.VIPs = append(fields.VIPs, cloudapi.VIP{Family: family, Mode: d.IPMode})
+	}
+	allowed := sources(d)
+	for _, l := range d.Listeners {
+		fields.Listeners = append(fields.Listeners, listener(l, allowed))
+		for _, family := range d.Families {
+			fields.Pools = append(fields.Pools, pool(l, family, nodeGroupID, d.DrainTimeout))
+		}
+	}
+	return fields
+}
+
+// sources are the ranges of clients, each once.
+func sources(d *loadbalancer.Desired) []string {
+	var list []string
+	for _, prefix := range d.AllowedSources {
+		list = append(list, prefix.String())
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func listener(l loadbalancer.Listener, allowed []string) cloudapi.Listener {
+	listener := cloudapi.Listener{
+		Key: l.Key(), Protocol: l.Protocol, Port: l.Port, PoolKey: l.Key(),
+		MaxQPS: l.MaxQPS, MaxConnections: l.MaxConnections, IdleTimeoutMS: l.IdleTimeout.Milliseconds(),
+		ProxyProtocol: l.ProxyProtocol, AllowedCIDRs: allowed,
+	}
+	if l.CertificateID != "" {
+		listener.TLS = &cloudapi.TLS{CertificateIDs: []string{l.CertificateID}}
+	}
+	return listener
+}
+
+func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Duration) cloudapi.Pool {
+	pool := cloudapi.Pool{
+		Key: l.Key(), Family: family, Protocol: l.Protocol, Algorithm: strings.ReplaceAll(l.Scheduler, "-", "_"),
+		TargetPort: l.NodePort, NodeGroupID: nodeGroupID, DrainTimeoutS: int64(drain.Seconds()),
+		HealthMonitor: &cloudapi.HealthMonitor{
+			Type: l.HealthCheck.Protocol, Port: l.HealthCheck.Port, Path: l.HealthCheck.Path,
+			ExpectedCodes: strings.Join(l.HealthCheck.ExpectedCodes, ","),
+			IntervalMS:    l.HealthCheck.Interval.Milliseconds(), TimeoutMS: l.HealthCheck.Timeout.Milliseconds(),
+			Rise: l.HealthCheck.Healthy, Fall: l.HealthCheck.Unhealthy,
+		},
+	}
+	if l.Protocol == "https" {
+		// TLS ends at the listener.
+		pool.Protocol = "http"
+	}
+	if l.AffinityTimeout > 0 {
+		pool.SessionAffinity = &cloudapi.SessionAffinity{Type: "source_ip", TimeoutS: int64(l.AffinityTimeout.Seconds())}
+	}
+	return pool
+}
+
+// settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its addresses,
+// the default of what the Service leaves open, and our tags.
+func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudapi.LoadBalancer) cloudapi.LoadBalancerSpec {
+	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
+	if d.SubnetID == "" {
+		spec.Network = actual.Network
+	}
+	for i, vip := range spec.VIPs {
+		for _, given := range actual.VIPs {
+			if given.Family == vip.Family {
+				spec.VIPs[i].ID, spec.VIPs[i].Address = given.ID, given.Address
+			}
+		}
+	}
+	for key, value := range actual.Tags {
+		if strings.HasPrefix(key, ownership.Prefix) {
+			spec.Tags[key] = value
+		}
+	}
+	return spec
+}
+
+// same tells whether the load balancer is what spec says, in whatever order the cloud lists its parts.
+func same(spec cloudapi.LoadBalancerSpec, actual *cloudapi.LoadBalancer) bool {
+	is := cloudapi.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
+	return equality.Semantic.DeepEqual(ordered(spec), ordered(is))
+}
+
+func ordered(spec cloudapi.LoadBalancerSpec) cloudapi.LoadBalancerSpec {
+	spec.Zones = slices.Sorted(slices.Values(spec.Zones))
+	spec.VIPs = slices.SortedFunc(slices.Values(spec.VIPs), func(a, b cloudapi.VIP) int { return cmp.Compare(a.Family, b.Family) })
+	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudapi.Listener) int {
+		return cmp.Compare(a.Key, b.Key)
+	})
+	spec.Pools = slices.SortedFunc(slices.Values(spec.Pools), func(a, b cloudapi.Pool) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Family, b.Family))
+	})
+	return spec
+}

@@ -1,0 +1,124 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/providerid"
+)
+
+// instancesV2 answers for Nodes. A Node that is said not to exist is deleted at once, so it says so only of a machine whose
+// tombstone it has seen: whatever else the cloud answers or fails to answer is an error.
+type instancesV2 struct{ cloud *cloudapi.Client }
+
+var _ cloudprovider.InstancesV2 = (*instancesV2)(nil)
+
+// InstanceExists is false for a tombstone alone. A Node without provider ID is looked up by name, which proves nothing of
+// the machine that it once was.
+func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	instance, err := i.find(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	return instance.State != cloudapi.InstanceDeleted, nil
+}
+
+// InstanceShutdown is true once the machine is stopped. One that is still stopping may run pods, and the taint that follows
+// from true says that it runs none.
+func (i *instancesV2) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	instance, err := i.find(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	return instance.State == cloudapi.InstanceStopped, nil
+}
+
+// InstanceMetadata is what a Node is initialised with.
+func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	instance, err := i.find(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	if instance.State == cloudapi.InstanceDeleted {
+		return nil, fmt.Errorf("node %s: instance %s is deleted: %w", node.Name, instance.ID, cloudprovider.InstanceNotFound)
+	}
+	return &cloudprovider.InstanceMetadata{
+		ProviderID:    providerid.Format(instance.ID),
+		InstanceType:  instance.Type,
+		NodeAddresses: addresses(instance),
+		Zone:          instance.Zone,
+		Region:        instance.Region,
+	}, nil
+}
+
+func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+	instance, err := i.byNode(ctx, node)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	return instance, nil
+}
+
+func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+	if node.Spec.ProviderID == "" {
+		return i.byHostname(ctx, node.Name)
+	}
+	id, err := providerid.Parse(node.Spec.ProviderID)
+	if err != nil {
+		return nil, err
+	}
+	return i.cloud.Instance(ctx, id, cloudapi.ReadOptions{})
+}
+
+// byHostname is the one machine, tombstones apart, that has the hostname.
+func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudapi.Instance, error) {
+	found, err := i.cloud.LookupInstances(ctx, cloudapi.LookupRequest{Hostnames: []string{hostname}})
+	if err != nil {
+		return nil, err
+	}
+	items := slices.DeleteFunc(found.Items, func(instance cloudapi.Instance) bool {
+		return instance.State == cloudapi.InstanceDeleted || instance.Hostname != hostname
+	})
+	switch len(items) {
+	case 0:
+		return nil, fmt.Errorf("no instance has the hostname %q, and the node has no provider ID", hostname)
+	case 1:
+		return &items[0], nil
+	}
+	return nil, fmt.Errorf("instances %s and %s both have the hostname %q, and the node has no provider ID",
+		items[0].ID, items[1].ID, hostname)
+}
+
+// addressTypes are in the order in which a Node lists its addresses: what others should use first comes first.
+var addressTypes = []struct {
+	cloud string
+	node  corev1.NodeAddressType
+}{
+	{"internal", corev1.NodeInternalIP},
+	{"external", corev1.NodeExternalIP},
+	{"internal-dns", corev1.NodeInternalDNS},
+	{"external-dns", corev1.NodeExternalDNS},
+	{"hostname", corev1.NodeHostName},
+}
+
+// addresses are those of the machine, the families of each type in the cloud's order, and always a hostname.
+func addresses(instance *cloudapi.Instance) []corev1.NodeAddress {
+	var list []corev1.NodeAddress
+	for _, t := range addressTypes {
+		for _, a := range instance.Addresses {
+			if a.Type == t.cloud {
+				list = append(list, corev1.NodeAddress{Type: t.node, Address: a.Address})
+			}
+		}
+	}
+	named := func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeHostName }
+	if instance.Hostname != "" && !slices.ContainsFunc(list, named) {
+		list = append(list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: instance.Hostname})
+	}
+	return list
+}

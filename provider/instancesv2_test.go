@@ -1,0 +1,241 @@
+package provider_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/providerid"
+	"quaymaster.dev/test/cloud"
+)
+
+func node(name, providerID string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+}
+
+func instancesOf(t *testing.T, c *cloud.Cloud) cloudprovider.InstancesV2 {
+	t.Helper()
+	v2, ok := provider.New(provider.Options{Cloud: c.Client}).InstancesV2()
+	if !ok {
+		t.Fatal("InstancesV2 is not supported")
+	}
+	return v2
+}
+
+func TestInstanceStates(t *testing.T) {
+	c := cloud.Start(t, 0)
+	v2 := instancesOf(t, c)
+	ctx := t.Context()
+	if _, err := c.Client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"i-node-3", "i-node-4"} {
+		if _, err := c.Client.DeleteInstance(ctx, id, cloudapi.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		node             *corev1.Node
+		exists, shutdown bool
+		err              string
+	}{
+		"running":                               {node: node("node-1", "mycloud://i-node-1"), exists: true},
+		"running, by hostname":                  {node: node("node-1", ""), exists: true},
+		"stopped":                               {node: node("node-2", "mycloud://i-node-2"), exists: true, shutdown: true},
+		"tombstone":                             {node: node("node-3", "mycloud://i-node-3")},
+		"tombstone, by hostname":                {node: node("node-4", ""), err: `no instance has the hostname "node-4"`},
+		"unknown to the API":                    {node: node("node-9", "mycloud://i-node-9"), err: "resource-not-found"},
+		"unknown to the API, by hostname":       {node: node("node-9", ""), err: `no instance has the hostname "node-9"`},
+		"of another cloud":                      {node: node("node-1", "aws:///eu/i-1"), err: "another cloud"},
+		"malformed provider ID":                 {node: node("node-1", "mycloud://"), err: "must be mycloud://<instance-id>"},
+		"another hostname than the Node's name": {node: node("renamed", "mycloud://i-node-1"), exists: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exists, err := v2.InstanceExists(ctx, tc.node)
+			if exists != tc.exists || !matches(err, tc.err) {
+				t.Errorf("InstanceExists = %t, %v; want %t, %q", exists, err, tc.exists, tc.err)
+			}
+			shutdown, err := v2.InstanceShutdown(ctx, tc.node)
+			if shutdown != tc.shutdown || !matches(err, tc.err) {
+				t.Errorf("InstanceShutdown = %t, %v; want %t, %q", shutdown, err, tc.shutdown, tc.err)
+			}
+		})
+	}
+}
+
+func matches(err error, text string) bool {
+	if text == "" {
+		return err == nil
+	}
+	return err != nil && strings.Contains(err.Error(), text)
+}
+
+// Whatever a sick cloud, a proxy or a wrong token answers, no Node is said to be gone.
+func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
+	c := cloud.Start(t, 0)
+	v2 := instancesOf(t, c)
+	answer := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+			return true
+		}
+	}
+	problem := func(status int, code string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			cloud.Problem(w, status, code)
+			return true
+		}
+	}
+	for name, sick := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"404 of the API":           problem(404, cloudapi.CodeResourceNotFound),
+		"410 of the API":           problem(410, cloudapi.CodeResourceGone),
+		"401":                      problem(401, cloudapi.CodeUnauthenticated),
+		"403":                      problem(403, cloudapi.CodeForbidden),
+		"408":                      answer(408, "text/plain", ""),
+		"409":                      problem(409, cloudapi.CodeConflict),
+		"429":                      problem(429, cloudapi.CodeRateLimited),
+		"500":                      problem(500, cloudapi.CodeInternal),
+		"503 in HTML":              answer(503, "text/html", "<html>"),
+		"404 in HTML":              answer(404, "text/html", "<html>"),
+		"200 in HTML":              answer(200, "text/html", "<html>"),
+		"200, empty":               answer(200, "application/json", ""),
+		"200, an empty object":     answer(200, "application/json", "{}"),
+		"200, cut short":           answer(200, "application/json", `{"id":"i-node-1","sta`),
+		"200, another's tombstone": answer(200, "application/json", `{"id":"i-node-2","state":"deleted"}`),
+		"redirect":                 answer(302, "text/html", ""),
+		"connection reset": func(http.ResponseWriter, *http.Request) bool {
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Intercept(sick)
+			defer c.Intercept(nil)
+			for _, n := range []*corev1.Node{node("node-1", "mycloud://i-node-1"), node("node-1", "")} {
+				if exists, err := v2.InstanceExists(t.Context(), n); err == nil && !exists {
+					t.Errorf("node with provider ID %q is said to be gone", n.Spec.ProviderID)
+				} else if err == nil {
+					t.Errorf("node with provider ID %q: no error", n.Spec.ProviderID)
+				}
+			}
+		})
+	}
+}
+
+func TestInstanceMetadata(t *testing.T) {
+	c := cloud.Start(t, 0)
+	ctx := t.Context()
+	dual, err := c.Client.CreateInstance(ctx, cloudapi.InstanceSpec{
+		Hostname: "dual", Type: "m1.large", Zone: "eu-1b",
+		Addresses: []cloudapi.InstanceAddress{
+			{Type: "external-dns", Address: "dual.example.com"},
+			{Type: "external", Family: "ipv4", Address: "198.51.100.99"},
+			{Type: "internal", Family: "ipv6", Address: "fd00::99"},
+			{Type: "internal", Family: "ipv4", Address: "10.0.0.99"},
+		},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		node *corev1.Node
+		want *cloudprovider.InstanceMetadata
+	}{
+		"one family": {
+			node: node("node-1", ""),
+			want: &cloudprovider.InstanceMetadata{
+				ProviderID: "mycloud://i-node-1", InstanceType: "m1.medium", Zone: "eu-1a", Region: "eu-1",
+				NodeAddresses: []corev1.NodeAddress{
+					{Type: corev1.NodeInternalIP, Address: "10.0.0.11"},
+					{Type: corev1.NodeExternalIP, Address: "198.51.100.11"},
+					{Type: corev1.NodeHostName, Address: "node-1"},
+				},
+			},
+		},
+		"both families, the cloud's first family first": {
+			node: node("dual", providerid.Format(dual.ID)),
+			want: &cloudprovider.InstanceMetadata{
+				ProviderID: providerid.Format(dual.ID), InstanceType: "m1.large", Zone: "eu-1b", Region: "eu-1",
+				NodeAddresses: []corev1.NodeAddress{
+					{Type: corev1.NodeInternalIP, Address: "fd00::99"},
+					{Type: corev1.NodeInternalIP, Address: "10.0.0.99"},
+					{Type: corev1.NodeExternalIP, Address: "198.51.100.99"},
+					{Type: corev1.NodeExternalDNS, Address: "dual.example.com"},
+					{Type: corev1.NodeHostName, Address: "dual"},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Calls()
+			got, err := instancesOf(t, c).InstanceMetadata(ctx, tc.node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("unexpected metadata (-want +got):\n%s", diff)
+			}
+			if calls := c.Calls(); len(calls) != 1 {
+				t.Errorf("%d calls, want 1: %v", len(calls), calls)
+			}
+		})
+	}
+	if _, err := c.Client.DeleteInstance(ctx, dual.ID, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = instancesOf(t, c).InstanceMetadata(ctx, node("dual", providerid.Format(dual.ID)))
+	if !errors.Is(err, cloudprovider.InstanceNotFound) {
+		t.Errorf("metadata of a tombstone: %v, want %v", err, cloudprovider.InstanceNotFound)
+	}
+}
+
+func TestOlderInterfaces(t *testing.T) {
+	c := cloud.Start(t, 0)
+	p := provider.New(provider.Options{Cloud: c.Client, ClusterID: "dev", APIServer: "https://10.0.0.1:6443"})
+	ctx := t.Context()
+	instances, _ := p.Instances()
+	zones, _ := p.Zones()
+	clusters, _ := p.Clusters()
+	const id = "mycloud://i-node-2"
+
+	if got, err := instances.InstanceID(ctx, "node-2"); got != "i-node-2" || err != nil {
+		t.Errorf("InstanceID = %q, %v", got, err)
+	}
+	if got, err := instances.InstanceTypeByProviderID(ctx, id); got != "m1.medium" || err != nil {
+		t.Errorf("InstanceTypeByProviderID = %q, %v", got, err)
+	}
+	if got, err := instances.NodeAddressesByProviderID(ctx, id); len(got) != 3 || err != nil {
+		t.Errorf("NodeAddressesByProviderID = %v, %v", got, err)
+	}
+	if got, err := instances.InstanceExistsByProviderID(ctx, id); !got || err != nil {
+		t.Errorf("InstanceExistsByProviderID = %t, %v", got, err)
+	}
+	if got, err := instances.InstanceExistsByProviderID(ctx, ""); err == nil {
+		t.Errorf("InstanceExistsByProviderID without provider ID = %t, want an error", got)
+	}
+	want := cloudprovider.Zone{FailureDomain: "eu-1b", Region: "eu-1"}
+	if got, err := zones.GetZoneByProviderID(ctx, id); got != want || err != nil {
+		t.Errorf("GetZoneByProviderID = %v, %v", got, err)
+	}
+	if got, err := zones.GetZoneByNodeName(ctx, "node-2"); got != want || err != nil {
+		t.Errorf("GetZoneByNodeName = %v, %v", got, err)
+	}
+	if got, err := clusters.Master(ctx, "dev"); got != "https://10.0.0.1:6443" || err != nil {
+		t.Errorf("Master = %q, %v", got, err)
+	}
+	if got, err := clusters.Master(ctx, "prod"); err == nil {
+		t.Errorf("Master of another cluster = %q, want an error", got)
+	}
+	if _, ok := p.Routes(); ok {
+		t.Error("routes are supported without a route table")
+	}
+}

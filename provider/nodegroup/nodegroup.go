@@ -1,0 +1,142 @@
+// Package nodegroup keeps the ingress nodes' groups in the cloud.
+package nodegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// weight is every member's: the nodes are equal.
+const weight = 1
+
+// batch is how many members the cloud takes and loses at once.
+const batch = 1000
+
+// Groups are this cluster's node groups in the cloud.
+type Groups struct {
+	cloud     *cloudapi.Client
+	cluster   *ownership.Cluster
+	clusterID string
+}
+
+var _ ingressnode.Groups = (*Groups)(nil)
+
+// New gives access to the groups of a cluster. clusterID begins their names.
+func New(cloud *cloudapi.Client, cluster *ownership.Cluster, clusterID string) *Groups {
+	return &Groups{cloud: cloud, cluster: cluster, clusterID: clusterID}
+}
+
+// List implements ingressnode.Groups.
+func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, string, bool, error) {
+	tags, err := g.cluster.Tags(ctx)
+	if err != nil {
+		return nil, "", false, err
+	}
+	list, err := g.cloud.ListNodeGroups(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
+	if errors.Is(err, cloudapi.ErrNotModified) {
+		return nil, since, false, nil
+	}
+	if err != nil {
+		return nil, "", false, err
+	}
+	ids := map[string]string{}
+	var groups []ingressnode.Group
+	for i := range list.Items {
+		group := fromCloud(&list.Items[i])
+		if group.Name == "" {
+			continue
+		}
+		if other, twice := ids[group.Name]; twice {
+			return nil, "", false, fmt.Errorf("node groups %s and %s both bear the tag %s=%s; remove it from the wrong one",
+				other, group.ID, ownership.IngressGroup, group.Name)
+		}
+		ids[group.Name] = group.ID
+		groups = append(groups, group)
+	}
+	return groups, list.Revision, true, nil
+}
+
+// Create implements ingressnode.Groups.
+func (g *Groups) Create(ctx context.Context, name string, members []ingressnode.Member) (ingressnode.Group, error) {
+	tags, err := g.cluster.Tags(ctx)
+	if err != nil {
+		return ingressnode.Group{}, err
+	}
+	identity := []string{"node-group", tags[ownership.ClusterUID], name}
+	tags[ownership.IngressGroup] = name
+	spec := cloudapi.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags, Members: toCloud(head(members, batch))}
+	made, err := ownership.Create(identity,
+		func(key string) (*cloudapi.NodeGroup, error) {
+			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
+		},
+		func(made *cloudapi.NodeGroup) (*cloudapi.NodeGroup, error) {
+			return g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
+		})
+	if err != nil {
+		return ingressnode.Group{}, err
+	}
+	return g.Change(ctx, fromCloud(made), members[len(head(members, batch)):], nil)
+}
+
+// Change implements ingressnode.Groups. Nothing to change is no write.
+func (g *Groups) Change(
+	ctx context.Context, group ingressnode.Group, upsert []ingressnode.Member, remove []string,
+) (ingressnode.Group, error) {
+	tags, err := g.cluster.Tags(ctx)
+	if err != nil {
+		return group, err
+	}
+	tags[ownership.IngressGroup] = group.Name
+	for len(upsert) > 0 || len(remove) > 0 {
+		patch := cloudapi.MembersPatch{Upsert: toCloud(head(upsert, batch))}
+		patch.Remove = head(remove, batch-len(patch.Upsert))
+		changed, err := g.cloud.PatchMembers(ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
+		if err != nil {
+			return group, err
+		}
+		group = fromCloud(changed)
+		upsert, remove = upsert[len(patch.Upsert):], remove[len(patch.Remove):]
+	}
+	return group, nil
+}
+
+func head[T any](list []T, most int) []T { return list[:min(len(list), most)] }
+
+func toCloud(members []ingressnode.Member) []cloudapi.GroupMember {
+	var list []cloudapi.GroupMember
+	for _, m := range members {
+		member := cloudapi.GroupMember{
+			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudapi.MemberActive, Zone: m.Zone,
+		}
+		for _, address := range m.Addresses {
+			member.Addresses = append(member.Addresses, cloudapi.MemberAddress{Family: family(address), Address: address})
+		}
+		list = append(list, member)
+	}
+	return list
+}
+
+func family(address string) string {
+	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
+		return "ipv6"
+	}
+	return "ipv4"
+}
+
+func fromCloud(group *cloudapi.NodeGroup) ingressnode.Group {
+	g := ingressnode.Group{ID: group.ID, Revision: group.Revision, Name: group.Tags[ownership.IngressGroup]}
+	for _, m := range group.Members {
+		member := ingressnode.Member{InstanceID: m.Key, Zone: m.Zone}
+		for _, address := range m.Addresses {
+			member.Addresses = append(member.Addresses, address.Address)
+		}
+		g.Members = append(g.Members, member)
+	}
+	return g
+}

@@ -1,0 +1,137 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
+)
+
+// routes lead to the pods of Nodes: the next hop of a route is the Node's instance.
+type routes struct {
+	cloud   *cloudapi.Client
+	cluster *ownership.Cluster
+	tableID string
+
+	nodes  corelisters.NodeLister
+	synced cache.InformerSynced
+}
+
+var _ cloudprovider.Routes = (*routes)(nil)
+
+func (r *routes) setNodes(nodes corelisters.NodeLister, synced cache.InformerSynced) {
+	r.nodes, r.synced = nodes, synced
+}
+
+// ListRoutes gives the cluster's routes. One whose instance belongs to no Node is a black hole, for the caller to delete;
+// but while the instance of some Node is not known, such a route may be that Node's, and is left out.
+func (r *routes) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Route, error) {
+	if r.synced == nil || !r.synced() {
+		return nil, errors.New("list routes: the nodes are not known yet")
+	}
+	tags, err := r.cluster.Tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.cloud.ListRoutes(ctx, r.tableID, cloudapi.ListOptions{Tags: tags})
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := r.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	names, complete := byInstance(nodes)
+	var found []*cloudprovider.Route
+	for i := range list.Items {
+		route := &list.Items[i]
+		name, known := names[route.NextHop.InstanceID]
+		if !known && !complete {
+			continue
+		}
+		found = append(found, &cloudprovider.Route{
+			Name: route.ID, TargetNode: name, DestinationCIDR: route.Destination, Blackhole: !known,
+		})
+	}
+	return found, nil
+}
+
+// byInstance gives the Nodes' names by instance. It is complete if every Node's instance is known.
+func byInstance(nodes []*corev1.Node) (names map[string]types.NodeName, complete bool) {
+	names, complete = make(map[string]types.NodeName, len(nodes)), true
+	for _, node := range nodes {
+		id, err := providerid.Parse(node.Spec.ProviderID)
+		if err != nil {
+			complete = complete && errors.Is(err, providerid.ErrForeign) && node.Spec.ProviderID != ""
+			continue
+		}
+		names[id] = types.NodeName(node.Name)
+	}
+	return names, complete
+}
+
+// CreateRoute also moves a route of the cluster's own that leads elsewhere. The name is the cloud's to choose.
+func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovider.Route) error {
+	hop, err := r.nextHop(route.TargetNode)
+	if err != nil {
+		return err
+	}
+	tags, err := r.cluster.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	spec := cloudapi.RouteSpec{Destination: route.DestinationCIDR, NextHop: hop, Tags: tags}
+	return r.batch(ctx, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{spec}})
+}
+
+func (r *routes) nextHop(name types.NodeName) (cloudapi.NextHop, error) {
+	if r.nodes == nil {
+		return cloudapi.NextHop{}, errors.New("create route: the nodes are not known yet")
+	}
+	node, err := r.nodes.Get(string(name))
+	if err != nil {
+		return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+	}
+	if node.Spec.ProviderID == "" {
+		return cloudapi.NextHop{}, fmt.Errorf("create route: node %s has no provider ID yet", name)
+	}
+	id, err := providerid.Parse(node.Spec.ProviderID)
+	return cloudapi.NextHop{InstanceID: id}, err
+}
+
+// DeleteRoute removes a route of the cluster's own. One that is gone already is no error.
+func (r *routes) DeleteRoute(ctx context.Context, _ string, route *cloudprovider.Route) error {
+	err := r.batch(ctx, cloudapi.RoutesBatch{Remove: []cloudapi.RouteRemoval{{Destination: route.DestinationCIDR}}})
+	if cloudapi.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// batch sends one operation, and makes what the cloud says of it the error.
+func (r *routes) batch(ctx context.Context, batch cloudapi.RoutesBatch) error {
+	tags, err := r.cluster.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	result, err := r.cloud.BatchRoutes(ctx, r.tableID, batch, cloudapi.WriteOptions{IfTags: tags})
+	if err != nil {
+		return err
+	}
+	for _, one := range result.Results {
+		if one.Error != nil {
+			return &cloudapi.Error{Method: one.Op, Path: one.Destination, Status: one.Status, Problem: one.Error}
+		}
+	}
+	return nil
+}

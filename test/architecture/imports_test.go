@@ -1,0 +1,185 @@
+package architecture
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "quaymaster.dev"
+
+// rule bounds what the packages of a folder, tests apart, may import. Folders stand for everything below them.
+type rule struct {
+	folders []string
+	// only lists the imports allowed beside the folder itself and the standard library; nil allows all.
+	only []string
+	// never lists what must not be reached, directly or through others.
+	never []string
+}
+
+// clients are what pure packages must do without.
+var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/cloud-provider", "net/http"}
+
+var rules = map[string]rule{
+	"annotation parsing knows validation helpers only": {
+		folders: []string{"internal/annotation"},
+		only: []string{
+			"k8s.io/apimachinery/pkg/util/validation", "github.com/go-playground/validator/v10", "github.com/agnivade/levenshtein",
+		},
+	},
+	"rules know annotations and the API's error types": {
+		folders: []string{"internal/rules"},
+		only:    []string{"internal/annotation", "k8s.io/apimachinery/pkg"},
+		never:   []string{"internal/loadbalancer"},
+	},
+	"the desired load balancer is pure": {
+		folders: []string{"internal/loadbalancer"},
+		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg"},
+		never:   clients[:3],
+	},
+	"the cloud's client is standard library": {
+		folders: []string{"provider/cloudapi", "provider/providerid"},
+		only:    []string{},
+	},
+	"webhooks declare what they need of the cloud": {
+		folders: []string{"webhook"},
+		never:   []string{"provider", "controllers", "internal/mycloud"},
+	},
+	"controllers declare what they need of the cloud": {
+		folders: []string{"controllers"},
+		never:   []string{"provider", "webhook", "internal/mycloud"},
+	},
+	"the provider knows the cloud through its client": {
+		folders: []string{"provider"},
+		never:   []string{"webhook", "internal/mycloud", "sigs.k8s.io/controller-runtime"},
+	},
+	"the reference cloud knows nothing of Kubernetes' clients": {
+		folders: []string{"internal/mycloud", "cmd/mycloud"},
+		never:   []string{"k8s.io/client-go", "k8s.io/api", "webhook", "controllers", "internal/loadbalancer"},
+	},
+	"nobody but commands imports commands, nobody but tests imports tests": {
+		folders: []string{"internal", "provider", "webhook", "controllers", "certs", "cmd"},
+		never:   []string{"test"},
+	},
+	"libraries do not know commands": {
+		folders: []string{"internal", "provider", "webhook", "controllers", "certs"},
+		never:   []string{"cmd", "github.com/spf13/cobra"},
+	},
+}
+
+func TestImports(t *testing.T) {
+	packages := load(t)
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			for _, folder := range r.folders {
+				checked := false
+				for _, p := range packages {
+					if !within(p.ImportPath, folder) {
+						continue
+					}
+					checked = true
+					for _, violation := range r.violations(p, folder, packages) {
+						t.Errorf("%s imports %s", p.ImportPath, violation)
+					}
+				}
+				if !checked {
+					t.Errorf("no package in %s: the rule tests nothing", folder)
+				}
+			}
+		})
+	}
+}
+
+func TestRulesFindViolations(t *testing.T) {
+	packages := map[string]goPackage{
+		module + "/webhook":   {ImportPath: module + "/webhook", Imports: []string{"net/http", module + "/internal/x"}, Deps: []string{"net/http", module + "/internal/x", module + "/provider/y"}},
+		"net/http":            {ImportPath: "net/http", Standard: true},
+		"example.com/foreign": {ImportPath: "example.com/foreign"},
+	}
+	p := packages[module+"/webhook"]
+	tests := map[string]struct {
+		rule rule
+		want []string
+	}{
+		"reached through others":               {rule{never: []string{"provider"}}, []string{module + "/provider/y"}},
+		"not on the list":                      {rule{only: []string{}}, []string{module + "/internal/x"}},
+		"on the list":                          {rule{only: []string{"internal"}}, nil},
+		"a name that only begins the same way": {rule{never: []string{"prov", "internal/x/y"}}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.rule.violations(p, "webhook", packages); !slices.Equal(got, tt.want) {
+				t.Errorf("violations() = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func (r rule) violations(p goPackage, folder string, packages map[string]goPackage) []string {
+	var found []string
+	for _, path := range p.Imports {
+		allowed := r.only == nil || packages[path].Standard || within(path, folder) ||
+			slices.ContainsFunc(r.only, func(only string) bool { return within(path, only) })
+		if !allowed {
+			found = append(found, path)
+		}
+	}
+	for _, path := range p.Deps {
+		if slices.ContainsFunc(r.never, func(never string) bool { return within(path, never) }) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// within tells whether an import path is a folder of this module, or another module's package, or below it.
+func within(path, folder string) bool {
+	for _, root := range []string{folder, module + "/" + folder} {
+		if path == root || strings.HasPrefix(path, root+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// goPackage is what go list says of a package.
+type goPackage struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+// load lists the packages of the module and everything they depend on, without tests.
+func load(t *testing.T) map[string]goPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"/...")
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]goPackage{}
+	for decoder := json.NewDecoder(out); ; {
+		var p goPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.ImportPath] = p
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return packages
+}

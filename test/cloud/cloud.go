@@ -1,0 +1,114 @@
+// Package cloud runs the reference cloud inside a test, over HTTP as always. It counts what is asked of it, and lets the
+// test answer in its place.
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/test/env"
+)
+
+const token = "test-token"
+
+// Cloud is a running reference cloud, stocked with the example inventory.
+type Cloud struct {
+	// Client speaks to it.
+	Client *cloudapi.Client
+
+	handler http.Handler
+
+	mu        sync.Mutex
+	calls     []string
+	intercept func(http.ResponseWriter, *http.Request) bool
+}
+
+// Start runs a cloud until the test ends. With a job duration, writes of load balancers take that long.
+func Start(t *testing.T, jobDuration time.Duration) *Cloud {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stock, err := inventory.Load(filepath.Join(root, "examples", "inventory.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := mycloud.Open(mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: token, JobDuration: jobDuration})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { server.Run(ctx) })
+	c := &Cloud{handler: server.Handler()}
+	front := httptest.NewServer(c)
+	t.Cleanup(func() {
+		front.Close()
+		cancel()
+		running.Wait()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.Client, err = cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken(token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ServeHTTP notes the call and lets the test or the cloud answer it.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.calls = append(c.calls, r.Method+" "+r.URL.Path)
+	intercept := c.intercept
+	c.mu.Unlock()
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	c.handler.ServeHTTP(w, r)
+}
+
+// Serve lets the cloud itself answer, for an intercept that spoils only what comes of it.
+func (c *Cloud) Serve(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Intercept makes f see every call first. It answers and returns true, or leaves the call to the cloud. nil ends it.
+func (c *Cloud) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.intercept = f
+}
+
+// Calls are the methods and paths of the calls since the last time it was asked.
+func (c *Cloud) Calls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
+}
+
+// Writes are those of the calls that may change something.
+func Writes(calls []string) []string {
+	return slices.DeleteFunc(slices.Clone(calls), func(call string) bool { return strings.HasPrefix(call, "GET ") })
+}
+
+// Problem answers with a problem of the API.
+func Problem(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	// A client that is gone sees nothing of it anyway.
+	_ = json.NewEncoder(w).Encode(cloudapi.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
+}

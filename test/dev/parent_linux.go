@@ -1,0 +1,13 @@
+package main
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopWithParent makes the kernel send SIGTERM when the parent process ends: a make that is killed can no longer pass
+// signals on.
+func stopWithParent() error {
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/test/env"
+)
+
+// TestPromises runs what the guide tells people to try, in its order: each step builds upon the one before.
+func TestPromises(t *testing.T) {
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	d := startDemonstration(t, t.TempDir())
+	steps := []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"a bad Service is refused in one answer", d.refusesBadService},
+		{"a good Service gets its load balancer", d.acceptsGoodService},
+		{"a change of max QPS reaches the cloud", d.changesMaxQPS},
+		{"an ingress node is chosen without touching the Service", d.choosesIngressNode},
+		{"routes lead to every Node", d.routesPods},
+		{"restarted controllers write nothing", d.restartsControllers},
+		{"a stopped instance only taints its Node", d.stopsInstance},
+		{"a deleted instance takes its Node along", d.deletesInstance},
+		{"the load balancer goes with its Service", d.deletesService},
+	}
+	for _, step := range steps {
+		if !t.Run(step.name, step.run) {
+			t.FailNow()
+		}
+	}
+
+	pids := d.pids(t)
+	if err := d.Stop(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if code, _ := d.Wait(0); code != 0 {
+		t.Errorf("exit code after SIGTERM: %d, want 0", code)
+	}
+	gone(t, pids)
+	if _, err := os.Stat(filepath.Join(d.dir, "ready")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file ready after the end: %v", err)
+	}
+}
+
+// TestKilledRun kills the demonstration without mercy and starts it again.
+func TestKilledRun(t *testing.T) {
+	dir := t.TempDir()
+	first := startDemonstration(t, dir)
+	pids := first.pids(t)
+	first.Signal(syscall.SIGKILL)
+	second := startDemonstration(t, dir)
+	gone(t, pids)
+	second.must(t, "get", "nodes")
+}
+
+func (d *demonstration) refusesBadService(t *testing.T) {
+	out := d.kubectl(t, "apply", "-f", "examples/service-bad.yaml")
+	if out.Code != 1 {
+		t.Errorf("exit code %d, want 1", out.Code)
+	}
+	for _, want := range []string{
+		`The Service "shop" is invalid:`,
+		"metadata.annotations[" + loadbalancer.Prefix + "listener-maxqps]",
+		"metadata.annotations[" + loadbalancer.Prefix + "listener-protocol]",
+		"metadata.annotations[" + loadbalancer.Prefix + "health-check-timeout]",
+		"metadata.annotations[" + loadbalancer.Prefix + "sheduler]",
+		loadbalancer.Prefix + "scheduler",
+	} {
+		if !strings.Contains(out.Stderr, want) {
+			t.Errorf("kubectl says\n%s\nwithout %q", out.Stderr, want)
+		}
+	}
+	if got := strings.Count(out.Stderr, "\n* "); got != 4 {
+		t.Errorf("kubectl says\n%s\nwith %d bullets, want 4", out.Stderr, got)
+	}
+	if err := d.kube.Get(t.Context(), shop(), &corev1.Service{}); !apierrors.IsNotFound(err) {
+		t.Errorf("get the refused Service: %v, want not found", err)
+	}
+}
+
+func (d *demonstration) acceptsGoodService(t *testing.T) {
+	d.must(t, "apply", "-f", "examples/service-good.yaml")
+	service := d.service(t)
+	if got := service.Annotations[loadbalancer.Prefix+"listener-idle-timeout"]; got != "60s" {
+		t.Errorf("stored idle timeout %q, want the default 60s", got)
+	}
+	env.Eventually(t, 10*time.Second, "an address", func(ctx context.Context) error {
+		return d.published(ctx)
+	})
+	var namespace corev1.Namespace
+	if err := d.kube.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, &namespace); err != nil {
+		t.Fatal(err)
+	}
+	lb := d.loadBalancer(t)
+	if lb.Name != "dev-default-shop" {
+		t.Errorf("name %q, want dev-default-shop", lb.Name)
+	}
+	for key, want := range map[string]string{
+		"quaymaster.dev/cluster-uid": string(namespace.UID),
+		"quaymaster.dev/service-uid": string(service.UID),
+	} {
+		if lb.Tags[key] != want {
+			t.Errorf("tag %s is %q, want %q", key, lb.Tags[key], want)
+		}
+	}
+	want := map[string]int{"tcp/80": 5000, "tcp/8443": 100}
+	if diff := cmp.Diff(want, maxQPS(lb)); diff != "" {
+		t.Errorf("max QPS by listener (-want +got):\n%s", diff)
+	}
+	if got := d.mycloud(t, "get", "load-balancers"); !strings.Contains(got, "dev-default-shop") {
+		t.Errorf("mycloud get load-balancers says\n%s", got)
+	}
+}
+
+func (d *demonstration) changesMaxQPS(t *testing.T) {
+	d.must(t, "annotate", "--overwrite", "service", "shop", loadbalancer.Prefix+"listener-maxqps=7000")
+	want := map[string]int{"tcp/80": 7000, "tcp/8443": 100}
+	env.Eventually(t, 10*time.Second, "the new max QPS", func(context.Context) error {
+		if diff := cmp.Diff(want, maxQPS(d.loadBalancer(t))); diff != "" {
+			return fmt.Errorf("max QPS by listener (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+func (d *demonstration) choosesIngressNode(t *testing.T) {
+	before := d.service(t).ResourceVersion
+	if got := d.members(t); len(got) != 4 {
+		t.Errorf("members %v before a Node is marked, want all four", got)
+	}
+	d.must(t, "annotate", "node", "node-2", "node.beta.kubernetes.io/dlb-ingress-node=true")
+	env.Eventually(t, 5*time.Second, "node-2 as the only member", func(context.Context) error {
+		if got := d.members(t); !slices.Equal(got, []string{"i-node-2"}) {
+			return fmt.Errorf("members are %v", got)
+		}
+		return nil
+	})
+	if after := d.service(t).ResourceVersion; after != before {
+		t.Errorf("the Service went from resource version %s to %s", before, after)
+	}
+}
+
+func (d *demonstration) routesPods(t *testing.T) {
+	env.Eventually(t, time.Minute, "a route to every Node", func(ctx context.Context) error {
+		var nodes corev1.NodeList
+		if err := d.kube.List(ctx, &nodes); err != nil {
+			return err
+		}
+		want := map[string]string{}
+		for _, node := range nodes.Items {
+			want[node.Spec.PodCIDR] = strings.TrimPrefix(node.Spec.ProviderID, "mycloud://")
+		}
+		routes, err := d.cloud.ListRoutes(ctx, "rt-main", cloudapi.ListOptions{})
+		if err != nil {
+			return err
+		}
+		got := map[string]string{}
+		for _, route := range routes.Items {
+			got[route.Destination] = route.NextHop.InstanceID
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("instances by pod range (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+func (d *demonstration) restartsControllers(t *testing.T) {
+	before := d.revisions(t)
+	old := d.pid(t, "quaymaster-controllers")
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, time.Minute, "another controllers process", func(context.Context) error {
+		if files, _ := filepath.Glob(filepath.Join(d.dir, "pids", "quaymaster-controllers.pid")); len(files) == 0 {
+			return errors.New("none runs")
+		}
+		if d.pid(t, "quaymaster-controllers") == old {
+			return errors.New("still the old one")
+		}
+		return nil
+	})
+	// The new process comes to a new Service after it has come to those it found.
+	d.must(t, "create", "service", "loadbalancer", "probe", "--tcp=81")
+	env.Eventually(t, time.Minute, "work by the new process", func(ctx context.Context) error {
+		var service corev1.Service
+		if err := d.kube.Get(ctx, client.ObjectKey{Namespace: "default", Name: "probe"}, &service); err != nil {
+			return err
+		}
+		if len(service.Status.LoadBalancer.Ingress) == 0 {
+			return errors.New("the probe has no address yet")
+		}
+		return nil
+	})
+	after := d.revisions(t)
+	for id, revision := range before {
+		if after[id] != revision {
+			t.Errorf("%s went from revision %s to %s", id, revision, after[id])
+		}
+	}
+	d.must(t, "delete", "service", "probe")
+}
+
+func (d *demonstration) stopsInstance(t *testing.T) {
+	d.mycloud(t, "stop", "instance", "i-node-3")
+	env.Eventually(t, 30*time.Second, "the shutdown taint", func(ctx context.Context) error {
+		return d.node(ctx, "node-3", func(node *corev1.Node) bool { return tainted(node) && !isReady(node) })
+	})
+	d.mycloud(t, "start", "instance", "i-node-3")
+	env.Eventually(t, 30*time.Second, "a ready Node", func(ctx context.Context) error {
+		return d.node(ctx, "node-3", func(node *corev1.Node) bool { return !tainted(node) && isReady(node) })
+	})
+}
+
+func (d *demonstration) deletesInstance(t *testing.T) {
+	d.mycloud(t, "delete", "instance", "i-node-4")
+	env.Eventually(t, 30*time.Second, "the removal of node-4", func(ctx context.Context) error {
+		err := d.kube.Get(ctx, client.ObjectKey{Name: "node-4"}, &corev1.Node{})
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+func (d *demonstration) deletesService(t *testing.T) {
+	d.must(t, "delete", "service", "shop", "--timeout=30s")
+	list, err := d.cloud.ListLoadBalancers(t.Context(), cloudapi.ListOptions{Name: "dev-default-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 0 {
+		t.Errorf("the load balancer of the deleted Service is still there: %v", list.Items)
+	}
+}
+
+func shop() client.ObjectKey { return client.ObjectKey{Namespace: "default", Name: "shop"} }
+
+func (d *demonstration) service(t *testing.T) *corev1.Service {
+	t.Helper()
+	var service corev1.Service
+	if err := d.kube.Get(t.Context(), shop(), &service); err != nil {
+		t.Fatal(err)
+	}
+	return &service
+}
+
+func (d *demonstration) published(ctx context.Context) error {
+	var service corev1.Service
+	if err := d.kube.Get(ctx, shop(), &service); err != nil {
+		return err
+	}
+	if len(service.Status.LoadBalancer.Ingress) == 0 {
+		return errors.New("status has no ingress")
+	}
+	return nil
+}
+
+func (d *demonstration) loadBalancer(t *testing.T) *cloudapi.LoadBalancer {
+	t.Helper()
+	list, err := d.cloud.ListLoadBalancers(t.Context(), cloudapi.ListOptions{Name: "dev-default-shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("%d load balancers named dev-default-shop, want 1", len(list.Items))
+	}
+	return &list.Items[0]
+}
+
+func maxQPS(lb *cloudapi.LoadBalancer) map[string]int {
+	found := map[string]int{}
+	for _, listener := range lb.Listeners {
+		found[listener.Key] = listener.MaxQPS
+	}
+	return found
+}
+
+// members returns the instances that the Service's load balancer sends traffic to.
+func (d *demonstration) members(t *testing.T) []string {
+	t.Helper()
+	health, err := d.cloud.LoadBalancerHealth(t.Context(), d.loadBalancer(t).ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, pool := range health.Pools {
+		for _, member := range pool.Members {
+			if !slices.Contains(found, member.InstanceID) {
+				found = append(found, member.InstanceID)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// revisions returns the revision of everything that the controllers write.
+func (d *demonstration) revisions(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	lb := d.loadBalancer(t)
+	found[lb.ID] = lb.Revision
+	groups, err := d.cloud.ListNodeGroups(t.Context(), cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range groups.Items {
+		found[group.ID] = group.Revision
+	}
+	routes, err := d.cloud.ListRoutes(t.Context(), "rt-main", cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, route := range routes.Items {
+		found[route.ID] = route.Revision
+	}
+	return found
+}
+
+// node answers whether a Node is as it should be.
+func (d *demonstration) node(ctx context.Context, name string, as func(*corev1.Node) bool) error {
+	var node corev1.Node
+	if err := d.kube.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		return err
+	}
+	if !as(&node) {
+		return fmt.Errorf("it has the taints %v and the conditions %v", node.Spec.Taints, node.Status.Conditions)
+	}
+	return nil
+}
+
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Key == cloudproviderapi.TaintNodeShutdown
+	})
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}

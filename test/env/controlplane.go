@@ -1,0 +1,124 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// startLimit bounds the wait for one component. Seconds are usual; a loaded machine takes longer.
+const startLimit = 2 * time.Minute
+
+func (e *Env) startAPIServer(ctx context.Context) error {
+	etcdURL, err := e.startEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	path, err := Tool("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return err
+	}
+	serving, err := e.authority.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	if err != nil {
+		return err
+	}
+	key, err := serviceAccountKey(e.path("pki"))
+	if err != nil {
+		return err
+	}
+	e.server = "https://127.0.0.1:" + strconv.Itoa(port)
+	args := append([]string{
+		"--etcd-servers=" + etcdURL,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port),
+		// A loopback address cannot be an endpoint of the Service kubernetes, so nothing maintains one.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--authorization-mode=RBAC",
+		"--allow-privileged",
+		"--client-ca-file=" + e.authority.certificate(),
+		"--tls-cert-file=" + serving.cert,
+		"--tls-private-key-file=" + serving.key,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + key,
+		"--service-account-signing-key-file=" + key,
+	}, e.options.APIServerArgs...)
+	server, err := e.Start("kube-apiserver", path, args...)
+	if err != nil {
+		return err
+	}
+	if err := e.connect(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return Poll(ctx, "kube-apiserver", probe(e.server+"/readyz"), server)
+}
+
+func (e *Env) startEtcd(ctx context.Context) (string, error) {
+	path, err := Tool("etcd")
+	if err != nil {
+		return "", err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return "", err
+	}
+	url := "http://127.0.0.1:" + strconv.Itoa(port)
+	etcd, err := e.Start("etcd", path,
+		"--data-dir="+e.path("etcd"),
+		"--listen-client-urls="+url,
+		"--advertise-client-urls="+url,
+		"--listen-peer-urls=http://127.0.0.1:0",
+		// What is lost with the machine is only a test's or a demonstration's.
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+	)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return url, Poll(ctx, "etcd", probe(url+"/health"), etcd)
+}
+
+func (e *Env) startControllerManager(ctx context.Context) error {
+	path, err := Tool("kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := e.UserKubeconfig("system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	manager, err := e.Start("kube-controller-manager", path,
+		"--kubeconfig="+kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(port),
+		"--cert-dir="+e.path("pki"),
+		"--leader-elect=false",
+		"--cloud-provider=external",
+		"--allocate-node-cidrs",
+		"--cluster-cidr="+ClusterCIDR,
+		"--service-cluster-ip-range="+serviceCIDR,
+		"--use-service-account-credentials",
+		"--root-ca-file="+e.authority.certificate(),
+		"--service-account-private-key-file="+e.path("pki", "service-accounts.key"),
+	)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	health := fmt.Sprintf("https://127.0.0.1:%d/healthz", port)
+	return Poll(ctx, "kube-controller-manager", probe(health), manager)
+}

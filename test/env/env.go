@@ -1,0 +1,198 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/process"
+)
+
+const (
+	// Namespace is where Quaymaster is installed.
+	Namespace = "quaymaster-system"
+	// ClusterCIDR is what Nodes get their pod ranges from.
+	ClusterCIDR = "10.244.0.0/16"
+	// serviceCIDR is what Services get their cluster IPs from.
+	serviceCIDR = "10.96.0.0/16"
+	// user is the ordinary user of the cluster, bound to the ClusterRole edit.
+	user = "developer"
+	// stopGrace is how long a process may take to end by itself.
+	stopGrace = 15 * time.Second
+)
+
+// Options says what a control plane consists of.
+type Options struct {
+	// Dir keeps certificates, kubeconfigs, etcd's data and, in logs, the output of every process. It is made if
+	// missing. Empty means a temporary directory.
+	Dir string
+	// PIDDir, if set, holds a PID file for every running process; see process.Reap.
+	PIDDir string
+	// ControllerManager starts kube-controller-manager beside the API server. Without it nothing creates default
+	// ServiceAccounts, empties deleted namespaces or gives Nodes their pod ranges.
+	ControllerManager bool
+	// APIServerArgs are appended to kube-apiserver's arguments.
+	APIServerArgs []string
+
+	temporary bool // Dir was made here
+}
+
+// Env is a running control plane and the processes started beside it.
+type Env struct {
+	// Dir is the directory of Options.
+	Dir string
+	// Admin and AdminKubeconfig may do everything.
+	Admin           *rest.Config
+	AdminKubeconfig string
+	// User and DeveloperKubeconfig are an ordinary user, who may edit namespaced objects.
+	User                *rest.Config
+	DeveloperKubeconfig string
+	// Client is the administrator's client.
+	Client client.Client
+
+	options   Options
+	server    string // URL of the API server
+	authority *authority
+
+	mu        sync.Mutex
+	processes []*process.Process // in the order of their start
+}
+
+// New starts a control plane and returns when it is ready. The caller stops it. The context bounds the start only.
+func New(ctx context.Context, options Options) (*Env, error) {
+	if options.Dir == "" {
+		dir, err := os.MkdirTemp("", "quaymaster-")
+		if err != nil {
+			return nil, fmt.Errorf("start a control plane: %w", err)
+		}
+		options.Dir, options.temporary = dir, true
+	}
+	e := &Env{Dir: options.Dir, options: options}
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a control plane: %w", err), e.Stop())
+	}
+	return e, nil
+}
+
+func (e *Env) start(ctx context.Context) error {
+	for _, dir := range []string{e.LogDir(), e.path("pki"), e.options.PIDDir} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	var err error
+	if e.authority, err = newAuthority(e.path("pki")); err != nil {
+		return err
+	}
+	if err := e.startAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := e.makeUser(ctx); err != nil {
+		return err
+	}
+	if e.options.ControllerManager {
+		return e.startControllerManager(ctx)
+	}
+	return nil
+}
+
+// connect makes the administrator's kubeconfig and clients once the API server's address is known.
+func (e *Env) connect() error {
+	var err error
+	if e.AdminKubeconfig, err = e.UserKubeconfig("admin", "system:masters"); err != nil {
+		return err
+	}
+	if e.Admin, err = load(e.AdminKubeconfig); err != nil {
+		return err
+	}
+	e.Client, err = client.New(e.Admin, client.Options{})
+	return err
+}
+
+// makeUser makes the ordinary user and lets him edit what lives in namespaces.
+func (e *Env) makeUser(ctx context.Context) error {
+	var err error
+	if e.DeveloperKubeconfig, err = e.UserKubeconfig(user, "developers"); err != nil {
+		return err
+	}
+	if e.User, err = load(e.DeveloperKubeconfig); err != nil {
+		return err
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "developers-edit"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "developers"}},
+	}
+	if err := client.IgnoreAlreadyExists(e.Client.Create(ctx, binding)); err != nil {
+		return fmt.Errorf("bind the ordinary user to the role edit: %w", err)
+	}
+	return nil
+}
+
+// load reads a kubeconfig for clients that poll: tests and the demonstration should not wait for a rate limit.
+func load(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// Start runs a program beside the control plane, with its output in LogDir. Stop ends it with the others.
+func (e *Env) Start(name, path string, args ...string) (*process.Process, error) {
+	p, err := process.Start(process.Spec{
+		Name:   name,
+		Path:   path,
+		Args:   args,
+		LogDir: e.LogDir(),
+		PIDDir: e.options.PIDDir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.processes = append(e.processes, p)
+	return p, nil
+}
+
+// Processes returns what was started and not stopped, in the order of the start.
+func (e *Env) Processes() []*process.Process {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.processes)
+}
+
+// Stop ends every process in the reverse order of their start. It keeps Dir.
+func (e *Env) Stop() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, p := range slices.Backward(e.processes) {
+		errs = append(errs, p.Stop(stopGrace))
+	}
+	e.processes = nil
+	return errors.Join(errs...)
+}
+
+// LogDir holds the output of every process.
+func (e *Env) LogDir() string { return e.path("logs") }
+
+func (e *Env) path(elem ...string) string {
+	return filepath.Join(append([]string{e.Dir}, elem...)...)
+}

@@ -1,0 +1,73 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// writeKubeconfig writes a self-contained kubeconfig for one identity and returns its path.
+func (e *Env) writeKubeconfig(name string, user *clientcmdapi.AuthInfo) (string, error) {
+	ca, err := os.ReadFile(e.authority.certificate())
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["quaymaster"] = &clientcmdapi.Cluster{Server: e.server, CertificateAuthorityData: ca}
+	config.AuthInfos[name] = user
+	config.Contexts["quaymaster"] = &clientcmdapi.Context{Cluster: "quaymaster", AuthInfo: name}
+	config.CurrentContext = "quaymaster"
+	path := filepath.Join(e.Dir, name+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
+	}
+	return path, nil
+}
+
+// UserKubeconfig issues a client certificate for a user of the API server and returns the path of a kubeconfig that
+// holds it. What the user may do is up to RBAC.
+func (e *Env) UserKubeconfig(user string, groups ...string) (string, error) {
+	pair, err := e.authority.client("user-"+fileName(user), user, groups...)
+	if err != nil {
+		return "", err
+	}
+	cert, err := os.ReadFile(pair.cert)
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", user, err)
+	}
+	key, err := os.ReadFile(pair.key)
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", user, err)
+	}
+	return e.writeKubeconfig(fileName(user), &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
+}
+
+// ServiceAccountKubeconfig asks the API server for a token of a ServiceAccount and returns the path of a kubeconfig
+// that holds it: the rights a pod of that account would have, no more.
+func (e *Env) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	lifetime := int64(validity.Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := e.Client.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", fmt.Errorf("request a token of ServiceAccount %s/%s: %w", namespace, name, err)
+	}
+	return e.writeKubeconfig(name, &clientcmdapi.AuthInfo{Token: request.Status.Token})
+}
+
+// fileName turns a user name such as system:kube-controller-manager into one for a file.
+func fileName(user string) string {
+	name := []byte(user)
+	for i, c := range name {
+		if c == ':' || c == '/' {
+			name[i] = '-'
+		}
+	}
+	return string(name)
+}

@@ -1,0 +1,123 @@
+#!/bin/sh
+# Builds pinned tools into bin/tools: tools/build.sh [tool...], all of them without an argument.
+#
+# Each tool comes from the Go module in tools/<module>, so that tools and product never share a dependency. What is
+# there at the pinned version is skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used as they are.
+set -eu
+cd "$(dirname "$0")/.."
+
+all="etcd kube-apiserver kubectl kube-controller-manager helm kwok controller-gen golangci-lint"
+out=$PWD/bin/tools
+stamps=$out/.stamps
+heartbeat=15 # seconds between signs of life
+
+# version MODULE PATH prints the version of a module that tools/MODULE pins.
+version() {
+	awk -v path="$2" '$1 == path || $1 == "require" && $2 == path { for (i = 1; i <= NF; i++) if ($i ~ /^v[0-9]/) { print $i; exit } }' "tools/$1/go.mod"
+}
+
+kubernetes=$(version kubernetes k8s.io/kubernetes)
+minor=${kubernetes#v1.}
+minor=${minor%%.*}
+
+# describe TOOL sets the module and package that hold a tool, and the linker flags it needs.
+describe() {
+	ldflags="-s -w"
+	case $1 in
+	etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
+	kube-apiserver | kube-controller-manager | kubectl)
+		module=kubernetes package=k8s.io/kubernetes/cmd/$1
+		stamp=k8s.io/component-base/version
+		ldflags="$ldflags -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=$minor"
+		;;
+	helm)
+		module=helm package=helm.sh/helm/v3/cmd/helm
+		# The Kubernetes version that templates see where there is no cluster to ask.
+		for stamp in helm.sh/helm/v3/pkg/chartutil helm.sh/helm/v3/pkg/lint/rules; do
+			ldflags="$ldflags -X $stamp.k8sVersionMajor=1 -X $stamp.k8sVersionMinor=$minor"
+		done
+		ldflags="$ldflags -X helm.sh/helm/v3/internal/version.version=$(version helm helm.sh/helm/v3)"
+		;;
+	kwok) module=kwok package=sigs.k8s.io/kwok/cmd/kwok ;;
+	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
+	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
+	*)
+		echo "tools: unknown tool \"$1\"; known: $all" >&2
+		exit 2
+		;;
+	esac
+}
+
+# provided TOOL tells whether KUBEBUILDER_ASSETS has a tool.
+provided() {
+	case $1 in
+	etcd | kube-apiserver | kubectl) [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$1" ] ;;
+	*) return 1 ;;
+	esac
+}
+
+# pin TOOL prints what a built tool depends on: its module's versions, the toolchain and the flags.
+pin() {
+	describe "$1"
+	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags"; } | cksum
+}
+
+current() { [ -x "$out/$1" ] && [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(pin "$1")" ]; }
+
+# build TOOL POSITION NEXT builds one tool and says how far it is.
+build() {
+	describe "$1"
+	log=$stamps/$1.log
+	temporary=$out/.$1.$$
+	begin=$(date +%s)
+	echo "[$2] $1: building${3:+ (then: $3)}"
+	(cd "tools/$module" && CGO_ENABLED=0 exec go build -mod=readonly -trimpath -buildvcs=false -v \
+		-ldflags "$ldflags" -o "$temporary" "$package") >"$log" 2>&1 &
+	child=$!
+	# Without job control a background process ignores the terminal's interrupt.
+	trap 'kill "$child" 2>/dev/null; rm -f "$temporary"; exit 130' INT TERM
+	beat=$begin
+	while kill -0 "$child" 2>/dev/null; do
+		sleep 1
+		now=$(date +%s)
+		if [ $((now - beat)) -ge $heartbeat ]; then
+			beat=$now
+			fetched=$(grep -c '^go: downloading' "$log" || true)
+			echo "[$2] $1: $((now - begin)) s, $fetched modules fetched, $(($(wc -l <"$log") - fetched)) packages compiled"
+		fi
+	done
+	if ! wait "$child"; then
+		echo "tools: building $1 failed; the end of $log:" >&2
+		tail -n 20 "$log" >&2
+		exit 1
+	fi
+	trap - INT TERM
+	mv "$temporary" "$out/$1"
+	pin "$1" >"$stamps/$1"
+	rm -f "$log"
+	echo "[$2] $1: built in $(($(date +%s) - begin)) s"
+}
+
+mkdir -p "$stamps"
+[ $# -gt 0 ] || set -- $all
+missing=
+count=0
+for tool; do
+	describe "$tool"
+	if ! provided "$tool" && ! current "$tool"; then
+		missing="$missing $tool"
+		count=$((count + 1))
+	fi
+done
+[ -n "$missing" ] || exit 0
+
+echo "tools: building$missing into bin/tools; the first time takes minutes"
+# shellcheck disable=SC2086 # a list of words
+set -- $missing
+position=0
+while [ $# -gt 0 ]; do
+	tool=$1
+	shift
+	position=$((position + 1))
+	build "$tool" "$position/$count" "$*"
+done

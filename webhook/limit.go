@@ -1,0 +1,37 @@
+package webhook
+
+import "sync/atomic"
+
+const (
+	// maxBodyBytes is the longest review accepted. The API server takes objects of up to 3 MiB, the review of an update holds
+	// two of them, and the rest of it stays below 1 MiB.
+	maxBodyBytes = 7 << 20
+	// maxBytesInFlight bounds the bodies read at the same time: the memory for a burst of the largest reviews, when thousands
+	// of ordinary ones would fit.
+	maxBytesInFlight = 16 << 20
+)
+
+// Limit bounds what is handled at the same time, by number and by size, so that a burst costs the API server a retry rather than
+// this process its memory. Several handlers may share one.
+type Limit struct {
+	maxRequests     int64
+	requests, bytes atomic.Int64
+}
+
+// NewLimit allows so many requests at the same time.
+func NewLimit(requests int) *Limit { return &Limit{maxRequests: int64(requests)} }
+
+// acquire tells whether a request with a body of so many bytes may go on. If so, it must be released.
+func (l *Limit) acquire(size int64) bool {
+	requests, bytes := l.requests.Add(1), l.bytes.Add(size)
+	if requests <= l.maxRequests && bytes <= maxBytesInFlight {
+		return true
+	}
+	l.release(size)
+	return false
+}
+
+func (l *Limit) release(size int64) {
+	l.requests.Add(-1)
+	l.bytes.Add(-size)
+}

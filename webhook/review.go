@@ -1,0 +1,59 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+const reviewKind = "AdmissionReview"
+
+// decodeReview reads an AdmissionReview by the API server's own rules for JSON (names are case-sensitive) and checks that it
+// asks about the resource.
+func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admissionv1.AdmissionRequest, error) {
+	var review admissionv1.AdmissionReview
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+		return nil, fmt.Errorf("body must be an AdmissionReview in JSON: %w", err)
+	}
+	if version := admissionv1.SchemeGroupVersion.String(); review.APIVersion != version || review.Kind != reviewKind {
+		return nil, fmt.Errorf("body must be of apiVersion %s, kind %s; got apiVersion %q, kind %q",
+			version, reviewKind, review.APIVersion, review.Kind)
+	}
+	req := review.Request
+	switch {
+	case req == nil:
+		return nil, errors.New("request is missing")
+	case req.UID == "":
+		return nil, errors.New("request.uid is missing")
+	case req.Resource != resource || req.SubResource != "":
+		return nil, fmt.Errorf("request.resource must be %s on this path; got %s",
+			resourceName(resource, ""), resourceName(req.Resource, req.SubResource))
+	}
+	switch req.Operation {
+	case admissionv1.Create, admissionv1.Update, admissionv1.Delete:
+		return req, nil
+	}
+	return nil, fmt.Errorf("request.operation must be CREATE, UPDATE or DELETE; got %q", req.Operation)
+}
+
+// encodeReview is the body of the answer to the request with the uid of the response.
+func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
+	return json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: reviewKind},
+		Response: response,
+	})
+}
+
+// resourceName is the resource as kubectl writes it, such as services.v1 or nodes.v1/status.
+func resourceName(r metav1.GroupVersionResource, subresource string) string {
+	name := strings.TrimSuffix(r.Resource+"."+r.Version+"."+r.Group, ".")
+	if subresource != "" {
+		name += "/" + subresource
+	}
+	return name
+}

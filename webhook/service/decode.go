@@ -1,0 +1,51 @@
+package service
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"quaymaster.dev/webhook"
+)
+
+// Resource is what the webhooks of this package serve.
+func Resource() metav1.GroupVersionResource {
+	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "services"}
+}
+
+// decodePair reads the Services of a request: the old one is nil on creation, both are nil on deletion.
+func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
+	switch req.Operation {
+	case admissionv1.Create:
+		newSvc, err = decode("request.object", req.Object.Raw)
+	case admissionv1.Update:
+		if newSvc, err = decode("request.object", req.Object.Raw); err == nil {
+			oldSvc, err = decode("request.oldObject", req.OldObject.Raw)
+		}
+	}
+	return oldSvc, newSvc, err
+}
+
+func decode(field string, raw []byte) (*corev1.Service, error) {
+	if len(raw) == 0 {
+		return nil, &webhook.MalformedError{Problem: field + " is missing"}
+	}
+	svc := &corev1.Service{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, svc); err != nil {
+		return nil, &webhook.MalformedError{Problem: fmt.Sprintf("%s must be a Service: %v", field, err)}
+	}
+	if svc.APIVersion != "v1" || svc.Kind != kind {
+		return nil, &webhook.MalformedError{
+			Problem: fmt.Sprintf("%s must be of apiVersion v1, kind %s; got apiVersion %q, kind %q", field, kind, svc.APIVersion, svc.Kind),
+		}
+	}
+	return svc, nil
+}
+
+// beingDeleted is true where admission has nothing more to say: finalizers must be able to go.
+func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionTimestamp != nil }
+
+func allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }

@@ -1,0 +1,97 @@
+package service_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook"
+)
+
+const prefix = loadbalancer.Prefix
+
+var class = loadbalancer.Options{Class: "mycloud.io/dlb"}
+
+func review(oldSvc, newSvc *corev1.Service) []rules.Finding {
+	return loadbalancer.Review(oldSvc, newSvc, class)
+}
+
+// manifest is a Service in JSON, as the API server sends it.
+type manifest struct{ name, generateName, deletionTimestamp, annotations, spec string }
+
+const loadBalancer = `{"type":"LoadBalancer","clusterIP":"10.0.0.1","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack",` +
+	`"externalTrafficPolicy":"Cluster","sessionAffinity":"None",` +
+	`"ports":[{"name":"http","port":80,"targetPort":8080,"nodePort":30080,"protocol":"TCP"}]}`
+
+func (m manifest) json() []byte {
+	metadata := map[string]json.RawMessage{"namespace": json.RawMessage(`"shop"`)}
+	for field, value := range map[string]string{"name": m.name, "generateName": m.generateName, "deletionTimestamp": m.deletionTimestamp} {
+		if value != "" {
+			metadata[field] = json.RawMessage(`"` + value + `"`)
+		}
+	}
+	if m.annotations != "" {
+		metadata["annotations"] = json.RawMessage(m.annotations)
+	}
+	spec := m.spec
+	if spec == "" {
+		spec = loadBalancer
+	}
+	raw, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": json.RawMessage(spec)})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func create(m manifest) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: m.json()}}
+}
+
+func update(from, to manifest) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()}, OldObject: runtime.RawExtension{Raw: from.json()},
+	}
+}
+
+func remove(m manifest) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: m.json()}}
+}
+
+// What no API server sends is the caller's mistake for both reviewers, and no verdict on the Service.
+func TestMalformedObjects(t *testing.T) {
+	raw := func(operation admissionv1.Operation, object, old string) *admissionv1.AdmissionRequest {
+		return &admissionv1.AdmissionRequest{
+			Operation: operation, Object: runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
+		}
+	}
+	good := string(manifest{name: "web"}.json())
+	tests := map[string]struct {
+		request *admissionv1.AdmissionRequest
+		want    string
+	}{
+		"no object":          {raw(admissionv1.Create, "", ""), "request.object is missing"},
+		"no old object":      {raw(admissionv1.Update, good, ""), "request.oldObject is missing"},
+		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: json: cannot unmarshal array into Go value of type v1.Service"},
+		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: unexpected end of JSON input"},
+		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "", kind ""`},
+		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "v1", kind "Pod"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for which, reviewer := range map[string]webhook.Reviewer{"mutator": mutator(nil), "validator": validator(nil)} {
+				response, err := reviewer.Review(t.Context(), test.request)
+				var malformed *webhook.MalformedError
+				if !errors.As(err, &malformed) || malformed.Problem != test.want {
+					t.Errorf("%s: got %+v, %v; want %s", which, response, err, test.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package service
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook"
+)
+
+const kind = "Service"
+
+// Keys of audit annotations; the API server puts the webhook's name before them.
+const (
+	auditDenied    = "denied"
+	auditWarned    = "warned"
+	auditDefaulted = "defaulted"
+)
+
+// ValidatorOptions are what a Validator needs.
+type ValidatorOptions struct {
+	// Review judges a Service; oldSvc is nil on creation. It reads the Services only.
+	Review func(oldSvc, newSvc *corev1.Service) []rules.Finding
+	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	OnFinding func(rules.Finding)
+}
+
+// Validator refuses Services with errors and shows warnings.
+type Validator struct{ o ValidatorOptions }
+
+var _ webhook.Reviewer = (*Validator)(nil)
+
+// NewValidator makes the reviewer of the validating webhook.
+func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
+
+// Review refuses with 422 Invalid and one cause a problem.
+func (v *Validator) Review(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	oldSvc, newSvc, err := decodePair(req)
+	if err != nil {
+		return nil, err
+	}
+	if beingDeleted(newSvc) {
+		return allow(), nil
+	}
+	findings := v.o.Review(oldSvc, newSvc)
+	if v.o.OnFinding != nil {
+		for _, f := range findings {
+			v.o.OnFinding(f)
+		}
+	}
+	response := allow()
+	response.Warnings = rules.Warnings(findings)
+	response.AuditAnnotations = auditOf(findings)
+	if len(rules.Errors(findings)) > 0 {
+		response.Allowed = false
+		response.Result = rules.InvalidStatus(schema.GroupKind{Kind: kind}, nameOf(newSvc), findings)
+		response.Result.Code = http.StatusUnprocessableEntity
+	}
+	return response, nil
+}
+
+// nameOf is what the user knows the Service by: one with generateName has no name yet.
+func nameOf(svc *corev1.Service) string {
+	if svc.Name == "" {
+		return svc.GenerateName
+	}
+	return svc.Name
+}
+
+// auditOf names the rules behind a verdict, so that the audit log answers why.
+func auditOf(findings []rules.Finding) map[string]string {
+	audit := map[string]string{}
+	for key, severity := range map[string]rules.Severity{auditDenied: rules.Error, auditWarned: rules.Warning} {
+		var ids []string
+		for _, f := range findings {
+			if f.Severity == severity {
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) > 0 {
+			slices.Sort(ids)
+			audit[key] = strings.Join(slices.Compact(ids), ",")
+		}
+	}
+	return audit
+}

@@ -1,0 +1,110 @@
+package service_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook/service"
+)
+
+func validator(onFinding func(rules.Finding)) *service.Validator {
+	return service.NewValidator(service.ValidatorOptions{Review: review, OnFinding: onFinding})
+}
+
+func TestValidatorAllows(t *testing.T) {
+	const bad = `{"` + prefix + `scheduler":"fastest"}`
+	tests := map[string]struct {
+		request  *admissionv1.AdmissionRequest
+		warnings []string
+		audit    map[string]string
+	}{
+		"good":        {request: create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`})},
+		"other types": {request: create(manifest{name: "web", annotations: bad, spec: `{"type":"ClusterIP"}`})},
+		"deletion":    {request: remove(manifest{name: "web", annotations: bad})},
+		"finalizers of one being deleted": {
+			request: update(manifest{name: "web"}, manifest{name: "web", deletionTimestamp: "2026-01-02T03:04:05Z", annotations: bad}),
+		},
+		"a problem that was there": {
+			request: update(manifest{name: "web", annotations: bad}, manifest{name: "web", annotations: bad}),
+			warnings: []string{
+				`not refused because it was so before: metadata.annotations[` + prefix + `scheduler]: Unsupported value: "fastest": ` +
+					`must be one of round-robin, weighted-round-robin, least-connections, source-ip`,
+			},
+			audit: map[string]string{"warned": "dlb-invalid-value"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := validator(nil).Review(t.Context(), test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.audit == nil {
+				test.audit = got.AuditAnnotations
+				if len(test.audit) > 0 {
+					t.Errorf("audit annotations without a finding: %v", test.audit)
+				}
+			}
+			want := &admissionv1.AdmissionResponse{Allowed: true, Warnings: test.warnings, AuditAnnotations: test.audit}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValidatorRefuses(t *testing.T) {
+	counted := map[string]int{}
+	v := validator(func(f rules.Finding) { counted[f.ID+" "+string(f.Severity)]++ })
+	tests := map[string]struct {
+		request *admissionv1.AdmissionRequest
+		name    string
+	}{
+		"by name":                      {create(manifest{name: "web", annotations: twoMistakes}), "web"},
+		"by generateName":              {create(manifest{generateName: "web-", annotations: twoMistakes}), "web-"},
+		"a change":                     {update(manifest{name: "web"}, manifest{name: "web", annotations: twoMistakes}), "web"},
+		"what becomes a load balancer": {update(manifest{name: "web", annotations: twoMistakes, spec: `{"type":"ClusterIP"}`}, manifest{name: "web", annotations: twoMistakes}), "web"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			clear(counted)
+			got, err := v.Review(t.Context(), test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Allowed || got.Result == nil || got.Result.Details == nil {
+				t.Fatalf("not refused: %+v", got)
+			}
+			status := got.Result
+			type verdict struct {
+				Code       int32
+				Reason     metav1.StatusReason
+				Kind, Name string
+				Fields     []string
+			}
+			want := verdict{422, metav1.StatusReasonInvalid, "Service", test.name, []string{
+				"metadata.annotations[" + prefix + "listener-maxqps]",
+				"metadata.annotations[" + prefix + "schedular]",
+			}}
+			have := verdict{Code: status.Code, Reason: status.Reason, Kind: status.Details.Kind, Name: status.Details.Name}
+			for _, cause := range status.Details.Causes {
+				have.Fields = append(have.Fields, cause.Field)
+			}
+			if diff := cmp.Diff(want, have); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[string]string{"denied": "dlb-invalid-value,dlb-unknown-key"}, got.AuditAnnotations); diff != "" {
+				t.Errorf("audit annotations (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[string]int{"dlb-invalid-value error": 1, "dlb-unknown-key error": 1}, counted); diff != "" {
+				t.Errorf("counted findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const twoMistakes = `{"` + prefix + `listener-maxqps":"many","` + prefix + `schedular":"round-robin"}`
