@@ -40,7 +40,7 @@ tool-%: ## Build one pinned tool, as in tool-etcd.
 
 .PHONY: generate
 generate: build ## Write the generated files anew.
-	@mkdir -p docs/reference
+	@$(GO) run ./docs/gen docs/reference
 	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
 
@@ -104,7 +104,7 @@ bench: ## Run the benchmarks.
 .PHONY: verify
 verify: ## Check format, lint, chart, modules and generated files; fail on a dirty tree.
 	@tools/build.sh $(VERIFY_TOOLS)
-	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './bin/*' -not -path './.dev/*')); \
+	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@bin/tools/golangci-lint run ./...
 	@bin/tools/helm lint --strict --quiet charts/quaymaster

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,7 +91,9 @@ func TestListRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			slices.SortFunc(got, func(a, b *cloudprovider.Route) int { return len(b.TargetNode) - len(a.TargetNode) })
+			slices.SortFunc(got, func(a, b *cloudprovider.Route) int {
+				return strings.Compare(a.DestinationCIDR, b.DestinationCIDR)
+			})
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(cloudprovider.Route{}, "Name")); diff != "" {
 				t.Errorf("unexpected routes (-want +got):\n%s", diff)
 			}

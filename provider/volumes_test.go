@@ -27,6 +27,10 @@ func TestGetLabelsForVolume(t *testing.T) {
 			volume: csi("csi.mycloud.io", "vol-data-1"),
 			want:   map[string]string{"topology.kubernetes.io/zone": "eu-1a", "topology.kubernetes.io/region": "eu-1"},
 		},
+		"in several zones": {
+			volume: csi("csi.mycloud.io", "vol-shared-1"),
+			want:   map[string]string{"topology.kubernetes.io/zone": "eu-1a__eu-1b", "topology.kubernetes.io/region": "eu-1"},
+		},
 		"of another driver": {volume: csi("csi.example.com", "vol-data-1")},
 		"no CSI":            {volume: &corev1.PersistentVolume{}},
 		"does not exist":    {volume: csi("csi.mycloud.io", "vol-none"), err: "resource-not-found"},

@@ -62,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Content-Type", contentTypeJSON)
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		if _, err := w.Write(answer); err != nil {
+		if _, err := w.Write(answer); err != nil { //nolint:gosec // JSON that this process encoded
 			logger.V(1).Info("Caller left before the answer", "webhook", h.o.Name, "err", err)
 		}
 	}
@@ -76,8 +76,8 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 			answer, how, failure = nil, decisionFailed, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	if failure = checkHead(r); failure != nil {
-		return nil, decisionMalformed, failure
+	if refusal := checkHead(r); refusal != nil {
+		return nil, decisionMalformed, refusal
 	}
 	timeout, err := timeoutOf(r.URL)
 	if err != nil {
@@ -119,7 +119,7 @@ func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *h
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, decisionTimeout, &httpFailure{status: http.StatusGatewayTimeout, problem: "no verdict within the webhook's timeout", cause: err}
 	case ctx.Err() != nil:
-		return nil, decisionTimeout, &httpFailure{status: http.StatusServiceUnavailable, problem: "the call was cancelled", cause: err}
+		return nil, decisionTimeout, &httpFailure{status: http.StatusServiceUnavailable, problem: "the call was canceled", cause: err}
 	default:
 		return nil, decisionFailed, internalError(err)
 	}

@@ -210,9 +210,7 @@ func TestFailures(t *testing.T) {
 		},
 		"panic": {
 			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-				var m map[string]string
-				m["x"] = "y"
-				return nil, nil
+				panic("boom")
 			},
 			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
 		},

@@ -37,8 +37,9 @@ func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admission
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update, admissionv1.Delete:
 		return req, nil
+	default:
+		return nil, fmt.Errorf("request.operation must be CREATE, UPDATE or DELETE; got %q", req.Operation)
 	}
-	return nil, fmt.Errorf("request.operation must be CREATE, UPDATE or DELETE; got %q", req.Operation)
 }
 
 // encodeReview is the body of the answer to the request with the uid of the response.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cloudprovider "k8s.io/cloud-provider"
@@ -42,7 +41,6 @@ type Manager struct {
 
 	logs *logs.Options
 	own  []string
-	fss  cliflag.NamedFlagSets
 }
 
 // NewManager makes the manager of a provider with controllers of our own, beside the app's.
@@ -57,16 +55,13 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
 }
 
-// AddFlags gives the command the app's flags and makes its help show them in sections.
-func (m *Manager) AddFlags(cmd *cobra.Command) {
-	m.fss = m.Options.Flags(m.controllers(), disabled(), aliases(), nil, nil)
-	global := m.fss.FlagSet("global")
+// Flags are the app's, in the sections of its help. command is the name for the help of --help.
+func (m *Manager) Flags(command string) cliflag.NamedFlagSets {
+	sections := m.Options.Flags(m.controllers(), disabled(), aliases(), nil, nil)
+	global := sections.FlagSet("global")
 	logsapi.AddFlags(m.logs, global)
-	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
-	for _, fs := range m.fss.FlagSets {
-		cmd.Flags().AddFlagSet(fs)
-	}
-	cliflag.SetUsageAndHelpFunc(cmd, m.fss, 0)
+	globalflag.AddGlobalFlags(global, command, logs.SkipLoggingConfigurationFlags())
+	return sections
 }
 
 // StartLogging makes libraries log as the flags say. It is done once in a process.

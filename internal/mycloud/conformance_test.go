@@ -126,7 +126,11 @@ func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response
 		return err
 	}
 	if success && len(sent) > 0 {
-		for mediaType := range op.def["requestBody"].(map[string]any)["content"].(map[string]any) {
+		body, ok := op.def["requestBody"].(map[string]any)
+		if !ok {
+			return fmt.Errorf("request: the operation takes no body")
+		}
+		for mediaType := range body["content"].(map[string]any) {
 			if err := c.validate(op.at+"/requestBody/content/"+escape(mediaType)+"/schema", sent); err != nil {
 				return fmt.Errorf("request: %w", err)
 			}

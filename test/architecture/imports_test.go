@@ -19,6 +19,8 @@ type rule struct {
 	only []string
 	// never lists what must not be reached, directly or through others.
 	never []string
+	// direct lists what must not be imported, though others that are imported may do so.
+	direct []string
 }
 
 // clients are what pure packages must do without.
@@ -67,7 +69,8 @@ var rules = map[string]rule{
 	},
 	"libraries do not know commands": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs"},
-		never:   []string{"cmd", "github.com/spf13/cobra"},
+		never:   []string{"cmd"},
+		direct:  []string{"github.com/spf13/cobra"},
 	},
 }
 
@@ -107,6 +110,7 @@ func TestRulesFindViolations(t *testing.T) {
 	}{
 		"reached through others":               {rule{never: []string{"provider"}}, []string{module + "/provider/y"}},
 		"not on the list":                      {rule{only: []string{}}, []string{module + "/internal/x"}},
+		"imported, not reached":                {rule{direct: []string{"internal", "provider"}}, []string{module + "/internal/x"}},
 		"on the list":                          {rule{only: []string{"internal"}}, nil},
 		"a name that only begins the same way": {rule{never: []string{"prov", "internal/x/y"}}, nil},
 	}
@@ -124,7 +128,8 @@ func (r rule) violations(p goPackage, folder string, packages map[string]goPacka
 	for _, path := range p.Imports {
 		allowed := r.only == nil || packages[path].Standard || within(path, folder) ||
 			slices.ContainsFunc(r.only, func(only string) bool { return within(path, only) })
-		if !allowed {
+		denied := slices.ContainsFunc(r.direct, func(direct string) bool { return within(path, direct) })
+		if !allowed || denied {
 			found = append(found, path)
 		}
 	}

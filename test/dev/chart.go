@@ -10,6 +10,8 @@ func chartValues(port int) env.Values {
 			"url":           env.WebhookURL(port),
 			"failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
 		},
+		// The controllers' rights depend on what they are to do.
 		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR},
+		"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
 	}
 }

@@ -57,7 +57,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.dir.markReady(); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, guide, time.Since(begin).Seconds(), d.relative(d.env.LogDir()))
+	fmt.Fprintf(d.out, guide, time.Since(begin).Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()))
 	<-ctx.Done()
 	return cause(ctx, nil)
 }
@@ -148,10 +148,11 @@ func (d *demo) say(step string) { fmt.Fprintln(d.out, "…", step) }
 
 // relative shortens a path for people in the root of the repository.
 func (d *demo) relative(path string) string {
-	if short, err := filepath.Rel(d.root, path); err == nil {
-		return short
+	short, err := filepath.Rel(d.root, path)
+	if err != nil || !filepath.IsLocal(short) {
+		return path
 	}
-	return path
+	return short
 }
 
 // cause returns why a run ends: the first failure of a part, rather than what failed because of it.

@@ -57,7 +57,10 @@ func startDemonstration(t *testing.T, dir string) *demonstration {
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	err = env.Poll(ctx, "the demonstration", func(context.Context) error {
-		_, err := os.Stat(filepath.Join(dir, "ready"))
+		owner, err := os.ReadFile(filepath.Join(dir, "ready"))
+		if err == nil && strings.TrimSpace(string(owner)) != strconv.Itoa(p.PID()) {
+			return fmt.Errorf("the file ready is that of process %s", owner)
+		}
 		return err
 	}, p)
 	if err != nil {

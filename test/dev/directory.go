@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -86,7 +85,7 @@ func (d *directory) acquire(ctx context.Context) error {
 	if err := file.Truncate(0); err != nil {
 		return fmt.Errorf("lock %s: %w", d.path, err)
 	}
-	if _, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+	if _, err := file.WriteAt(ownPID(), 0); err != nil {
 		return fmt.Errorf("lock %s: %w", d.path, err)
 	}
 	return nil
@@ -112,13 +111,16 @@ func (d *directory) publish(kubeconfig, endpoint, token string) error {
 	return os.WriteFile(d.env(), []byte(text.String()), 0o600)
 }
 
-// markReady tells whoever waits for it that the demonstration answers.
-func (d *directory) markReady() error { return os.WriteFile(d.ready(), nil, 0o600) }
+// markReady tells whoever waits for it that the demonstration answers. The file holds this process's id, which tells it
+// from one that a killed run left behind.
+func (d *directory) markReady() error { return os.WriteFile(d.ready(), ownPID(), 0o600) }
 
 // close gives the directory back.
 func (d *directory) close() error {
 	return errors.Join(os.RemoveAll(d.ready()), d.lock.Close())
 }
+
+func ownPID() []byte { return fmt.Appendln(nil, os.Getpid()) }
 
 func (d *directory) ready() string      { return filepath.Join(d.path, "ready") }
 func (d *directory) env() string        { return filepath.Join(d.path, "env") }

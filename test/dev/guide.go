@@ -1,10 +1,11 @@
 package main
 
-// guide is what the demonstration prints when it is ready. It takes the seconds that took and the directory of logs.
+// guide is what the demonstration prints when it is ready. It takes the seconds that took, the directory of
+// logs and the file with the environment.
 const guide = `
 Quaymaster is ready after %.0f s. Logs are in %s. Try in another terminal, in this directory:
 
-  . .dev/env
+  . %s
 
   # Four mistakes, refused in one answer that names each with its remedy; nothing is created.
   bin/tools/kubectl apply -f examples/service-bad.yaml

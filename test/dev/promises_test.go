@@ -55,7 +55,7 @@ func TestPromises(t *testing.T) {
 	if err := d.Stop(time.Minute); err != nil {
 		t.Error(err)
 	}
-	if code, _ := d.Wait(0); code != 0 {
+	if code, _ := d.Wait(time.Second); code != 0 {
 		t.Errorf("exit code after SIGTERM: %d, want 0", code)
 	}
 	gone(t, pids)
@@ -220,7 +220,7 @@ func (d *demonstration) restartsControllers(t *testing.T) {
 			t.Errorf("%s went from revision %s to %s", id, revision, after[id])
 		}
 	}
-	d.must(t, "delete", "service", "probe")
+	d.must(t, "delete", "service", "probe", "--timeout=30s")
 }
 
 func (d *demonstration) stopsInstance(t *testing.T) {

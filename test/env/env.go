@@ -26,8 +26,9 @@ const (
 	ClusterCIDR = "10.244.0.0/16"
 	// serviceCIDR is what Services get their cluster IPs from.
 	serviceCIDR = "10.96.0.0/16"
-	// user is the ordinary user of the cluster, bound to the ClusterRole edit.
-	user = "developer"
+	// user is the ordinary user of the cluster, developers his group and the name of its role.
+	user       = "developer"
+	developers = "developers"
 	// stopGrace is how long a process may take to end by itself.
 	stopGrace = 15 * time.Second
 )
@@ -123,22 +124,33 @@ func (e *Env) connect() error {
 	return err
 }
 
-// makeUser makes the ordinary user and lets him edit what lives in namespaces.
+// makeUser makes the ordinary user and lets him edit what lives in namespaces. The role is our own: the rules of the
+// ClusterRole edit are filled in by kube-controller-manager, which need not run.
 func (e *Env) makeUser(ctx context.Context) error {
 	var err error
-	if e.DeveloperKubeconfig, err = e.UserKubeconfig(user, "developers"); err != nil {
+	if e.DeveloperKubeconfig, err = e.UserKubeconfig(user, developers); err != nil {
 		return err
 	}
 	if e.User, err = load(e.DeveloperKubeconfig); err != nil {
 		return err
 	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "developers-edit"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "developers"}},
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: developers},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""},
+			Resources: []string{"configmaps", "events", "persistentvolumeclaims", "pods", "services"},
+			Verbs:     []string{"get", "list", "watch", "create", "update", "patch", "delete"},
+		}},
 	}
-	if err := client.IgnoreAlreadyExists(e.Client.Create(ctx, binding)); err != nil {
-		return fmt.Errorf("bind the ordinary user to the role edit: %w", err)
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: developers},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: developers},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: developers}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		if err := client.IgnoreAlreadyExists(e.Client.Create(ctx, object)); err != nil {
+			return fmt.Errorf("give the ordinary user rights: %w", err)
+		}
 	}
 	return nil
 }

@@ -89,3 +89,47 @@ func TestPollReportsTheLastAnswer(t *testing.T) {
 		t.Errorf("Poll() = %v, want what was waited for and the last answer", err)
 	}
 }
+
+func TestInstalledWebhook(t *testing.T) {
+	e := Start(t, Options{})
+	ctx := t.Context()
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.InstallChart(ctx, Values{"webhook": map[string]any{
+		"url":           WebhookURL(port),
+		"failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhook, err := e.StartWebhook(ctx, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := "apiVersion: v1\nkind: Service\n" +
+		"metadata: {name: bad, annotations: {service.beta.kubernetes.io/dlb-listener-maxqps: fast}}\n" +
+		"spec: {type: LoadBalancer, ports: [{port: 80}]}\n"
+	create := func() string {
+		out, err := Kubectl(ctx, e.DeveloperKubeconfig, bad, "create", "-f", "-")
+		if err != nil || out.Code != 1 {
+			t.Errorf("create a bad Service: %+v, %v, want exit code 1", out, err)
+		}
+		return out.Stderr
+	}
+	const refusal = `The Service "bad" is invalid`
+	if got := create(); !strings.HasPrefix(got, refusal) {
+		t.Errorf("kubectl says %q, want %q", got, refusal)
+	}
+	webhook.Kill()
+	if got := create(); !strings.Contains(got, "failed calling webhook") {
+		t.Errorf("kubectl says %q while no webhook runs, want a failed call", got)
+	}
+	if err := webhook.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := create(); !strings.HasPrefix(got, refusal) {
+		t.Errorf("kubectl says %q after the restart, want %q", got, refusal)
+	}
+}

@@ -25,6 +25,8 @@ func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Servi
 		if newSvc, err = decode("request.object", req.Object.Raw); err == nil {
 			oldSvc, err = decode("request.oldObject", req.OldObject.Raw)
 		}
+	default:
+		// A deletion has only the old Service, about which there is nothing to say.
 	}
 	return oldSvc, newSvc, err
 }

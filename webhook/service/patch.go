@@ -30,4 +30,6 @@ func annotationsPatch(present, added map[string]string) ([]byte, error) {
 }
 
 // escape makes a key one step of a JSON Pointer (RFC 6901).
-func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}

@@ -75,7 +75,7 @@ func nameOf(svc *corev1.Service) string {
 
 // auditOf names the rules behind a verdict, so that the audit log answers why.
 func auditOf(findings []rules.Finding) map[string]string {
-	audit := map[string]string{}
+	var audit map[string]string
 	for key, severity := range map[string]rules.Severity{auditDenied: rules.Error, auditWarned: rules.Warning} {
 		var ids []string
 		for _, f := range findings {
@@ -83,10 +83,14 @@ func auditOf(findings []rules.Finding) map[string]string {
 				ids = append(ids, f.ID)
 			}
 		}
-		if len(ids) > 0 {
-			slices.Sort(ids)
-			audit[key] = strings.Join(slices.Compact(ids), ",")
+		if len(ids) == 0 {
+			continue
 		}
+		if audit == nil {
+			audit = map[string]string{}
+		}
+		slices.Sort(ids)
+		audit[key] = strings.Join(slices.Compact(ids), ",")
 	}
 	return audit
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ccmconfig "k8s.io/cloud-provider/app/config"
+	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/controllers/cloud"
@@ -42,7 +43,11 @@ func newControllersCommand() *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
 	}
-	manager.AddFlags(cmd)
+	sections := manager.Flags(cmd.Name())
+	for _, section := range sections.FlagSets {
+		cmd.Flags().AddFlagSet(section)
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r := &controllers{manager: manager, clusterNameSet: cmd.Flags().Changed("cluster-name")}
 		return r.run(cmd.Context())

@@ -26,7 +26,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // Run runs the command and returns the exit code. An error is one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := NewCommand()
+	root := NewCommand() //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -35,8 +35,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	line := ran.CommandPath() + ": " + strings.Join(strings.Fields(err.Error()), " ")
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "%s; see %q\n", line, ran.CommandPath()+" --help")
 		return exitUsage
 	}

@@ -127,7 +127,8 @@ func (o *webhookOptions) manager(ctx context.Context, cfg *rest.Config, api admi
 		mgr.Add(source),
 		mgr.Add(trust),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("webhooks", server.StartedChecker()),
+		// Asking the manager for its server is what makes it start that.
+		mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()),
 		mgr.AddReadyzCheck("certificate", trust.Check),
 	)
 }

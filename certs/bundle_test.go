@@ -1,0 +1,127 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"testing"
+	"time"
+)
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+func mustIssue(t *testing.T, from time.Time, validity time.Duration, hosts ...string) *issued {
+	t.Helper()
+	pair, err := issue(from, validity, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
+func TestIssue(t *testing.T) {
+	pair := mustIssue(t, now, 30*day, "quaymaster-webhook.quaymaster-system.svc", "127.0.0.1", "::1")
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.authority)
+	tests := map[string]struct {
+		host string
+		at   time.Time
+		good bool
+	}{
+		"DNS name":               {"quaymaster-webhook.quaymaster-system.svc", now, true},
+		"IPv4":                   {"127.0.0.1", now, true},
+		"IPv6":                   {"::1", now, true},
+		"for clocks behind ours": {"127.0.0.1", now.Add(-4 * time.Minute), true},
+		"until it expires":       {"127.0.0.1", now.Add(30 * day), true},
+		"expired":                {"127.0.0.1", now.Add(30*day + time.Second), false},
+		"other host":             {"localhost", now, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := pair.serving.Leaf.Verify(x509.VerifyOptions{DNSName: test.host, Roots: roots, CurrentTime: test.at})
+			if (err == nil) != test.good {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if pair.serving.Leaf.IsCA {
+		t.Error("the serving certificate could sign others")
+	}
+}
+
+func TestMergeBundle(t *testing.T) {
+	ours := mustIssue(t, now, day).authority
+	replica := mustIssue(t, now.Add(-time.Hour), day).authority
+	expired := mustIssue(t, now.Add(-2*day), day).authority
+	bundle := func(certs ...*x509.Certificate) []byte {
+		var all []byte
+		for _, c := range certs {
+			all = append(all, mergeBundle(nil, []*x509.Certificate{c}, now)...)
+		}
+		return all
+	}
+	tests := map[string]struct {
+		bundle []byte
+		ours   []*x509.Certificate
+		want   []byte
+	}{
+		"empty":                         {nil, []*x509.Certificate{ours}, bundle(ours)},
+		"in place":                      {bundle(ours), []*x509.Certificate{ours}, bundle(ours)},
+		"another replica's stays":       {bundle(replica), []*x509.Certificate{ours}, bundle(ours, replica)},
+		"the other replica agrees":      {bundle(ours), []*x509.Certificate{replica}, bundle(ours, replica)},
+		"expired ones go":               {bundle(expired), []*x509.Certificate{ours}, bundle(ours)},
+		"text that is no certificate":   {[]byte("# mine\nxyz"), []*x509.Certificate{ours}, bundle(ours)},
+		"two of ours while one follows": {bundle(replica), []*x509.Certificate{replica, ours}, bundle(ours, replica)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := mergeBundle(test.bundle, test.ours, now); !bytes.Equal(got, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// Many restarts within the validity of one certificate must not fill the configuration.
+func TestMergeBundleIsBounded(t *testing.T) {
+	var bundle []byte
+	for i := range 3 * mostKept {
+		at := now.Add(time.Duration(i) * time.Minute)
+		ours := mustIssue(t, at, 30*day).authority
+		bundle = mergeBundle(bundle, []*x509.Certificate{ours}, at)
+		if !parseBundle(bundle)[0].Equal(ours) {
+			t.Fatalf("the newest authority is missing after %d restarts", i)
+		}
+	}
+	if got := len(parseBundle(bundle)); got != mostKept+1 {
+		t.Errorf("bundle holds %d authorities, want %d", got, mostKept+1)
+	}
+}
+
+// What verifies nothing that we serve must not stay trusted.
+func TestMergeBundleDropsForeignAuthorities(t *testing.T) {
+	ours := mustIssue(t, now, day).authority
+	got := parseBundle(mergeBundle(foreignAuthority(t), []*x509.Certificate{ours}, now))
+	if len(got) != 1 || !got[0].Equal(ours) {
+		t.Errorf("bundle holds %d authorities, want ours alone", len(got))
+	}
+}
+
+// foreignAuthority is a bundle with an authority that none of our replicas made.
+func foreignAuthority(t *testing.T) []byte {
+	t.Helper()
+	template, key, err := newTemplate(now, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.Subject.Organization = []string{"Example"}
+	template.IsCA, template.BasicConstraintsValid = true, true
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})
+}

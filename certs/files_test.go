@@ -1,0 +1,215 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// pemFiles is where a certificate and its key are written.
+type pemFiles struct{ cert, key string }
+
+func newPEMFiles(t *testing.T) pemFiles {
+	dir := t.TempDir()
+	return pemFiles{filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")}
+}
+
+func (f pemFiles) write(t *testing.T, pair *issued) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.serving.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		f.cert: {Type: pemCertificate, Bytes: pair.serving.Certificate[0]},
+		f.key:  {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		// As kubelets and careful people do: readers see the old file or the new one.
+		if err := os.WriteFile(file+".tmp", pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".tmp", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNewFilesErrors(t *testing.T) {
+	good, other := newPEMFiles(t), newPEMFiles(t)
+	good.write(t, mustIssue(t, time.Now(), day, "127.0.0.1"))
+	other.write(t, mustIssue(t, time.Now(), day, "127.0.0.1"))
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		cert, key string
+		want      string
+	}{
+		"no certificate": {"/absent.crt", good.key, "read serving certificate: open /absent.crt: no such file or directory"},
+		"no key":         {good.cert, "/absent.key", "read serving certificate: open /absent.key: no such file or directory"},
+		"directory":      {filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory"},
+		"mismatch":       {good.cert, other.key, "read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key"},
+		"no PEM":         {text, good.key, "read serving certificate " + text + " with key " + good.key + ": tls: failed to find any PEM data in certificate input"},
+		"swapped":        {good.key, good.cert, "read serving certificate " + good.key + " with key " + good.cert + ": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := NewFiles(test.cert, test.key); err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// New files are served without a restart, and no request fails in the meantime, on old connections or new ones.
+func TestFilesReloadUnderLoad(t *testing.T) {
+	files := newPEMFiles(t)
+	first, second := mustIssue(t, time.Now(), day, "127.0.0.1"), mustIssue(t, time.Now(), day, "127.0.0.1")
+	files.write(t, first)
+	source, err := NewFiles(files.cert, files.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := source.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	config := &tls.Config{}
+	ServerOptions(source, false)(config)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	running.Go(func() { _ = server.Serve(listener) })
+	var load sync.WaitGroup
+	defer running.Wait()
+	defer server.Close()
+	defer load.Wait()
+	defer cancel()
+
+	roots := x509.NewCertPool()
+	roots.AddCert(first.authority)
+	roots.AddCert(second.authority)
+	call := func(client *http.Client) *x509.Certificate {
+		response, err := client.Get("https://" + listener.Addr().String())
+		if err != nil {
+			t.Errorf("request failed: %v", err)
+			return nil
+		}
+		defer response.Body.Close()
+		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "ok" {
+			t.Errorf("got %q, %v", text, err)
+		}
+		return response.TLS.PeerCertificates[0]
+	}
+	client := func(keepAlives bool) *http.Client {
+		return &http.Client{Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives,
+		}}
+	}
+	for _, keepAlives := range []bool{true, false} {
+		load.Go(func() {
+			c := client(keepAlives)
+			defer c.CloseIdleConnections()
+			for ctx.Err() == nil && !t.Failed() {
+				call(c)
+			}
+		})
+	}
+	fresh := client(false)
+	if got := call(fresh); !got.Equal(first.serving.Leaf) {
+		t.Fatal("does not serve the first certificate")
+	}
+	files.write(t, second)
+	deadline := time.Now().Add(30 * time.Second)
+	for !call(fresh).Equal(second.serving.Leaf) {
+		if t.Failed() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("still serves the first certificate")
+		}
+	}
+}
+
+func TestServerOptions(t *testing.T) {
+	pair := mustIssue(t, time.Now(), day, "127.0.0.1")
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.authority)
+	tests := map[string]struct {
+		http2    bool
+		client   *tls.Config
+		protocol string
+		failure  string
+	}{
+		"HTTP/1.1":           {false, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "http/1.1", ""},
+		"HTTP/2 if asked":    {true, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "h2", ""},
+		"TLS 1.2":            {false, &tls.Config{MaxVersion: tls.VersionTLS12}, "", ""},
+		"nothing before 1.2": {false, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "", "protocol version not supported"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := &tls.Config{}
+			ServerOptions(fixed{pair}, test.http2)(config)
+			listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if conn, err := listener.Accept(); err == nil {
+					_ = conn.(*tls.Conn).Handshake()
+					_ = conn.Close()
+				}
+			}()
+			defer func() { _ = listener.Close(); <-done }()
+			test.client.RootCAs = roots
+			conn, err := tls.Dial("tcp", listener.Addr().String(), test.client)
+			if test.failure != "" {
+				if err == nil || !strings.Contains(err.Error(), test.failure) {
+					t.Errorf("got %v, want %s", err, test.failure)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if got := conn.ConnectionState().NegotiatedProtocol; got != test.protocol {
+				t.Errorf("protocol is %q, want %q", got, test.protocol)
+			}
+		})
+	}
+}
+
+func TestRegisterExpiry(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if err := RegisterExpiry(registry, fixed{mustIssue(t, now, day, "127.0.0.1")}); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# HELP quaymaster_webhook_certificate_expiration_timestamp_seconds When the serving certificate of the webhooks expires, in seconds since 1970; 0 if there is none.
+# TYPE quaymaster_webhook_certificate_expiration_timestamp_seconds gauge
+quaymaster_webhook_certificate_expiration_timestamp_seconds 1.7779824e+09
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

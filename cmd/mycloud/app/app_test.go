@@ -1,0 +1,164 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/cmd/mycloud/app"
+)
+
+// TestMain lets the test binary be the program: tests that kill a server start it as a process.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		//nolint:usetesting // there is no test to take a context from
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		code := app.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = app.Run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestBadInputGetsOneLine(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	tokenFile, dir := write(t, "token", "sesame\n"), t.TempDir()
+	serve := func(args ...string) []string {
+		return append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--token-file", tokenFile}, args...)
+	}
+	held := startServer(t, t.TempDir())
+	tests := map[string]struct {
+		args []string
+		env  map[string]string
+		code int
+		want []string
+	}{
+		"unknown flag":          {args: serve("--dat", "x"), code: 2, want: []string{"unknown flag: --dat", "--help"}},
+		"unknown command":       {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
+		"stray argument":        {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
+		"malformed duration":    {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
+		"negative duration":     {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
+		"no data directory":     {args: []string{"serve", "--token-file", tokenFile}, code: 2, want: []string{"--data-dir is required"}},
+		"no token":              {args: []string{"serve", "--data-dir", dir}, code: 1, want: []string{"token is required", "--token-file", "MYCLOUD_TOKEN"}},
+		"empty token file":      {args: serve("--token-file", write(t, "empty", " \n")), code: 1, want: []string{"--token-file", "is empty"}},
+		"missing token file":    {args: serve("--token-file", dir+"/none"), code: 1, want: []string{"--token-file", dir + "/none"}},
+		"missing inventory":     {args: serve("--inventory", dir+"/none"), code: 1, want: []string{"--inventory", dir + "/none"}},
+		"unknown field":         {args: serve("--inventory", write(t, "inv.yaml", "zone: []")), code: 1, want: []string{"inv.yaml", `unknown field "zone"`}},
+		"port in use":           {args: serve("--listen", taken.Addr().String()), code: 1, want: []string{"--listen " + taken.Addr().String(), "in use"}},
+		"malformed address":     {args: serve("--listen", "nowhere"), code: 1, want: []string{"--listen nowhere"}},
+		"data directory a file": {args: serve("--data-dir", tokenFile), code: 1, want: []string{"--data-dir", tokenFile}},
+		"data directory in use": {args: serve("--data-dir", held.dir), code: 1, want: []string{"--data-dir", "another server uses it"}},
+		"no endpoint":           {args: []string{"get", "zones"}, code: 1, want: []string{"--endpoint", "MYCLOUD_ENDPOINT"}},
+		"malformed endpoint":    {args: []string{"get", "zones", "--endpoint", "localhost:1"}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"localhost:1", "http://host:port"}},
+		"no client token":       {args: []string{"get", "zones", "--endpoint", held.endpoint}, code: 1, want: []string{"no token", "MYCLOUD_TOKEN"}},
+		"wrong token":           {args: []string{"get", "zones", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"does not take the token"}},
+		"cloud unreachable":     {args: []string{"get", "zones", "--endpoint", "http://127.0.0.1:1"}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"refused"}},
+		"unknown kind":          {args: []string{"get", "servers"}, code: 2, want: []string{`unknown kind "servers"`, "instances"}},
+		"no kind":               {args: []string{"get"}, code: 2, want: []string{"KIND"}},
+		"unknown output":        {args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{"--output xml", "table, json or yaml"}},
+		"nothing to delete":     {args: []string{"delete", "i-1"}, code: 2, want: []string{"instance ID"}},
+		"absent object": {
+			args: []string{"get", "load-balancers", "lb-none", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": held.token},
+			code: 1, want: []string{"no load-balancer lb-none"},
+		},
+		"absent instance": {
+			args: []string{"stop", "instance", "i-none", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": held.token},
+			code: 1, want: []string{"i-none", "resource-not-found"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MYCLOUD_TOKEN", test.env["MYCLOUD_TOKEN"])
+			t.Setenv("MYCLOUD_ENDPOINT", "")
+			code, stdout, stderr := run(t, test.args...)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			if stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("want one line on stderr: stdout %q, stderr %q", stdout, stderr)
+			}
+			for _, w := range test.want {
+				if !strings.Contains(stderr, w) {
+					t.Errorf("%q lacks %q", stderr, w)
+				}
+			}
+		})
+	}
+}
+
+func TestGet(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	t.Setenv("MYCLOUD_ENDPOINT", s.endpoint)
+	t.Setenv("MYCLOUD_TOKEN", s.token)
+	get := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := run(t, args...)
+		if code != 0 || stderr != "" {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	if d := cmp.Diff("instance i-node-1 is stopped\n", get("stop", "instance", "i-node-1")); d != "" {
+		t.Error(d)
+	}
+	get("delete", "instance", "i-node-2")
+	get("start", "instance", "i-node-1")
+	lines := strings.Split(strings.TrimSpace(get("get", "instances")), "\n")
+	if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "ID HOSTNAME STATE TYPE ZONE ADDRESSES" ||
+		!strings.HasPrefix(lines[1], "i-node-1   node-1     running") {
+		t.Errorf("instances:\n%s", strings.Join(lines, "\n"))
+	}
+	var one struct {
+		ID    string `json:"id"`
+		State string `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(get("get", "instance", "i-node-2", "-o", "json")), &one); err != nil {
+		t.Fatal(err)
+	}
+	if one.ID != "i-node-2" || one.State != "deleted" {
+		t.Errorf("the tombstone: %+v", one)
+	}
+	if yaml := get("get", "zones", "-o", "yaml"); !strings.Contains(yaml, "- created_at:") || !strings.Contains(yaml, "id: eu-1c") {
+		t.Errorf("YAML:\n%s", yaml)
+	}
+	for _, kind := range []string{"load-balancers", "node-groups", "routes", "route-tables", "volumes", "volume-types", "regions", "instance-types", "jobs"} {
+		if out := get("get", kind); !strings.HasPrefix(out, "ID") {
+			t.Errorf("%s: %q", kind, out)
+		}
+	}
+	if out := get("openapi"); !strings.Contains(out, "openapi: 3.1.0") {
+		t.Error("no OpenAPI document")
+	}
+	if out := get("version"); !strings.Contains(out, "commit") {
+		t.Errorf("version: %q", out)
+	}
+}

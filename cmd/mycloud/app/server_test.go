@@ -1,0 +1,192 @@
+package app_test
+
+import (
+	"bufio"
+	"fmt"
+	"net/http/httptrace"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// asProgram is the variable that makes the test binary the program.
+const asProgram = "MYCLOUD_TEST_AS_PROGRAM"
+
+// server is a running mycloud process.
+type server struct {
+	dir, endpoint, token string
+	cmd                  *exec.Cmd
+	exited               chan error
+}
+
+var endpointLine = regexp.MustCompile(`endpoint=(http://\S+)`)
+
+// startServer starts mycloud serve on a free port and waits until it says where it serves.
+func startServer(t *testing.T, dir string, flags ...string) *server {
+	t.Helper()
+	s := &server{dir: dir, token: "sesame", exited: make(chan error, 1)}
+	args := append([]string{
+		"serve", "--listen", "127.0.0.1:0", "--data-dir", dir,
+		"--inventory", filepath.Join("..", "..", "..", "examples", "inventory.yaml"),
+	}, flags...)
+	s.cmd = exec.Command(os.Args[0], args...)
+	s.cmd.Env = append(os.Environ(), asProgram+"=1", "MYCLOUD_TOKEN="+s.token)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if m := endpointLine.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+			}
+		}
+		s.exited <- s.cmd.Wait()
+	}()
+	t.Cleanup(func() { s.kill(syscall.SIGKILL) })
+	select {
+	case s.endpoint = <-found:
+	case err := <-s.exited:
+		t.Fatalf("the server has ended: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server does not say where it serves")
+	}
+	return s
+}
+
+// kill sends a signal and waits for the end.
+func (s *server) kill(sig os.Signal) error {
+	if s.cmd.ProcessState != nil {
+		return nil
+	}
+	_ = s.cmd.Process.Signal(sig)
+	return <-s.exited
+}
+
+func (s *server) client(t *testing.T) *cloudapi.Client {
+	t.Helper()
+	c, err := cloudapi.New(cloudapi.Options{Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAcknowledgedWritesSurviveSIGKILL kills a server under concurrent writes, several times over. Whatever was
+// acknowledged is there afterwards, and a repeated request with an idempotency key still takes place once.
+func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
+	dir := t.TempDir()
+	acknowledged := map[string]cloudapi.NodeGroup{}
+	for round := range 3 {
+		s := startServer(t, dir)
+		const writers = 4
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		var acks atomic.Int64
+		enough := make(chan struct{})
+		for w := range writers {
+			wg.Go(func() {
+				c := s.client(t)
+				for n := 0; ; n++ {
+					key := fmt.Sprintf("r%d-w%d-%d", round, w, n)
+					g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key})
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					acknowledged[key] = *g
+					mu.Unlock()
+					if acks.Add(1) == 40 {
+						close(enough)
+					}
+				}
+			})
+		}
+		select {
+		case <-enough:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("only %d writes were acknowledged", acks.Load())
+		}
+		_ = s.kill(syscall.SIGKILL)
+		wg.Wait()
+
+		s = startServer(t, dir)
+		c := s.client(t)
+		list, err := c.ListNodeGroups(t.Context(), cloudapi.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]int{}
+		stored := map[string]cloudapi.NodeGroup{}
+		for _, g := range list.Items {
+			names[g.Name]++
+			stored[g.Name] = g
+		}
+		for key, want := range acknowledged {
+			if d := cmp.Diff(want, stored[key]); d != "" {
+				t.Fatalf("round %d: what was acknowledged is not what is stored (-want +got):\n%s", round, d)
+			}
+		}
+		for name, n := range names {
+			if n != 1 {
+				t.Errorf("%s was created %d times", name, n)
+			}
+			// Who heard nothing asks again, and must meet what he made.
+			g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g.ID != stored[name].ID {
+				t.Errorf("asking again for %s made another one", name)
+			}
+		}
+		_ = s.kill(syscall.SIGKILL)
+	}
+}
+
+func TestSIGTERMEndsInOrder(t *testing.T) {
+	s := startServer(t, t.TempDir(), "--job-duration", "1h")
+	c := s.client(t)
+	spec := cloudapi.LoadBalancerSpec{Name: "one", LoadBalancerFields: cloudapi.LoadBalancerFields{
+		Scheme: "public", Listeners: []cloudapi.Listener{}, Pools: []cloudapi.Pool{},
+	}}
+	_, job, err := c.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A request that is being held gets its answer.
+	answered, sent := make(chan error, 1), make(chan struct{})
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+	go func() {
+		_, err := c.Job(ctx, job, time.Minute)
+		answered <- err
+	}()
+	<-sent
+	if err := s.kill(syscall.SIGTERM); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Errorf("the held request: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the held request is still held")
+	}
+}

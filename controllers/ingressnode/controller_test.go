@@ -1,0 +1,369 @@
+package ingressnode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/nodegroup"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
+	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/env"
+)
+
+const clusterUID = "c1a5e000-0000-4000-8000-000000000001"
+
+// limit is how long a change may take to reach the cloud.
+const limit = 5 * time.Second
+
+// fixture is a Controller between a cluster and the reference cloud.
+type fixture struct {
+	t      *testing.T
+	cloud  *cloud.Cloud
+	client *fake.Clientset
+	events *record.FakeRecorder
+	drift  *drift
+	stop   func()
+	*ingressnode.Controller
+}
+
+// drift is the real clock, with a ticker for the look after drift that the test drives.
+type drift struct {
+	clock.RealClock
+	ticks chan time.Time
+}
+
+func (d *drift) NewTicker(time.Duration) clock.Ticker { return d }
+func (d *drift) C() <-chan time.Time                  { return d.ticks }
+func (d *drift) Stop()                                {}
+
+func start(t *testing.T, nodes ...*corev1.Node) *fixture {
+	t.Helper()
+	f := &fixture{t: t, cloud: cloud.Start(t, 0), drift: &drift{ticks: make(chan time.Time)}}
+	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
+	for _, n := range nodes {
+		f.put(n)
+	}
+	f.run()
+	t.Cleanup(func() { f.stop() })
+	return f
+}
+
+// run starts a Controller that knows nothing of one before it.
+func (f *fixture) run() {
+	f.t.Helper()
+	f.events = record.NewFakeRecorder(100)
+	factory := informers.NewSharedInformerFactory(f.client, 0)
+	var err error
+	f.Controller, err = ingressnode.New(ingressnode.Options{
+		Groups:     nodegroup.New(f.cloud.Client, ownership.NewCluster(f.client.CoreV1()), "dev"),
+		Nodes:      factory.Core().V1().Nodes(),
+		Recorder:   f.events,
+		InstanceID: providerid.Parse, FallbackAll: true, Clock: f.drift,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(f.t.Context())
+	factory.StartWithContext(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	f.stop = func() {
+		cancel()
+		running.Wait()
+		factory.Shutdown()
+	}
+}
+
+// put makes the Node what the cluster has.
+func (f *fixture) put(node *corev1.Node) {
+	f.t.Helper()
+	nodes := f.client.CoreV1().Nodes()
+	_, err := nodes.Update(f.t.Context(), node, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = nodes.Create(f.t.Context(), node, metav1.CreateOptions{})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// node is a ready Node whose instance is i-node-<number>.
+func node(number int, change ...func(*corev1.Node)) *corev1.Node {
+	name := fmt.Sprintf("node-%d", number)
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{corev1.LabelTopologyZone: "eu-1a"},
+			Annotations: map[string]string{},
+		},
+		Spec: corev1.NodeSpec{ProviderID: "mycloud://i-" + name},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeHostName, Address: name},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.0.1%d", number)},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("FD00::%d", number)},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.1.1%d", number)},
+				{Type: corev1.NodeExternalIP, Address: fmt.Sprintf("198.51.100.1%d", number)},
+			},
+		},
+	}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func annotated(value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Annotations[ingressnode.Annotation] = value }
+}
+
+// group is the cloud's group of that name.
+func (f *fixture) group(name string) (*cloudapi.NodeGroup, error) {
+	list, err := f.cloud.Client.ListNodeGroups(f.t.Context(), cloudapi.ListOptions{Tags: map[string]string{
+		ownership.ClusterUID: clusterUID, ownership.IngressGroup: name,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) != 1 {
+		return nil, fmt.Errorf("%d groups", len(list.Items))
+	}
+	return &list.Items[0], nil
+}
+
+func (f *fixture) members(name string, want ...string) *cloudapi.NodeGroup {
+	f.t.Helper()
+	var found *cloudapi.NodeGroup
+	env.Eventually(f.t, limit, fmt.Sprintf("members %v of %s", want, name), func(context.Context) error {
+		group, err := f.group(name)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, m := range group.Members {
+			got = append(got, m.InstanceID)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("members %v", got)
+		}
+		found = group
+		return nil
+	})
+	return found
+}
+
+func (f *fixture) mustID(group string) string {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
+	defer cancel()
+	id, err := f.ID(ctx, group)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+// look makes the controller look after drift, and returns once it has asked the cloud.
+func (f *fixture) look() {
+	f.t.Helper()
+	f.cloud.Calls()
+	f.drift.ticks <- time.Now()
+	env.Eventually(f.t, limit, "a look at the cloud", func(context.Context) error {
+		if !slices.Contains(f.cloud.Calls(), "GET /v1/node-groups") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+func TestGroupIsMadeWhenAskedFor(t *testing.T) {
+	f := start(t, node(1), node(2, annotated("true")))
+	id := f.mustID("default")
+	group := f.members("default", "i-node-2")
+	want := []cloudapi.GroupMember{{
+		Key: "i-node-2", InstanceID: "i-node-2", Weight: 1, State: "active", Zone: "eu-1a",
+		Addresses: []cloudapi.MemberAddress{{Family: "ipv4", Address: "10.0.0.12"}, {Family: "ipv6", Address: "fd00::2"}},
+	}}
+	if diff := cmp.Diff(want, group.Members); diff != "" || group.ID != id || group.Name != "dev-default" {
+		t.Errorf("group %s (%s), want %s; members (-want +got):\n%s", group.Name, group.ID, id, diff)
+	}
+	f.cloud.Calls()
+	if again := f.mustID("default"); again != id {
+		t.Errorf("id %s, before it %s", again, id)
+	}
+	if calls := f.cloud.Calls(); len(calls) != 0 {
+		t.Errorf("calls %v for what is known", calls)
+	}
+	if _, err := f.group("edge"); err == nil {
+		t.Error("a group that nobody asked for was made")
+	}
+}
+
+func TestChangesOfAMomentAreOneWrite(t *testing.T) {
+	f := start(t, node(1), node(2), node(3), node(4))
+	f.mustID("default")
+	f.members("default", "i-node-1", "i-node-2", "i-node-3", "i-node-4")
+	f.cloud.Calls()
+	f.put(node(1, annotated("true")))
+	f.put(node(2, annotated("true")))
+	f.put(node(3, annotated("edge")))
+	f.members("default", "i-node-1", "i-node-2")
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 1 {
+		t.Errorf("writes %v, want 1", writes)
+	}
+	// What does not matter to membership is not even looked at.
+	f.put(node(1, annotated("true"), func(n *corev1.Node) { n.Labels["example.com/x"] = "y" }))
+	f.look()
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
+		t.Errorf("writes %v, want none", writes)
+	}
+}
+
+func TestRestartWritesNothing(t *testing.T) {
+	f := start(t, node(1, annotated("true")), node(2))
+	f.mustID("default")
+	before := f.members("default", "i-node-1")
+	f.stop()
+	f.cloud.Calls()
+	f.run()
+	f.mustID("default")
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
+		t.Errorf("writes %v, want none", writes)
+	}
+	if after := f.members("default", "i-node-1"); after.Revision != before.Revision {
+		t.Errorf("revision %s, before it %s", after.Revision, before.Revision)
+	}
+}
+
+// A mistake in the annotation moves no traffic, neither when it is made nor after a restart; the Node's owner is told once.
+func TestBadAnnotation(t *testing.T) {
+	f := start(t, node(1, annotated("true")), node(2), node(3))
+	f.mustID("default")
+	f.members("default", "i-node-1")
+	f.put(node(1, annotated("yes")))
+	f.expectEvent(`invalid value "yes": must be true, false or a list of groups`)
+	// Another change makes it decide again.
+	f.put(node(3, annotated("edge")))
+	f.look()
+	f.members("default", "i-node-1")
+
+	f.stop()
+	f.run()
+	f.mustID("default")
+	f.expectEvent("its place in the node groups stays as it is")
+	f.members("default", "i-node-1")
+	f.put(node(2, annotated("true")))
+	f.members("default", "i-node-1", "i-node-2")
+	f.put(node(1, annotated("false")))
+	f.members("default", "i-node-2")
+	if len(f.events.Events) != 0 {
+		t.Errorf("another event: %s", <-f.events.Events)
+	}
+}
+
+func (f *fixture) expectEvent(text string) {
+	f.t.Helper()
+	select {
+	case event := <-f.events.Events:
+		if !strings.Contains(event, text) {
+			f.t.Errorf("event %q, want %q", event, text)
+		}
+	case <-time.After(limit):
+		f.t.Errorf("no event with %q", text)
+	}
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	f := start(t, node(1), node(2))
+	f.mustID("default")
+	group := f.members("default", "i-node-1", "i-node-2")
+	_, err := f.cloud.Client.PatchMembers(t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{"i-node-1"}},
+		cloudapi.WriteOptions{IfMatch: group.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.look()
+	f.members("default", "i-node-1", "i-node-2")
+}
+
+// Someone else writes the group between our look and our write: the write is refused, and repeated after another look.
+func TestStaleRevision(t *testing.T) {
+	f := start(t, node(1), node(2))
+	f.mustID("default")
+	group := f.members("default", "i-node-1", "i-node-2")
+	_, err := f.cloud.Client.PatchMembers(t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{"i-node-1"}},
+		cloudapi.WriteOptions{IfMatch: group.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(node(2, annotated("false")))
+	f.members("default", "i-node-1")
+}
+
+// A group that the cloud refuses fails whoever waits for it, keeps no other group waiting, and is tried again.
+func TestFailureOfOneGroup(t *testing.T) {
+	f := start(t, node(1))
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		}
+		return r.Method == http.MethodPost
+	})
+	if id, err := f.ID(t.Context(), "edge"); !cloudapi.HasCode(err, cloudapi.CodeUnavailable) {
+		t.Fatalf("ID = %q, %v; want the cloud's error", id, err)
+	}
+	f.cloud.Intercept(nil)
+	f.mustID("default")
+	f.members("edge", "i-node-1")
+}
+
+func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
+	f := start(t, node(1))
+	f.mustID("default")
+	tags := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "default"}
+	if _, err := f.cloud.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "copy", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.stop()
+	f.run()
+	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both bear the tag") {
+		t.Errorf("ID = %q, %v; want an error that names both", id, err)
+	}
+}
+
+// A crash after the creation, before anybody knows the id: the group is there once.
+func TestCrashAfterCreate(t *testing.T) {
+	f := start(t, node(1))
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		f.cloud.Serve(w, r)
+		panic(http.ErrAbortHandler)
+	})
+	if id, err := f.ID(t.Context(), "default"); err == nil {
+		t.Fatalf("ID = %q though the answer was lost", id)
+	}
+	f.cloud.Intercept(nil)
+	f.mustID("default")
+	f.members("default", "i-node-1")
+}

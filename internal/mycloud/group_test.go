@@ -1,0 +1,89 @@
+package mycloud_test
+
+import (
+	"testing"
+
+	"quaymaster.dev/provider/cloudapi"
+)
+
+func TestNodeGroups(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	g := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{
+		Name: "default", Members: []cloudapi.GroupMember{member("b", "10.0.0.12"), member("a", "10.0.0.11")},
+	}, cloudapi.WriteOptions{}))
+	patch := func(p cloudapi.MembersPatch) *cloudapi.NodeGroup {
+		t.Helper()
+		return must[*cloudapi.NodeGroup](t)(c.client.PatchMembers(ctx, g.ID, p, cloudapi.WriteOptions{IfMatch: g.Revision}))
+	}
+	same := patch(cloudapi.MembersPatch{Upsert: []cloudapi.GroupMember{member("a", "10.0.0.11")}, Remove: []string{"none"}})
+	diff(t, "a change that changes nothing", g, same)
+	reordered := must[*cloudapi.NodeGroup](t)(c.client.UpdateNodeGroup(ctx, g.ID, cloudapi.NodeGroupSpec{
+		Name: "default", Members: []cloudapi.GroupMember{member("a", "10.0.0.11"), member("b", "10.0.0.12")},
+	}, cloudapi.WriteOptions{IfMatch: g.Revision}))
+	diff(t, "another order", g, reordered)
+
+	g = patch(cloudapi.MembersPatch{Upsert: []cloudapi.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"}})
+	diff(t, "members", []cloudapi.GroupMember{member("a", "10.0.0.21"), member("c", "10.0.0.13")}, g.Members)
+
+	// One bad member fails the whole change.
+	bad := map[string]any{
+		"upsert": []cloudapi.GroupMember{member("d", "10.0.0.14"), member("e", "fd00::1"), member("d", "10.0.0.15")},
+		"remove": []string{"d"},
+	}
+	a := c.send("PATCH", "/v1/node-groups/"+g.ID+"/members", bad, "If-Match", `"`+g.Revision+`"`).want(t, 422, "invalid")
+	diff(t, "fields at fault", []string{"/upsert/1/addresses/0/address", "/upsert/2/key", "/remove/0"}, a.pointers())
+	now := must[*cloudapi.NodeGroup](t)(c.client.NodeGroup(ctx, g.ID, cloudapi.ReadOptions{}))
+	diff(t, "after the refused change", g, now)
+
+	s := tree("one")
+	s.Pools[0].NodeGroupID = g.ID
+	lb := c.createLB(s)
+	a = c.send("DELETE", "/v1/node-groups/"+g.ID, nil, "If-Match", `"`+g.Revision+`"`).want(t, 409, "conflict")
+	diff(t, "who refers to it", &cloudapi.Reference{Kind: "load-balancer", ID: lb.ID}, a.problem.Resource)
+	if _, err := c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	c.send("DELETE", "/v1/node-groups/"+g.ID, nil, "If-Match", `"`+g.Revision+`"`).want(t, 200, "")
+	c.send("GET", "/v1/node-groups/"+g.ID, nil).want(t, 404, "resource-not-found")
+}
+
+func TestHealthFollowsInstances(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	s := tree("one")
+	lb := c.createLB(s)
+	state := func() string {
+		t.Helper()
+		got := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+		health := must[*cloudapi.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
+		diff(t, "object and health agree", got.OperatingState, health.OperatingState)
+		return got.OperatingState
+	}
+	diff(t, "without members", "no_members", state())
+	one, two, gone := member("n1", "10.0.0.11"), member("n2", "10.0.0.12"), member("n9", "10.0.0.19")
+	one.InstanceID, two.InstanceID, gone.InstanceID = "i-node-1", "i-node-2", "i-none"
+	gone.State = cloudapi.MemberDraining
+	g := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "g", Members: []cloudapi.GroupMember{one, two, gone}}, cloudapi.WriteOptions{}))
+	s.Pools[0].NodeGroupID = g.ID
+	lb, _, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "both run", "online", state())
+	must[*cloudapi.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
+	diff(t, "one is stopped", "degraded", state())
+	must[*cloudapi.Instance](t)(c.client.DeleteInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
+	diff(t, "the other is deleted", "offline", state())
+	must[*cloudapi.Instance](t)(c.client.StartInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
+	diff(t, "one runs again", "degraded", state())
+
+	health := must[*cloudapi.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
+	diff(t, "members", []cloudapi.PoolHealth{{Key: "tcp/80", Family: "ipv4", Members: []cloudapi.Member{
+		{Key: "n1", Address: "10.0.0.11", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-1", OperatingState: "online"},
+		{Key: "n2", Address: "10.0.0.12", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-2", OperatingState: "offline"},
+		{Key: "n9", Address: "10.0.0.19", Port: 30080, Weight: 1, State: "draining", InstanceID: "i-none", OperatingState: "draining"},
+	}}}, health.Pools)
+	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	diff(t, "revision: an observation is no change", lb.Revision, now.Revision)
+}

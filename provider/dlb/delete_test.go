@@ -1,0 +1,265 @@
+package dlb_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/cloud"
+)
+
+func deleting(svc *corev1.Service) {
+	now := metav1.Now()
+	svc.DeletionTimestamp = &now
+	svc.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
+}
+
+// remove deletes what the cluster's Service has.
+func (f *fixture) remove(svc *corev1.Service) error {
+	f.t.Helper()
+	return f.EnsureLoadBalancerDeleted(f.t.Context(), "dev", f.put(svc))
+}
+
+func TestDelete(t *testing.T) {
+	for name, duration := range map[string]time.Duration{"at once": 0, "by a job": 50 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, duration)
+			svc := builder.Service()
+			f.mustEnsure(svc)
+			f.cloud.Calls()
+			deleting(svc)
+			// What else is wrong with the Service does not matter any more.
+			builder.DLB("listener-maxqps", "many")(svc)
+			if err := f.remove(svc); err != nil {
+				t.Fatal(err)
+			}
+			if duration == 0 {
+				f.expectCalls("delete", "GET load-balancers", "DELETE load-balancers/{id}", "GET load-balancers/{id}")
+			}
+			if all := f.all(); len(all) != 0 {
+				t.Errorf("%d load balancers are left", len(all))
+			}
+			if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); exists || err != nil {
+				t.Errorf("GetLoadBalancer = %t, %v; want false", exists, err)
+			}
+			f.cloud.Calls()
+			if err := f.remove(svc); err != nil {
+				t.Errorf("delete again: %v", err)
+			}
+			f.expectCalls("delete again", "GET load-balancers")
+		})
+	}
+}
+
+func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
+	f := start(t, time.Hour, func(o *dlb.Options) { o.Wait = 50 * time.Millisecond })
+	svc := builder.Service()
+	if _, err := f.ensure(svc); err == nil {
+		t.Fatal("created within an hour")
+	}
+	deleting(svc)
+	for range 2 {
+		if err := f.remove(svc); err == nil {
+			t.Fatal("deleted, though the cloud is still at work")
+		}
+	}
+	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); !exists || err != nil {
+		t.Errorf("GetLoadBalancer = %t, %v; want true", exists, err)
+	}
+}
+
+func TestDeletionProtection(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service(builder.DLB("deletion-protection", "true"))
+	f.mustEnsure(svc)
+	if !f.only().DeletionProtection {
+		t.Fatal("the load balancer is not protected")
+	}
+	deleting(svc)
+	f.cloud.Calls()
+	err := f.remove(svc)
+	if err == nil || !strings.Contains(err.Error(), "set the annotation "+annotation+"deletion-protection to false") {
+		t.Fatalf("error %v, want one that names the remedy", err)
+	}
+	f.expectCondition(svc, metav1.ConditionFalse, "DeletionProtected", err.Error())
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
+		t.Errorf("writes %v, want none", writes)
+	}
+	builder.DLB("deletion-protection", "false")(svc)
+	if err := f.remove(svc); err != nil {
+		t.Fatal(err)
+	}
+	if all := f.all(); len(all) != 0 {
+		t.Errorf("%d load balancers are left", len(all))
+	}
+}
+
+func TestRetainOnDelete(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service(builder.DLB("retain-on-delete", "true"), builder.DLB("tags", "team=edge"))
+	f.mustEnsure(svc)
+	deleting(svc)
+	if err := f.remove(svc); err != nil {
+		t.Fatal(err)
+	}
+	f.expectEvent("Released load balancer dev-shop-web")
+	lb := f.only()
+	_, cluster := lb.Tags[ownership.ClusterUID]
+	_, service := lb.Tags[ownership.ServiceUID]
+	if cluster || service || lb.Tags["team"] != "edge" {
+		t.Errorf("tags %v, want those of the user alone", lb.Tags)
+	}
+	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); exists || err != nil {
+		t.Errorf("GetLoadBalancer = %t, %v; want false: it is not ours any more", exists, err)
+	}
+}
+
+// A wish that cannot be read might be to keep the load balancer.
+func TestDeleteWithUnreadableWish(t *testing.T) {
+	for _, key := range []string{"retain-on-delete", "deletion-protection"} {
+		t.Run(key, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.mustEnsure(svc)
+			deleting(svc)
+			builder.DLB(key, "True")(svc)
+			err := f.remove(svc)
+			if err == nil || !strings.Contains(err.Error(), "metadata.annotations["+annotation+key+"]") {
+				t.Fatalf("error %v, want one that names the annotation", err)
+			}
+			f.only()
+		})
+	}
+}
+
+// A Service that becomes a ClusterIP loses its load balancer and what was said about it.
+func TestDeleteOfServiceThatStays(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	svc.Spec.Type = corev1.ServiceTypeClusterIP
+	if err := f.remove(svc); err != nil {
+		t.Fatal(err)
+	}
+	if c := f.condition(svc); c != nil {
+		t.Errorf("condition %+v stays", c)
+	}
+}
+
+func TestDeleteSurvivesRace(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	lb := f.only()
+	raced := false
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete && !raced {
+			raced = true
+			name := "renamed"
+			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+				cloudapi.WriteOptions{IfMatch: lb.Revision})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	deleting(svc)
+	if err := f.remove(svc); err != nil || !raced {
+		t.Fatalf("delete: %v, raced %t", err, raced)
+	}
+}
+
+// Only the cloud's own word that the load balancer is gone lets the finalizer go.
+func TestDeleteNeedsConfirmation(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	id := f.only().ID
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/load-balancers/"+id {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	deleting(svc)
+	if err := f.remove(svc); err == nil {
+		t.Error("a proxy's 404 passed for the load balancer's absence")
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	const offer = clusterUID + "/shop/web"
+	for name, tc := range map[string]struct {
+		tags map[string]string
+		err  string
+	}{
+		"offered":                    {tags: map[string]string{ownership.Adopt: offer, "owner": "net"}},
+		"not offered":                {tags: map[string]string{"owner": "net"}, err: "must set its tag quaymaster.dev/adopt=" + offer},
+		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "must set its tag"},
+		"of another service": {
+			tags: map[string]string{ownership.Adopt: offer, ownership.ClusterUID: clusterUID, ownership.ServiceUID: "other"},
+			err:  "belongs to another service",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
+			spec.Scheme = "public"
+			spec.Network = &cloudapi.Network{VPCID: "vpc-elsewhere"}
+			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
+			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.cloud.Calls()
+			svc := builder.Service(builder.DLB("load-balancer-id", made.ID))
+			status, err := f.ensure(svc)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("error %v, want %q", err, tc.err)
+				}
+				f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration", tc.err)
+				if lb := f.only(); lb.Revision != made.Revision {
+					t.Errorf("revision %s, want %s: nothing may be written", lb.Revision, made.Revision)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.expectCalls("adopt", "GET load-balancers", "GET load-balancers/{id}", "POST load-balancers/{id}:adopt", "PUT load-balancers/{id}")
+			lb := f.only()
+			if status.Ingress[0].IP != made.VIPs[0].Address || lb.VIPs[0].ID != made.VIPs[0].ID {
+				t.Errorf("address %v, want the adopted one's %v", status.Ingress, made.VIPs)
+			}
+			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer || len(lb.Listeners) != 1 {
+				t.Errorf("unexpected load balancer %+v", lb)
+			}
+			f.cloud.Calls()
+			f.mustEnsure(svc)
+			f.expectCalls("again", "GET load-balancers")
+		})
+	}
+}
+
+func TestAdoptBesideAnother(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	has := f.only()
+	builder.DLB("load-balancer-id", "lb-another")(svc)
+	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service has load balancer "+has.ID) {
+		t.Errorf("error %v, want one that names %s", err, has.ID)
+	}
+}
