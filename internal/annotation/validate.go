@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,7 @@ func NewValidator() *validator.Validate {
 		tagCodes:    func(s, _ string) bool { return isCodes(s) },
 		tagTagKey:   func(s, _ string) bool { return isTagKey(s) },
 		tagTagValue: func(s, _ string) bool { return isTagValue(s) },
-		tagNot:      func(s, words string) bool { return !contains(strings.Fields(words), s) },
+		tagNot:      func(s, words string) bool { return !slices.Contains(strings.Fields(words), s) },
 	}
 	for tag, ok := range own {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return ok(fl.Field().String(), fl.Param()) }))
@@ -119,15 +120,6 @@ func isTagKey(s string) bool {
 func isTagValue(s string) bool {
 	return len(s) <= longestTag &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' })
-}
-
-func contains(words []string, s string) bool {
-	for _, word := range words {
-		if word == s {
-			return true
-		}
-	}
-	return false
 }
 
 // must is for what is wrong in the program, never in its input.

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/rules"
@@ -46,11 +45,11 @@ func TestBuildListeners(t *testing.T) {
 			},
 		},
 		"http by appProtocol": {
-			builder.Service(builder.Ports(corev1.ServicePort{Port: 80, NodePort: 30080, AppProtocol: ptr.To("http")})),
+			builder.Service(builder.Ports(corev1.ServicePort{Port: 80, NodePort: 30080, AppProtocol: new("http")})),
 			[]loadbalancer.Listener{defaultListener(func(l *loadbalancer.Listener) { l.Protocol = "http" })},
 		},
 		"appProtocol of another spelling is tcp": {
-			builder.Service(builder.Ports(corev1.ServicePort{Port: 80, NodePort: 30080, AppProtocol: ptr.To("HTTP")})),
+			builder.Service(builder.Ports(corev1.ServicePort{Port: 80, NodePort: 30080, AppProtocol: new("HTTP")})),
 			[]loadbalancer.Listener{defaultListener(nil)},
 		},
 		"udp is probed at kube-proxy": {

@@ -73,7 +73,7 @@ func families(svc *corev1.Service) []string {
 }
 
 func (s *settings) checkAddress() {
-	if s.svc.Spec.LoadBalancerIP != "" { //nolint:staticcheck // deprecated in the API, and still set by users
+	if s.svc.Spec.LoadBalancerIP != "" {
 		s.report(rules.Finding{
 			ID: idAddress, Severity: rules.Warning, Field: "spec.loadBalancerIP",
 			Message: "is ignored: the cloud chooses the address", Remedy: "remove it",

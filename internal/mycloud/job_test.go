@@ -29,6 +29,15 @@ func TestJobs(t *testing.T) {
 	if err != nil || update == "" || update == create {
 		t.Fatal(update, err)
 	}
+	s.Listeners[0].MaxQPS = 8
+	dry := cloudapi.WriteOptions{IfMatch: lb.Revision, DryRun: true}
+	if _, job, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, dry); job != "" || err != nil {
+		t.Errorf("a dry run starts job %q, %v", job, err)
+	}
+	if _, job, err := c.client.CreateLoadBalancer(ctx, tree("two"), dry); job != "" || err != nil {
+		t.Errorf("a dry run starts job %q, %v", job, err)
+	}
+	s.Listeners[0].MaxQPS = 7
 	_, unchanged, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package builder
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // ServiceOption changes a Service.
@@ -48,7 +47,7 @@ func Port(name string, protocol corev1.Protocol, port int32) corev1.ServicePort 
 
 // Class sets the Service's loadBalancerClass.
 func Class(class string) ServiceOption {
-	return func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = ptr.To(class) }
+	return func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = &class }
 }
 
 // Spec changes the Service's spec.

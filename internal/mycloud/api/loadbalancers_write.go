@@ -2,20 +2,12 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"net/netip"
-	"reflect"
-	"time"
 
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
 	"quaymaster.dev/provider/cloudapi"
 )
-
-// capacityPause is when an address may have become free.
-const capacityPause = time.Minute
 
 const deleteJob = "load-balancer.delete"
 
@@ -52,7 +44,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 	}
 	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
 	if err == nil && p.DryRun {
-		answer.Body.ID, answer.Body.Revision, answer.ETag, answer.Location = "", "", "", ""
+		answer.Body.ID, answer.Body.Revision, answer.ETag, answer.Status = "", "", "", http.StatusCreated
 	}
 	return answer, err
 }
@@ -223,144 +215,4 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudapi.Job, open bool) error {
 
 func target(lb *cloudapi.LoadBalancer) cloudapi.Reference {
 	return cloudapi.Reference{Kind: store.LoadBalancers.Name, ID: lb.ID}
-}
-
-// takeName makes a load balancer's name its own and gives its former one up.
-func takeName(tx *store.Tx, lb *cloudapi.LoadBalancer, was string) error {
-	if lb.Name == was {
-		return nil
-	}
-	if owner := store.LoadBalancerNames.Get(tx, lb.Name); owner != "" {
-		return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the name %s is taken by load balancer %s", lb.Name, owner).
-			on(store.LoadBalancers.Name, owner)
-	}
-	if was != "" {
-		if err := store.LoadBalancerNames.Delete(tx, was); err != nil {
-			return err
-		}
-	}
-	return store.LoadBalancerNames.Set(tx, lb.Name, lb.ID)
-}
-
-func removeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer) error {
-	for _, v := range lb.VIPs {
-		if err := store.Addresses.Delete(tx, v.Address); err != nil {
-			return err
-		}
-	}
-	if err := store.LoadBalancerNames.Delete(tx, lb.Name); err != nil {
-		return err
-	}
-	return store.LoadBalancers.Delete(tx, lb.ID)
-}
-
-// applyTree gives a load balancer the settings of a spec that is valid in itself.
-func (a *API) applyTree(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
-	if err := checkReferences(tx, lb, want); err != nil {
-		return err
-	}
-	vips, err := a.assignVIPs(tx, lb, want)
-	if err != nil {
-		return err
-	}
-	lb.LoadBalancerFields = want
-	lb.VIPs = vips
-	for i := range lb.Pools {
-		for j := range lb.Pools[i].Members {
-			lb.Pools[i].Members[j].OperatingState = ""
-		}
-	}
-	return nil
-}
-
-// checkReferences finds fields that name what does not exist, and those that cannot change.
-func checkReferences(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
-	var problems []cloudapi.ProblemField
-	exists := func(pointer string, err error) error {
-		var none *store.NotFoundError
-		if !errors.As(err, &none) {
-			return err
-		}
-		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: "must exist: " + none.Error()})
-		return nil
-	}
-	for i, z := range want.Zones {
-		_, err := store.Zones.Get(tx, z)
-		if err := exists(fmt.Sprintf("/zones/%d", i), err); err != nil {
-			return err
-		}
-	}
-	for i, p := range want.Pools {
-		if p.NodeGroupID == "" {
-			continue
-		}
-		_, err := store.NodeGroups.Get(tx, p.NodeGroupID)
-		if err := exists(fmt.Sprintf("/pools/%d/node_group_id", i), err); err != nil {
-			return err
-		}
-	}
-	unchanging := func(pointer string, same bool) {
-		if lb.Revision != "" && !same {
-			problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeUnsupported, Detail: "cannot change"})
-		}
-	}
-	unchanging("/scheme", lb.Scheme == want.Scheme)
-	unchanging("/network", reflect.DeepEqual(lb.Network, want.Network))
-	if len(problems) > 0 {
-		return invalid(problems)
-	}
-	return nil
-}
-
-// assignVIPs keeps the addresses of families that stay, takes new ones for those that come, and frees the rest.
-func (a *API) assignVIPs(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) ([]cloudapi.VIP, error) {
-	asked := want.VIPs
-	if len(asked) == 0 {
-		asked = []cloudapi.VIP{{Family: "ipv4", Mode: "vip"}}
-	}
-	has := map[string]cloudapi.VIP{}
-	for _, v := range lb.VIPs {
-		has[v.Family] = v
-	}
-	vips := make([]cloudapi.VIP, 0, len(asked))
-	for _, v := range asked {
-		old, stays := has[v.Family]
-		delete(has, v.Family)
-		if !stays {
-			address, err := a.allocate(tx, want.Scheme, v.Family, lb.ID)
-			if err != nil {
-				return nil, err
-			}
-			old = cloudapi.VIP{ID: newID("vip-"), Family: v.Family, Address: address}
-		}
-		old.Mode = v.Mode
-		vips = append(vips, old)
-	}
-	for _, v := range has {
-		if err := store.Addresses.Delete(tx, v.Address); err != nil {
-			return nil, err
-		}
-	}
-	return vips, nil
-}
-
-// allocate takes a free address of the first pool that has one.
-func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
-	for _, pool := range a.Addresses {
-		if pool.Scheme != scheme || pool.Family != family {
-			continue
-		}
-		// A pool that has given out nothing has no last address; the zero one is in no pool.
-		last, _ := netip.ParseAddr(store.AddressCursors.Get(tx, pool.Key()))
-		next, ok := pool.Next(last, func(addr netip.Addr) bool { return store.Addresses.Get(tx, addr.String()) != "" })
-		if !ok {
-			continue
-		}
-		if err := store.AddressCursors.Set(tx, pool.Key(), next.String()); err != nil {
-			return "", err
-		}
-		return next.String(), store.Addresses.Set(tx, next.String(), owner)
-	}
-	return "", fail(http.StatusServiceUnavailable, cloudapi.CodeCapacity, "no free %s address of family %s", scheme, family).
-		retryAfter(capacityPause)
 }

@@ -35,7 +35,7 @@ func (p *UpdateNodeGroupParams) Resolve(huma.Context) []error { return checkNode
 // PatchMembersParams are those of a change of members.
 type PatchMembersParams struct {
 	DeleteParams
-	Body cloudapi.MembersPatch `contentType:"application/merge-patch+json"`
+	Body cloudapi.MembersPatch
 }
 
 // Resolve checks what the schema cannot.

@@ -32,6 +32,14 @@ func done[T any](status int, k store.Kind[T], v *T) *Answer[T] {
 	return a
 }
 
+// withoutJob makes an answer that of a write which starts no job.
+func (a *Answer[T]) withoutJob() {
+	a.Location = ""
+	if a.Status == http.StatusAccepted {
+		a.Status = http.StatusOK
+	}
+}
+
 // errDryRun undoes a transaction that was only asked what it would do.
 var errDryRun = errors.New("dry run")
 
@@ -43,6 +51,7 @@ func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)
 			return absent(err)
 		}
 		if p.DryRun {
+			answer.withoutJob()
 			return errDryRun
 		}
 		return nil

@@ -100,3 +100,15 @@ func TestRegionOf(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	f.Add("regions: [{id: r}]\nzones: [{id: z, region: r}]")
+	f.Add("address_pools: [{scheme: public, cidr: 192.0.2.0/24}]")
+	f.Add("volumes: [{id: v, zones: [a, b]}]")
+	f.Fuzz(func(_ *testing.T, content string) {
+		if inv, err := Parse([]byte(content)); err == nil {
+			// What is taken can be used.
+			inv.Prefixes()
+		}
+	})
+}
