@@ -15,11 +15,14 @@ TEST_TOOLS := $(DEV_TOOLS)
 VERIFY_TOOLS := helm golangci-lint
 
 FUZZTIME ?= 10s
-# The race detector needs a C compiler.
+# The race detector needs a C compiler. Test binaries are built with it or not at all, since everything they import
+# would otherwise be compiled once more.
 RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
-# Packages that start a control plane, against those that need nothing but Go.
-INTEGRATION := ./test/env/... ./test/integration/...
-UNIT = $(shell $(GO) list ./... | grep -v -e /test/env -e /test/integration -e /test/dev)
+
+# Tests that import test/env run a control plane; those of test/dev run the whole demonstration.
+TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/dev '
+UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | cut -d ' ' -f 1)
+INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
 ##@ Build
 
@@ -40,7 +43,7 @@ tool-%: ## Build one pinned tool, as in tool-etcd.
 
 .PHONY: generate
 generate: build ## Write the generated files anew.
-	@$(GO) run ./docs/gen docs/reference
+	@CGO_ENABLED=0 $(GO) run ./docs/gen docs/reference
 	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
 
@@ -55,8 +58,8 @@ distclean: clean ## Remove the tools as well.
 ##@ Run
 
 .PHONY: dev
-dev: build-dev ## Run a demonstration cluster in the foreground until Ctrl-C.
-	@bin/dev --stop-with-parent
+dev: build-dev ## Run a demonstration in the foreground until Ctrl-C (DEV_FLAGS=--keep-state goes on with the last one).
+	@bin/dev --stop-with-parent $(DEV_FLAGS)
 
 .PHONY: build-dev
 build-dev:
@@ -73,8 +76,8 @@ test: test-unit test-integration test-dev ## Run every test: unit, real API serv
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, with the race detector.
 	@tools/build.sh helm
-	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(MAKE) build
+	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(GO) test $(RACE) -timeout 10m $(UNIT)
 
 .PHONY: test-integration
@@ -82,12 +85,12 @@ test-integration: ## Run the tests on a real API server.
 	@tools/build.sh $(TEST_TOOLS)
 	@$(MAKE) build
 	@echo "integration tests on a real API server"
-	@$(GO) test -count=1 -p 1 -timeout 20m $(INTEGRATION)
+	@$(GO) test $(RACE) -count=1 -p 1 -timeout 20m $(INTEGRATION)
 
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration and try on it what it promises.
 	@echo "the demonstration, end to end"
-	@$(GO) test -count=1 -timeout 15m ./test/dev
+	@$(GO) test $(RACE) -count=1 -timeout 15m ./test/dev
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).
@@ -106,7 +109,7 @@ verify: ## Check format, lint, chart, modules and generated files; fail on a dir
 	@tools/build.sh $(VERIFY_TOOLS)
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	@bin/tools/golangci-lint run ./...
+	@CGO_ENABLED=0 bin/tools/golangci-lint run ./...
 	@bin/tools/helm lint --strict --quiet charts/quaymaster
 	@for module in . tools/*/; do \
 		(cd $$module && $(GO) mod tidy -diff >/dev/null) || { echo "not tidy, run: (cd $$module && go mod tidy)"; exit 1; }; \

@@ -46,7 +46,7 @@ var (
 func New(o Options) *Provider {
 	return &Provider{
 		cloud: o.Cloud, clusterID: o.ClusterID, apiServer: o.APIServer, loadBalancer: o.LoadBalancer,
-		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID},
+		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID, instances: &instancesV2{o.Cloud}},
 	}
 }
 

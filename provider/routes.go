@@ -22,6 +22,8 @@ type routes struct {
 	cloud   *cloudapi.Client
 	cluster *ownership.Cluster
 	tableID string
+	// instances know those of Nodes that are not initialised yet.
+	instances *instancesV2
 
 	nodes  corelisters.NodeLister
 	synced cache.InformerSynced
@@ -82,7 +84,7 @@ func byInstance(nodes []*corev1.Node) (names map[string]types.NodeName, complete
 
 // CreateRoute also moves a route of the cluster's own that leads elsewhere. The name is the cloud's to choose.
 func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovider.Route) error {
-	hop, err := r.nextHop(route.TargetNode)
+	hop, err := r.nextHop(ctx, route.TargetNode)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,9 @@ func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovi
 	return r.batch(ctx, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{spec}})
 }
 
-func (r *routes) nextHop(name types.NodeName) (cloudapi.NextHop, error) {
+// nextHop is the Node's instance. That of a Node which is not initialised yet is found as for its initialisation, so that its
+// pods need not wait for the next look at the routes.
+func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudapi.NextHop, error) {
 	if r.nodes == nil {
 		return cloudapi.NextHop{}, errors.New("create route: the nodes are not known yet")
 	}
@@ -103,7 +107,11 @@ func (r *routes) nextHop(name types.NodeName) (cloudapi.NextHop, error) {
 		return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
 	}
 	if node.Spec.ProviderID == "" {
-		return cloudapi.NextHop{}, fmt.Errorf("create route: node %s has no provider ID yet", name)
+		instance, err := r.instances.find(ctx, node)
+		if err != nil {
+			return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+		}
+		return cloudapi.NextHop{InstanceID: instance.ID}, nil
 	}
 	id, err := providerid.Parse(node.Spec.ProviderID)
 	return cloudapi.NextHop{InstanceID: id}, err

@@ -113,16 +113,19 @@ func TestListRoutesNeedsTheNodes(t *testing.T) {
 func TestCreateAndDeleteRoute(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.99.0.0/24", "i-node-1", "another-cluster")
-	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"), node("new", ""))
+	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"), node("node-3", ""), node("nobody", ""))
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
 		route cloudprovider.Route
 		err   string
 	}{
-		"new":                 {route: cloudprovider.Route{TargetNode: "node-1", DestinationCIDR: "10.244.1.0/24"}},
-		"of another cluster":  {route: cloudprovider.Route{TargetNode: "node-1", DestinationCIDR: "10.99.0.0/24"}, err: "destination-taken"},
-		"Node without a home": {route: cloudprovider.Route{TargetNode: "new", DestinationCIDR: "10.244.3.0/24"}, err: "no provider ID yet"},
-		"no such Node":        {route: cloudprovider.Route{TargetNode: "gone", DestinationCIDR: "10.244.4.0/24"}, err: "not found"},
+		"new":                  {route: cloudprovider.Route{TargetNode: "node-1", DestinationCIDR: "10.244.1.0/24"}},
+		"of another cluster":   {route: cloudprovider.Route{TargetNode: "node-1", DestinationCIDR: "10.99.0.0/24"}, err: "destination-taken"},
+		"Node not initialised": {route: cloudprovider.Route{TargetNode: "node-3", DestinationCIDR: "10.244.3.0/24"}},
+		"Node without instance": {
+			route: cloudprovider.Route{TargetNode: "nobody", DestinationCIDR: "10.244.5.0/24"}, err: `no instance has the hostname "nobody"`,
+		},
+		"no such Node": {route: cloudprovider.Route{TargetNode: "gone", DestinationCIDR: "10.244.4.0/24"}, err: "not found"},
 	} {
 		if err := routes.CreateRoute(ctx, "", "", &tc.route); !matches(err, tc.err) {
 			t.Errorf("%s: CreateRoute: %v, want %q", name, err, tc.err)
@@ -130,6 +133,18 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	}
 	if err := routes.CreateRoute(ctx, "", "", &cloudprovider.Route{TargetNode: "node-2", DestinationCIDR: "10.244.1.0/24"}); err != nil {
 		t.Errorf("move a route of our own: %v", err)
+	}
+	list, err := c.Client.ListRoutes(ctx, table, cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads := map[string]string{}
+	for _, r := range list.Items {
+		leads[r.Destination] = r.NextHop.InstanceID
+	}
+	want := map[string]string{"10.244.1.0/24": "i-node-2", "10.244.3.0/24": "i-node-3", "10.99.0.0/24": "i-node-1"}
+	if diff := cmp.Diff(want, leads); diff != "" {
+		t.Errorf("unexpected routes in the cloud (-want +got):\n%s", diff)
 	}
 	got, err := routes.ListRoutes(ctx, "")
 	if err != nil || len(got) != 1 || got[0].TargetNode != "node-2" {

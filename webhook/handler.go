@@ -62,7 +62,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Content-Type", contentTypeJSON)
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		if _, err := w.Write(answer); err != nil { //nolint:gosec // JSON that this process encoded
+		if _, err := w.Write(answer); err != nil {
 			logger.V(1).Info("Caller left before the answer", "webhook", h.o.Name, "err", err)
 		}
 	}

@@ -6,9 +6,9 @@ const (
 	// maxBodyBytes is the longest review accepted. The API server takes objects of up to 3 MiB, the review of an update holds
 	// two of them, and the rest of it stays below 1 MiB.
 	maxBodyBytes = 7 << 20
-	// maxBytesInFlight bounds the bodies read at the same time: the memory for a burst of the largest reviews, when thousands
-	// of ordinary ones would fit.
-	maxBytesInFlight = 16 << 20
+	// maxBytesInFlight bounds the bodies held at the same time. A decoded object takes several times its length, so the largest
+	// reviews come one by one; of ordinary ones, more than a thousand fit.
+	maxBytesInFlight = 8 << 20
 )
 
 // Limit bounds what is handled at the same time, by number and by size, so that a burst costs the API server a retry rather than

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,6 +25,10 @@ import (
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
 )
+
+// concurrentSyncs is how many Services, and how many new Nodes, are worked on at the same time. One that waits for the cloud
+// must not keep the others waiting, as it would with the app's default of one.
+const concurrentSyncs = 8
 
 // Assembly is what a Manager runs besides its own controllers. It is made when flags and configuration are complete.
 type Assembly struct {
@@ -50,6 +55,8 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 		return nil, fmt.Errorf("default the options: %w", err)
 	}
 	o.KubeCloudShared.CloudProvider.Name = provider
+	o.ServiceController.ConcurrentServiceSyncs = concurrentSyncs
+	o.NodeController.ConcurrentNodeSyncs = concurrentSyncs
 	// The app's own webhooks are not served: admission is another role.
 	o.Webhook, o.WebhookServing = nil, nil
 	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
@@ -78,14 +85,14 @@ func (m *Manager) Validate() error {
 func (m *Manager) Enabled(name string) bool {
 	var chosen []string
 	for _, given := range m.Options.Generic.Controllers {
-		sign, plain := "", given
-		if plain != "" && plain[0] == '-' {
-			sign, plain = "-", plain[1:]
+		name, off := strings.CutPrefix(given, "-")
+		if canonical, ok := aliases()[name]; ok {
+			name = canonical
 		}
-		if canonical, ok := aliases()[plain]; ok {
-			plain = canonical
+		if off {
+			name = "-" + name
 		}
-		chosen = append(chosen, sign+plain)
+		chosen = append(chosen, name)
 	}
 	return genericcontrollermanager.IsControllerEnabled(name, sets.NewString(disabled()...), chosen)
 }

@@ -64,7 +64,7 @@ type Options struct {
 	InstanceID func(providerID string) (string, error)
 	// FallbackAll lets every eligible Node serve a group for which none is marked.
 	FallbackAll bool
-	// Clock is the real one if nil.
+	// Clock tells when to look after drift; nil is the real one.
 	Clock clock.WithTicker
 }
 
@@ -115,7 +115,7 @@ func New(o Options) (*Controller, error) {
 		requests: map[string]*request{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: o.Clock},
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name},
 		),
 	}
 	changed := func(any) { c.queue.AddAfter(itemSync, settle) }

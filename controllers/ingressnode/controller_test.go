@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/ingressnode"
@@ -82,7 +83,7 @@ func (f *fixture) run() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(f.t.Context())
+	ctx, cancel := context.WithCancel(klog.NewContext(f.t.Context(), klog.Logger{}))
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
@@ -182,17 +183,21 @@ func (f *fixture) mustID(group string) string {
 	return id
 }
 
-// look makes the controller look after drift, and returns once it has asked the cloud.
-func (f *fixture) look() {
+// look makes the controller look after drift, and returns the calls up to then.
+func (f *fixture) look() []string {
 	f.t.Helper()
-	f.cloud.Calls()
+	calls := f.cloud.Calls()
 	f.drift.ticks <- time.Now()
+	const asked = "GET /v1/node-groups"
 	env.Eventually(f.t, limit, "a look at the cloud", func(context.Context) error {
-		if !slices.Contains(f.cloud.Calls(), "GET /v1/node-groups") {
+		fresh := f.cloud.Calls()
+		calls = append(calls, fresh...)
+		if !slices.Contains(fresh, asked) {
 			return errors.New("not yet")
 		}
 		return nil
 	})
+	return calls
 }
 
 func TestGroupIsMadeWhenAskedFor(t *testing.T) {
@@ -232,8 +237,7 @@ func TestChangesOfAMomentAreOneWrite(t *testing.T) {
 	}
 	// What does not matter to membership is not even looked at.
 	f.put(node(1, annotated("true"), func(n *corev1.Node) { n.Labels["example.com/x"] = "y" }))
-	f.look()
-	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
+	if writes := cloud.Writes(f.look()); len(writes) != 0 {
 		t.Errorf("writes %v, want none", writes)
 	}
 }
@@ -259,11 +263,12 @@ func TestBadAnnotation(t *testing.T) {
 	f := start(t, node(1, annotated("true")), node(2), node(3))
 	f.mustID("default")
 	f.members("default", "i-node-1")
-	f.put(node(1, annotated("yes")))
-	f.expectEvent(`invalid value "yes": must be true, false or a list of groups`)
+	f.put(node(1, annotated("yes please")))
+	f.expectEvent(`invalid value "yes please": must be true, false or a list of groups`)
 	// Another change makes it decide again.
 	f.put(node(3, annotated("edge")))
-	f.look()
+	f.mustID("edge")
+	f.members("edge", "i-node-3")
 	f.members("default", "i-node-1")
 
 	f.stop()

@@ -38,8 +38,12 @@ type Client struct {
 // New makes a client; it does no I/O.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("endpoint %q: must be http://host:port or https://host:port", o.Endpoint)
+	if err != nil {
+		// The value is not repeated: it may hold a password.
+		return nil, errors.New("endpoint: must be http://host:port or https://host:port")
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("endpoint %q: must be http://host:port or https://host:port", u.Redacted())
 	}
 	if p := strings.Trim(u.Path, "/"); p != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("endpoint %q: must have neither user, path nor query", u.Redacted())

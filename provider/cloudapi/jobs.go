@@ -19,13 +19,13 @@ const (
 	JobRunning   JobState = "running"
 	JobSucceeded JobState = "succeeded"
 	JobFailed    JobState = "failed"
-	JobCancelled JobState = "cancelled" //nolint:misspell // the API spells it so
+	JobCancelled JobState = "cancelled"
 )
 
 // Job is an asynchronous write. Its name is what it does, such as load-balancer.update.
 type Job struct {
 	Object
-	State      JobState   `json:"state" enum:"queued,running,succeeded,failed,cancelled"` //nolint:misspell // as above
+	State      JobState   `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
 	Progress   int        `json:"progress" minimum:"0" maximum:"100" doc:"Percent."`
 	Target     Reference  `json:"target"`
 	Error      *Problem   `json:"error,omitempty"`

@@ -67,7 +67,11 @@ func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*Health, er
 
 func writeLB(ctx context.Context, c *Client, method, path string, body any, o WriteOptions) (*LoadBalancer, string, error) {
 	var lb LoadBalancer
-	resp, err := c.do(ctx, o.request(method, path, body), &lb)
+	r := o.request(method, path, body)
+	if method == http.MethodPatch {
+		r.header["Content-Type"] = "application/merge-patch+json"
+	}
+	resp, err := c.do(ctx, r, &lb)
 	if err != nil {
 		return nil, "", err
 	}

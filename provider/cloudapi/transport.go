@@ -49,9 +49,6 @@ func (o WriteOptions) request(method, path string, body any) request {
 	if o.IdempotencyKey != "" {
 		r.header["Idempotency-Key"] = o.IdempotencyKey
 	}
-	if method == http.MethodPatch {
-		r.header["Content-Type"] = "application/merge-patch+json"
-	}
 	if o.DryRun {
 		r.query = url.Values{"dry_run": {"true"}}
 	}

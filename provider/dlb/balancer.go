@@ -110,9 +110,9 @@ func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 	return published, true, nil
 }
 
-// UpdateLoadBalancer has nothing to write: pools refer to node groups, whose members have another writer.
+// UpdateLoadBalancer has nothing to do: pools refer to node groups, whose members have another writer.
 func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
-	return nil
+	return cloudprovider.ImplementedElsewhere
 }
 
 // find is the load balancer that bears the Service's tags, or nil. More than one is an error: none may be picked.

@@ -62,7 +62,12 @@ func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) e
 	if !errors.As(err, &refused) {
 		return err
 	}
-	klog.FromContext(ctx).Info("Load balancer refused", "service", klog.KObj(svc), "reason", refused.reason, "cause", refused.cause)
+	logger := klog.FromContext(ctx).WithValues("service", klog.KObj(svc), "reason", refused.reason)
+	if refused.cause != nil {
+		// The condition leaves out what differs from try to try, such as the id of the request.
+		logger = logger.WithValues("cause", refused.cause)
+	}
+	logger.Info("Load balancer refused")
 	if unwritten := b.conditions.set(ctx, svc, metav1.ConditionFalse, refused.reason, refused.message); unwritten != nil {
 		return fmt.Errorf("%w; %w", err, unwritten)
 	}

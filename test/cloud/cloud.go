@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -52,14 +51,13 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	// The test's context ends before its cleanup begins.
 	var running sync.WaitGroup
-	running.Go(func() { server.Run(ctx) })
+	running.Go(func() { server.Run(t.Context()) })
 	c := &Cloud{handler: server.Handler()}
 	front := httptest.NewServer(c)
 	t.Cleanup(func() {
 		front.Close()
-		cancel()
 		running.Wait()
 		if err := server.Close(); err != nil {
 			t.Error(err)

@@ -57,7 +57,9 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.dir.markReady(); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, guide, time.Since(begin).Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()))
+	if err := d.explain(time.Since(begin)); err != nil {
+		return err
+	}
 	<-ctx.Done()
 	return cause(ctx, nil)
 }
@@ -134,6 +136,16 @@ func (d *demo) watch(ctx context.Context, end context.CancelCauseFunc) {
 			}
 		})
 	}
+}
+
+// explain prints what to try.
+func (d *demo) explain(took time.Duration) error {
+	kubectl, err := env.Tool("kubectl")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, guide, took.Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()), d.relative(kubectl))
+	return nil
 }
 
 // stop ends every process of this run.

@@ -14,18 +14,15 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// lockLimit is how long a run waits for a former one that is about to end.
-const lockLimit = 20 * time.Second
-
 // directory, .dev unless told otherwise, is what a demonstration leaves for its users and for the run after it.
 type directory struct {
 	path string
 	lock *os.File
 }
 
-// open takes the directory for this run: it waits for a run that is ending, kills what a killed one left behind and
+// open takes the directory for this run: it waits with some patience for a run that is ending, kills what a killed one left behind and
 // removes its state unless that is kept.
-func open(ctx context.Context, path string, keep bool, out io.Writer) (*directory, error) {
+func open(ctx context.Context, path string, keep bool, patience time.Duration, out io.Writer) (*directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -34,7 +31,7 @@ func open(ctx context.Context, path string, keep bool, out io.Writer) (*director
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return nil, err
 	}
-	if err := d.acquire(ctx); err != nil {
+	if err := d.acquire(ctx, patience); err != nil {
 		return nil, err
 	}
 	killed, err := process.Reap(d.pids())
@@ -57,13 +54,13 @@ func open(ctx context.Context, path string, keep bool, out io.Writer) (*director
 }
 
 // acquire locks the directory. The kernel releases the lock with the process, however that ends.
-func (d *directory) acquire(ctx context.Context) error {
+func (d *directory) acquire(ctx context.Context, patience time.Duration) error {
 	path := filepath.Join(d.path, "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(lockLimit); ; {
+	for deadline := time.Now().Add(patience); ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			break

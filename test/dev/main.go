@@ -11,9 +11,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"quaymaster.dev/test/env"
 )
+
+// patience is how long a run waits for a former one that is about to end.
+const patience = 20 * time.Second
 
 func main() {
 	where := flag.String("dir", "", "where to keep everything (default .dev in the root of the repository)")
@@ -47,16 +51,15 @@ func run(ctx context.Context, where string, keep, bound bool) error {
 	if where == "" {
 		where = filepath.Join(root, ".dev")
 	}
-	dir, err := open(ctx, where, keep, os.Stdout)
+	dir, err := open(ctx, where, keep, patience, os.Stdout)
 	if err != nil {
 		return err
 	}
 	d := &demo{dir: dir, root: root, out: os.Stdout}
 	err = d.run(ctx)
 	if ctx.Err() != nil {
-		// Asked to end: what was interrupted is no failure.
-		err = nil
-		fmt.Fprintln(d.out, "\nstopping …")
+		err = nil // asked to end: what was interrupted is no failure
 	}
+	fmt.Fprintln(d.out, "\n… stopping everything")
 	return errors.Join(err, d.stop(), dir.close())
 }

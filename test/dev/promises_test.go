@@ -51,6 +51,13 @@ func TestPromises(t *testing.T) {
 		}
 	}
 
+	said, err := os.ReadFile(d.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(said), want) || strings.Contains(string(said), "%!") {
+		t.Errorf("the guide is broken or lacks %q:\n%s", want, said)
+	}
 	pids := d.pids(t)
 	if err := d.Stop(time.Minute); err != nil {
 		t.Error(err)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +15,11 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-const kind = "Service"
+const (
+	kind = "Service"
+	// mostWarningBytes is what an API server passes on to the user, in all.
+	mostWarningBytes = 4096
+)
 
 // Keys of audit annotations; the API server puts the webhook's name before them.
 const (
@@ -55,7 +60,7 @@ func (v *Validator) Review(_ context.Context, req *admissionv1.AdmissionRequest)
 		}
 	}
 	response := allow()
-	response.Warnings = rules.Warnings(findings)
+	response.Warnings = bounded(rules.Warnings(findings))
 	response.AuditAnnotations = auditOf(findings)
 	if len(rules.Errors(findings)) > 0 {
 		response.Allowed = false
@@ -63,6 +68,17 @@ func (v *Validator) Review(_ context.Context, req *admissionv1.AdmissionRequest)
 		response.Result.Code = http.StatusUnprocessableEntity
 	}
 	return response, nil
+}
+
+// bounded leaves out what the API server would not pass on.
+func bounded(warnings []string) []string {
+	size := 0
+	for i, warning := range warnings {
+		if size += len(warning); size > mostWarningBytes {
+			return append(warnings[:i:i], fmt.Sprintf("and %d more", len(warnings)-i))
+		}
+	}
+	return warnings
 }
 
 // nameOf is what the user knows the Service by: one with generateName has no name yet.

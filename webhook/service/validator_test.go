@@ -1,11 +1,13 @@
 package service_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/rules"
@@ -48,6 +50,20 @@ func TestValidatorAllows(t *testing.T) {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A Service with thousands of old mistakes must not make an answer of megabytes, of which the API server shows the beginning.
+func TestWarningsAreBounded(t *testing.T) {
+	v := service.NewValidator(service.ValidatorOptions{Review: func(*corev1.Service, *corev1.Service) []rules.Finding {
+		return slices.Repeat([]rules.Finding{{ID: "x", Severity: rules.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000)
+	}})
+	got, err := v.Review(t.Context(), create(manifest{name: "web"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.Warnings); n != 5 || got.Warnings[4] != "and 996 more" {
+		t.Errorf("there are %d warnings, the last is %q", n, got.Warnings[n-1])
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 // TestMain lets the test binary be the program: tests that kill a server start it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		//nolint:usetesting // there is no test to take a context from
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		code := app.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 		stop()

@@ -78,9 +78,11 @@ func (o *webhookOptions) validate() error {
 	if o.securePort < 1 || o.securePort > 65535 {
 		add("--secure-port must be between 1 and 65535; got %d", o.securePort)
 	}
-	for flag, address := range map[string]string{"--health-probe-bind-address": o.healthAddress, "--metrics-bind-address": o.metricsAddress} {
-		if address != off && !isListenAddress(address) {
-			add("%s must be 0 or an address with port such as :8081; got %q", flag, address)
+	for _, listener := range []struct{ flag, address string }{
+		{"--health-probe-bind-address", o.healthAddress}, {"--metrics-bind-address", o.metricsAddress},
+	} {
+		if listener.address != off && !isListenAddress(listener.address) {
+			add("%s must be 0 or an address with port such as :8081; got %q", listener.flag, listener.address)
 		}
 	}
 	if o.maxRequests < 1 {

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/provider/cloudapi"
@@ -214,8 +213,8 @@ func qps(lb cloudapi.LoadBalancer, key string) int {
 }
 
 func classIsServed(w *world) {
-	ours := w.service("ours", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = ptr.To("mycloud.io/dlb") })
-	other := w.service("other", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = ptr.To("example.com/lb") })
+	ours := w.service("ours", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("mycloud.io/dlb") })
+	other := w.service("other", func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("example.com/lb") })
 	ours = w.published(ours)
 	if ours.Spec.LoadBalancerClass == nil || *ours.Spec.LoadBalancerClass != "mycloud.io/dlb" {
 		w.t.Errorf("the class became %v", ours.Spec.LoadBalancerClass)

@@ -1,0 +1,233 @@
+package dlb_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/cloud"
+)
+
+func TestMoreThanOneMatchIsAnError(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	lb := f.only()
+	spec := cloudapi.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.cloud.Calls()
+	_, ensureErr := f.ensure(svc)
+	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
+	deleteErr := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc)
+	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
+		if err == nil || !strings.Contains(err.Error(), "all bear the tags of this service") || !strings.Contains(err.Error(), lb.ID) {
+			t.Errorf("%s: error %v, want one that names both", what, err)
+		}
+	}
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
+		t.Errorf("writes %v, want none", writes)
+	}
+}
+
+// The controllers die after the cloud has created the load balancer and before they know it. Whatever they see after the
+// restart, there is one load balancer.
+func TestCrashAfterCreate(t *testing.T) {
+	for name, lagging := range map[string]bool{"the list shows it": false, "the list lags behind": true} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPost {
+					return false
+				}
+				f.cloud.Serve(discard{http.Header{}}, r)
+				panic(http.ErrAbortHandler)
+			})
+			if _, err := f.ensure(svc); err == nil {
+				t.Fatal("no error though the answer was lost")
+			}
+			id := f.onlyWithoutIntercept()
+			f.cloud.Intercept(nil)
+			if lagging {
+				f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method != http.MethodGet || r.URL.Path != "/v1/load-balancers" {
+						return false
+					}
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = w.Write([]byte(`{"items":[],"revision":"1","complete":true}`))
+					return true
+				})
+				// What the Service says has changed meanwhile, so that the same key has another body.
+				builder.DLB("listener-maxqps", "9")(svc)
+			}
+			f.Balancer = dlb.New(f.options)
+			f.mustEnsure(svc)
+			f.cloud.Intercept(nil)
+			if lb := f.only(); lb.ID != id {
+				t.Errorf("load balancer %s, want %s", lb.ID, id)
+			} else if lagging && lb.Listeners[0].MaxQPS != 9 {
+				t.Errorf("max_qps %d, want 9", lb.Listeners[0].MaxQPS)
+			}
+		})
+	}
+}
+
+func (f *fixture) onlyWithoutIntercept() string {
+	f.t.Helper()
+	f.cloud.Intercept(nil)
+	return f.only().ID
+}
+
+// discard is a ResponseWriter whose answer nobody gets.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) WriteHeader(int)             {}
+
+// Someone deletes the load balancer in the cloud: the next try makes a new one, though the cloud still remembers the key
+// that made the first.
+func TestRecreate(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	seen := map[string]bool{}
+	for range 3 {
+		f.mustEnsure(svc)
+		lb := f.only()
+		if seen[lb.ID] {
+			t.Fatalf("load balancer %s came back", lb.ID)
+		}
+		seen[lb.ID] = true
+		if _, err := f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Someone else writes between our read and our write.
+func TestStaleRevision(t *testing.T) {
+	for name, tc := range map[string]struct {
+		races int
+		ok    bool
+	}{"once": {1, true}, "again": {2, false}} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.mustEnsure(svc)
+			lb := f.only()
+			races := 0
+			f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut && races < tc.races {
+					races++
+					now, err := f.cloud.Client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
+					if err == nil {
+						name := fmt.Sprintf("renamed-%d", races)
+						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+							cloudapi.WriteOptions{IfMatch: now.Revision})
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				return false
+			})
+			builder.DLB("listener-maxqps", "9")(svc)
+			_, err := f.ensure(svc)
+			if tc.ok != (err == nil) {
+				t.Fatalf("error %v, want success: %t", err, tc.ok)
+			}
+			if !tc.ok && !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+				t.Errorf("error %v, want %s", err, cloudapi.CodeStaleRevision)
+			}
+			if got := f.only(); tc.ok && (got.Name != "dev-shop-web" || got.Listeners[0].MaxQPS != 9) {
+				t.Errorf("load balancer %s with max_qps %d, want dev-shop-web with 9", got.Name, got.Listeners[0].MaxQPS)
+			}
+		})
+	}
+}
+
+// The cloud itself refuses a write to what bears no tags of ours.
+func TestWritesNameTheOwner(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
+			want := ownership.ClusterUID + "=" + clusterUID + "," + ownership.ServiceUID + "=" + string(svc.UID)
+			if got := r.Header.Get("Mycloud-If-Tags"); got != want || r.Header.Get("If-Match") == "" {
+				t.Errorf("%s with Mycloud-If-Tags %q, If-Match %q; want %q and a revision", r.Method, got, r.Header.Get("If-Match"), want)
+			}
+		}
+		return false
+	})
+	builder.DLB("listener-maxqps", "9")(svc)
+	f.mustEnsure(svc)
+	if err := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCloudErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer    func(http.ResponseWriter)
+		condition string
+		retry     time.Duration
+	}{
+		"quota": {
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudapi.CodeQuotaExceeded) },
+			condition: "RefusedByCloud",
+		},
+		"invalid": {
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudapi.CodeInvalid) },
+			condition: "RefusedByCloud",
+		},
+		"wants patience": {
+			answer: func(w http.ResponseWriter) {
+				w.Header().Set("Retry-After", "17")
+				cloud.Problem(w, 429, cloudapi.CodeRateLimited)
+			},
+			retry: 17 * time.Second,
+		},
+		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudapi.CodeInternal) }},
+		"a proxy's page": {answer: func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusNotFound)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					tc.answer(w)
+				}
+				return r.Method == http.MethodPost
+			})
+			_, err := f.ensure(svc)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			var retry *cloudproviderapi.RetryError
+			if errors.As(err, &retry) != (tc.retry > 0) || tc.retry > 0 && retry.RetryAfter() != tc.retry {
+				t.Errorf("error %v: retry %v, want after %s", err, retry, tc.retry)
+			}
+			if tc.condition != "" {
+				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud refuses it: ")
+			} else if c := f.condition(svc); c != nil {
+				t.Errorf("condition %+v for what passes with time", c)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package nodegroup_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/nodegroup"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/cloud"
+)
+
+const clusterUID = "c1a5e000-0000-4000-8000-000000000001"
+
+func groupsOf(c *cloud.Cloud) *nodegroup.Groups {
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
+	return nodegroup.New(c.Client, ownership.NewCluster(client.CoreV1()), "dev")
+}
+
+// The cloud takes a thousand members at once.
+func TestLargeGroup(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups := groupsOf(c)
+	ctx := t.Context()
+	var members []ingressnode.Member
+	var ids []string
+	for i := range 1500 {
+		id := fmt.Sprintf("i-%04d", i)
+		ids = append(ids, id)
+		members = append(members, ingressnode.Member{
+			InstanceID: id, Zone: "eu-1a", Addresses: []string{fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprintf("fd00::%x", i+1)},
+		})
+	}
+	made, err := groups.Create(ctx, "default", members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(members, made.Members); diff != "" {
+		t.Fatalf("unexpected members (-want +got):\n%s", diff)
+	}
+	if writes := cloud.Writes(c.Calls()); len(writes) != 2 {
+		t.Errorf("writes %v, want 2", writes)
+	}
+	changed, err := groups.Change(ctx, made, members[:600], ids[600:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(members[:600], changed.Members); diff != "" {
+		t.Errorf("unexpected members (-want +got):\n%s", diff)
+	}
+	if writes := cloud.Writes(c.Calls()); len(writes) != 2 {
+		t.Errorf("writes %v, want 2", writes)
+	}
+}
+
+func TestList(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups := groupsOf(c)
+	ctx := t.Context()
+	made, err := groups.Create(ctx, "edge", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tags := range map[string]map[string]string{
+		"of another cluster": {ownership.ClusterUID: "other", ownership.IngressGroup: "edge"},
+		"not of ingress":     {ownership.ClusterUID: clusterUID},
+	} {
+		if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, revision, changed, err := groups.List(ctx, "")
+	if err != nil || !changed {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	if diff := cmp.Diff([]ingressnode.Group{made}, list); diff != "" {
+		t.Errorf("unexpected groups (-want +got):\n%s", diff)
+	}
+	if _, again, changed, err := groups.List(ctx, revision); changed || again != revision || err != nil {
+		t.Errorf("List since %s = %s, changed %t, %v; want nothing new", revision, again, changed, err)
+	}
+}
+
+// A group that someone has taken from us is not written.
+func TestChangeNamesTheOwner(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups := groupsOf(c)
+	made, err := groups.Create(t.Context(), "edge", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := c.Client.UpdateNodeGroup(t.Context(), made.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Revision = taken.Revision
+	_, err = groups.Change(t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil)
+	if !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	}
+}

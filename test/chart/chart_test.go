@@ -1,0 +1,131 @@
+// Package chart checks what the chart renders to: as a whole against snapshots, and what must hold of it whatever the values.
+package chart
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/test/env"
+)
+
+var update = flag.Bool("update", false, "write snapshots and README anew")
+
+// cases are the installations that are checked.
+func cases() map[string]env.Values {
+	return map[string]env.Values{
+		"default": {},
+		"development": {
+			"webhook": map[string]any{
+				"url": "https://127.0.0.1:9443", "failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
+			},
+		},
+		"cert-manager": {
+			"certs": map[string]any{"mode": "files", "secretName": "quaymaster-webhook", "injectCAFrom": "quaymaster-system/quaymaster-webhook"},
+		},
+		"webhooks-only": {
+			"fullnameOverride": "admission",
+			"cloudController":  map[string]any{"enabled": false},
+			"webhook":          map[string]any{"replicas": 1, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
+		},
+		"routes": {
+			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
+			"cloud": map[string]any{
+				"clusterID": "prod", "token": "secret", "network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
+			},
+		},
+	}
+}
+
+func render(t *testing.T, values env.Values) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := env.RenderChart(t.Context(), values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// find is the only object of the kind with the name.
+func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
+	t.Helper()
+	for _, object := range objects {
+		if object.GetKind() != kind || object.GetName() != name {
+			continue
+		}
+		typed := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+			t.Fatalf("%s %s: %v", kind, name, err)
+		}
+		return typed
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return nil
+}
+
+func TestSnapshots(t *testing.T) {
+	for name, values := range cases() {
+		t.Run(name, func(t *testing.T) {
+			var text bytes.Buffer
+			for _, object := range render(t, values) {
+				raw, err := yaml.Marshal(object.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text.WriteString("---\n")
+				text.Write(raw)
+			}
+			file := filepath.Join("testdata", name+".yaml")
+			if *update {
+				if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text.String()); diff != "" {
+				t.Errorf("differs from %s; if that is meant, run go test ./test/chart -update (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	tests := map[string]struct {
+		values env.Values
+		want   string
+	}{
+		"unknown value":         {env.Values{"webhook": map[string]any{"replica": 2}}, "additional properties 'replica' not allowed"},
+		"unknown policy":        {env.Values{"webhook": map[string]any{"failurePolicy": map[string]any{"validateService": "Deny"}}}, "must be one of 'Ignore', 'Fail'"},
+		"timeout":               {env.Values{"webhook": map[string]any{"timeoutSeconds": 31}}, "/webhook/timeoutSeconds"},
+		"URL without TLS":       {env.Values{"webhook": map[string]any{"url": "http://127.0.0.1"}}, "/webhook/url"},
+		"no cluster":            {env.Values{"cloud": map[string]any{"clusterID": ""}}, "/cloud/clusterID"},
+		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName must name the Secret"},
+		"self-signed with more": {env.Values{"certs": map[string]any{"secretName": "x"}}, "must be empty when certs.mode is self-signed"},
+		"two authorities": {
+			env.Values{
+				"certs":   map[string]any{"mode": "files", "secretName": "x", "injectCAFrom": "a/b"},
+				"webhook": map[string]any{"caBundle": "-----BEGIN CERTIFICATE-----\n"},
+			}, "must not both be set",
+		},
+		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID must name the table"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := env.RenderChart(t.Context(), test.values)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/env"
+)
+
+// start runs a second webhook process beside the shared one, with an installation of its own whose policy is Fail.
+func start(t *testing.T, name string, chart env.Values, args ...string) (port int) {
+	t.Helper()
+	port, err := env.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := values(env.WebhookURL(port), "Fail")
+	v["fullnameOverride"] = name
+	for key, value := range chart {
+		if key == "webhook" {
+			for k, inner := range value.(map[string]any) {
+				v[key].(map[string]any)[k] = inner
+			}
+			continue
+		}
+		v[key] = value
+	}
+	removeConfigurations(t, name)
+	if err := shared.InstallChart(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), env.Namespace, name+"-webhook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhook, err := shared.StartWebhook(t.Context(), port, append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--mutating-webhook-configuration=" + name,
+		"--validating-webhook-configuration=" + name,
+	}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := webhook.Stop(soon); err != nil {
+			t.Error(err)
+		}
+	})
+	return port
+}
+
+// served is the certificate that a new connection gets.
+func served(t *testing.T, port int) *x509.Certificate {
+	t.Helper()
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0]
+}
+
+// load creates Services, without storing them, until the test ends. Every one must be admitted.
+func load(t *testing.T) *atomic.Int64 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	created := &atomic.Int64{}
+	for range 2 {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				if err := shared.Client.Create(ctx, service("load"), client.DryRunAll); err == nil {
+					created.Add(1)
+				} else if ctx.Err() == nil {
+					t.Errorf("a request failed: %v", err)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		workers.Wait()
+	})
+	return created
+}
+
+// The shortest validity rotates after 20 s. No request may fail before, while or after the certificate changes.
+func TestSelfSignedRotationUnderLoad(t *testing.T) {
+	port := start(t, "rotating", nil, "--self-signed-validity=30s")
+	first := served(t, port)
+	admitted := func(ctx context.Context) error {
+		return shared.Client.Create(ctx, service("load"), client.DryRunAll)
+	}
+	env.Eventually(t, soon, "admission with the first certificate", admitted)
+	created := load(t)
+	env.Eventually(t, time.Minute, "a new certificate", func(context.Context) error {
+		if served(t, port).Equal(first) {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
+	atChange := created.Load()
+	env.Eventually(t, soon, "requests after the change", func(context.Context) error {
+		if t.Failed() {
+			return nil
+		}
+		if n := created.Load() - atChange; n < 100 {
+			return fmt.Errorf("only %d", n)
+		}
+		return nil
+	})
+	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
+}
+
+// A restart brings a new authority; a crash leaves Services refused, under Fail, only until then.
+func TestRestartAfterCrash(t *testing.T) {
+	before := served(t, shared.port)
+	shared.webhook.Kill()
+	err := shared.Client.Create(t.Context(), service("down"), client.DryRunAll)
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("without webhooks: got %v, want connection refused", err)
+	}
+	if err := shared.webhook.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if served(t, shared.port).Equal(before) {
+		t.Error("the certificate is the old one")
+	}
+	env.Eventually(t, soon, "admission after the restart", func(ctx context.Context) error {
+		return shared.Client.Create(ctx, service("up"), client.DryRunAll)
+	})
+}
+
+func TestCertificateFromFiles(t *testing.T) {
+	cert, key, authority := writeCertificate(t)
+	start(t, "filed", env.Values{
+		"certs":   map[string]any{"mode": "files"},
+		"webhook": map[string]any{"caBundle": authority},
+	}, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
+	env.Eventually(t, soon, "a verdict", func(ctx context.Context) error {
+		if err := shared.Client.Create(ctx, service("filed"), client.DryRunAll); err != nil {
+			return err
+		}
+		err := shared.Client.Create(ctx, service("filed", builder.DLB("scheduler", "fastest")), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			return fmt.Errorf("got %v, want a refusal", err)
+		}
+		return nil
+	})
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 that is its own authority.
+func writeCertificate(t *testing.T) (cert, key, authority string) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	der, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for file, text := range map[string]string{cert: authority, key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key, authority
+}
+
+// What no API server sends is refused as such, by the process as it runs, and does it no harm.
+func TestMalformedCalls(t *testing.T) {
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer insecure.CloseIdleConnections()
+	base := env.WebhookURL(shared.port)
+	tests := map[string]struct {
+		path, contentType, body string
+		status                  int
+	}{
+		"no JSON":      {"/validate-service", "application/json", "hello", http.StatusBadRequest},
+		"no review":    {"/mutate-service", "application/json", "{}", http.StatusBadRequest},
+		"content type": {"/validate-service", "text/plain", "{}", http.StatusUnsupportedMediaType},
+		"too long":     {"/validate-service", "application/json", strings.Repeat("x", 8<<20), http.StatusRequestEntityTooLarge},
+		"deeply nested": {
+			"/validate-service", "application/json", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), http.StatusBadRequest,
+		},
+		"other path": {"/", "application/json", "{}", http.StatusNotFound},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			response, err := insecure.Post(base+test.path, test.contentType, strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != test.status || strings.Count(string(text), "\n") != 1 {
+				t.Errorf("got %d %q, want %d and one line", response.StatusCode, text, test.status)
+			}
+		})
+	}
+	if err := shared.Client.Create(t.Context(), service("after"), client.DryRunAll); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

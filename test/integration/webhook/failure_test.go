@@ -1,0 +1,151 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/env"
+	"quaymaster.dev/webhook"
+	servicewebhook "quaymaster.dev/webhook/service"
+)
+
+// trouble is one way of giving no verdict.
+type trouble struct {
+	handler http.Handler
+	// message is what the user reads under the policy Fail.
+	message string
+}
+
+type reviewerFunc func(context.Context) (*admissionv1.AdmissionResponse, error)
+
+func (f reviewerFunc) Review(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	return f(ctx)
+}
+
+func troubles(t *testing.T) map[string]trouble {
+	t.Helper()
+	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := webhook.HandlerOptions{
+		Name: "faulty", Resource: servicewebhook.Resource(), Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
+	}
+	reviewed := func(f reviewerFunc) http.Handler {
+		o := options
+		o.Reviewer = f
+		return webhook.NewHandler(o)
+	}
+	overloaded, misrouted := options, options
+	overloaded.Limit = webhook.NewLimit(0)
+	misrouted.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+	return map[string]trouble{
+		"panic": {
+			reviewed(func(context.Context) (*admissionv1.AdmissionResponse, error) { panic("boom") }),
+			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+		},
+		"error": {
+			reviewed(func(context.Context) (*admissionv1.AdmissionResponse, error) { return nil, errors.New("boom") }),
+			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+		},
+		"too-slow": {
+			reviewed(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
+			`the server was unable to return a response in the time allotted, but may still be processing the request`,
+		},
+		// The API server heeds Retry-After and tries again until its time is over.
+		"overloaded": {webhook.NewHandler(overloaded), `context deadline exceeded`},
+		"misrouted":  {webhook.NewHandler(misrouted), `the server rejected our request for an unknown reason`},
+		"not-found":  {http.NotFoundHandler(), `the server could not find the requested resource`},
+		"no-server":  {nil, `connection refused`},
+	}
+}
+
+// Whatever happens to the webhooks, the failure policy decides, and no user's Service is refused under Ignore.
+func TestFailurePolicies(t *testing.T) {
+	all := troubles(t)
+	mux := http.NewServeMux()
+	for name, trouble := range all {
+		if trouble.handler != nil {
+			mux.Handle("/"+name+"/", trouble.handler)
+		}
+	}
+	server := httptest.NewUnstartedServer(mux)
+	quiet := klog.NewContext(t.Context(), logr.Discard())
+	server.Config.BaseContext = func(net.Listener) context.Context { return quiet }
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	removeConfigurations(t, "faulty")
+	for name, trouble := range all {
+		t.Run(name, func(t *testing.T) {
+			url := server.URL + "/" + name
+			if trouble.handler == nil {
+				port, err := env.FreePort()
+				if err != nil {
+					t.Fatal(err)
+				}
+				url = env.WebhookURL(port)
+			}
+			install := func(policy string) {
+				v := values(url, policy)
+				v["fullnameOverride"] = "faulty"
+				v["certs"] = map[string]any{"mode": "files"}
+				v["webhook"].(map[string]any)["caBundle"] = string(authority)
+				v["webhook"].(map[string]any)["timeoutSeconds"] = 1
+				if err := shared.InstallChart(t.Context(), v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			try := func(ctx context.Context) error {
+				return shared.Client.Create(ctx, service("unlucky"), client.DryRunAll)
+			}
+			install("Fail")
+			env.Eventually(t, soon, "a refusal under Fail", func(ctx context.Context) error {
+				err := try(ctx)
+				if err == nil {
+					return errors.New("the Service was admitted")
+				}
+				for _, part := range []string{`failed calling webhook "mutate.service.quaymaster.dev"`, trouble.message} {
+					if !strings.Contains(err.Error(), part) {
+						return fmt.Errorf("%q does not say %q", err, part)
+					}
+				}
+				return nil
+			})
+			install("Ignore")
+			env.Eventually(t, soon, "admission under Ignore", try)
+		})
+	}
+}
+
+// removeConfigurations deletes the webhook configurations of an installation with the test, for the sake of the next one.
+func removeConfigurations(t *testing.T, name string) {
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() {
+		meta := metav1.ObjectMeta{Name: name}
+		for _, object := range []client.Object{
+			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
+			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
+		} {
+			if err := client.IgnoreNotFound(shared.Client.Delete(ctx, object)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
