@@ -68,14 +68,16 @@ type controllers struct {
 
 // run checks whatever the app would die over, or only find out later, and then runs it.
 func (r *controllers) run(ctx context.Context) error {
-	if err := r.checkFlags(); err != nil {
-		return err
-	}
 	if err := r.manager.StartLogging(); err != nil {
 		return usageError{err}
 	}
-	if err := r.configure(); err != nil {
-		return err
+	// What is wrong with flags and files is told at once.
+	usage, files := r.checkFlags(), r.configure()
+	switch {
+	case len(usage) > 0:
+		return usageError{joinLine(append(usage, files...))}
+	case len(files) > 0:
+		return joinLine(files)
 	}
 	if err := r.checkAddress(ctx); err != nil {
 		return err
@@ -94,27 +96,32 @@ func (r *controllers) run(ctx context.Context) error {
 }
 
 // configure reads the files that the flags name and makes the clients.
-func (r *controllers) configure() error {
-	var err error
-	o := r.manager.Options
-	if r.config, err = config.Load(o.KubeCloudShared.CloudProvider.CloudConfigFile); err != nil {
-		return fmt.Errorf("--cloud-config: %w", err)
-	}
-	if err := r.checkConfig(); err != nil {
-		return err
-	}
-	o.KubeCloudShared.ClusterName = r.config.ClusterID
-	if r.cloud, err = cloudClient(r.config); err != nil {
-		return fmt.Errorf("--cloud-config: %w", err)
+func (r *controllers) configure() []error {
+	var errs []error
+	if file := r.manager.Options.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
+		errs = append(errs, r.configureCloud(file)...)
 	}
 	cfg, err := r.restConfig()
 	if err != nil {
-		return err
+		return append(errs, err)
 	}
 	if r.api, err = kubernetes.NewForConfig(rest.AddUserAgent(cfg, controllersUserAgent)); err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+		errs = append(errs, fmt.Errorf("--kubeconfig: %w", err))
 	}
-	return nil
+	return errs
+}
+
+func (r *controllers) configureCloud(file string) []error {
+	var err error
+	if r.config, err = config.Load(file); err != nil {
+		return []error{fmt.Errorf("--cloud-config: %w", err)}
+	}
+	errs := r.checkConfig()
+	r.manager.Options.KubeCloudShared.ClusterName = r.config.ClusterID
+	if r.cloud, err = cloudClient(r.config); err != nil {
+		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
+	}
+	return errs
 }
 
 func cloudClient(cfg config.Config) (*cloudapi.Client, error) {

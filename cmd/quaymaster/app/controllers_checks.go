@@ -35,12 +35,12 @@ const (
 )
 
 // checkFlags checks what can be told from the flags alone.
-func (r *controllers) checkFlags() error {
-	if err := r.manager.Validate(); err != nil {
-		return usageError{err}
-	}
+func (r *controllers) checkFlags() []error {
 	shared := r.manager.Options.KubeCloudShared
 	var errs []error
+	if err := r.manager.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if name := shared.CloudProvider.Name; name != provider.Name {
 		errs = append(errs, fmt.Errorf("--cloud-provider: must be %s, not %q", provider.Name, name))
 	}
@@ -55,10 +55,7 @@ func (r *controllers) checkFlags() error {
 	if r.manager.Enabled(names.ServiceLBController) && !r.manager.Enabled(ingressnode.Name) {
 		errs = append(errs, fmt.Errorf("--controllers: %s needs %s: load balancers have no nodes without it", names.ServiceLBController, ingressnode.Name))
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return usageError{joinLine(errs)}
+	return errs
 }
 
 // joinLine is errors.Join in one line.
@@ -85,21 +82,22 @@ func checkClusterCIDR(list string) error {
 }
 
 // checkConfig checks the cloud config against the flags, and reads the token once.
-func (r *controllers) checkConfig() error {
+func (r *controllers) checkConfig() []error {
 	shared := r.manager.Options.KubeCloudShared
 	file := shared.CloudProvider.CloudConfigFile
+	var errs []error
 	if r.clusterNameSet && shared.ClusterName != r.config.ClusterID {
-		return fmt.Errorf("--cluster-name: must be the clusterID %q of cloud config %s, or unset; got %q",
-			r.config.ClusterID, file, shared.ClusterName)
+		errs = append(errs, fmt.Errorf("--cluster-name: must be the clusterID %q of cloud config %s, or unset; got %q",
+			r.config.ClusterID, file, shared.ClusterName))
 	}
 	if r.manager.RoutesEnabled() && r.config.Network.RouteTableID == "" {
-		return fmt.Errorf("cloud config %s: network.routeTableID: required while the cloud's routes are configured; "+
-			"set it, or switch routes off with --configure-cloud-routes=false", file)
+		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID: required while the cloud's routes are configured; "+
+			"set it, or switch routes off with --configure-cloud-routes=false", file))
 	}
 	if _, err := r.config.TokenFile.Read(); err != nil {
-		return fmt.Errorf("cloud config %s: tokenFile: %w", file, err)
+		errs = append(errs, fmt.Errorf("cloud config %s: tokenFile: %w", file, err))
 	}
-	return nil
+	return errs
 }
 
 func (r *controllers) restConfig() (*rest.Config, error) {

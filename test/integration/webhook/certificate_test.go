@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,8 +26,9 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// start runs a second webhook process beside the shared one, with an installation of its own whose policy is Fail.
-func start(t *testing.T, name string, chart env.Values, args ...string) (port int) {
+// start runs a second webhook process beside the shared one, with an installation of its own whose policy is Fail. It may have
+// values for certs and webhook.
+func start(t *testing.T, name string, certs, webhook map[string]any, args ...string) (port int) {
 	t.Helper()
 	port, err := env.FreePort()
 	if err != nil {
@@ -34,15 +36,10 @@ func start(t *testing.T, name string, chart env.Values, args ...string) (port in
 	}
 	v := values(env.WebhookURL(port), "Fail")
 	v["fullnameOverride"] = name
-	for key, value := range chart {
-		if key == "webhook" {
-			for k, inner := range value.(map[string]any) {
-				v[key].(map[string]any)[k] = inner
-			}
-			continue
-		}
-		v[key] = value
+	if certs != nil { // to Helm, null is no certs at all
+		v["certs"] = certs
 	}
+	maps.Copy(v["webhook"].(map[string]any), webhook)
 	removeConfigurations(t, name)
 	if err := shared.InstallChart(t.Context(), v); err != nil {
 		t.Fatal(err)
@@ -51,7 +48,7 @@ func start(t *testing.T, name string, chart env.Values, args ...string) (port in
 	if err != nil {
 		t.Fatal(err)
 	}
-	webhook, err := shared.StartWebhook(t.Context(), port, append([]string{
+	process, err := shared.StartWebhook(t.Context(), port, append([]string{
 		"--kubeconfig=" + kubeconfig,
 		"--mutating-webhook-configuration=" + name,
 		"--validating-webhook-configuration=" + name,
@@ -60,7 +57,7 @@ func start(t *testing.T, name string, chart env.Values, args ...string) (port in
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := webhook.Stop(soon); err != nil {
+		if err := process.Stop(soon); err != nil {
 			t.Error(err)
 		}
 	})
@@ -105,7 +102,7 @@ func load(t *testing.T) *atomic.Int64 {
 
 // The shortest validity rotates after 20 s. No request may fail before, while or after the certificate changes.
 func TestSelfSignedRotationUnderLoad(t *testing.T) {
-	port := start(t, "rotating", nil, "--self-signed-validity=30s")
+	port := start(t, "rotating", nil, nil, "--self-signed-validity=30s")
 	first := served(t, port)
 	admitted := func(ctx context.Context) error {
 		return shared.Client.Create(ctx, service("load"), client.DryRunAll)
@@ -152,10 +149,8 @@ func TestRestartAfterCrash(t *testing.T) {
 
 func TestCertificateFromFiles(t *testing.T) {
 	cert, key, authority := writeCertificate(t)
-	start(t, "filed", env.Values{
-		"certs":   map[string]any{"mode": "files"},
-		"webhook": map[string]any{"caBundle": authority},
-	}, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
+	start(t, "filed", map[string]any{"mode": "files"}, map[string]any{"caBundle": authority},
+		"--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
 	env.Eventually(t, soon, "a verdict", func(ctx context.Context) error {
 		if err := shared.Client.Create(ctx, service("filed"), client.DryRunAll); err != nil {
 			return err
