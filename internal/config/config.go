@@ -3,17 +3,13 @@
 package config
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	strictjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/internal/strictyaml"
 )
 
 // What a cloud config may leave out.
@@ -75,15 +71,11 @@ func Load(path string) (Config, error) {
 
 // Parse reads, defaults and validates a cloud config in YAML or JSON.
 func Parse(data []byte) (Config, error) {
-	var fields map[string]any
-	if err := yaml.UnmarshalStrict(data, &fields); err != nil {
-		return Config{}, errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	}
 	cfg := Config{
 		LoadBalancerClass: DefaultLoadBalancerClass,
 		IngressNodes:      IngressNodes{Fallback: DefaultFallback},
 	}
-	errs, err := decode(fields, &cfg)
+	errs, err := strictyaml.Decode(data, &cfg)
 	if err != nil {
 		return Config{}, err
 	}
@@ -96,57 +88,6 @@ func Parse(data []byte) (Config, error) {
 		return Config{}, errs.ToAggregate()
 	}
 	return cfg, nil
-}
-
-// decode fills cfg from fields. A field of the wrong type is reported and taken out, so that it does not hide the others.
-func decode(fields map[string]any, cfg *Config) (field.ErrorList, error) {
-	var errs field.ErrorList
-	for {
-		data, err := json.Marshal(fields)
-		if err != nil {
-			return nil, err
-		}
-		decoded := *cfg
-		strict, err := strictjson.UnmarshalStrict(data, &decoded)
-		var mismatch *json.UnmarshalTypeError
-		if errors.As(err, &mismatch) && remove(fields, strings.Split(mismatch.Field, ".")) {
-			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value, "must be a "+kind(mismatch)))
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, err := range strict {
-			var at strictjson.FieldError
-			if !errors.As(err, &at) {
-				return nil, err
-			}
-			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()), "unknown field; remove it or correct its name"))
-		}
-		*cfg = decoded
-		return errs, nil
-	}
-}
-
-func kind(mismatch *json.UnmarshalTypeError) string {
-	switch mismatch.Type.Kind() {
-	case reflect.Struct:
-		return "map of fields"
-	case reflect.Slice:
-		return "list"
-	}
-	return mismatch.Type.Kind().String()
-}
-
-// remove takes a nested field out. It is false where there is no such field.
-func remove(fields map[string]any, path []string) bool {
-	value, found := fields[path[0]]
-	if len(path) == 1 || !found {
-		delete(fields, path[0])
-		return found
-	}
-	inner, ok := value.(map[string]any)
-	return ok && remove(inner, path[1:])
 }
 
 func reported(errs field.ErrorList, path string) bool {

@@ -95,7 +95,7 @@ func TestParseErrors(t *testing.T) {
 			want: []string{`key "clusterID" already set in map`},
 		},
 		"no YAML":  {text: "clusterID: [", want: []string{"did not find expected node content"}},
-		"no map":   {text: "- clusterID", want: []string{"cannot unmarshal array"}},
+		"no map":   {text: "- clusterID", want: []string{"must be a map of fields"}},
 		"no label": {text: strings.Replace(minimal, "dev", "Dev_1", 1), want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`}},
 		"endpoint with the API's path": {
 			text: strings.Replace(minimal, ":8090", ":8090/v1", 1),

@@ -71,7 +71,7 @@ func TestBadInputGetsOneLine(t *testing.T) {
 		"empty token file":      {args: serve("--token-file", write(t, "empty", " \n")), code: 1, want: []string{"--token-file", "is empty"}},
 		"missing token file":    {args: serve("--token-file", dir+"/none"), code: 1, want: []string{"--token-file", dir + "/none"}},
 		"missing inventory":     {args: serve("--inventory", dir+"/none"), code: 1, want: []string{"--inventory", dir + "/none"}},
-		"unknown field":         {args: serve("--inventory", write(t, "inv.yaml", "zone: []")), code: 1, want: []string{"inv.yaml", `unknown field "zone"`}},
+		"unknown field":         {args: serve("--inventory", write(t, "inv.yaml", "zone: []")), code: 1, want: []string{"inv.yaml", "zone: Forbidden: unknown field"}},
 		"port in use":           {args: serve("--listen", taken.Addr().String()), code: 1, want: []string{"--listen " + taken.Addr().String(), "in use"}},
 		"malformed address":     {args: serve("--listen", "nowhere"), code: 1, want: []string{"--listen nowhere"}},
 		"data directory a file": {args: serve("--data-dir", tokenFile), code: 1, want: []string{"--data-dir", tokenFile}},

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
-
+	"quaymaster.dev/internal/strictyaml"
 	"quaymaster.dev/provider/cloudapi"
 )
 
@@ -101,16 +99,15 @@ func Load(path string) (*Inventory, error) {
 
 // Parse decodes strictly and checks; the error has every problem, separated by semicolons.
 func Parse(raw []byte) (*Inventory, error) {
-	doc, err := yaml.YAMLToJSONStrict(raw)
-	if err != nil {
-		return nil, fmt.Errorf("is no YAML: %w", err)
-	}
 	var inv Inventory
-	unknown, err := json.UnmarshalStrict(doc, &inv)
+	fields, err := strictyaml.Decode(raw, &inv)
 	if err != nil {
-		return nil, fmt.Errorf("has not the form of an inventory: %w", err)
+		return nil, err
 	}
-	problems := unknown
+	var problems []error
+	for _, e := range fields {
+		problems = append(problems, e)
+	}
 	for _, e := range inv.validate() {
 		problems = append(problems, e)
 	}

@@ -24,13 +24,13 @@ func TestParseNamesEveryProblem(t *testing.T) {
 		want []string
 	}{
 		"empty":     {"", nil},
-		"no YAML":   {"a: [", []string{"is no YAML"}},
-		"no object": {"- a", []string{"has not the form of an inventory"}},
+		"no YAML":   {"a: [", []string{"must be YAML"}},
+		"no object": {"- a", []string{"must be a map of fields"}},
 		"wrong type": {
-			"instances: {}", []string{"has not the form of an inventory"},
+			"instances: {}", []string{"instances: Invalid value: \"object\": must be a list"},
 		},
 		"unknown fields": {
-			"zone: []\nregions: [{id: r, nam: x}]", []string{`unknown field "zone"`, `unknown field "regions[0].nam"`},
+			"zone: []\nregions: [{id: r, nam: x}]", []string{"zone: Forbidden: unknown field", "regions[0].nam: Forbidden: unknown field"},
 		},
 		"references": {
 			"zones: [{id: z, region: r}]\ninstances: [{id: i, hostname: h, type: t, zone: q}]",
