@@ -46,6 +46,7 @@ generate: build ## Write the generated files anew.
 	@CGO_ENABLED=0 $(GO) run ./docs/gen docs/reference
 	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
+	@$(GO) run ./docs/gen docs/reference
 
 .PHONY: clean
 clean: ## Remove what was built and the demonstration's state, but keep the tools.
