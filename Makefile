@@ -59,8 +59,13 @@ distclean: clean ## Remove the tools as well.
 ##@ Run
 
 .PHONY: dev
-dev: build-dev ## Run a demonstration in the foreground until Ctrl-C (DEV_FLAGS=--keep-state goes on with the last one).
+dev: not-ready build-dev ## Run a demonstration in the foreground until Ctrl-C (DEV_FLAGS=--keep-state goes on with the last one).
 	@bin/dev --stop-with-parent $(DEV_FLAGS)
+
+# A run that was killed leaves .dev/ready behind; nobody should take it for this run's while that is still being built.
+.PHONY: not-ready
+not-ready:
+	@[ ! -e .dev/lock ] || ! command -v flock >/dev/null || flock --nonblock .dev/lock rm -f .dev/ready || true
 
 .PHONY: build-dev
 build-dev:
@@ -76,7 +81,6 @@ test: test-unit test-integration test-dev ## Run every test: unit, real API serv
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, with the race detector.
-	@tools/build.sh helm
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(GO) test $(RACE) -timeout 10m $(UNIT)
