@@ -28,6 +28,8 @@ type Descriptor struct {
 	Applies string
 	// Help is one or two sentences of documentation.
 	Help string
+	// Also are names under which users look for the key, from other clouds' vocabulary: not understood, but recognised.
+	Also []string
 
 	goType   reflect.Type
 	index    []int
@@ -35,7 +37,7 @@ type Descriptor struct {
 }
 
 // Describe reads the fields of the struct that carry a key tag, nested structs included, in the order of the source.
-// Tags: key, validate (the rule), default, example (default: the default), immutable, applies, help.
+// Tags: key, validate (the rule), default, example (default: the default), immutable, applies, help, also.
 func Describe(prefix string, structure any, portForm bool, v *validator.Validate) []*Descriptor {
 	return describe(prefix, reflect.TypeOf(structure), nil, portForm, v)
 }
@@ -56,7 +58,7 @@ func describe(prefix string, t reflect.Type, at []int, portForm bool, v *validat
 			Key: prefix + name, Name: name, Rule: f.Tag.Get("validate"),
 			Default: f.Tag.Get("default"), Example: f.Tag.Get("example"),
 			PortForm: portForm, Immutable: f.Tag.Get("immutable") == "true",
-			Applies: f.Tag.Get("applies"), Help: f.Tag.Get("help"),
+			Applies: f.Tag.Get("applies"), Help: f.Tag.Get("help"), Also: strings.Fields(f.Tag.Get("also")),
 			goType: f.Type, index: index, validate: v,
 		}
 		if d.Example == "" {

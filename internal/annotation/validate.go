@@ -3,7 +3,7 @@ package annotation
 import (
 	"errors"
 	"fmt"
-	"net/netip"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-playground/validator/v10"
 	"k8s.io/apimachinery/pkg/util/validation"
+	netutils "k8s.io/utils/net"
 )
 
 // These name the rules that the project adds to go-playground/validator's.
@@ -66,6 +67,8 @@ func explain(err error) string {
 	}
 	at := broken[0]
 	switch {
+	case at.Tag() == "max" && at.Kind() == reflect.Map:
+		return fmt.Sprintf("these are %d", reflect.ValueOf(at.Value()).Len())
 	case at.Tag() == tagTagKey:
 		return fmt.Sprintf("the key %s is not", quote(fmt.Sprint(at.Value())))
 	case at.Tag() == tagTagValue:
@@ -77,8 +80,8 @@ func explain(err error) string {
 }
 
 func isDNSName(s string) bool {
-	_, notIP := netip.ParseAddr(s)
-	return notIP != nil && len(validation.IsDNS1123Subdomain(s)) == 0
+	// The API server takes 192.168.010.001 for an address, too, and refuses it as a published name.
+	return netutils.ParseIPSloppy(s) == nil && len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
 func isPrefixed(s, param string) bool {

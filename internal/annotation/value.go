@@ -76,6 +76,9 @@ func ParseDuration(raw string) (time.Duration, error) {
 		}) bool {
 			return u.name == name
 		})
+		if strings.HasPrefix(name, ".") {
+			return 0, errors.New("fractions are not read; a smaller unit says the same")
+		}
 		if at < 0 {
 			return 0, fmt.Errorf("%q is no unit of h, m, s, ms", name)
 		}
@@ -113,13 +116,15 @@ func ParseList(raw string) ([]string, error) {
 		return nil, err
 	}
 	list := strings.Split(raw, ",")
+	seen := make(map[string]bool, len(list))
 	for i, element := range list {
 		if element == "" {
 			return nil, fmt.Errorf("element %d is empty", i+1)
 		}
-		if slices.Contains(list[:i], element) {
+		if seen[element] {
 			return nil, fmt.Errorf("%s occurs twice", quote(element))
 		}
+		seen[element] = true
 	}
 	return list, nil
 }
@@ -148,7 +153,7 @@ func ParseTags(raw string) (map[string]string, error) {
 func quote(s string) string {
 	const most = 64
 	if len(s) > most {
-		s = s[:most] + "…"
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return strconv.Quote(s)
 }

@@ -68,7 +68,7 @@ func TestNearest(t *testing.T) {
 		"networktype": "network-type", "zone": "zones", "": "tags",
 	}
 	for name, want := range tests {
-		if got := Nearest(name, keys); got != want {
+		if got, _ := Nearest(name, keys); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
 		}
 	}

@@ -18,33 +18,29 @@ const (
 // Build goes from a Service to its load balancer and to everything that is wrong with it or worth a warning. Without a
 // Desired the Service is not ours, or a finding is an error.
 func Build(svc *corev1.Service, o Options) (*Desired, []rules.Finding) {
-	desired, findings := evaluate(svc, o)
-	return desired, rules.Merge(findings)
+	if !Owned(svc, o) {
+		return nil, unowned(svc)
+	}
+	s := evaluate(svc)
+	findings := rules.Merge(s.findings)
+	if len(rules.Errors(findings)) > 0 {
+		return nil, findings
+	}
+	return s.desired(), findings
 }
 
-// evaluate is Build with every finding alone, for the ratchet to judge.
-func evaluate(svc *corev1.Service, o Options) (*Desired, []rules.Finding) {
-	if !Owned(svc, o) {
-		if svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			return nil, otherClass(svc)
-		}
-		return nil, nil
-	}
+// evaluate reads and checks a Service of ours. Its findings name one listener each, for the ratchet to judge.
+func evaluate(svc *corev1.Service) *settings {
 	s := read(svc)
 	s.check()
 	s.checkAddress()
-	allowed := s.allowedSources()
-	if len(rules.Errors(s.findings)) > 0 {
-		return nil, s.findings
-	}
-	desired := s.desired()
-	desired.AllowedSources = allowed
-	return desired, s.findings
+	s.readSources()
+	return s
 }
 
 // desired puts the values together; there is no error among the findings.
 func (s *settings) desired() *Desired {
-	d := &Desired{Families: families(s.svc)}
+	d := &Desired{Families: families(s.svc), AllowedSources: s.sources}
 	for _, key := range known().service {
 		value, _, _ := s.serviceValue(key.Name)
 		set(key, d, value)

@@ -1,7 +1,6 @@
 package loadbalancer
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -32,15 +31,16 @@ func (s *settings) checkApplies(one *setting) {
 	case one.Name == keyProtocol:
 		s.checkTransport(one)
 		return
-	case one.Applies == "" || one.valid && one.value.String() == "none":
+	case one.Applies == "" || !one.valid || one.value.String() == "none":
+		// A malformed value is to be corrected first.
 		return
 	case one.Applies == appliesPrivate:
-		if network, _, ok := s.serviceValue(keyNetworkType); ok && network.String() != "private" {
-			s.report(notApplicable(one, "must not be set unless "+Prefix+keyNetworkType+" is private"))
+		if network, _, ok := s.serviceValue(keyNetworkType); ok && !s.doubtful[keyNetworkType] && network.String() != "private" {
+			s.report(notApplicable(one, "must not be set unless the load balancer is private", keyNetworkType+" to private"))
 		}
 		return
-	case len(one.governs) == 0:
-		// Nothing to judge: the ports have forms of their own, or the suffix was reported.
+	case len(one.governs) == 0 || one.undecided:
+		// Nothing to judge: the ports have forms of their own, or what was meant is not known.
 		return
 	}
 	fixed := true
@@ -52,9 +52,9 @@ func (s *settings) checkApplies(one *setting) {
 	}
 	switch {
 	case one.Applies == appliesHTTPS:
-		s.report(notApplicable(one, "must not be set without an https listener that it governs"))
+		s.report(notApplicable(one, "must not be set without an https listener that it governs", keyProtocol+" to https"))
 	case one.Applies == appliesTCP:
-		s.report(notApplicable(one, "must be none for listeners that are not tcp"))
+		s.report(notApplicable(one, "must be none for listeners that are not tcp", keyProtocol+" to tcp"))
 	case fixed:
 		s.report(rules.Finding{
 			ID: idFixedCheck, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
@@ -62,14 +62,14 @@ func (s *settings) checkApplies(one *setting) {
 			Remedy:  "remove the key; interval, timeout and thresholds may stay",
 		})
 	default:
-		s.report(notApplicable(one, "must not be set without an http or https health check that it governs"))
+		s.report(notApplicable(one, "must not be set without an http or https health check that it governs", keyCheckProtocol+" to http or https"))
 	}
 }
 
-func notApplicable(one *setting, message string) rules.Finding {
+func notApplicable(one *setting, message, change string) rules.Finding {
 	return rules.Finding{
 		ID: idNotApplicable, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
-		Message: message, Remedy: "remove the key, or change what it depends on",
+		Message: message, Remedy: "set " + Prefix + change + ", or remove the key",
 	}
 }
 
@@ -85,7 +85,7 @@ func (s *settings) applies(one *setting, listener int) bool {
 	case appliesHTTPS:
 		return !ok || protocol == "https"
 	case appliesTCP:
-		return !ok || protocol == "tcp" || !one.valid
+		return !ok || protocol == "tcp"
 	case appliesCheck:
 		return !l.fixedCheck()
 	case appliesHTTPCheck:
@@ -107,15 +107,18 @@ func (s *settings) checkTransport(one *setting) {
 		if l.sctp || l.fits(one.value.String()) {
 			continue
 		}
-		must := "must be udp for a UDP port"
-		if l.transport == "tcp" {
-			must = "must be tcp, http or https for a TCP port"
-		}
-		s.report(rules.Finding{
+		f := rules.Finding{
 			ID: idProtocolMismatch, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
-			Message: must, Remedy: "set it for single ports by their name, as in " + one.Descriptor.Key + ".<port name>",
+			Message: "must be udp for a UDP port", Remedy: "correct the value, or remove the key",
 			Listeners: []string{l.key()},
-		})
+		}
+		if l.transport == "tcp" {
+			f.Message = "must be tcp, http or https for a TCP port"
+		}
+		if len(one.governs) > 1 {
+			f.Remedy = "set it for single ports by their name, as in " + one.Key + ".<port name>"
+		}
+		s.report(f)
 	}
 }
 
@@ -151,8 +154,7 @@ func (s *settings) checkSpecPort(l port) {
 
 func (s *settings) checkCertificate(i int) {
 	l := s.listeners[i]
-	protocol, ok := s.protocol(i)
-	if !ok || protocol != "https" || l.sctp || !l.fits(protocol) {
+	if protocol, ok := s.protocol(i); !ok || protocol != "https" || l.sctp {
 		return
 	}
 	if certificate, ok := s.value(keyCertificate, i); !ok || certificate.IsValid() {
@@ -162,7 +164,7 @@ func (s *settings) checkCertificate(i int) {
 	s.report(rules.Finding{
 		ID: idCertificate, Type: field.ErrorTypeRequired, Field: annotations.Key(d.Key).String(),
 		Message:   "must be set for every https listener",
-		Remedy:    "add " + d.Key + ", or " + d.Key + "." + l.number() + " for this port alone",
+		Remedy:    "add " + d.Key + ", or " + d.Key + ".<port> for one port alone",
 		Listeners: []string{l.key()},
 	})
 }
@@ -171,7 +173,7 @@ func (s *settings) checkCertificate(i int) {
 func (s *settings) checkTimeout(i int) {
 	timeout, ok1 := s.value(keyCheckTimeout, i)
 	interval, ok2 := s.value(keyCheckInterval, i)
-	if !ok1 || !ok2 || timeout.Interface().(time.Duration) < interval.Interface().(time.Duration) {
+	if s.listeners[i].sctp || !ok1 || !ok2 || timeout.Interface().(time.Duration) < interval.Interface().(time.Duration) {
 		return
 	}
 	one, other := s.governor(keyCheckTimeout, i), s.governor(keyCheckInterval, i)
@@ -228,7 +230,10 @@ func (s *settings) terminating() []string {
 	for i, l := range s.listeners {
 		protocol, ok1 := s.protocol(i)
 		proxy, ok2 := s.value(keyProxyProtocol, i)
-		if ok1 && slices.Contains([]string{"http", "https"}, protocol) || ok2 && proxy.String() != "none" && protocol == "tcp" {
+		if l.sctp || !ok1 {
+			continue
+		}
+		if protocol == "http" || protocol == "https" || ok2 && proxy.String() != "none" && protocol == "tcp" {
 			keys = append(keys, l.key())
 		}
 	}

@@ -38,13 +38,32 @@ const (
 	idIPModeVIP    = "dlb-ip-mode-vip"
 )
 
-func unknownKey(s *settings, key, name, suffix, raw string) rules.Finding {
-	nearest := known().byName[annotation.Nearest(name, known().names)]
-	proposal := nearest.Key
-	if ports, _ := s.resolve(suffix); nearest.PortForm && len(ports) > 0 {
-		proposal += "." + suffix
+// unknownKey names the key that was probably meant, also where a dot and a dash were mistaken for each other.
+func (s *settings) unknownKey(key, raw string) (*annotation.Descriptor, rules.Finding) {
+	written := strings.TrimPrefix(key, Prefix)
+	name, suffix, _ := strings.Cut(written, ".")
+	readings := [][2]string{{name, suffix}, {strings.ReplaceAll(written, ".", "-"), ""}}
+	if at := strings.LastIndex(name, "-"); at > 0 {
+		readings = append(readings, [2]string{name[:at], name[at+1:]})
 	}
-	return rules.Finding{
+	var nearest *annotation.Descriptor
+	proposal, least := "", 0
+	for _, reading := range readings {
+		ports, _ := s.resolve(reading[1])
+		candidate, slips := annotation.Nearest(reading[0], known().candidates)
+		d := known().meant[candidate]
+		if reading[1] != "" && (len(ports) == 0 || !d.PortForm) {
+			slips += len(reading[1])
+		}
+		if nearest != nil && slips >= least {
+			continue
+		}
+		nearest, proposal, least = d, d.Key, slips
+		if d.PortForm && len(ports) > 0 {
+			proposal += "." + reading[1]
+		}
+	}
+	return nearest, rules.Finding{
 		ID: idUnknownKey, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
 		Message: "the key must be a known one under " + Prefix + "; the nearest is " + proposal,
 		Remedy:  "rename the key or remove it",
@@ -59,7 +78,11 @@ func invalidValue(one *setting, err error) rules.Finding {
 	}
 	if words := one.Words(); words != nil {
 		f.Type = field.ErrorTypeNotSupported
-		f.Remedy = "the nearest is " + annotation.Nearest(one.raw, words)
+		f.Remedy = "write one of these words"
+		// A guess from afar could turn a private load balancer into a public one.
+		if nearest, slips := annotation.Nearest(one.raw, words); annotation.Near(one.raw, slips) {
+			f.Remedy = "the nearest is " + nearest
+		}
 	}
 	if text := err.Error(); text != "" {
 		f.Message += ": " + text
@@ -81,8 +104,12 @@ func unknownPort(s *settings, one *setting) rules.Finding {
 
 // portNames lists what a suffix may be.
 func (s *settings) portNames() string {
+	const most = 10
 	var names []string
-	for _, l := range s.listeners {
+	for i, l := range s.listeners {
+		if i == most {
+			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(s.listeners)-most)
+		}
 		text := l.number()
 		if l.name != "" {
 			text += " (" + l.name + ")"

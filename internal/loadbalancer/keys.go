@@ -80,7 +80,9 @@ type table struct {
 	// listener are the keys with a port form, whose values belong to listeners; service are the others.
 	listener, service []*annotation.Descriptor
 	byName            map[string]*annotation.Descriptor
-	names             []string
+	// candidates are what an unknown name may be meant for: names, and other words for them; meant tells the key of each.
+	candidates []string
+	meant      map[string]*annotation.Descriptor
 	// defaults are the parsed values of the defaults that do not depend on the Service.
 	defaults map[string]annotation.Value
 }
@@ -91,12 +93,16 @@ var known = sync.OnceValue(func() *table {
 		service:  annotation.Describe(Prefix, Desired{}, false, v),
 		listener: annotation.Describe(Prefix, Listener{}, true, v),
 		byName:   map[string]*annotation.Descriptor{},
+		meant:    map[string]*annotation.Descriptor{},
 		defaults: map[string]annotation.Value{},
 	}
 	t.all = slices.Concat(t.listener, t.service)
 	for _, d := range t.all {
 		t.byName[d.Name] = d
-		t.names = append(t.names, d.Name)
+		for _, name := range append([]string{d.Name}, d.Also...) {
+			t.candidates = append(t.candidates, name)
+			t.meant[name] = d
+		}
 		if d.Default == "" || d.Name == keyProtocol || d.Name == keyIPMode {
 			continue
 		}

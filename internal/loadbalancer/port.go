@@ -13,8 +13,15 @@ type port struct {
 	name, transport    string
 	port, nodePort     int32
 	appProtocol        string
-	undecided          []string // keys that both a number and a name form set
 	sctp, localTraffic bool
+	// governors are the settings that hold here, by key name; undecided are the keys that both forms set.
+	governors map[string]*setting
+	undecided map[string]bool
+}
+
+func (p *port) govern(by *setting, index int) {
+	p.governors[by.Name] = by
+	by.governs = append(by.governs, index)
 }
 
 // listenersOf are the ports of the Service in their order. Those of SCTP are among them, for annotations to name, but
@@ -29,6 +36,7 @@ func listenersOf(svc *corev1.Service) []port {
 		ports[i] = port{
 			index: i, name: p.Name, transport: transport, port: p.Port, nodePort: p.NodePort,
 			sctp: p.Protocol == corev1.ProtocolSCTP, localTraffic: local(svc),
+			governors: map[string]*setting{}, undecided: map[string]bool{},
 		}
 		if p.AppProtocol != nil {
 			ports[i].appProtocol = *p.AppProtocol

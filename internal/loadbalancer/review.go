@@ -14,27 +14,29 @@ import (
 // Review judges a Service at admission. oldSvc is nil on creation. What an update did not introduce only warns, unless
 // the Service becomes a load balancer by it.
 func Review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
-	_, findings := evaluate(newSvc, o)
-	if !Owned(oldSvc, o) || !Owned(newSvc, o) {
-		return rules.Merge(findings)
+	if !Owned(newSvc, o) {
+		return unowned(newSvc)
 	}
-	_, old := evaluate(oldSvc, o)
-	return rules.Ratchet(old, append(findings, immutable(oldSvc, newSvc, old)...))
+	is := evaluate(newSvc)
+	if !Owned(oldSvc, o) {
+		return rules.Merge(is.findings)
+	}
+	was := evaluate(oldSvc)
+	return rules.Ratchet(was.findings, append(is.findings, immutable(was, is)...))
 }
 
 // immutable compares effective values, so that writing down a default is no change, and only where the old value was
 // good, so that a mistake can be mended.
-func immutable(oldSvc, newSvc *corev1.Service, oldFindings []rules.Finding) []rules.Finding {
-	was, is := read(oldSvc), read(newSvc)
+func immutable(was, is *settings) []rules.Finding {
 	var findings []rules.Finding
 	for _, d := range known().service {
-		inUse := d.Name == keyAdoptID && len(oldSvc.Status.LoadBalancer.Ingress) > 0
+		inUse := d.Name == keyAdoptID && len(was.svc.Status.LoadBalancer.Ingress) > 0
 		if !d.Immutable && !inUse {
 			continue
 		}
 		before, _, _ := was.serviceValue(d.Name)
 		after, explicit, ok := is.serviceValue(d.Name)
-		if !ok || faulty(oldFindings, d) || equal(before, after) {
+		if !ok || faulty(was.findings, d) || equal(before, after) {
 			continue
 		}
 		f := rules.Finding{

@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -27,9 +28,9 @@ type setting struct {
 	ports  []int
 	// governs are the listeners, by index, that take their value from this setting.
 	governs []int
+	// undecided tells that another form of the key competes with this one for a listener.
+	undecided bool
 }
-
-func (s *setting) portForm() bool { return s.suffix != "" }
 
 func (s *setting) field() string { return annotations.Key(s.key).String() }
 
@@ -39,12 +40,28 @@ type settings struct {
 	listeners []port
 	byName    map[string][]*setting
 	all       []*setting
-	findings  []rules.Finding
+	// byNumber and byPortName are the indices of the listeners that a suffix means.
+	byNumber, byPortName map[string][]int
+	// doubtful are the keys that a misspelt one was probably meant to set: what depends on their values is not judged, so
+	// that one slip is one finding.
+	doubtful map[string]bool
+	// sources are the ranges that may connect.
+	sources  []netip.Prefix
+	findings []rules.Finding
 }
 
 // read parses every annotation under the prefix and reports what is wrong with each alone.
 func read(svc *corev1.Service) *settings {
-	s := &settings{svc: svc, listeners: listenersOf(svc), byName: map[string][]*setting{}}
+	s := &settings{
+		svc: svc, listeners: listenersOf(svc), byName: map[string][]*setting{},
+		byNumber: map[string][]int{}, byPortName: map[string][]int{}, doubtful: map[string]bool{},
+	}
+	for i, l := range s.listeners {
+		s.byNumber[l.number()] = append(s.byNumber[l.number()], i)
+		if l.name != "" {
+			s.byPortName[l.name] = append(s.byPortName[l.name], i)
+		}
+	}
 	var keys []string
 	for key := range svc.Annotations {
 		if strings.HasPrefix(key, Prefix) {
@@ -67,9 +84,12 @@ func (s *settings) readOne(key, raw string) *setting {
 	d, found := known().byName[name]
 	switch {
 	case !found:
-		s.report(unknownKey(s, key, name, suffix, raw))
+		nearest, finding := s.unknownKey(key, raw)
+		s.doubtful[nearest.Name] = true
+		s.report(finding)
 		return nil
 	case hasSuffix && !d.PortForm:
+		s.doubtful[name] = true
 		s.report(rules.Finding{
 			ID: idPortForm, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
 			Message: "the key " + d.Key + " has no form for single ports",
@@ -81,6 +101,7 @@ func (s *settings) readOne(key, raw string) *setting {
 	if hasSuffix {
 		one.ports, one.named = s.resolve(suffix)
 		if len(one.ports) == 0 {
+			s.doubtful[name] = true
 			s.report(unknownPort(s, one))
 		}
 	}
@@ -94,43 +115,39 @@ func (s *settings) readOne(key, raw string) *setting {
 
 // resolve finds the ports that a suffix means: digits are a port number, anything else is a port's name.
 func (s *settings) resolve(suffix string) (ports []int, named bool) {
-	named = suffix == "" || strings.ContainsFunc(suffix, func(r rune) bool { return r < '0' || r > '9' })
-	for i, l := range s.listeners {
-		if named && suffix == l.name && suffix != "" || !named && suffix == l.number() {
-			ports = append(ports, i)
-		}
+	if suffix == "" || strings.ContainsFunc(suffix, func(r rune) bool { return r < '0' || r > '9' }) {
+		return s.byPortName[suffix], true
 	}
-	return ports, named
+	return s.byNumber[suffix], false
 }
 
 // assign decides which setting governs which listener: its own port form, else the plain key.
 func (s *settings) assign() {
-	for _, d := range known().listener {
+	for name, all := range s.byName {
 		var plain *setting
-		var forms []*setting
-		for _, one := range s.byName[d.Name] {
-			if one.portForm() {
-				forms = append(forms, one)
-			} else if one.key == d.Key {
+		own := map[int][]*setting{}
+		for _, one := range all {
+			if one.key == one.Key {
 				plain = one
+			}
+			for _, i := range one.ports {
+				own[i] = append(own[i], one)
 			}
 		}
 		for i := range s.listeners {
-			var own []*setting
-			for _, form := range forms {
-				if slices.Contains(form.ports, i) {
-					own = append(own, form)
-				}
-			}
-			switch {
-			case len(own) > 1:
-				s.report(ambiguous(own, s.listeners[i]))
+			l := &s.listeners[i]
+			switch forms := own[i]; {
+			case len(forms) > 1:
+				s.report(ambiguous(forms, *l))
 				// Neither governs: what depends on the value is left alone until the user has decided.
-				s.listeners[i].undecided = append(s.listeners[i].undecided, d.Name)
-			case len(own) == 1:
-				own[0].governs = append(own[0].governs, i)
-			case plain != nil:
-				plain.governs = append(plain.governs, i)
+				l.undecided[name] = true
+				for _, one := range all {
+					one.undecided = true
+				}
+			case len(forms) == 1:
+				l.govern(forms[0], i)
+			case plain != nil && plain.PortForm:
+				l.govern(plain, i)
 			}
 		}
 	}
@@ -138,24 +155,19 @@ func (s *settings) assign() {
 
 // governor is the setting that gives the listener its value of a key, or nil where the default holds.
 func (s *settings) governor(name string, listener int) *setting {
-	for _, one := range s.byName[name] {
-		if slices.Contains(one.governs, listener) {
-			return one
-		}
-	}
-	return nil
+	return s.listeners[listener].governors[name]
 }
 
 // value is the listener's value of a key, from its setting or the default, and whether it is known: a setting that is
 // malformed or ambiguous leaves it unknown, and a key without default may have none.
 func (s *settings) value(name string, listener int) (annotation.Value, bool) {
-	if slices.Contains(s.listeners[listener].undecided, name) {
+	if s.listeners[listener].undecided[name] {
 		return annotation.Value{}, false
 	}
 	if one := s.governor(name, listener); one != nil {
 		return one.value, one.valid
 	}
-	return known().defaults[name], true
+	return known().defaults[name], !s.doubtful[name]
 }
 
 // serviceValue is the same for a key without port form.
@@ -166,13 +178,17 @@ func (s *settings) serviceValue(name string) (value annotation.Value, explicit *
 	return known().defaults[name], nil, true
 }
 
-// protocol is what the listener speaks.
+// protocol is what the listener speaks. One that does not fit its port is as good as none.
 func (s *settings) protocol(listener int) (string, bool) {
+	l := s.listeners[listener]
 	value, ok := s.value(keyProtocol, listener)
-	if !ok || value.IsValid() {
-		return value.String(), ok
+	switch {
+	case !ok:
+		return "", false
+	case value.IsValid():
+		return value.String(), l.fits(value.String())
 	}
-	return s.listeners[listener].defaultProtocol(), true
+	return l.defaultProtocol(), true
 }
 
 func (s *settings) report(f rules.Finding) {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"quaymaster.dev/internal/rules"
 )
@@ -28,12 +29,11 @@ func sourceRanges(svc *corev1.Service) []sourceRange {
 	return ranges
 }
 
-// allowedSources fails closed: a range that cannot be read is an error, so that no list is ever shorter than meant.
-func (s *settings) allowedSources() []netip.Prefix {
-	var allowed []netip.Prefix
+// readSources fails closed: a range that cannot be read is an error, so that no list is ever shorter than meant.
+func (s *settings) readSources() {
 	for _, r := range sourceRanges(s.svc) {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(r.text))
-		if err != nil {
+		prefix, ok := parsePrefix(strings.TrimSpace(r.text))
+		if !ok {
 			s.report(rules.Finding{
 				ID: idSourceRange, Type: field.ErrorTypeInvalid, Field: r.path, Value: r.text,
 				Message: "must be a range of addresses such as 10.0.0.0/8 or 2001:db8::/32",
@@ -48,9 +48,19 @@ func (s *settings) allowedSources() []netip.Prefix {
 				Remedy:  "remove the range or add the family",
 			})
 		}
-		allowed = append(allowed, prefix.Masked())
+		s.sources = append(s.sources, prefix.Masked())
 	}
-	return allowed
+}
+
+// parsePrefix reads a range as the API server does, which knows stored ones with leading zeros.
+func parsePrefix(text string) (netip.Prefix, bool) {
+	_, network, err := netutils.ParseCIDRSloppy(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	addr, ok := netip.AddrFromSlice(network.IP)
+	ones, _ := network.Mask.Size()
+	return netip.PrefixFrom(addr, ones), ok
 }
 
 func familyOf(a netip.Addr) string {
@@ -81,8 +91,11 @@ func (s *settings) checkAddress() {
 	}
 }
 
-// otherClass warns of keys that nobody will read.
-func otherClass(svc *corev1.Service) []rules.Finding {
+// unowned warns of keys that nobody will read, on load balancers of another class.
+func unowned(svc *corev1.Service) []rules.Finding {
+	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
 	var findings []rules.Finding
 	for key, value := range svc.Annotations {
 		if strings.HasPrefix(key, Prefix) {

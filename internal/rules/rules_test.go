@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,5 +89,19 @@ func TestLongValuesAreCut(t *testing.T) {
 	long := finding(func(f *rules.Finding) { f.Value = strings.Repeat("ü", 10_000) })
 	if summary := rules.Summary([]rules.Finding{long}); len(summary) > 500 || !strings.Contains(summary, "…") {
 		t.Errorf("summary of %d bytes", len(summary))
+	}
+}
+
+func TestManyProblemsAreCut(t *testing.T) {
+	var findings []rules.Finding
+	for i := range 5000 {
+		findings = append(findings, finding(func(f *rules.Finding) { f.Field = fmt.Sprintf("f%d", i) }))
+	}
+	status := rules.InvalidStatus(schema.GroupKind{Kind: "Service"}, "web", findings)
+	if got := len(status.Details.Causes); got != 101 {
+		t.Errorf("%d causes", got)
+	}
+	if want := "metadata: Forbidden: 4900 more problems, shown when these are solved]"; !strings.HasSuffix(status.Message, want) {
+		t.Errorf("the message ends with %q", status.Message[len(status.Message)-100:])
 	}
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,8 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// longestValue is how many bytes of a bad value are shown; the user has the rest.
-const longestValue = 128
+const (
+	// longestValue is how many bytes of a bad value are shown; the user has the rest.
+	longestValue = 128
+	// mostCauses bounds an answer: nobody reads more, and an object may have as many problems as it has annotations.
+	mostCauses = 100
+)
 
 // Errors are the findings that refuse the object.
 func Errors(findings []Finding) []Finding {
@@ -55,7 +60,11 @@ func Summary(findings []Finding) string {
 
 func fieldErrors(findings []Finding) field.ErrorList {
 	var list field.ErrorList
-	for _, f := range Errors(findings) {
+	errs := Errors(findings)
+	for i, f := range errs {
+		if i == mostCauses {
+			return append(list, field.Forbidden(field.NewPath("metadata"), fmt.Sprintf("%d more problems, shown when these are solved", len(errs)-i)))
+		}
 		list = append(list, f.fieldError())
 	}
 	return list

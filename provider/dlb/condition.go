@@ -3,6 +3,7 @@ package dlb
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,7 @@ type conditions struct {
 // set writes the condition if it differs.
 func (c *conditions) set(ctx context.Context, svc *corev1.Service, status metav1.ConditionStatus, reason, message string) error {
 	if len(message) > longestMessage {
-		message = message[:longestMessage]
+		message = strings.ToValidUTF8(message[:longestMessage], "")
 	}
 	since := metav1.NewTime(c.clock.Now())
 	if old := meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured); old != nil {

@@ -45,7 +45,7 @@ var _ webhook.Reviewer = (*Validator)(nil)
 func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
 
 // Review refuses with 422 Invalid and one cause a problem.
-func (v *Validator) Review(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -54,6 +54,9 @@ func (v *Validator) Review(_ context.Context, req *admissionv1.AdmissionRequest)
 		return allow(), nil
 	}
 	findings := v.o.Review(oldSvc, newSvc)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("review took too long: %w", err)
+	}
 	if v.o.OnFinding != nil {
 		for _, f := range findings {
 			v.o.OnFinding(f)
