@@ -38,16 +38,32 @@ const (
 	idIPModeVIP    = "dlb-ip-mode-vip"
 )
 
-// unknownKey names the key that was probably meant, also where a dot and a dash were mistaken for each other.
-func (s *settings) unknownKey(key, raw string) (*annotation.Descriptor, rules.Finding) {
+// mostNearest bounds the search for what was meant: an object with more unknown keys than that was not mistyped.
+const mostNearest = 100
+
+// unknownKey names the key that was probably meant.
+func (s *settings) unknownKey(key, raw string) rules.Finding {
+	f := rules.Finding{
+		ID: idUnknownKey, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
+		Message: "the key must be a known one under " + Prefix, Remedy: "rename the key or remove it",
+	}
+	if s.unknown++; s.unknown <= mostNearest {
+		nearest, proposal := s.nearestKey(key)
+		s.doubtful[nearest.Name] = true
+		f.Message += "; the nearest is " + proposal
+	}
+	return f
+}
+
+// nearestKey finds it also where a dot and a dash were mistaken for each other. The proposal has the port, if there is one.
+func (s *settings) nearestKey(key string) (nearest *annotation.Descriptor, proposal string) {
 	written := strings.TrimPrefix(key, Prefix)
 	name, suffix, _ := strings.Cut(written, ".")
 	readings := [][2]string{{name, suffix}, {strings.ReplaceAll(written, ".", "-"), ""}}
 	if at := strings.LastIndex(name, "-"); at > 0 {
 		readings = append(readings, [2]string{name[:at], name[at+1:]})
 	}
-	var nearest *annotation.Descriptor
-	proposal, least := "", 0
+	least := 0
 	for _, reading := range readings {
 		ports, _ := s.resolve(reading[1])
 		candidate, slips := annotation.Nearest(reading[0], known().candidates)
@@ -63,11 +79,7 @@ func (s *settings) unknownKey(key, raw string) (*annotation.Descriptor, rules.Fi
 			proposal += "." + reading[1]
 		}
 	}
-	return nearest, rules.Finding{
-		ID: idUnknownKey, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
-		Message: "the key must be a known one under " + Prefix + "; the nearest is " + proposal,
-		Remedy:  "rename the key or remove it",
-	}
+	return nearest, proposal
 }
 
 func invalidValue(one *setting, err error) rules.Finding {

@@ -45,6 +45,8 @@ type settings struct {
 	// doubtful are the keys that a misspelt one was probably meant to set: what depends on their values is not judged, so
 	// that one slip is one finding.
 	doubtful map[string]bool
+	// unknown counts the keys that are not known.
+	unknown int
 	// sources are the ranges that may connect.
 	sources  []netip.Prefix
 	findings []rules.Finding
@@ -84,9 +86,7 @@ func (s *settings) readOne(key, raw string) *setting {
 	d, found := known().byName[name]
 	switch {
 	case !found:
-		nearest, finding := s.unknownKey(key, raw)
-		s.doubtful[nearest.Name] = true
-		s.report(finding)
+		s.report(s.unknownKey(key, raw))
 		return nil
 	case hasSuffix && !d.PortForm:
 		s.doubtful[name] = true
