@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/cloudapi"
 )
@@ -59,7 +60,7 @@ func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
 		Example: "  mycloud " + verb + " instance i-node-1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] != "instance" {
-				return usagef("what to %s: say instance ID", verb)
+				return command.Usagef("what to %s: say instance ID", verb)
 			}
 			return nil
 		},

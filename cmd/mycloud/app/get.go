@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/provider/cloudapi"
 )
 
@@ -35,16 +36,16 @@ func newGetCommand() *cobra.Command {
 		Example: "  mycloud get load-balancers\n  mycloud get instances i-node-1 -o yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usagef("what to show: say KIND or KIND ID; KIND is one of %s", strings.Join(names, ", "))
+				return command.Usagef("what to show: say KIND or KIND ID; KIND is one of %s", strings.Join(names, ", "))
 			}
 			if _, ok := findResource(args[0]); !ok {
-				return usagef("unknown kind %q: must be one of %s", args[0], strings.Join(names, ", "))
+				return command.Usagef("unknown kind %q: must be one of %s", args[0], strings.Join(names, ", "))
 			}
 			switch o.output {
 			case "table", "json", "yaml":
 				return nil
 			}
-			return usagef("--output %s: must be table, json or yaml", o.output)
+			return command.Usagef("--output %s: must be table, json or yaml", o.output)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""

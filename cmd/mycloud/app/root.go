@@ -3,21 +3,12 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/mycloud/api"
-	"quaymaster.dev/internal/version"
-)
-
-// Exit codes.
-const (
-	exitFailure = 1
-	exitUsage   = 2
 )
 
 // The environment that the commands read; flags win.
@@ -26,87 +17,26 @@ const (
 	tokenVariable    = "MYCLOUD_TOKEN"
 )
 
-// usageError is a mistake on the command line itself.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // Run runs the command and returns the exit code. An error is one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := NewCommand() //nolint:contextcheck // commands get the context when they are executed
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	ran, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return 0
-	}
-	line := ran.CommandPath() + ": " + strings.Join(strings.Fields(err.Error()), " ")
-	if _, ok := errors.AsType[usageError](err); ok {
-		_, _ = fmt.Fprintf(stderr, "%s; see %q\n", line, ran.CommandPath()+" --help")
-		return exitUsage
-	}
-	_, _ = fmt.Fprintln(stderr, line)
-	return exitFailure
+	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra hands the context to the commands
 }
 
 // NewCommand is mycloud with its subcommands.
 func NewCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return command.Root(&cobra.Command{
 		Use:   "mycloud",
 		Short: "The reference implementation of the mycloud API, and a client for it",
 		Long: "mycloud serve runs a cloud's control plane on this machine, for development, tests and demonstrations.\n" +
 			"The other commands speak to one: to " + endpointVariable + " with the token in " + tokenVariable + ".",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          knownCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// How many letters a mistyped command may differ by.
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	cmd.AddCommand(newServeCommand(), newGetCommand(), newOpenAPICommand(), newVersionCommand())
-	cmd.AddCommand(newInstanceCommands()...)
-	return cmd
-}
-
-// knownCommand refuses words that are no command, with the nearest one that is.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return usagef("unknown command %q: did you mean %q?", args[0], near[0])
-	}
-	return usagef("unknown command %q", args[0])
-}
-
-// noArguments refuses whatever is no flag.
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unknown argument %q", args[0])
-	}
-	return nil
-}
-
-func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
-			return err
-		},
-	}
+	}, append(newInstanceCommands(), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
 }
 
 func newOpenAPICommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the API's OpenAPI document",
-		Args:  noArguments,
+		Args:  command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			doc, err := api.Document()
 			if err != nil {

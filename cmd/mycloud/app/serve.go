@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/provider/cloudapi"
@@ -41,7 +42,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTP. A token is required, by --token-file or " + tokenVariable + ".\n" +
 			"Everything acknowledged is on the disk, in --data-dir.",
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f := cmd.Flags()
@@ -56,10 +57,10 @@ func newServeCommand() *cobra.Command {
 
 func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if o.dataDir == "" {
-		return usagef("--data-dir is required: name a directory for the cloud's state")
+		return command.Usagef("--data-dir is required: name a directory for the cloud's state")
 	}
 	if o.jobDuration < 0 {
-		return usagef("--job-duration must not be negative: %s", o.jobDuration)
+		return command.Usagef("--job-duration must not be negative: %s", o.jobDuration)
 	}
 	token, err := o.token()
 	if err != nil {

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bufio"
 	"fmt"
+	"net/http"
 	"net/http/httptrace"
 	"os"
 	"os/exec"
@@ -81,7 +82,11 @@ func (s *server) kill(sig os.Signal) error {
 
 func (s *server) client(t *testing.T) *cloudapi.Client {
 	t.Helper()
-	c, err := cloudapi.New(cloudapi.Options{Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token)})
+	c, err := cloudapi.New(cloudapi.Options{
+		Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token),
+		// A server that ends closes idle connections, also under a request that is just arriving; new ones it serves.
+		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +183,10 @@ func TestSIGTERMEndsInOrder(t *testing.T) {
 		answered <- err
 	}()
 	<-sent
+	// The server accepts connections in order: when it answers a later one, it holds the earlier one.
+	if _, err := c.Meta(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.kill(syscall.SIGTERM); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
@@ -36,7 +37,7 @@ func newControllersCommand() *cobra.Command {
 		Short: "Run the cloud controllers",
 		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services and keep\n" +
 			"the ingress nodes behind them. One replica leads, the others wait.",
-		Args: noArguments,
+		Args: command.NoArguments,
 	}
 	manager, err := cloud.NewManager(provider.Name, ingressnode.Name)
 	if err != nil {
@@ -69,13 +70,13 @@ type controllers struct {
 // run checks whatever the app would die over, or only find out later, and then runs it.
 func (r *controllers) run(ctx context.Context) error {
 	if err := r.manager.StartLogging(); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	// What is wrong with flags and files is told at once.
 	usage, files := r.checkFlags(), r.configure()
 	switch {
 	case len(usage) > 0:
-		return usageError{joinLine(append(usage, files...))}
+		return command.Usage(joinLine(append(usage, files...)))
 	case len(files) > 0:
 		return joinLine(files)
 	}

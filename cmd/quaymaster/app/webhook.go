@@ -25,6 +25,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/certs"
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/rules"
@@ -46,7 +47,7 @@ func newWebhookCommand() *cobra.Command {
 		Short: "Serve the admission webhooks",
 		Long: "Serve the admission webhooks for Services of type LoadBalancer.\n\n" +
 			"Every replica serves; there is no leader. Nothing is read from the cluster but the own webhook configurations.",
-		Args: noArguments,
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err

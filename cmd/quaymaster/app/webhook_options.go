@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/certs"
+	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 )
@@ -105,7 +106,7 @@ func (o *webhookOptions) validate() error {
 	for _, err := range errs {
 		lines = append(lines, err.Error())
 	}
-	return usageError{errors.New(strings.Join(lines, "; "))}
+	return command.Usage(errors.New(strings.Join(lines, "; ")))
 }
 
 func (o *webhookOptions) validateCertificate() []error {
