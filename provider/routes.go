@@ -1,9 +1,11 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,7 +38,8 @@ func (r *routes) setNodes(nodes corelisters.NodeLister, synced cache.InformerSyn
 }
 
 // ListRoutes gives the cluster's routes. One whose instance belongs to no Node is a black hole, for the caller to delete;
-// but while the instance of some Node is not known, such a route may be that Node's, and is left out.
+// but while the instance of some Node is not known, such a route may be that Node's, and is left out. A route's name is where
+// it leads, for DeleteRoute.
 func (r *routes) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Route, error) {
 	if r.synced == nil || !r.synced() {
 		return nil, errors.New("list routes: the nodes are not known yet")
@@ -62,7 +65,7 @@ func (r *routes) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Rou
 			continue
 		}
 		found = append(found, &cloudprovider.Route{
-			Name: route.ID, TargetNode: name, DestinationCIDR: route.Destination, Blackhole: !known,
+			Name: hopName(route.NextHop), TargetNode: name, DestinationCIDR: route.Destination, Blackhole: !known,
 		})
 	}
 	return found, nil
@@ -117,13 +120,26 @@ func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudapi.Nex
 	return cloudapi.NextHop{InstanceID: id}, err
 }
 
-// DeleteRoute removes a route of the cluster's own. One that is gone already is no error.
+// DeleteRoute removes a route of the cluster's own, as long as it leads where it did when it was listed: the controller
+// creates routes at the same time, and a new Node may have taken the destination over. One that is gone already, or leads
+// elsewhere by now, is no error.
 func (r *routes) DeleteRoute(ctx context.Context, _ string, route *cloudprovider.Route) error {
-	err := r.batch(ctx, cloudapi.RoutesBatch{Remove: []cloudapi.RouteRemoval{{Destination: route.DestinationCIDR}}})
-	if cloudapi.IsNotFound(err) {
+	removal := cloudapi.RouteRemoval{Destination: route.DestinationCIDR, NextHop: namedHop(route.Name)}
+	err := r.batch(ctx, cloudapi.RoutesBatch{Remove: []cloudapi.RouteRemoval{removal}})
+	if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeConflict, cloudapi.CodeDestinationTaken) {
 		return nil
 	}
 	return err
+}
+
+// hopName and namedHop carry a next hop through the name of a route.
+func hopName(hop cloudapi.NextHop) string { return cmp.Or(hop.InstanceID, hop.Address) }
+
+func namedHop(name string) *cloudapi.NextHop {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return &cloudapi.NextHop{Address: name}
+	}
+	return &cloudapi.NextHop{InstanceID: name}
 }
 
 // batch sends one operation, and makes what the cloud says of it the error.

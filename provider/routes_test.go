@@ -150,12 +150,57 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].TargetNode != "node-2" {
 		t.Fatalf("routes after creation: %v, %v; want one to node-2", got, err)
 	}
-	if err := routes.DeleteRoute(ctx, "", &cloudprovider.Route{DestinationCIDR: "10.99.0.0/24"}); !matches(err, "tags-mismatch") {
+	if err := routes.DeleteRoute(ctx, "", &cloudprovider.Route{Name: "i-node-1", DestinationCIDR: "10.99.0.0/24"}); !matches(err, "tags-mismatch") {
 		t.Errorf("delete a route of another cluster: %v, want tags-mismatch", err)
 	}
 	for range 2 {
 		if err := routes.DeleteRoute(ctx, "", got[0]); err != nil {
 			t.Errorf("delete: %v", err)
 		}
+	}
+}
+
+// A new Node takes the destination of one that is gone: the controller creates its route and deletes the black hole that it
+// has listed, in whatever order.
+func TestDeleteRouteOfAnotherHop(t *testing.T) {
+	c := cloud.Start(t, 0)
+	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)
+	routes := routesOf(t, c, true, node("node-2", "mycloud://i-node-2"))
+	ctx := t.Context()
+	listed, err := routes.ListRoutes(ctx, "")
+	if err != nil || len(listed) != 1 || !listed[0].Blackhole {
+		t.Fatalf("routes %v, %v; want a black hole", listed, err)
+	}
+	if err := routes.CreateRoute(ctx, "", "", &cloudprovider.Route{TargetNode: "node-2", DestinationCIDR: "10.244.1.0/24"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := routes.DeleteRoute(ctx, "", listed[0]); err != nil {
+		t.Errorf("delete the black hole: %v", err)
+	}
+	if now, err := routes.ListRoutes(ctx, ""); err != nil || len(now) != 1 || now[0].TargetNode != "node-2" {
+		t.Errorf("routes %v, %v; want the new one to node-2", now, err)
+	}
+}
+
+// A route that leads to an address is deleted like one to an instance.
+func TestDeleteRouteToAddress(t *testing.T) {
+	c := cloud.Start(t, 0)
+	result, err := c.Client.BatchRoutes(t.Context(), table, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{{
+		Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{Address: "10.0.0.1"},
+		Tags: map[string]string{ownership.ClusterUID: clusterUID},
+	}}}, cloudapi.WriteOptions{})
+	if err != nil || result.Results[0].Error != nil {
+		t.Fatal(err, result)
+	}
+	routes := routesOf(t, c, true)
+	listed, err := routes.ListRoutes(t.Context(), "")
+	if err != nil || len(listed) != 1 {
+		t.Fatalf("routes %v, %v; want one", listed, err)
+	}
+	if err := routes.DeleteRoute(t.Context(), "", listed[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := routes.ListRoutes(t.Context(), ""); err != nil || len(left) != 0 {
+		t.Errorf("routes %v, %v; want none", left, err)
 	}
 }

@@ -41,14 +41,16 @@ type Group struct {
 	// Name is the group's name in annotations, such as default.
 	Name    string
 	Members []Member
+	// Err is why the group must be left alone, such as another of the same name.
+	Err error
 }
 
 // Groups are this cluster's node groups in the cloud.
 type Groups interface {
 	// List gives every group and the collection's revision; changed is false, and the rest empty, if it is still since.
 	List(ctx context.Context, since string) (groups []Group, revision string, changed bool, err error)
-	// Create makes a group that does not exist yet.
-	Create(ctx context.Context, name string, members []Member) (Group, error)
+	// Create makes a group without members. If someone has made it in the meantime, it gives that one as it is.
+	Create(ctx context.Context, name string) (Group, error)
 	// Change writes members of a group and takes out others, provided that the group still has its revision.
 	Change(ctx context.Context, group Group, upsert []Member, remove []string) (Group, error)
 }
@@ -287,29 +289,39 @@ func (c *Controller) load(ctx context.Context, look bool) error {
 	return nil
 }
 
-// syncGroup writes a group's members where they differ.
+// syncGroup makes a group right. After a failure it is not known whether the write took place, nor whether someone else was
+// first, so the groups are read again before the next try.
 func (c *Controller) syncGroup(ctx context.Context, name string, nodes []candidate) error {
-	group, exists := c.cloud[name]
-	wanted := decide(name, nodes, group.Members, c.fallbackAll)
-	upsert, remove := difference(group.Members, wanted)
-	if exists && len(upsert) == 0 && len(remove) == 0 {
-		return nil
-	}
-	var err error
-	if exists {
-		group, err = c.groups.Change(ctx, group, upsert, remove)
-	} else {
-		group, err = c.groups.Create(ctx, name, wanted)
-	}
+	group, err := c.write(ctx, name, nodes)
 	if err != nil {
-		// Whether it took place is not known, nor whether someone else was first: look before the next try.
 		c.loaded = false
 		return fmt.Errorf("node group %s: %w", name, err)
 	}
 	c.cloud[name] = group
+	return nil
+}
+
+// write creates the group if there is none, and writes its members where they differ.
+func (c *Controller) write(ctx context.Context, name string, nodes []candidate) (Group, error) {
+	group, exists := c.cloud[name]
+	err := group.Err
+	if !exists {
+		group, err = c.groups.Create(ctx, name)
+	}
+	if err != nil {
+		return group, err
+	}
+	wanted := decide(name, nodes, group.Members, c.fallbackAll)
+	upsert, remove := difference(group.Members, wanted)
+	if len(upsert) == 0 && len(remove) == 0 {
+		return group, nil
+	}
+	if group, err = c.groups.Change(ctx, group, upsert, remove); err != nil {
+		return group, err
+	}
 	klog.FromContext(ctx).Info("Changed members of node group", "group", name, "nodeGroup", group.ID,
 		"written", len(upsert), "removed", len(remove), "members", len(wanted))
-	return nil
+	return group, nil
 }
 
 func (c *Controller) candidates() ([]candidate, error) {

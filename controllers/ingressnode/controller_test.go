@@ -353,6 +353,20 @@ func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
 	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both bear the tag") {
 		t.Errorf("ID = %q, %v; want an error that names both", id, err)
 	}
+	// It is the error of this group alone, and ends with its cause.
+	f.mustID("edge")
+	f.members("edge", "i-node-1")
+	group, err := f.cloud.Client.ListNodeGroups(t.Context(), cloudapi.ListOptions{Name: "copy"})
+	if err == nil {
+		err = f.cloud.Client.DeleteNodeGroup(t.Context(), group.Items[0].ID, cloudapi.WriteOptions{IfMatch: group.Items[0].Revision})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, limit, "id of default", func(ctx context.Context) error {
+		_, err := f.ID(ctx, "default")
+		return err
+	})
 }
 
 // A crash after the creation, before anybody knows the id: the group is there once.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -125,12 +126,19 @@ func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response
 	if err := op.parameters(r, success); err != nil {
 		return err
 	}
+	if resp.StatusCode == http.StatusPreconditionRequired && !op.param("header", "If-Match", "required") {
+		return fmt.Errorf("it demands If-Match, which the document does not")
+	}
 	if success && len(sent) > 0 {
 		body, ok := op.def["requestBody"].(map[string]any)
 		if !ok {
 			return fmt.Errorf("request: the operation takes no body")
 		}
-		for mediaType := range body["content"].(map[string]any) {
+		content := body["content"].(map[string]any)
+		if sentAs := r.Header.Get("Content-Type"); content[sentAs] == nil {
+			return fmt.Errorf("request: content type %s is not documented", sentAs)
+		}
+		for mediaType := range content {
 			if err := c.validate(op.at+"/requestBody/content/"+escape(mediaType)+"/schema", sent); err != nil {
 				return fmt.Errorf("request: %w", err)
 			}
@@ -166,23 +174,35 @@ func (c *conformance) response(op *documented, resp *http.Response, got []byte) 
 
 // parameters checks that a request that succeeded used what is documented alone.
 func (d *documented) parameters(r *http.Request, success bool) error {
-	known := map[string]bool{}
-	params, _ := d.def["parameters"].([]any)
-	for _, p := range params {
-		m := p.(map[string]any)
-		known[m["in"].(string)+"/"+strings.ToLower(m["name"].(string))] = true
+	if !success {
+		return nil
 	}
 	for q := range r.URL.Query() {
-		if success && !known["query/"+q] {
+		if !d.param("query", q, "name") {
 			return fmt.Errorf("query parameter %s is not documented", q)
 		}
 	}
 	for _, h := range []string{"If-Match", "If-None-Match", "Mycloud-If-Tags", "Idempotency-Key"} {
-		if success && r.Header.Get(h) != "" && !known["header/"+strings.ToLower(h)] {
+		if r.Header.Get(h) != "" && !d.param("header", h, "name") {
 			return fmt.Errorf("header %s is not documented", h)
+		}
+		if r.Header.Get(h) == "" && d.param("header", h, "required") {
+			return fmt.Errorf("header %s is documented as required", h)
 		}
 	}
 	return nil
+}
+
+// param tells whether the document says something of a parameter.
+func (d *documented) param(in, name, what string) bool {
+	params, _ := d.def["parameters"].([]any)
+	for _, p := range params {
+		m := p.(map[string]any)
+		if m["in"] == in && strings.EqualFold(m["name"].(string), name) {
+			return m[what] != nil && m[what] != false
+		}
+	}
+	return false
 }
 
 func (c *conformance) find(r *http.Request) *documented {
@@ -219,6 +239,26 @@ func (c *conformance) unseen() []string {
 		}
 	}
 	return ids
+}
+
+// TestDocumentedConditions holds the document against what no single exchange shows.
+func TestDocumentedConditions(t *testing.T) {
+	c := newConformance(t)
+	var demanding []string
+	for _, op := range c.operations {
+		conditional := op.param("header", "If-None-Match", "name")
+		if _, answers := op.def["responses"].(map[string]any)["304"]; answers != conditional {
+			t.Errorf("%s: takes If-None-Match %t, answers 304 %t", op.id, conditional, answers)
+		}
+		if op.param("header", "If-Match", "required") {
+			demanding = append(demanding, op.id)
+		}
+	}
+	slices.Sort(demanding)
+	diff(t, "operations that demand If-Match", []string{
+		"adopt-load-balancer", "delete-load-balancer", "delete-node-group", "patch-load-balancer", "patch-members",
+		"update-load-balancer", "update-node-group",
+	}, demanding)
 }
 
 // TestConformanceCanFail makes sure that the check checks.

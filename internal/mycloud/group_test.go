@@ -48,6 +48,29 @@ func TestNodeGroups(t *testing.T) {
 	c.send("GET", "/v1/node-groups/"+g.ID, nil).want(t, 404, "resource-not-found")
 }
 
+func TestNamesOfNodeGroupsAreUnique(t *testing.T) {
+	c := newCloud(t)
+	create := func(name string) *cloudapi.NodeGroup {
+		t.Helper()
+		return must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}))
+	}
+	one, two := create("one"), create("two")
+	path, match := "/v1/node-groups/"+two.ID, []string{"If-Match", `"` + two.Revision + `"`}
+	for name, a := range map[string]answer{
+		"creation": c.send("POST", "/v1/node-groups", `{"name":"one"}`),
+		"dry run":  c.send("POST", "/v1/node-groups?dry_run=true", `{"name":"one"}`),
+		"rename":   c.send("PUT", path, `{"name":"one"}`, match...),
+	} {
+		a.want(t, 409, "name-taken")
+		diff(t, "who has it, "+name, &cloudapi.Reference{Kind: "node-group", ID: one.ID}, a.problem.Resource)
+	}
+	c.send("PUT", path, `{"name":"two","tags":{"a":"b"}}`, match...).want(t, 200, "")
+	c.send("DELETE", "/v1/node-groups/"+one.ID, nil, "If-Match", `"`+one.Revision+`"`).want(t, 200, "")
+	two = must[*cloudapi.NodeGroup](t)(c.client.NodeGroup(t.Context(), two.ID, cloudapi.ReadOptions{}))
+	c.send("PUT", path, `{"name":"one"}`, "If-Match", `"`+two.Revision+`"`).want(t, 200, "")
+	create("two")
+}
+
 func TestHealthFollowsInstances(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()

@@ -107,6 +107,14 @@ func TestWaitForAJobIsBounded(t *testing.T) {
 	if j.Done() || time.Since(start) < time.Second {
 		t.Errorf("the answer after %s: %+v", time.Since(start), j)
 	}
+	path, known := "/v1/jobs/"+job, []string{"If-None-Match", `"` + j.Revision + `"`}
+	c.send("GET", path, nil, known...).want(t, 304, "")
+	c.send("GET", path, nil, "If-None-Match", `"0"`).want(t, 200, "")
+	start = time.Now()
+	c.send("GET", path+"?wait=1", nil, known...).want(t, 304, "")
+	if time.Since(start) < time.Second {
+		t.Errorf("what is known of a job cuts the waiting short: %s", time.Since(start))
+	}
 	if err := c.client.WaitJob(t.Context(), ""); err != nil {
 		t.Errorf("there is nothing to wait for: %v", err)
 	}

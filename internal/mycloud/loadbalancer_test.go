@@ -44,10 +44,15 @@ func TestTreeRules(t *testing.T) {
 		"malformed key":            {func(s *spec) { listener(s).Key = "80" }, []string{"/listeners/0/key", "/listeners/0/key"}},
 		"listener twice":           {func(s *spec) { s.Listeners = append(s.Listeners, s.Listeners[0]) }, []string{"/listeners/1/key"}},
 		"tcp and udp on one port": {func(s *spec) {
-			l := s.Listeners[0]
-			l.Key, l.Protocol = "udp/80", "udp"
-			s.Listeners = append(s.Listeners, l)
+			l, p := s.Listeners[0], s.Pools[0]
+			l.Key, l.Protocol, l.PoolKey = "udp/80", "udp", "udp/80"
+			p.Key, p.Protocol = "udp/80", "udp"
+			s.Listeners, s.Pools = append(s.Listeners, l), append(s.Pools, p)
 		}, nil},
+		"udp passed on to http":     {func(s *spec) { l := listener(s); l.Key, l.Protocol = "udp/80", "udp" }, []string{"/listeners/0/pool_key"}},
+		"tcp passed on to udp":      {func(s *spec) { listener(s).Protocol, s.Pools[0].Protocol = "tcp", "udp" }, []string{"/listeners/0/pool_key"}},
+		"http passed on to udp":     {func(s *spec) { s.Pools[0].Protocol = "udp" }, []string{"/listeners/0/pool_key"}},
+		"unknown pool protocol":     {func(s *spec) { s.Pools[0].Protocol = "sctp" }, []string{"/pools/0/protocol"}},
 		"port out of range":         {func(s *spec) { l := listener(s); l.Port, l.Key = 65536, "tcp/65536" }, []string{"/listeners/0/port"}},
 		"unknown protocol":          {func(s *spec) { listener(s).Protocol = "http2" }, []string{"/listeners/0/protocol"}},
 		"https without certificate": {func(s *spec) { listener(s).Protocol = "https" }, []string{"/listeners/0/tls"}},
@@ -78,7 +83,8 @@ func TestTreeRules(t *testing.T) {
 		"node group that is unknown": {func(s *spec) { s.Pools[0].NodeGroupID = "ng-none" }, []string{"/pools/0/node_group_id"}},
 		"node group beside members": {func(s *spec) {
 			s.Pools[0].NodeGroupID, s.Pools[0].Members = "ng-none", []cloudapi.Member{{Key: "a", Address: "10.0.0.1", Port: 1, State: "active"}}
-		}, []string{"/pools/0/members"}},
+		}, []string{"/pools/0/members", "/pools/0/node_group_id"}},
+		"unknown zone beside a scheme that is none": {func(s *spec) { s.Scheme, s.Zones = "open", []string{"eu-9z"} }, []string{"/scheme", "/zones/0"}},
 		"member of the other family": {func(s *spec) {
 			s.Pools[0].Members = []cloudapi.Member{{Key: "a", Address: "fd00::1", Port: 1, State: "active"}}
 		}, []string{"/pools/0/members/0/address"}},
@@ -87,7 +93,11 @@ func TestTreeRules(t *testing.T) {
 			l := listener(s)
 			l.MaxQPS, l.ProxyProtocol, l.AllowedCIDRs = -1, "v1", []string{"x"}
 			monitor(s).TimeoutMS = 20000
-		}, []string{"/listeners/0/allowed_cidrs/0", "/listeners/0/max_qps", "/listeners/0/proxy_protocol", "/pools/0/health_monitor/timeout_ms", "/scheme", "/tags/a"}},
+			s.Zones, s.Pools[0].NodeGroupID = []string{"eu-9z"}, "ng-none"
+		}, []string{
+			"/listeners/0/allowed_cidrs/0", "/listeners/0/max_qps", "/listeners/0/proxy_protocol", "/pools/0/health_monitor/timeout_ms",
+			"/pools/0/node_group_id", "/scheme", "/tags/a", "/zones/0",
+		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -147,9 +157,12 @@ func TestPutIsDeclarative(t *testing.T) {
 	lb = one
 
 	s.Scheme, s.Network = "internal", &cloudapi.Network{VPCID: "vpc-main"}
-	a := c.send("PUT", "/v1/load-balancers/"+lb.ID, s, "If-Match", `"`+lb.Revision+`"`).want(t, 422, "invalid")
+	a := c.send("PUT", "/v1/load-balancers/"+lb.ID, s, "If-Match", `"`+lb.Revision+`"`).want(t, 422, "unsupported")
 	diff(t, "fields that cannot change", []string{"/scheme", "/network"}, a.pointers())
 	diff(t, "their code", "unsupported", a.problem.Errors[0].Code)
+	s.Zones = []string{"eu-9z"}
+	a = c.send("PUT", "/v1/load-balancers/"+lb.ID, s, "If-Match", `"`+lb.Revision+`"`).want(t, 422, "invalid")
+	diff(t, "fields at fault", []string{"/zones/0", "/scheme", "/network"}, a.pointers())
 }
 
 func TestNamesAreUnique(t *testing.T) {

@@ -108,6 +108,27 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 	c.send("GET", "/v1/node-groups?page_token="+next, nil).want(t, 410, "page-token-expired")
 }
 
+func TestTreesComeInSmallPages(t *testing.T) {
+	c := newCloud(t)
+	for i := range 205 {
+		s := tree(fmt.Sprint(i))
+		s.Scheme = "internal"
+		c.createLB(s)
+	}
+	var sizes []int
+	path := "/v1/load-balancers?limit=500&expand=tree"
+	for path != "" {
+		page := decode[cloudapi.List[cloudapi.LoadBalancer]](t, c.send("GET", path, nil).want(t, 200, ""))
+		sizes = append(sizes, len(page.Items))
+		path = ""
+		if page.NextPageToken != "" {
+			// The token stands for the trees too.
+			path = "/v1/load-balancers?limit=500&page_token=" + page.NextPageToken
+		}
+	}
+	diff(t, "sizes of pages", []int{100, 100, 5}, sizes)
+}
+
 func TestUnknownRequestsProveNothing(t *testing.T) {
 	c := newCloud(t)
 	tests := map[string]struct {

@@ -2,6 +2,7 @@ package mycloud_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -135,17 +136,51 @@ func TestTagRules(t *testing.T) {
 		"long key":         {long[:64], "", []string{"/tags/" + long[:64]}},
 		"key of odd chars": {"a b/c", "", []string{"/tags/a b~1c"}},
 		"key begins badly": {"/a", "", []string{"/tags/~1a"}},
+		"dots stay":        {"quaymaster.dev/x y", "", []string{"/tags/quaymaster.dev~1x y"}},
+		"brackets, tilde":  {"a[0].b~2", "", []string{"/tags/a[0].b~02"}},
 		"empty key":        {"", "", []string{"/tags/"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: "a", Tags: map[string]string{test.key: test.value}})
+			a := c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}})
 			diff(t, "fields at fault", test.pointers, a.pointers())
 			if (a.status == 201) != (test.pointers == nil) {
 				t.Errorf("status %d", a.status)
 			}
 		})
 	}
-	a := c.send("POST", "/v1/node-groups", `{"name":"a","tags":{"quaymaster.dev/x.y":5}}`).want(t, 422, "invalid")
-	diff(t, "a tag of the wrong type", []string{"/tags/quaymaster.dev~1x.y"}, a.pointers())
+}
+
+func TestPointersAreExact(t *testing.T) {
+	c := newCloud(t)
+	tests := map[string]struct {
+		path, body string
+		want       []string
+	}{
+		"tags of the wrong type": {
+			"/v1/node-groups", `{"name":"a","tags":{"quaymaster.dev/x.y":5,"a[1].b~2/c":5}}`,
+			[]string{"/tags/a[1].b~02~1c", "/tags/a[1].b~02~1c", "/tags/quaymaster.dev~1x.y"},
+		},
+		"what follows a tag with dots": {
+			"/v1/load-balancers", `{"name":"a","scheme":"public","tags":{"a.b/c":"d","e.f":"g"},"vips":[{"family":"ipx","mode":"vip"}],
+				"listeners":[],"pools":[],"bandwidth_mbps":-1}`, []string{"/bandwidth_mbps", "/vips/0/family"},
+		},
+		"what follows an unknown field with dots": {
+			"/v1/node-groups", `{"a.b":{"c.d":[1]},"name":5}`, []string{"/name"},
+		},
+		"what is missing": {
+			"/v1/node-groups", `{"members":[{"instance_id":"i-1"},{"key":"a","weight":1,"state":"active","addresses":[{"family":"ipv4"}]}]}`,
+			[]string{
+				"/members/0/addresses", "/members/0/key", "/members/0/state", "/members/0/weight", "/members/1/addresses/0/address",
+				"/members/1/addresses/0/address", "/name",
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := c.send("POST", test.path, test.body).want(t, 422, "invalid").pointers()
+			slices.Sort(got)
+			diff(t, "fields at fault", test.want, got)
+		})
+	}
 }

@@ -35,7 +35,7 @@ type MemberAddress struct {
 
 // NodeGroupSpec is what a client writes of a node group.
 type NodeGroupSpec struct {
-	Name    string            `json:"name" minLength:"1" maxLength:"255"`
+	Name    string            `json:"name" minLength:"1" maxLength:"255" doc:"Unique among node groups."`
 	Tags    map[string]string `json:"tags,omitempty"`
 	Members []GroupMember     `json:"members,omitempty" maxItems:"1000"`
 }

@@ -71,7 +71,7 @@ type Listener struct {
 	Protocol string `json:"protocol" enum:"tcp,udp,http,https"`
 	Port     int32  `json:"port" minimum:"1" maximum:"65535"`
 	// PoolKey names the pools, one a family.
-	PoolKey string `json:"pool_key" doc:"The key that the listener's pools bear, one pool for each family of the vips."`
+	PoolKey string `json:"pool_key" doc:"The key that the listener's pools bear, one pool for each family of the vips; pools of udp are for listeners of udp, and no others."`
 	// MaxQPS bounds requests per second for http and https, else new connections or flows per second; 0 is no bound.
 	MaxQPS         int    `json:"max_qps,omitempty" minimum:"0" maximum:"1000000" doc:"http, https: requests a second; tcp, udp: new connections or flows a second; 0 is no bound."`
 	MaxConnections int    `json:"max_connections,omitempty" minimum:"0" maximum:"1000000" doc:"0 is no bound."`

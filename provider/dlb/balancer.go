@@ -2,6 +2,7 @@ package dlb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -93,11 +94,18 @@ func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.
 	return plain
 }
 
-// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it.
+// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it. The service controller
+// asks no more of a Service that wants none any more and never got one, so what was said of that one is taken back here.
 func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	lb, err := b.find(ctx, svc)
-	if err != nil || lb == nil {
+	if err != nil {
 		return nil, false, explain(err)
+	}
+	if lb == nil {
+		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.options) {
+			err = b.conditions.clear(ctx, svc)
+		}
+		return nil, false, err
 	}
 	desired, _ := loadbalancer.Build(svc, b.options)
 	if desired == nil {
@@ -139,12 +147,16 @@ func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.Loa
 		strings.Join(ids, ", "), ownership.ServiceUID)
 }
 
-// finish waits for a job and reads what has come of it.
+// finish waits for the job of a write and reads what has come of it.
 func (b *Balancer) finish(ctx context.Context, lb *cloudapi.LoadBalancer, job string) (*cloudapi.LoadBalancer, error) {
 	if job == "" {
 		return lb, nil
 	}
-	if err := b.waitJob(ctx, job); err != nil {
+	err := b.waitJob(ctx, job)
+	if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); retry {
+		return nil, pending(lb)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})

@@ -27,6 +27,8 @@ const (
 	reasonInvalid = "InvalidConfiguration"
 	// reasonRefused: the cloud refuses what the Service asks for.
 	reasonRefused = "RefusedByCloud"
+	// reasonPending: the cloud has not finished yet what the Service asks for.
+	reasonPending = "Pending"
 	// reasonProtected: the Service is to be deleted, but its load balancer is protected.
 	reasonProtected = "DeletionProtected"
 )
@@ -75,6 +77,13 @@ func (c *conditions) apply(ctx context.Context, svc *corev1.Service, list ...*ap
 	object := applycorev1.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithStatus(status)
 	_, err := c.services.Services(svc.Namespace).ApplyStatus(ctx, object,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	// So the API server answers a UID for which there is no Service, or another by that name.
+	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+		now, readErr := c.services.Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(readErr) || readErr == nil && now.UID != svc.UID {
+			return nil
+		}
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("write condition %s: %w", ConditionConfigured, err)
 	}

@@ -19,7 +19,7 @@ type created struct {
 }
 
 // create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it is
-// taken by what we have created before and could not see in the list.
+// taken by what we have created before and could not see in the list: that one is brought up to date.
 func (b *Balancer) create(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
 ) (*cloudapi.LoadBalancer, error) {
@@ -27,9 +27,19 @@ func (b *Balancer) create(
 		return nil, err
 	}
 	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
-	spec.Name = plain
-	made, err := b.createNamed(ctx, spec)
-	if cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+	var taken error
+	for _, name := range []string{plain, unique} {
+		spec.Name = name
+		made, err := b.createNamed(ctx, spec)
+		if err == nil {
+			if name == unique {
+				b.nameTaken(svc, plain, unique)
+			}
+			return b.finish(ctx, made.lb, made.job)
+		}
+		if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+			return nil, fmt.Errorf("create load balancer: %w", err)
+		}
 		ours, lookErr := b.holder(ctx, err, spec)
 		if lookErr != nil {
 			return nil, lookErr
@@ -37,14 +47,9 @@ func (b *Balancer) create(
 		if ours != nil {
 			return b.update(ctx, svc, d, spec, ours)
 		}
-		b.nameTaken(svc, plain, unique)
-		spec.Name = unique
-		made, err = b.createNamed(ctx, spec)
+		taken = err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("create load balancer: %w", err)
-	}
-	return b.finish(ctx, made.lb, made.job)
+	return nil, namesTaken(taken, plain, unique)
 }
 
 func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSpec) (created, error) {
@@ -56,6 +61,9 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSp
 		},
 		func(made created) (created, error) {
 			lb, err := b.cloud.LoadBalancer(ctx, made.lb.ID, cloudapi.ReadOptions{})
+			if err == nil && !ownership.Bears(lb.Tags, owner(spec)) {
+				err = ownership.ErrNotOurs
+			}
 			return created{lb, made.job}, err
 		})
 }

@@ -198,68 +198,38 @@ func TestDeleteNeedsConfirmation(t *testing.T) {
 	}
 }
 
-func TestAdopt(t *testing.T) {
-	const offer = clusterUID + "/shop/web"
-	for name, tc := range map[string]struct {
-		tags map[string]string
-		err  string
-	}{
-		"offered":                    {tags: map[string]string{ownership.Adopt: offer, "owner": "net"}},
-		"not offered":                {tags: map[string]string{"owner": "net"}, err: "must set its tag quaymaster.dev/adopt=" + offer},
-		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "must set its tag"},
-		"of another service": {
-			tags: map[string]string{ownership.Adopt: offer, ownership.ClusterUID: clusterUID, ownership.ServiceUID: "other"},
-			err:  "belongs to another service",
-		},
-	} {
+// The key that made the released load balancer makes it no more: whoever has it now keeps it.
+func TestRetainAndBack(t *testing.T) {
+	theirs := map[string]string{ownership.ClusterUID: "other-cluster", ownership.ServiceUID: "other-service"}
+	for name, retag := range map[string]bool{"released": false, "taken by someone else": true} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
-			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
-			spec.Scheme = "public"
-			spec.Network = &cloudapi.Network{VPCID: "vpc-elsewhere"}
-			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
-			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
-			if err != nil {
+			svc := builder.Service(builder.DLB("retain-on-delete", "true"))
+			before := f.mustEnsure(svc)
+			svc.Spec.Type = corev1.ServiceTypeClusterIP
+			if err := f.remove(svc); err != nil {
 				t.Fatal(err)
 			}
-			f.cloud.Calls()
-			svc := builder.Service(builder.DLB("load-balancer-id", made.ID))
-			status, err := f.ensure(svc)
-			if tc.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.err) {
-					t.Fatalf("error %v, want %q", err, tc.err)
+			released := f.only()
+			if retag {
+				taken, _, err := f.cloud.Client.AdoptLoadBalancer(t.Context(), released.ID, theirs, cloudapi.WriteOptions{IfMatch: released.Revision})
+				if err != nil {
+					t.Fatal(err)
 				}
-				f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration", tc.err)
-				if lb := f.only(); lb.Revision != made.Revision {
-					t.Errorf("revision %s, want %s: nothing may be written", lb.Revision, made.Revision)
-				}
-				return
+				released = *taken
 			}
-			if err != nil {
-				t.Fatal(err)
+			svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+			after := f.mustEnsure(svc)
+			if after.Ingress[0].IP == before.Ingress[0].IP {
+				t.Errorf("the address %s of the released load balancer is published", after.Ingress[0].IP)
 			}
-			f.expectCalls("adopt", "GET load-balancers", "GET load-balancers/{id}", "POST load-balancers/{id}:adopt", "PUT load-balancers/{id}")
-			lb := f.only()
-			if status.Ingress[0].IP != made.VIPs[0].Address || lb.VIPs[0].ID != made.VIPs[0].ID {
-				t.Errorf("address %v, want the adopted one's %v", status.Ingress, made.VIPs)
+			if all := f.all(); len(all) != 2 {
+				t.Errorf("%d load balancers, want 2", len(all))
 			}
-			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer || len(lb.Listeners) != 1 {
-				t.Errorf("unexpected load balancer %+v", lb)
+			now, err := f.cloud.Client.LoadBalancer(t.Context(), released.ID, cloudapi.ReadOptions{})
+			if err != nil || now.Revision != released.Revision {
+				t.Errorf("the released load balancer is %+v, %v; want it unchanged", now, err)
 			}
-			f.cloud.Calls()
-			f.mustEnsure(svc)
-			f.expectCalls("again", "GET load-balancers")
 		})
-	}
-}
-
-func TestAdoptBesideAnother(t *testing.T) {
-	f := start(t, 0)
-	svc := builder.Service()
-	f.mustEnsure(svc)
-	has := f.only()
-	builder.DLB("load-balancer-id", "lb-another")(svc)
-	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service has load balancer "+has.ID) {
-		t.Errorf("error %v, want one that names %s", err, has.ID)
 	}
 }

@@ -62,14 +62,18 @@ func (b *Balancer) ensure(ctx context.Context, svc *corev1.Service, d *loadbalan
 	if err != nil {
 		return nil, err
 	}
-	if d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID) {
-		if lb, err = b.adopt(ctx, svc, d, lb); err != nil {
-			return nil, err
-		}
+	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
+	if adopt && lb != nil {
+		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service has load balancer %s; remove the annotation, or create a new service", lb.ID))
 	}
 	spec, err := b.spec(ctx, svc, d)
 	if err != nil {
 		return nil, err
+	}
+	if adopt {
+		if lb, err = b.adopt(ctx, svc, d, spec); err != nil {
+			return nil, err
+		}
 	}
 	if lb == nil {
 		lb, err = b.create(ctx, svc, d, spec)
@@ -79,7 +83,11 @@ func (b *Balancer) ensure(ctx context.Context, svc *corev1.Service, d *loadbalan
 	if err != nil {
 		return nil, err
 	}
-	if lb.ProvisioningState == cloudapi.ProvisionFail {
+	switch lb.ProvisioningState {
+	case cloudapi.Active:
+	case cloudapi.PendingCreate, cloudapi.PendingUpdate, cloudapi.PendingDelete:
+		return nil, pending(lb)
+	case cloudapi.ProvisionFail:
 		text := "it does not say why"
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
@@ -120,41 +128,62 @@ func (b *Balancer) update(
 	if lb.ProvisioningState == cloudapi.PendingDelete {
 		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
 	}
-	uid, err := b.cluster.UID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plain, unique := names(b.clusterID, uid, svc)
-	spec.Name = plain
-	if lb.Name == unique {
-		spec.Name = unique
-	}
-	for reread := false; ; {
-		want := settle(spec, d, lb)
+	for reread := false; ; reread = true {
+		want := b.wanted(svc, spec, d, lb)
 		if same(want, lb) {
 			return lb, nil
 		}
 		if err := b.checkZones(ctx, d); err != nil {
 			return nil, err
 		}
-		updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, cloudapi.WriteOptions{
-			IfMatch: lb.Revision, IfTags: owner(want),
-		})
-		switch {
-		case err == nil:
+		updated, job, err := b.put(ctx, svc, want, lb, cloudapi.WriteOptions{IfTags: owner(want)})
+		if err == nil {
 			return b.finish(ctx, updated, job)
-		case cloudapi.HasCode(err, cloudapi.CodeNameTaken) && spec.Name == plain:
-			spec.Name = unique
-			b.nameTaken(svc, plain, unique)
-		case cloudapi.HasCode(err, cloudapi.CodeStaleRevision) && !reread:
-			reread = true
-			if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
-				return nil, err
-			}
-		default:
+		}
+		if reread || !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
 			return nil, fmt.Errorf("update load balancer: %w", err)
 		}
+		if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it has
+// it already.
+func (b *Balancer) wanted(
+	svc *corev1.Service, spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudapi.LoadBalancer,
+) cloudapi.LoadBalancerSpec {
+	want := settle(spec, d, lb)
+	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
+	want.Name = plain
+	if lb.Name == unique {
+		want.Name = unique
+	}
+	return want
+}
+
+// put replaces a tree. A name that is taken gets its suffix.
+func (b *Balancer) put(
+	ctx context.Context, svc *corev1.Service, want cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer, o cloudapi.WriteOptions,
+) (*cloudapi.LoadBalancer, string, error) {
+	o.IfMatch = lb.Revision
+	updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+	if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+		return updated, job, err
+	}
+	plain, unique := names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
+	if want.Name == plain {
+		want.Name = unique
+		updated, job, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+	}
+	switch {
+	case cloudapi.HasCode(err, cloudapi.CodeNameTaken):
+		return nil, "", namesTaken(err, plain, unique)
+	case err == nil && !o.DryRun:
+		b.nameTaken(svc, plain, unique)
+	}
+	return updated, job, err
 }
 
 // owner are the tags by which the cloud makes sure that a write reaches the Service's own load balancer.

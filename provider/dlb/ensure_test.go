@@ -319,6 +319,55 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	}
 }
 
+// What the cloud still works on is not what the Service asks for, however often the service controller comes back.
+func TestPendingUpdateIsNotConfigured(t *testing.T) {
+	f := start(t, 500*time.Millisecond, func(o *dlb.Options) { o.Wait = 20 * time.Millisecond })
+	svc := builder.Service()
+	until := func(what string) {
+		t.Helper()
+		env.Eventually(t, 10*time.Second, what, func(context.Context) error {
+			_, err := f.ensure(svc)
+			return err
+		})
+		f.expectCondition(svc, metav1.ConditionTrue, "Configured", "")
+	}
+	until("a new load balancer")
+	builder.DLB("listener-maxqps", "9")(svc)
+	for try := range 2 {
+		_, err := f.ensure(svc)
+		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
+			t.Fatalf("try %d: error %v, want a RetryError", try, err)
+		}
+		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still at work on load balancer "+f.only().ID)
+	}
+	if state := f.only().ProvisioningState; state != cloudapi.PendingUpdate {
+		t.Fatalf("state %s, want %s", state, cloudapi.PendingUpdate)
+	}
+	until("a changed load balancer")
+}
+
+// A cloud that writes its defaults down is not written to for it; what the Service asks for is still made so.
+func TestDefaultsOfTheCloud(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	lb := f.only()
+	lb.Flavor, lb.Zones = "small", []string{"eu-1a", "eu-1b", "eu-1c"}
+	spec := cloudapi.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	if _, _, err := f.cloud.Client.UpdateLoadBalancer(t.Context(), lb.ID, spec, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	f.cloud.Calls()
+	f.mustEnsure(svc)
+	f.expectCalls("defaults", "GET load-balancers")
+	builder.DLB("flavor", "large")(svc)
+	builder.DLB("zones", "eu-1b")(svc)
+	f.mustEnsure(svc)
+	if lb := f.only(); lb.Flavor != "large" || !slices.Equal(lb.Zones, []string{"eu-1b"}) {
+		t.Errorf("flavor %q, zones %v; want large in eu-1b", lb.Flavor, lb.Zones)
+	}
+}
+
 func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 	f := start(t, 0, func(o *dlb.Options) { o.Wait = 50 * time.Millisecond })
 	_, err := f.ensure(builder.Service(builder.DLB("ingress-group", "edge")))
@@ -329,29 +378,6 @@ func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 	if all := f.all(); len(all) != 0 {
 		t.Errorf("%d load balancers were created without their nodes", len(all))
 	}
-}
-
-func TestNameTaken(t *testing.T) {
-	f := start(t, 0)
-	one := builder.Service(func(s *corev1.Service) { s.Namespace, s.Name, s.UID = "a-b", "c", "uid-1" })
-	two := builder.Service(func(s *corev1.Service) { s.Namespace, s.Name, s.UID = "a", "b-c", "uid-2" })
-	f.mustEnsure(one)
-	f.cloud.Calls()
-	f.mustEnsure(two)
-	f.expectCalls("name taken", "GET load-balancers", "POST load-balancers", "GET load-balancers/{id}",
-		"POST load-balancers", "GET load-balancers/{id}")
-	f.expectEvent("The name dev-a-b-c is taken")
-	var names []string
-	for _, lb := range f.all() {
-		names = append(names, lb.Name)
-	}
-	slices.Sort(names)
-	if len(names) != 2 || names[0] != "dev-a-b-c" || len(names[1]) != len("dev-a-b-c-01234567") || !strings.HasPrefix(names[1], "dev-a-b-c-") {
-		t.Errorf("names %v, want dev-a-b-c and dev-a-b-c-<8 characters>", names)
-	}
-	f.cloud.Calls()
-	f.mustEnsure(two)
-	f.expectCalls("again", "GET load-balancers")
 }
 
 func TestUpdateLoadBalancerAsksNothing(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"quaymaster.dev/provider/cloudapi"
 )
 
-// refusal is an error that stays until someone changes the Service or the cloud. Its text is the condition's message and
-// ends up in an Event, so it does not change from one try to the next.
+// refusal is an error that stays until someone changes the Service or the cloud, or until the cloud has finished its work.
+// Its text is the condition's message and ends up in an Event, so it does not change from one try to the next.
 type refusal struct {
 	reason, message string
 	cause           error
@@ -31,6 +31,18 @@ func (r *refusal) Unwrap() error { return r.cause }
 func invalid(key, value, problem string) error {
 	path := field.NewPath("metadata", "annotations").Key(loadbalancer.Prefix + key)
 	return &refusal{reason: reasonInvalid, message: field.Invalid(path, value, problem).Error()}
+}
+
+// pending asks to come back when the cloud has finished its work on a load balancer.
+func pending(lb *cloudapi.LoadBalancer) error {
+	message := fmt.Sprintf("the cloud is still at work on load balancer %s", lb.ID)
+	return &refusal{reason: reasonPending, message: message, cause: cloudproviderapi.NewRetryError(message, comeBack)}
+}
+
+// namesTaken refuses to give a load balancer a third name.
+func namesTaken(err error, plain, unique string) error {
+	message := fmt.Sprintf("the names %s and %s are taken by other load balancers in the cloud; rename or delete one of them", plain, unique)
+	return &refusal{reason: reasonRefused, message: message, cause: err}
 }
 
 // refusals are the cloud's codes for what does not pass with time.
@@ -67,7 +79,7 @@ func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) e
 		// The condition leaves out what differs from try to try, such as the id of the request.
 		logger = logger.WithValues("cause", refused.cause)
 	}
-	logger.Info("Load balancer refused")
+	logger.Info("Load balancer is not what the service asks for")
 	if unwritten := b.conditions.set(ctx, svc, metav1.ConditionFalse, refused.reason, refused.message); unwritten != nil {
 		return fmt.Errorf("%w; %w", err, unwritten)
 	}

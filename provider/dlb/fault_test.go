@@ -1,6 +1,7 @@
 package dlb_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -156,6 +157,62 @@ func TestStaleRevision(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Someone else takes the load balancer while we read it again after a race: it is theirs, with all that they made of it.
+func TestTakenBetweenReadAndWrite(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	lb := f.only()
+	renamed, theirs := "renamed", "other-service"
+	races := []cloudapi.LoadBalancerPatch{{Name: &renamed}, {Tags: map[string]*string{ownership.ServiceUID: &theirs}}}
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		again := len(races) == 1 && r.Method == http.MethodGet
+		if len(races) == 2 && r.Method == http.MethodPut || again {
+			patch := races[0]
+			races = races[1:]
+			now, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision})
+			if err != nil {
+				t.Error(err)
+				return false
+			}
+			lb = *now
+		}
+		return false
+	})
+	builder.DLB("listener-maxqps", "9")(svc)
+	if _, err := f.ensure(svc); !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	}
+	if now := f.only(); now.Revision != lb.Revision || now.Tags[ownership.ServiceUID] != theirs {
+		t.Errorf("load balancer %+v, want it as its new owner left it", now)
+	}
+}
+
+// The cloud gives up on a load balancer: the Service hears why.
+func TestProvisioningFails(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.mustEnsure(svc)
+	lb := f.only()
+	lb.ProvisioningState = cloudapi.ProvisionFail
+	lb.Fault = &cloudapi.Problem{Code: cloudapi.CodeCapacity, Detail: "no room in eu-1a"}
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v1/load-balancers" {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(cloudapi.List[cloudapi.LoadBalancer]{Items: []cloudapi.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	const text = "capacity: no room in eu-1a"
+	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v, want %q", err, text)
+	}
+	f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", text)
 }
 
 // The cloud itself refuses a write to what bears no tags of ours.

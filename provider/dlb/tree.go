@@ -111,11 +111,21 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 }
 
 // settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its addresses,
-// the default of what the Service leaves open, and our tags.
+// its flavor and zones where the Service leaves them open, and tags that are not the Service's to remove. Else a cloud
+// that writes its defaults down would be written to for ever.
+//
+// Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them, and
+// nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays there.
 func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudapi.LoadBalancer) cloudapi.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
+	}
+	if d.Flavor == "" {
+		spec.Flavor = actual.Flavor
+	}
+	if len(d.Zones) == 0 {
+		spec.Zones = actual.Zones
 	}
 	for i, vip := range spec.VIPs {
 		for _, given := range actual.VIPs {
@@ -124,8 +134,10 @@ func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *clo
 			}
 		}
 	}
+	_, adopted := actual.Tags[ownership.Adopt]
 	for key, value := range actual.Tags {
-		if strings.HasPrefix(key, ownership.Prefix) {
+		// What the spec has wins: above all the owner, whose tags are a write's precondition.
+		if _, wanted := spec.Tags[key]; !wanted && (adopted || strings.HasPrefix(key, ownership.Prefix)) {
 			spec.Tags[key] = value
 		}
 	}

@@ -45,43 +45,69 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 	if err != nil {
 		return nil, "", false, err
 	}
-	ids := map[string]string{}
+	at := map[string]int{}
 	var groups []ingressnode.Group
 	for i := range list.Items {
 		group := fromCloud(&list.Items[i])
 		if group.Name == "" {
 			continue
 		}
-		if other, twice := ids[group.Name]; twice {
-			return nil, "", false, fmt.Errorf("node groups %s and %s both bear the tag %s=%s; remove it from the wrong one",
-				other, group.ID, ownership.IngressGroup, group.Name)
+		if first, twice := at[group.Name]; twice {
+			groups[first].Err = fmt.Errorf("node groups %s and %s both bear the tag %s=%s; remove it from the wrong one",
+				groups[first].ID, group.ID, ownership.IngressGroup, group.Name)
+			continue
 		}
-		ids[group.Name] = group.ID
+		at[group.Name] = len(groups)
 		groups = append(groups, group)
 	}
 	return groups, list.Revision, true, nil
 }
 
-// Create implements ingressnode.Groups.
-func (g *Groups) Create(ctx context.Context, name string, members []ingressnode.Member) (ingressnode.Group, error) {
+// Create implements ingressnode.Groups. What it sends depends on nothing but the group's name, so that whoever creates the
+// group again, after a crash or beside us, finds this one.
+func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
 	identity := []string{"node-group", tags[ownership.ClusterUID], name}
 	tags[ownership.IngressGroup] = name
-	spec := cloudapi.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags, Members: toCloud(head(members, batch))}
+	spec := cloudapi.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
 	made, err := ownership.Create(identity,
 		func(key string) (*cloudapi.NodeGroup, error) {
 			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
 		},
 		func(made *cloudapi.NodeGroup) (*cloudapi.NodeGroup, error) {
-			return g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
+			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
+			if err == nil && !ownership.Bears(found.Tags, tags) {
+				err = ownership.ErrNotOurs
+			}
+			return found, err
 		})
+	if cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+		made, err = g.holder(ctx, err, spec)
+	}
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
-	return g.Change(ctx, fromCloud(made), members[len(head(members, batch)):], nil)
+	return fromCloud(made), nil
+}
+
+// holder is the group that has the name already, if it is the very group that was to be created.
+func (g *Groups) holder(ctx context.Context, taken error, spec cloudapi.NodeGroupSpec) (*cloudapi.NodeGroup, error) {
+	var answer *cloudapi.Error
+	if !errors.As(taken, &answer) || answer.Problem.Resource == nil {
+		return nil, taken
+	}
+	id := answer.Problem.Resource.ID
+	held, err := g.cloud.NodeGroup(ctx, id, cloudapi.ReadOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("look who has the name %s: %w", spec.Name, err)
+	}
+	if !ownership.Bears(held.Tags, spec.Tags) {
+		return nil, fmt.Errorf("the name %s is taken by node group %s, which is not ours by its tags; rename or delete it", spec.Name, id)
+	}
+	return held, nil
 }
 
 // Change implements ingressnode.Groups. Nothing to change is no write.

@@ -2,6 +2,7 @@ package nodegroup_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +38,12 @@ func TestLargeGroup(t *testing.T) {
 			InstanceID: id, Zone: "eu-1a", Addresses: []string{fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprintf("fd00::%x", i+1)},
 		})
 	}
-	made, err := groups.Create(ctx, "default", members)
+	empty, err := groups.Create(ctx, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Calls()
+	made, err := groups.Change(ctx, empty, members, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +69,7 @@ func TestList(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
 	ctx := t.Context()
-	made, err := groups.Create(ctx, "edge", nil)
+	made, err := groups.Create(ctx, "edge")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +97,7 @@ func TestList(t *testing.T) {
 func TestChangeNamesTheOwner(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
-	made, err := groups.Create(t.Context(), "edge", nil)
+	made, err := groups.Create(t.Context(), "edge")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,5 +109,97 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	_, err = groups.Change(t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil)
 	if !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
 		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	}
+}
+
+// Two leaders, or one behind a list that lags, create a group at the same time: there is one group.
+func TestCreateTwice(t *testing.T) {
+	c := cloud.Start(t, 0)
+	ctx := t.Context()
+	one, err := groupsOf(c).Create(ctx, "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := ingressnode.Member{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}
+	if one, err = groupsOf(c).Change(ctx, one, []ingressnode.Member{member}, nil); err != nil {
+		t.Fatal(err)
+	}
+	two, err := groupsOf(c).Create(ctx, "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(one, two); diff != "" {
+		t.Errorf("another group than the first (-first +second):\n%s", diff)
+	}
+}
+
+// The cloud remembers the key of a group that we have lost since.
+func TestCreateAfterLoss(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups := groupsOf(c)
+	ctx := t.Context()
+	lost, err := groups.Create(ctx, "edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Client.UpdateNodeGroup(ctx, lost.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := groups.Create(ctx, "edge"); err != nil || made.ID == lost.ID || made.Name != "edge" {
+		t.Errorf("group %+v, %v; want a new one", made, err)
+	}
+}
+
+func TestNameTaken(t *testing.T) {
+	ours := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "edge"}
+	for name, tc := range map[string]struct {
+		tags map[string]string
+		err  string
+	}{
+		"by the very group":           {tags: ours},
+		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "is not ours by its tags; rename or delete it"},
+		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "is not ours"},
+		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "is not ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cloud.Start(t, 0)
+			holder, err := c.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := groupsOf(c).Create(t.Context(), "edge")
+			switch {
+			case tc.err == "" && (err != nil || got.ID != holder.ID):
+				t.Errorf("group %+v, %v; want %s", got, err, holder.ID)
+			case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), holder.ID)):
+				t.Errorf("error %v, want %q about %s", err, tc.err, holder.ID)
+			}
+		})
+	}
+}
+
+// Two groups of one name are an error of that name alone.
+func TestListDuplicates(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups := groupsOf(c)
+	ctx := t.Context()
+	for _, name := range []string{"edge", "inner"} {
+		if _, err := groups.Create(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tags := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "edge"}
+	if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "by-hand", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list, _, _, err := groups.List(ctx, "")
+	if err != nil || len(list) != 2 {
+		t.Fatalf("groups %+v, %v; want 2", list, err)
+	}
+	for _, g := range list {
+		if (g.Err != nil) != (g.Name == "edge") {
+			t.Errorf("group %s: error %v", g.Name, g.Err)
+		}
 	}
 }

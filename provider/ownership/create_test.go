@@ -20,6 +20,7 @@ func TestCreate(t *testing.T) {
 	}{
 		"at once":                   {create: []error{nil}, confirm: []error{nil}, keys: 1},
 		"deleted since":             {create: []error{nil, nil}, confirm: []error{gone, nil}, keys: 2},
+		"given away since":          {create: []error{nil, nil}, confirm: []error{ownership.ErrNotOurs, nil}, keys: 2},
 		"another body before":       {create: []error{reused, nil}, confirm: []error{nil}, keys: 2},
 		"create fails":              {create: []error{trouble}, keys: 1, err: true},
 		"what came of it is unread": {create: []error{nil}, confirm: []error{trouble}, keys: 1, err: true},

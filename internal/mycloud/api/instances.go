@@ -249,7 +249,7 @@ func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v 
 		return nil, err
 	}
 	if dryRun {
-		k.Object(v).ID, k.Object(v).Revision = "", ""
+		k.Object(v).ID = ""
 	}
 	return done(http.StatusCreated, k, v), nil
 }

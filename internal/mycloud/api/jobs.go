@@ -12,6 +12,8 @@ import (
 type GetJobParams struct {
 	ID   string `path:"id" maxLength:"255"`
 	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Seconds to hold the answer for at most, until the job ends."`
+	// IfNoneMatch is looked at when the answer is due: it does not cut the waiting short.
+	IfNoneMatch string `header:"If-None-Match" doc:"A revision; the answer is 304 if it is still the job's once the waiting is over."`
 }
 
 func (a *API) registerJobs() {
@@ -27,13 +29,16 @@ func (a *API) registerJobs() {
 		for {
 			changed := a.Store.Changed()
 			j, err := getObject(a, jobs, GetParams{ID: p.ID})
-			if err != nil || j.Body.Done() {
-				return j, err
+			if err != nil {
+				return nil, err
+			}
+			if j.Body.Done() {
+				return j.unless(p.IfNoneMatch, j.Body.Revision)
 			}
 			select {
 			case <-changed:
 			case <-held.Done():
-				return j, nil
+				return j.unless(p.IfNoneMatch, j.Body.Revision)
 			}
 		}
 	})

@@ -19,13 +19,13 @@ type CreateLoadBalancerParams struct {
 }
 
 // Resolve checks what the schema cannot.
-func (p *CreateLoadBalancerParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
+func (p *CreateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
 // ValidateParams are those of the validation of a load balancer.
 type ValidateParams struct{ Body cloudapi.LoadBalancerSpec }
 
 // Resolve checks what the schema cannot.
-func (p *ValidateParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
+func (p *ValidateParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
 // UpdateLoadBalancerParams are those of the replacement of a load balancer.
 type UpdateLoadBalancerParams struct {
@@ -34,24 +34,7 @@ type UpdateLoadBalancerParams struct {
 }
 
 // Resolve checks what the schema cannot.
-func (p *UpdateLoadBalancerParams) Resolve(huma.Context) []error { return checkTree(&p.Body) }
-
-// PatchLoadBalancerParams are those of a change of a load balancer's metadata.
-type PatchLoadBalancerParams struct {
-	DeleteParams
-	Body cloudapi.LoadBalancerPatch `contentType:"application/merge-patch+json"`
-}
-
-// Resolve checks what the schema cannot.
-func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
-	tags := map[string]string{}
-	for k, v := range p.Body.Tags {
-		if v != nil {
-			tags[k] = *v
-		}
-	}
-	return fields(validateTags(tags))
-}
+func (p *UpdateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
 // AdoptParams are those of an adoption.
 type AdoptParams struct {
@@ -74,7 +57,8 @@ type HealthParams struct {
 	ID string `path:"id" maxLength:"255"`
 }
 
-func checkTree(s *cloudapi.LoadBalancerSpec) []error {
+func checkTree(ctx huma.Context, s *cloudapi.LoadBalancerSpec) []error {
+	noteTree(ctx.Context(), s)
 	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
 }
 
@@ -88,13 +72,13 @@ func (a *API) registerLoadBalancers() {
 	registerQuestion(a, operation{"validate-load-balancer", tag, "Tells whether a creation would succeed"}, path+":validate", a.validateLoadBalancer)
 	either := []int{http.StatusOK, http.StatusAccepted}
 	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips stay as long as their family does"},
-		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer)
+		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
-		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer)
+		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, a.takesMergePatch)
 	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags that the load balancer bears no other values for"},
-		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer)
+		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
-		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer)
+		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
 }
 
 func loadBalancers() view[cloudapi.LoadBalancer] {
@@ -108,7 +92,7 @@ func loadBalancers() view[cloudapi.LoadBalancer] {
 func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudapi.List[cloudapi.LoadBalancer]], error) {
 	v := loadBalancers()
 	if p.Expand == "tree" {
-		p.Limit = min(p.Limit, treePageMax)
+		v.pageMax = treePageMax
 		return listObjects(a, v, p.ListParams)
 	}
 	v.show = func(tx *store.Tx) func(*cloudapi.LoadBalancer) error {

@@ -65,29 +65,9 @@ func (a *API) applyTree(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.L
 
 // checkReferences finds fields that name what does not exist, and those that cannot change.
 func checkReferences(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
-	var problems []cloudapi.ProblemField
-	exists := func(pointer string, err error) error {
-		var none *store.NotFoundError
-		if !errors.As(err, &none) {
-			return err
-		}
-		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: "must exist: " + none.Error()})
-		return nil
-	}
-	for i, z := range want.Zones {
-		_, err := store.Zones.Get(tx, z)
-		if err := exists(fmt.Sprintf("/zones/%d", i), err); err != nil {
-			return err
-		}
-	}
-	for i, p := range want.Pools {
-		if p.NodeGroupID == "" {
-			continue
-		}
-		_, err := store.NodeGroups.Get(tx, p.NodeGroupID)
-		if err := exists(fmt.Sprintf("/pools/%d/node_group_id", i), err); err != nil {
-			return err
-		}
+	problems, err := danglingReferences(tx, &want)
+	if err != nil {
+		return err
 	}
 	unchanging := func(pointer string, same bool) {
 		if lb.Revision != "" && !same {
@@ -100,6 +80,35 @@ func checkReferences(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.Load
 		return invalid(problems)
 	}
 	return nil
+}
+
+// danglingReferences finds fields that name what does not exist.
+func danglingReferences(tx *store.Tx, want *cloudapi.LoadBalancerFields) ([]cloudapi.ProblemField, error) {
+	var problems []cloudapi.ProblemField
+	exists := func(pointer string, err error) error {
+		var none *store.NotFoundError
+		if !errors.As(err, &none) {
+			return err
+		}
+		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: "must exist: " + none.Error()})
+		return nil
+	}
+	for i, z := range want.Zones {
+		_, err := store.Zones.Get(tx, z)
+		if err := exists(fmt.Sprintf("/zones/%d", i), err); err != nil {
+			return nil, err
+		}
+	}
+	for i, p := range want.Pools {
+		if p.NodeGroupID == "" {
+			continue
+		}
+		_, err := store.NodeGroups.Get(tx, p.NodeGroupID)
+		if err := exists(fmt.Sprintf("/pools/%d/node_group_id", i), err); err != nil {
+			return nil, err
+		}
+	}
+	return problems, nil
 }
 
 // assignVIPs keeps the addresses of families that stay, takes new ones for those that come, and frees the rest.

@@ -44,7 +44,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 	}
 	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
 	if err == nil && p.DryRun {
-		answer.Body.ID, answer.Body.Revision, answer.ETag, answer.Status = "", "", "", http.StatusCreated
+		answer.Body.ID = ""
 	}
 	return answer, err
 }
@@ -67,34 +67,6 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 	})
 }
 
-// patchLoadBalancer changes what needs no work on the data path, so it is done at once.
-func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
-		lb, err := p.load(tx)
-		if err != nil {
-			return nil, err
-		}
-		for k, v := range p.Body.Tags {
-			if v == nil {
-				delete(lb.Tags, k)
-			} else {
-				lb.Tags[k] = *v
-			}
-		}
-		if p.Body.DeletionProtection != nil {
-			lb.DeletionProtection = *p.Body.DeletionProtection
-		}
-		if p.Body.Name != nil {
-			was := lb.Name
-			lb.Name = *p.Body.Name
-			if err := takeName(tx, lb, was); err != nil {
-				return nil, err
-			}
-		}
-		return a.storeLoadBalancer(tx, lb, http.StatusOK, "")
-	})
-}
-
 func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[cloudapi.LoadBalancer], error) {
 	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
 		lb, err := DeleteParams{WriteParams: p.WriteParams, ID: p.ID}.load(tx)
@@ -107,6 +79,9 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[clou
 					lb.ID, k, has).on(store.LoadBalancers.Name, lb.ID)
 			}
 			lb.Tags[k] = v
+		}
+		if problems := validateTags(lb.Tags); len(problems) > 0 {
+			return nil, invalid(problems)
 		}
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, "")
 	})
@@ -170,14 +145,16 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status 
 				return nil, err
 			}
 		}
-		if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb)); err != nil {
-			return nil, err
+		if !tx.Rehearsal {
+			if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return answerLoadBalancer(tx, lb, status)
 }
 
-// answerLoadBalancer answers 202 as long as a job goes on.
+// answerLoadBalancer answers 202 as long as a job goes on. A dry run has started none and waits for none.
 func answerLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int) (*Answer[cloudapi.LoadBalancer], error) {
 	job, err := jobs.Last(tx, target(lb))
 	if err != nil {
@@ -187,7 +164,7 @@ func answerLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int) (*A
 		return nil, err
 	}
 	answer := done(status, store.LoadBalancers, lb)
-	if job != "" {
+	if job != "" && !tx.Rehearsal {
 		answer.Status, answer.Location = http.StatusAccepted, "/v1/jobs/"+job
 	}
 	return answer, nil

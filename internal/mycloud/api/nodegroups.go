@@ -94,13 +94,13 @@ func (a *API) registerNodeGroups() {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
-		})
+		}, demandsRevision)
 	registerWrite(a, operation{"patch-members", tag, "Changes members, all or none, in every pool that refers to the group"},
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*Answer[cloudapi.NodeGroup], error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) { patchMembers(g, p.Body) })
-		})
+		}, demandsRevision)
 	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group that no pool refers to"},
-		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup)
+		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision)
 }
 
 func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Answer[cloudapi.NodeGroup], error) {
@@ -109,8 +109,22 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Ans
 		if err := p.checkTags(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
+		if err := groupNameFree(tx, g.Name); err != nil {
+			return nil, err
+		}
 		arrangeMembers(g)
 		return create(tx, p.DryRun, "ng-", store.NodeGroups, g)
+	})
+}
+
+// groupNameFree makes sure that no node group bears a name.
+func groupNameFree(tx *store.Tx, name string) error {
+	return store.NodeGroups.Each(tx, func(g *cloudapi.NodeGroup) error {
+		if g.Name == name {
+			return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the name %s is taken by node group %s", name, g.ID).
+				on(store.NodeGroups.Name, g.ID)
+		}
+		return nil
 	})
 }
 
@@ -123,7 +137,13 @@ func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudapi.NodeGroup)) (*An
 		if err := p.demand(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
+		was := g.Name
 		edit(g)
+		if g.Name != was {
+			if err := groupNameFree(tx, g.Name); err != nil {
+				return nil, err
+			}
+		}
 		arrangeMembers(g)
 		if _, err := store.NodeGroups.Put(tx, g); err != nil {
 			return nil, err

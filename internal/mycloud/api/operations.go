@@ -19,7 +19,9 @@ type adapter struct{ *http.ServeMux }
 // Handle adds an operation to the mux.
 func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	pattern := op.Method + " " + strings.Replace(op.Path, "}:", "}/:", 1)
-	a.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) })
+	a.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		handler(humago.NewContext(op, r.WithContext(withNotes(r.Context())), w))
+	})
 }
 
 // operation names an operation in the document.
@@ -28,24 +30,43 @@ type operation struct{ id, tag, summary string }
 // registerRead adds a GET.
 func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
 	op := a.describe(o, http.MethodGet, path)
-	op.Responses["304"] = &huma.Response{Description: "What the caller knows is still so."}
+	if _, conditional := reflect.TypeFor[I]().FieldByName("IfNoneMatch"); conditional {
+		op.Responses["304"] = &huma.Response{Description: "What the caller knows is still so."}
+	}
 	huma.Register(a.huma, op, handler)
 }
 
 // registerQuestion adds a POST that changes nothing.
 func registerQuestion[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
-	huma.Register(a.huma, a.describe(o, http.MethodPost, path), handler)
+	op := a.describe(o, http.MethodPost, path)
+	op.MaxBodyBytes = bodyMax
+	huma.Register(a.huma, op, handler)
 }
 
-// registerWrite adds an operation that changes something. It answers with one of the statuses, the usual one first.
-func registerWrite[I, T any](a *API, o operation, method, path string, statuses []int, handler func(context.Context, *I) (*Answer[T], error)) {
+// registerWrite adds an operation that changes something. It answers with one of the statuses, the usual one first. The
+// edits complete what the document says of it.
+func registerWrite[I, T any](a *API, o operation, method, path string, statuses []int,
+	handler func(context.Context, *I) (*Answer[T], error), edits ...func(*huma.Operation),
+) {
 	op := a.describe(o, method, path)
 	op.DefaultStatus = statuses[0]
 	op.MaxBodyBytes = bodyMax
 	for _, s := range statuses {
 		op.Responses[strconv.Itoa(s)] = a.response(s, reflect.TypeFor[T]())
 	}
+	for _, edit := range edits {
+		edit(&op)
+	}
 	huma.Register(a.huma, op, handler)
+}
+
+// demandsRevision documents that a write needs If-Match. A tag of the parameter would say so too, but then the library
+// answers 422 where the API answers 428.
+func demandsRevision(op *huma.Operation) {
+	op.Parameters = append(op.Parameters, &huma.Param{
+		Name: "If-Match", In: "header", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+		Description: "The revision that the object must have; the answer is 428 without it.",
+	})
 }
 
 // describe gives an operation with the answer that all have: a problem.

@@ -2,7 +2,9 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/provider/cloudapi"
@@ -113,8 +115,8 @@ func validateTags(tags map[string]string) []cloudapi.ProblemField {
 	if len(tags) > tagsMax {
 		add("", "must be %d at most, not %d", tagsMax, len(tags))
 	}
-	for k, v := range tags {
-		at := "/" + strings.ReplaceAll(strings.ReplaceAll(k, "~", "~0"), "/", "~1")
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		v, at := tags[k], "/"+escaped(k)
 		if k == "" || len(k) > tagKeyMax || strings.Trim(k, tagKeyChars) != "" || strings.ContainsAny(k[:1], "._/-") {
 			add(at, "must have a key of 1 to %d letters, digits and . _ / -, beginning with a letter or digit", tagKeyMax)
 		}

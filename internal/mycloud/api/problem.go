@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"quaymaster.dev/internal/mycloud/store"
 	"quaymaster.dev/provider/cloudapi"
@@ -39,9 +41,13 @@ func fail(status int, code, format string, args ...any) *failure {
 	}
 }
 
-// invalid is a request with fields at fault.
+// invalid is a request with fields at fault; it is one that is unsupported where all of them are.
 func invalid(fields []cloudapi.ProblemField) *failure {
 	f := fail(http.StatusUnprocessableEntity, cloudapi.CodeInvalid, "%s", "the request is invalid")
+	other := slices.ContainsFunc(fields, func(p cloudapi.ProblemField) bool { return p.Code != cloudapi.CodeUnsupported })
+	if len(fields) > 0 && !other {
+		f.problem.Code, f.problem.Detail = cloudapi.CodeUnsupported, "the request asks for what cannot be done"
+	}
 	f.problem.Errors = fields
 	return f
 }
@@ -113,8 +119,7 @@ func complete(p cloudapi.Problem, path, requestID string) cloudapi.Problem {
 func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
 	p := cloudapi.Problem{Status: e.Status, Detail: e.Detail, Code: cloudapi.CodeInvalid}
 	if e.Status >= http.StatusInternalServerError {
-		a.Logger.ErrorContext(ctx.Context(), "Could not answer", "method", ctx.Method(), "path", ctx.URL().Path,
-			"requestID", ctx.Header(requestIDHeader), "error", e.Errors)
+		a.logUnexpected(ctx, e.Errors)
 		p.Code, p.Detail, p.Retryable = cloudapi.CodeInternal, "the cloud failed; its logs tell why", true
 		return p
 	}
@@ -125,35 +130,44 @@ func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
 		}
 		return p
 	}
-	p.Detail = "the request is invalid"
+	all := make([]cloudapi.ProblemField, 0, len(e.Errors))
 	for _, d := range e.Errors {
-		p.Errors = append(p.Errors, cloudapi.ProblemField{Pointer: pointer(d.Location), Code: cloudapi.CodeInvalid, Detail: d.Message})
+		all = append(all, problemField(d))
 	}
-	return p
+	all, err := a.addDangling(ctx.Context(), all)
+	if err != nil {
+		a.logUnexpected(ctx, err)
+	}
+	return invalid(all).problem
 }
 
-// pointer turns a location such as body.listeners[0].port into /listeners/0/port, and query.limit into query/limit.
-func pointer(location string) string {
-	rest, inBody := strings.CutPrefix(location, "body")
-	if !inBody {
-		return strings.Replace(location, ".", "/", 1)
-	}
-	if before, tag, ok := strings.Cut(rest, ".tags."); ok {
-		// A tag's key has dots of its own.
-		return slashed(before) + "/tags/" + strings.ReplaceAll(strings.ReplaceAll(tag, "~", "~0"), "/", "~1")
-	}
-	return slashed(rest)
+func (a *API) logUnexpected(ctx huma.Context, err any) {
+	a.Logger.ErrorContext(ctx.Context(), "Could not answer", "method", ctx.Method(), "path", ctx.URL().Path,
+		"requestID", ctx.Header(requestIDHeader), "error", err)
 }
 
-func slashed(path string) string {
-	return strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(path)
+// problemField reads what the library says of one field. A check of ours has said it already, see fields.
+func problemField(d *huma.ErrorDetail) cloudapi.ProblemField {
+	if f, ours := d.Value.(cloudapi.ProblemField); ours {
+		return f
+	}
+	f := cloudapi.ProblemField{Pointer: pointer(d.Location), Code: cloudapi.CodeInvalid, Detail: d.Message}
+	var missing string
+	if n, _ := fmt.Sscanf(d.Message, validation.MsgExpectedRequiredProperty, &missing); n == 1 {
+		// The library points at the object that lacks it.
+		f.Pointer += "/" + missing
+	}
+	return f
 }
 
 // fields are problems as the library wants them from a check of the body.
 func fields(problems []cloudapi.ProblemField) []error {
 	errs := make([]error, 0, len(problems))
 	for _, p := range problems {
-		errs = append(errs, &huma.ErrorDetail{Location: "body" + p.Pointer, Message: p.Detail})
+		if p.Code == "" {
+			p.Code = cloudapi.CodeInvalid
+		}
+		errs = append(errs, &huma.ErrorDetail{Message: p.Detail, Value: p})
 	}
 	return errs
 }

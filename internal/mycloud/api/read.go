@@ -33,9 +33,19 @@ type Found[T any] struct {
 	Body T
 }
 
+// unless gives way to 304 where the caller knows the revision.
+func (f *Found[T]) unless(ifNoneMatch, revision string) (*Found[T], error) {
+	if ifNoneMatch != "" && matches(ifNoneMatch, revision, true) {
+		return nil, notModified(revision)
+	}
+	return f, nil
+}
+
 // view is how a collection is shown.
 type view[T any] struct {
 	kind store.Kind[T]
+	// pageMax bounds a page where the limit that clients name may be too much; 0 bounds none.
+	pageMax int
 	// match leaves objects out; nil leaves out none.
 	match func(*T) bool
 	// state is what the filter of that name looks at; nil where objects have none.
@@ -60,10 +70,7 @@ func getObject[T any](a *API, v view[T], p GetParams) (*Found[T], error) {
 		return nil, err
 	}
 	revision := v.kind.Object(found).Revision
-	if p.IfNoneMatch != "" && matches(p.IfNoneMatch, revision, true) {
-		return nil, notModified(revision)
-	}
-	return &Found[T]{ETag: etag(revision), Body: *found}, nil
+	return (&Found[T]{ETag: etag(revision), Body: *found}).unless(p.IfNoneMatch, revision)
 }
 
 // listObjects reads a page of a collection.
@@ -104,7 +111,7 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudapi.List[T
 	if err != nil {
 		return nil, err
 	}
-	return &Found[cloudapi.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit)}, nil
+	return &Found[cloudapi.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax)}, nil
 }
 
 // filter says which objects a list has.

@@ -33,7 +33,9 @@ type snapshot struct {
 	// items is a []T.
 	items    any
 	revision string
-	expires  time.Time
+	// pageMax bounds every page, whatever limit it is asked with; 0 bounds none.
+	pageMax int
+	expires time.Time
 }
 
 func newSnapshots(c clock.PassiveClock) *snapshots {
@@ -41,15 +43,15 @@ func newSnapshots(c clock.PassiveClock) *snapshots {
 }
 
 // keep remembers a list and gives its id.
-func (s *snapshots) keep(items any, revision string) string {
+func (s *snapshots) keep(snap snapshot) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	oldest := ""
-	for id, snap := range s.byID {
-		if !now.Before(snap.expires) {
+	for id, other := range s.byID {
+		if !now.Before(other.expires) {
 			delete(s.byID, id)
-		} else if oldest == "" || snap.expires.Before(s.byID[oldest].expires) {
+		} else if oldest == "" || other.expires.Before(s.byID[oldest].expires) {
 			oldest = id
 		}
 	}
@@ -57,7 +59,8 @@ func (s *snapshots) keep(items any, revision string) string {
 		delete(s.byID, oldest)
 	}
 	id := rand.Text()
-	s.byID[id] = snapshot{items, revision, now.Add(snapshotLife)}
+	snap.expires = now.Add(snapshotLife)
+	s.byID[id] = snap
 	return id
 }
 
@@ -69,11 +72,12 @@ func (s *snapshots) get(id string) (snapshot, bool) {
 }
 
 // firstPage cuts a list into pages and gives the first.
-func firstPage[T any](s *snapshots, items []T, revision string, limit int) cloudapi.List[T] {
+func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudapi.List[T] {
+	limit = bounded(limit, pageMax)
 	if len(items) <= limit {
 		return cloudapi.List[T]{Items: items, Revision: revision, Complete: true}
 	}
-	return page(s.keep(items, revision), items, revision, 0, limit)
+	return page(s.keep(snapshot{items: items, revision: revision, pageMax: pageMax}), items, revision, 0, limit)
 }
 
 // nextPage gives the page that a token stands for.
@@ -85,7 +89,14 @@ func nextPage[T any](s *snapshots, token string, limit int) (cloudapi.List[T], e
 	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
 		return cloudapi.List[T]{}, fail(http.StatusGone, cloudapi.CodePageTokenExpired, "the page token has expired: list again from the first page")
 	}
-	return page(id, items, snap.revision, n, limit), nil
+	return page(id, items, snap.revision, n, bounded(limit, snap.pageMax)), nil
+}
+
+func bounded(limit, pageMax int) int {
+	if pageMax > 0 {
+		return min(limit, pageMax)
+	}
+	return limit
 }
 
 func page[T any](id string, items []T, revision string, offset, limit int) cloudapi.List[T] {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -32,31 +31,18 @@ func done[T any](status int, k store.Kind[T], v *T) *Answer[T] {
 	return a
 }
 
-// withoutJob makes an answer that of a write which starts no job.
-func (a *Answer[T]) withoutJob() {
-	a.Location = ""
-	if a.Status == http.StatusAccepted {
-		a.Status = http.StatusOK
-	}
-}
-
-// errDryRun undoes a transaction that was only asked what it would do.
-var errDryRun = errors.New("dry run")
-
 // change runs a write by PUT, PATCH or DELETE in one transaction.
 func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+	run := a.Store.Update
+	if p.DryRun {
+		run = a.Store.Rehearse
+	}
 	var answer *Answer[T]
-	err := a.Store.Update(func(tx *store.Tx) (err error) {
-		if answer, err = fn(tx); err != nil {
-			return absent(err)
-		}
-		if p.DryRun {
-			answer.withoutJob()
-			return errDryRun
-		}
-		return nil
+	err := run(func(tx *store.Tx) (err error) {
+		answer, err = fn(tx)
+		return absent(err)
 	})
-	if err != nil && !errors.Is(err, errDryRun) {
+	if err != nil {
 		return nil, err
 	}
 	return answer, nil

@@ -28,7 +28,8 @@ func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
 	if s.Pools == nil {
 		p.add("/pools", "is required: an empty list is a load balancer without pools")
 	}
-	pools := map[poolID]bool{}
+	// What each pool speaks.
+	pools := map[poolID]string{}
 	for i := range s.Pools {
 		validatePool(&p, fmt.Sprintf("/pools/%d", i), &s.Pools[i], pools)
 	}
@@ -41,12 +42,23 @@ func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
 		keys[l.Key] = true
 		validateListener(&p, at, l)
 		for _, f := range families {
-			if !pools[poolID{l.PoolKey, f}] {
+			protocol, exists := pools[poolID{l.PoolKey, f}]
+			switch {
+			case !exists:
 				p.add(at+"/pool_key", "must be the key of a pool of family %s: no pool %q of that family", f, l.PoolKey)
+			case !sameTransport(l.Protocol, protocol):
+				p.add(at+"/pool_key", "must be the key of pools that %s can be passed on to: pool %q of family %s speaks %s",
+					l.Protocol, l.PoolKey, f, protocol)
 			}
 		}
 	}
 	return p
+}
+
+// sameTransport tells whether two protocols use one transport. Of a protocol that is none it does not judge.
+func sameTransport(a, b string) bool {
+	transports := map[string]string{"tcp": "tcp", "http": "tcp", "https": "tcp", "udp": "udp"}
+	return transports[a] == transports[b] || transports[a] == "" || transports[b] == ""
 }
 
 // poolID is a pool's identity.
@@ -105,12 +117,12 @@ func validateListener(p *problems, at string, l *cloudapi.Listener) {
 	}
 }
 
-func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]bool) {
+func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]string) {
 	id := poolID{pool.Key, pool.Family}
-	if seen[id] {
+	if _, twice := seen[id]; twice {
 		p.add(at+"/key", "must be unique for its family: %s of %s occurs before", pool.Key, pool.Family)
 	}
-	seen[id] = true
+	seen[id] = pool.Protocol
 	if pool.NodeGroupID != "" && len(pool.Members) > 0 {
 		p.add(at+"/members", "must be absent beside node_group_id")
 	}

@@ -53,8 +53,10 @@ func (s *Store) Close() error { return s.db.Close() }
 type Tx struct {
 	bolt *bolt.Tx
 	// Now is the transaction's time, to the millisecond.
-	Now   time.Time
-	dirty bool
+	Now time.Time
+	// Rehearsal is true where nothing that is written will stay.
+	Rehearsal bool
+	dirty     bool
 }
 
 // View reads from a snapshot.
@@ -88,6 +90,19 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
+// Rehearse runs fn as Update would and undoes what it wrote. What is written bears no revision: that would be one which
+// a later change is going to have.
+func (s *Store) Rehearse(fn func(*Tx) error) error {
+	b, err := s.db.Begin(true)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer func() { _ = b.Rollback() }()
+	tx := s.tx(b)
+	tx.Rehearsal = true
+	return fn(tx)
+}
+
 // Changed gives a channel that the next commit closes. Who waits for something takes the channel before he looks.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
@@ -99,8 +114,11 @@ func (s *Store) tx(b *bolt.Tx) *Tx {
 	return &Tx{bolt: b, Now: s.clock.Now().UTC().Truncate(time.Millisecond)}
 }
 
-// nextRevision counts every change of the cloud and remembers it as the collection's.
+// nextRevision counts every change of the cloud and remembers it as the collection's. A rehearsal has none to give.
 func (tx *Tx) nextRevision(collection string) (string, error) {
+	if tx.Rehearsal {
+		return "", nil
+	}
 	b, err := tx.bucket(revisionsBucket)
 	if err != nil {
 		return "", err

@@ -14,11 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
@@ -41,6 +44,7 @@ func TestControllers(t *testing.T) {
 		{"a service of our class is served", classIsServed},
 		{"ingress nodes follow annotations", ingressNodesFollow},
 		{"a mistake changes nothing", mistakeChangesNothing},
+		{"a condition is for its own service alone", conditionOfNamesake},
 		{"a restart writes nothing", restartWritesNothing},
 		{"a crash after the creation leaves one load balancer", crashAfterCreate},
 		{"a stopped instance taints its node", stoppedInstance},
@@ -126,6 +130,16 @@ func routesPerNode(w *world) {
 	})
 }
 
+// firstWrites are those of the first load balancer in a group: the node group, its members and the load balancer.
+func (w *world) firstWrites(group string) []string {
+	w.t.Helper()
+	list, err := w.cloud.Client.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Name: "dev-" + group})
+	if err != nil || len(list.Items) != 1 {
+		w.t.Fatalf("node groups %v, %v; want one", list, err)
+	}
+	return []string{"POST /v1/node-groups", "PATCH /v1/node-groups/" + list.Items[0].ID + "/members", "POST /v1/load-balancers"}
+}
+
 func serviceGetsLoadBalancer(w *world) {
 	w.cloud.Calls()
 	svc := w.service("web", func(svc *corev1.Service) {
@@ -135,7 +149,7 @@ func serviceGetsLoadBalancer(w *world) {
 	svc = w.published(svc)
 	lb := w.balancer(svc, "load balancer", func(cloudapi.LoadBalancer) bool { return true })
 	writes := cloud.Writes(w.cloud.Calls())
-	if diff := cmp.Diff([]string{"POST /v1/node-groups", "POST /v1/load-balancers"}, writes); diff != "" {
+	if diff := cmp.Diff(w.firstWrites("default"), writes); diff != "" {
 		w.t.Errorf("unexpected writes (-want +got):\n%s", diff)
 	}
 	if lb.Name != "dev-default-web" || svc.Status.LoadBalancer.Ingress[0].IP != lb.VIPs[0].Address {
@@ -286,6 +300,53 @@ func mistakeChangesNothing(w *world) {
 	}
 }
 
+// conditionOfNamesake lets a Balancer know a Service that is gone, or replaced by one of its name. Its class keeps the
+// running controllers away.
+func conditionOfNamesake(w *world) {
+	const class = "example.com/lb"
+	ctx := w.t.Context()
+	clients, err := kubernetes.NewForConfig(w.env.Admin)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	balancer := dlb.New(dlb.Options{
+		Cloud: w.cloud.Client, Cluster: ownership.NewCluster(clients.CoreV1()), ClusterID: "dev", LoadBalancerClass: class,
+		Services: clients.CoreV1(), Recorder: record.NewFakeRecorder(10),
+	})
+	create := func() *corev1.Service {
+		return w.service("namesake", func(svc *corev1.Service) {
+			svc.Spec.LoadBalancerClass = new(class)
+			svc.Annotations[annotation+"listener-maxqps"] = "many"
+		})
+	}
+	first := create()
+	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil {
+		w.t.Fatal("no error for a wrong annotation")
+	}
+	w.condition(first, metav1.ConditionFalse, "InvalidConfiguration", "many")
+	first = w.get(first)
+	remove := func(svc *corev1.Service) {
+		if err := w.client.Delete(ctx, svc); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	remove(first)
+	if err := balancer.EnsureLoadBalancerDeleted(ctx, "dev", first); err != nil {
+		w.t.Errorf("clear the condition of a service that is gone: %v", err)
+	}
+	second := create()
+	if err := balancer.EnsureLoadBalancerDeleted(ctx, "dev", first); err != nil {
+		w.t.Errorf("clear the condition of a service that has a namesake: %v", err)
+	}
+	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil || contains(err.Error(), "write condition") {
+		w.t.Errorf("error %v, want that of the annotation alone", err)
+	}
+	if now := w.get(second); len(now.Status.Conditions) != 0 {
+		w.t.Errorf("the namesake got the conditions %+v", now.Status.Conditions)
+	}
+	remove(second)
+}
+
 // revisions are those of whatever the controllers write in the cloud.
 func (w *world) revisions() map[string]string {
 	w.t.Helper()
@@ -334,7 +395,7 @@ func restartWritesNothing(w *world) {
 	w.published(svc)
 	w.members("edge", "i-node-4")
 	writes := cloud.Writes(append(calls, w.cloud.Calls()...))
-	if diff := cmp.Diff([]string{"POST /v1/node-groups", "POST /v1/load-balancers"}, writes); diff != "" {
+	if diff := cmp.Diff(w.firstWrites("edge"), writes); diff != "" {
 		w.t.Errorf("unexpected writes (-want +got):\n%s", diff)
 	}
 	after := w.revisions()

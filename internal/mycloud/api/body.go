@@ -1,0 +1,54 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// jsonFormat is JSON as the library is to read it. The library joins the parts of a path by dots and brackets, and loses
+// its way where a key has some of its own. So a body that is read to be checked gets keys without any: those that a
+// JSON pointer has, with ~2, ~3 and ~4 for a dot and brackets.
+func jsonFormat() huma.Format {
+	f := huma.DefaultJSONFormat
+	f.Unmarshal = func(raw []byte, v any) error {
+		if err := json.Unmarshal(raw, v); err != nil {
+			return err
+		}
+		if parsed, ok := v.(*any); ok {
+			*parsed = escapeKeys(*parsed)
+		}
+		return nil
+	}
+	return f
+}
+
+func escapeKeys(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		named := make(map[string]any, len(v))
+		escapes := strings.NewReplacer("~", "~0", "/", "~1", ".", "~2", "[", "~3", "]", "~4")
+		for k, element := range v {
+			named[escapes.Replace(k)] = escapeKeys(element)
+		}
+		return named
+	case []any:
+		for i, element := range v {
+			v[i] = escapeKeys(element)
+		}
+	}
+	return v
+}
+
+// pointer turns a location such as body.listeners[0].port into /listeners/0/port, and query.limit into query/limit.
+func pointer(location string) string {
+	rest, inBody := strings.CutPrefix(location, "body")
+	if !inBody {
+		return strings.Replace(location, ".", "/", 1)
+	}
+	return strings.NewReplacer(".", "/", "[", "/", "]", "", "~2", ".", "~3", "[", "~4", "]").Replace(rest)
+}
+
+// escaped is a key as a part of a JSON pointer.
+func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
