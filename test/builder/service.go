@@ -54,10 +54,3 @@ func Class(class string) ServiceOption {
 func Spec(change func(*corev1.ServiceSpec)) ServiceOption {
 	return func(svc *corev1.Service) { change(&svc.Spec) }
 }
-
-// Ingress publishes an address in the Service's status.
-func Ingress(ip string) ServiceOption {
-	return func(svc *corev1.Service) {
-		svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
-	}
-}
