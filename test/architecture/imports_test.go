@@ -30,7 +30,8 @@ var rules = map[string]rule{
 	"annotation parsing knows validation helpers only": {
 		folders: []string{"internal/annotation"},
 		only: []string{
-			"k8s.io/apimachinery/pkg/util/validation", "github.com/go-playground/validator/v10", "github.com/agnivade/levenshtein",
+			"k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/net", "github.com/go-playground/validator/v10",
+			"github.com/agnivade/levenshtein",
 		},
 	},
 	"rules know annotations and the API's error types": {
@@ -40,7 +41,7 @@ var rules = map[string]rule{
 	},
 	"the desired load balancer is pure": {
 		folders: []string{"internal/loadbalancer"},
-		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg"},
+		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net"},
 		never:   clients[:3],
 	},
 	"the cloud's client is standard library": {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/cloudapi"
 )

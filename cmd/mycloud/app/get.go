@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/provider/cloudapi"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/mycloud/api"
 )
 

@@ -12,9 +12,9 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/internal/command"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 )
 
 // Run runs the command and returns the exit code. An error is one line on stderr.

@@ -25,7 +25,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/certs"
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/rules"

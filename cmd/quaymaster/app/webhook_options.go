@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/certs"
-	"quaymaster.dev/internal/command"
+	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 )
