@@ -21,7 +21,7 @@ RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
 
 # Tests that import test/env run a control plane; those of test/dev run the whole demonstration.
 TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/dev '
-UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | cut -d ' ' -f 1)
+UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v quaymaster.dev/test/architecture | cut -d ' ' -f 1)
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
 ##@ Build
