@@ -47,42 +47,46 @@ func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []c
 }
 
 func mutating(api client.AdmissionregistrationV1Interface, name string) configuration {
-	return configuration{
-		what: fmt.Sprintf("mutatingwebhookconfiguration %q", name),
-		get: func(ctx context.Context) (*configurationState, error) {
-			object, err := api.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			state := &configurationState{resourceVersion: object.ResourceVersion}
-			for _, w := range object.Webhooks {
-				state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
-			}
-			return state, nil
-		},
-		patch: func(ctx context.Context, body []byte) error {
-			_, err := api.MutatingWebhookConfigurations().Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
-			return err
-		},
+	read := func(object *admissionregistrationv1.MutatingWebhookConfiguration) *configurationState {
+		state := &configurationState{resourceVersion: object.ResourceVersion}
+		for _, w := range object.Webhooks {
+			state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+		}
+		return state
 	}
+	return object("mutatingwebhookconfiguration", name, api.MutatingWebhookConfigurations(), read)
 }
 
 func validating(api client.AdmissionregistrationV1Interface, name string) configuration {
+	read := func(object *admissionregistrationv1.ValidatingWebhookConfiguration) *configurationState {
+		state := &configurationState{resourceVersion: object.ResourceVersion}
+		for _, w := range object.Webhooks {
+			state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+		}
+		return state
+	}
+	return object("validatingwebhookconfiguration", name, api.ValidatingWebhookConfigurations(), read)
+}
+
+// access is what of a typed client the role may use.
+type access[T any] interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresources ...string) (*T, error)
+}
+
+// object is the configuration of one kind and name; read takes from it what both kinds have.
+func object[T any](kind, name string, api access[T], read func(*T) *configurationState) configuration {
 	return configuration{
-		what: fmt.Sprintf("validatingwebhookconfiguration %q", name),
+		what: fmt.Sprintf("%s %q", kind, name),
 		get: func(ctx context.Context) (*configurationState, error) {
-			object, err := api.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+			object, err := api.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			state := &configurationState{resourceVersion: object.ResourceVersion}
-			for _, w := range object.Webhooks {
-				state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
-			}
-			return state, nil
+			return read(object), nil
 		},
 		patch: func(ctx context.Context, body []byte) error {
-			_, err := api.ValidatingWebhookConfigurations().Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+			_, err := api.Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
 			return err
 		},
 	}

@@ -297,15 +297,20 @@ func (f *fixture) expectEvent(text string) {
 	}
 }
 
+// removeBehindOurBack takes a member out of a group in the cloud.
+func (f *fixture) removeBehindOurBack(group *cloudapi.NodeGroup, key string) {
+	f.t.Helper()
+	_, err := f.cloud.Client.PatchMembers(f.t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{key}},
+		cloudapi.WriteOptions{IfMatch: group.Revision})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func TestDriftIsRepaired(t *testing.T) {
 	f := start(t, node(1), node(2))
 	f.mustID("default")
-	group := f.members("default", "i-node-1", "i-node-2")
-	_, err := f.cloud.Client.PatchMembers(t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{"i-node-1"}},
-		cloudapi.WriteOptions{IfMatch: group.Revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.removeBehindOurBack(f.members("default", "i-node-1", "i-node-2"), "i-node-1")
 	f.look()
 	f.members("default", "i-node-1", "i-node-2")
 }
@@ -314,12 +319,7 @@ func TestDriftIsRepaired(t *testing.T) {
 func TestStaleRevision(t *testing.T) {
 	f := start(t, node(1), node(2))
 	f.mustID("default")
-	group := f.members("default", "i-node-1", "i-node-2")
-	_, err := f.cloud.Client.PatchMembers(t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{"i-node-1"}},
-		cloudapi.WriteOptions{IfMatch: group.Revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.removeBehindOurBack(f.members("default", "i-node-1", "i-node-2"), "i-node-1")
 	f.put(node(2, annotated("false")))
 	f.members("default", "i-node-1")
 }

@@ -77,19 +77,21 @@ func (d *Descriptor) element(plural string) string {
 }
 
 func (d *Descriptor) has(tag string) bool {
-	for part := range strings.SplitSeq(d.Rule, ",") {
-		if name, _, _ := strings.Cut(part, "="); name == tag {
-			return true
-		}
-	}
-	return false
+	_, found := d.lookup(tag)
+	return found
 }
 
 func (d *Descriptor) param(tag string) string {
+	param, _ := d.lookup(tag)
+	return param
+}
+
+// lookup finds a tag of the rule and what it says behind its =.
+func (d *Descriptor) lookup(tag string) (param string, found bool) {
 	for part := range strings.SplitSeq(d.Rule, ",") {
 		if name, param, _ := strings.Cut(part, "="); name == tag {
-			return param
+			return param, true
 		}
 	}
-	return ""
+	return "", false
 }

@@ -88,6 +88,16 @@ func HasCode(err error, codes ...string) bool {
 	return errors.As(err, &e) && e.Problem != nil && slices.Contains(codes, e.Problem.Code)
 }
 
+// ResourceID is the id of the object that err, an answer of the cloud, speaks of, such as the holder of a name that is taken;
+// empty if it names none.
+func ResourceID(err error) string {
+	var e *Error
+	if !errors.As(err, &e) || e.Problem == nil || e.Problem.Resource == nil {
+		return ""
+	}
+	return e.Problem.Resource.ID
+}
+
 // malformed is a success whose content is not what the API promises.
 func malformed(method, path, what string) error {
 	return fmt.Errorf("%s %s: malformed answer: %s", method, path, what)

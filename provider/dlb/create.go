@@ -2,7 +2,6 @@ package dlb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,11 +69,11 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSp
 
 // holder is the load balancer that has the name, if it bears the Service's tags, or nil.
 func (b *Balancer) holder(ctx context.Context, taken error, spec cloudapi.LoadBalancerSpec) (*cloudapi.LoadBalancer, error) {
-	var answer *cloudapi.Error
-	if !errors.As(taken, &answer) || answer.Problem.Resource == nil {
+	id := cloudapi.ResourceID(taken)
+	if id == "" {
 		return nil, nil
 	}
-	lb, err := b.cloud.LoadBalancer(ctx, answer.Problem.Resource.ID, cloudapi.ReadOptions{})
+	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("look who has the name: %w", err)
 	}

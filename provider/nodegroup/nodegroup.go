@@ -95,11 +95,10 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 
 // holder is the group that has the name already, if it is the very group that was to be created.
 func (g *Groups) holder(ctx context.Context, taken error, spec cloudapi.NodeGroupSpec) (*cloudapi.NodeGroup, error) {
-	var answer *cloudapi.Error
-	if !errors.As(taken, &answer) || answer.Problem.Resource == nil {
+	id := cloudapi.ResourceID(taken)
+	if id == "" {
 		return nil, taken
 	}
-	id := answer.Problem.Resource.ID
 	held, err := g.cloud.NodeGroup(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("look who has the name %s: %w", spec.Name, err)

@@ -89,11 +89,8 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[clou
 
 func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cloudapi.LoadBalancer], error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
-		lb, err := store.LoadBalancers.Get(tx, p.ID)
+		lb, err := demanded(tx, store.LoadBalancers, *p)
 		if err != nil {
-			return nil, err
-		}
-		if err := p.demand(store.LoadBalancers.Name, &lb.Object); err != nil {
 			return nil, err
 		}
 		if lb.ProvisioningState == cloudapi.PendingDelete {
@@ -118,11 +115,8 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 
 // load reads the load balancer to be changed, if it is as the write presumes and not about to go.
 func (p DeleteParams) load(tx *store.Tx) (*cloudapi.LoadBalancer, error) {
-	lb, err := store.LoadBalancers.Get(tx, p.ID)
+	lb, err := demanded(tx, store.LoadBalancers, p)
 	if err != nil {
-		return nil, err
-	}
-	if err := p.demand(store.LoadBalancers.Name, &lb.Object); err != nil {
 		return nil, err
 	}
 	if lb.ProvisioningState == cloudapi.PendingDelete {

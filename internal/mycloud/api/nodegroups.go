@@ -130,11 +130,8 @@ func groupNameFree(tx *store.Tx, name string) error {
 
 func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudapi.NodeGroup)) (*Answer[cloudapi.NodeGroup], error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
-		g, err := store.NodeGroups.Get(tx, p.ID)
+		g, err := demanded(tx, store.NodeGroups, p)
 		if err != nil {
-			return nil, err
-		}
-		if err := p.demand(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
 		was := g.Name
@@ -170,11 +167,8 @@ func arrangeMembers(g *cloudapi.NodeGroup) {
 
 func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*Answer[cloudapi.NodeGroup], error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
-		g, err := store.NodeGroups.Get(tx, p.ID)
+		g, err := demanded(tx, store.NodeGroups, *p)
 		if err != nil {
-			return nil, err
-		}
-		if err := p.demand(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
 		err = store.LoadBalancers.Each(tx, func(lb *cloudapi.LoadBalancer) error {

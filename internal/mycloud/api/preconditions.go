@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"quaymaster.dev/internal/mycloud/store"
 	"quaymaster.dev/provider/cloudapi"
 )
 
@@ -42,6 +43,15 @@ func (p WriteParams) demand(kind string, o *cloudapi.Object) error {
 			"If-Match is required: name the revision that is to be changed").on(kind, o.ID)
 	}
 	return p.check(kind, o)
+}
+
+// demanded reads the object to be changed, if it is as the write presumes.
+func demanded[T any](tx *store.Tx, k store.Kind[T], p DeleteParams) (*T, error) {
+	v, err := k.Get(tx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return v, p.demand(k.Name, k.Object(v))
 }
 
 func (p WriteParams) checkTags(kind string, o *cloudapi.Object) error {
