@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	policywebhook "quaymaster.dev/webhook/policy"
+	"quaymaster.dev/webhook/service"
 )
 
 func main() {
@@ -18,7 +24,13 @@ func main() {
 	}
 	pages := map[string][]byte{
 		"annotations.md": annotations(loadbalancer.Keys()),
-		"findings.md":    findings(loadbalancer.Rules()),
+		"findings.md": findings([]chapter{
+			{"Services of type LoadBalancer", loadbalancer.Rules()},
+			{"Services under policies", slices.Concat(policy.Rules(), service.Rules())},
+			{"Policies", slices.Concat(policy.DefinitionRules(), policywebhook.Rules())},
+			{"PersistentVolumes", volume.ZoneRules()},
+			{"PersistentVolumeClaims", volume.GrowthRules()},
+		}),
 	}
 	for name, page := range pages {
 		if err := os.WriteFile(filepath.Join(os.Args[1], name), page, 0o644); err != nil {
@@ -49,12 +61,23 @@ func annotations(keys []*annotation.Descriptor) []byte {
 	return page.Bytes()
 }
 
-func findings(all []loadbalancer.Rule) []byte {
+// chapter are the findings about one thing.
+type chapter struct {
+	title string
+	rules []rules.Rule
+}
+
+func findings(chapters []chapter) []byte {
 	var page bytes.Buffer
 	fmt.Fprint(&page, "# Findings\n\n"+notice+
-		"What Quaymaster may say of a Service. The ids are stable: they stand in metrics and in machine-readable output.\n")
-	for _, rule := range all {
-		fmt.Fprintf(&page, "\n## %s\n\n%s (%s)\n", rule.ID, rule.Help, rule.Severity)
+		"What Quaymaster may say of an object. The ids are stable: they stand in metrics, in the API server's audit log and in\n"+
+		"machine-readable output. The severity is that of a mistake that a request introduces: what was so before only warns, and\n"+
+		"policies have an enforcement of their own.\n")
+	for _, c := range chapters {
+		fmt.Fprintf(&page, "\n## %s\n", c.title)
+		for _, rule := range c.rules {
+			fmt.Fprintf(&page, "\n### %s\n\n%s (%s)\n", rule.ID, rule.Help, rule.Severity)
+		}
 	}
 	return page.Bytes()
 }

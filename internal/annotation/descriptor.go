@@ -116,6 +116,11 @@ func (d *Descriptor) Set(target any, v Value) {
 	reflect.ValueOf(target).Elem().FieldByIndex(d.index).Set(v.Value)
 }
 
+// Of reads the described field of the struct that source points to.
+func (d *Descriptor) Of(source any) Value {
+	return Value{reflect.ValueOf(source).Elem().FieldByIndex(d.index)}
+}
+
 // Words are the values of a key that has a closed set of them, else nil.
 func (d *Descriptor) Words() []string {
 	if words, ok := strings.CutPrefix(d.Rule, "oneof="); ok {

@@ -46,15 +46,19 @@ func (s *settings) desired() *Desired {
 		set(key, d, value)
 	}
 	if d.IPMode == "" {
-		d.IPMode = "vip"
-		if len(s.terminating()) > 0 {
-			d.IPMode = "proxy"
-		}
+		d.IPMode = s.defaultIPMode()
 	}
 	for i := range s.listeners {
 		d.Listeners = append(d.Listeners, s.listener(i))
 	}
 	return d
+}
+
+func (s *settings) defaultIPMode() string {
+	if len(s.terminating()) > 0 {
+		return "proxy"
+	}
+	return "vip"
 }
 
 func (s *settings) listener(i int) Listener {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/rules"
 )
 
@@ -45,7 +46,7 @@ func (s *settings) checkApplies(one *setting) {
 	}
 	fixed := true
 	for _, i := range one.governs {
-		if s.applies(one, i) {
+		if s.applies(one.Descriptor, i) {
 			return
 		}
 		fixed = fixed && s.listeners[i].fixedCheck()
@@ -73,15 +74,15 @@ func notApplicable(one *setting, message, change string) rules.Finding {
 	}
 }
 
-// applies tells whether the setting may have an effect on the listener; true where that cannot be known, because
-// another setting is malformed, which is reported anyway.
-func (s *settings) applies(one *setting, listener int) bool {
+// applies tells whether the key may have an effect on the listener; true where that cannot be known, because another
+// setting is malformed, which is reported anyway.
+func (s *settings) applies(d *annotation.Descriptor, listener int) bool {
 	l := s.listeners[listener]
 	if l.sctp {
 		return true
 	}
 	protocol, ok := s.protocol(listener)
-	switch one.Applies {
+	switch d.Applies {
 	case appliesHTTPS:
 		return !ok || protocol == "https"
 	case appliesTCP:

@@ -2,36 +2,29 @@ package loadbalancer
 
 import "quaymaster.dev/internal/rules"
 
-// Rule documents what a finding's id means.
-type Rule struct {
-	ID       string
-	Severity rules.Severity
-	Help     string
-}
-
 // Rules documents every finding of this package.
-func Rules() []Rule {
-	return []Rule{
-		{idUnknownKey, rules.Error, "A key under the prefix is not known. The nearest known key is named; typos are the usual cause."},
-		{idInvalidValue, rules.Error, "The value is not of the key's type or outside its range. Nothing is trimmed, clamped or silently defaulted."},
-		{idPortForm, rules.Error, "A key of the whole load balancer was written for one port."},
-		{idUnknownPort, rules.Error, "The suffix of a key is neither the number nor the name of one of the Service's ports. Digits alone are a number."},
-		{idAmbiguousPort, rules.Error, "A listener is set by its port's number and by its name. Even with equal values one of the two must go."},
-		{idProtocolMismatch, rules.Error, "The listener's protocol does not fit the transport of a port that it governs."},
-		{idNotApplicable, rules.Error, "The key has no effect on anything that it governs, so its author must have meant something else."},
-		{idFixedCheck, rules.Error, "The health check is given by Kubernetes, and the key would change it: with externalTrafficPolicy Local it asks the node's health check port, for udp listeners kube-proxy."},
-		{idCertificate, rules.Error, "An https listener has no certificate."},
-		{idCheckTimeout, rules.Error, "A health check's timeout is not less than its interval. The timeout is named if it is set, else the interval."},
-		{idHostnameIPMode, rules.Error, "A hostname is published and an ip-mode is set: a name has no mode."},
-		{idSchedulerAffinity, rules.Error, "sessionAffinity ClientIP needs the scheduler source-ip, or none set."},
-		{idSCTP, rules.Error, "A port uses SCTP, which the DLB does not carry."},
-		{idNodePort, rules.Error, "A port has no node port and none will be allocated."},
-		{idSourceRange, rules.Error, "A range of sources cannot be read. The load balancer stays as it is rather than letting in more than was meant."},
-		{idImmutable, rules.Error, "An immutable key changed."},
-		{idAdoptIDInUse, rules.Error, "load-balancer-id changed while the Service has an address."},
-		{idOtherClass, rules.Warning, "A key of the DLB has no effect, because the Service is of another loadBalancerClass."},
-		{idSourceFamily, rules.Warning, "A range of sources is of an address family that the Service does not have."},
-		{idAddress, rules.Warning, "spec.loadBalancerIP is set, which the DLB ignores."},
-		{idIPModeVIP, rules.Warning, "ip-mode is vip although a listener is http or https or uses the PROXY protocol: clients inside the cluster bypass it."},
+func Rules() []rules.Rule {
+	return []rules.Rule{
+		{ID: idUnknownKey, Severity: rules.Error, Help: "A key under the prefix is not known. The nearest known key is named; typos are the usual cause."},
+		{ID: idInvalidValue, Severity: rules.Error, Help: "The value is not of the key's type or outside its range. Nothing is trimmed, clamped or silently defaulted."},
+		{ID: idPortForm, Severity: rules.Error, Help: "A key of the whole load balancer was written for one port."},
+		{ID: idUnknownPort, Severity: rules.Error, Help: "The suffix of a key is neither the number nor the name of one of the Service's ports. Digits alone are a number."},
+		{ID: idAmbiguousPort, Severity: rules.Error, Help: "A listener is set by its port's number and by its name. Even with equal values one of the two must go."},
+		{ID: idProtocolMismatch, Severity: rules.Error, Help: "The listener's protocol does not fit the transport of a port that it governs."},
+		{ID: idNotApplicable, Severity: rules.Error, Help: "The key has no effect on anything that it governs, so its author must have meant something else."},
+		{ID: idFixedCheck, Severity: rules.Error, Help: "The health check is given by Kubernetes, and the key would change it: with externalTrafficPolicy Local it asks the node's health check port, for udp listeners kube-proxy."},
+		{ID: idCertificate, Severity: rules.Error, Help: "An https listener has no certificate."},
+		{ID: idCheckTimeout, Severity: rules.Error, Help: "A health check's timeout is not less than its interval. The timeout is named if it is set, else the interval."},
+		{ID: idHostnameIPMode, Severity: rules.Error, Help: "A hostname is published and an ip-mode is set: a name has no mode."},
+		{ID: idSchedulerAffinity, Severity: rules.Error, Help: "sessionAffinity ClientIP needs the scheduler source-ip, or none set."},
+		{ID: idSCTP, Severity: rules.Error, Help: "A port uses SCTP, which the DLB does not carry."},
+		{ID: idNodePort, Severity: rules.Error, Help: "A port has no node port and none will be allocated."},
+		{ID: idSourceRange, Severity: rules.Error, Help: "A range of sources cannot be read. The load balancer stays as it is rather than letting in more than was meant."},
+		{ID: idImmutable, Severity: rules.Error, Help: "An immutable key changed."},
+		{ID: idAdoptIDInUse, Severity: rules.Error, Help: "load-balancer-id changed while the Service has an address."},
+		{ID: idOtherClass, Severity: rules.Warning, Help: "A key of the DLB has no effect, because the Service is of another loadBalancerClass."},
+		{ID: idSourceFamily, Severity: rules.Warning, Help: "A range of sources is of an address family that the Service does not have."},
+		{ID: idAddress, Severity: rules.Warning, Help: "spec.loadBalancerIP is set, which the DLB ignores."},
+		{ID: idIPModeVIP, Severity: rules.Warning, Help: "ip-mode is vip although a listener is http or https or uses the PROXY protocol: clients inside the cluster bypass it."},
 	}
 }

@@ -14,6 +14,8 @@ const (
 	Error Severity = "error"
 	// Warning is shown to the user and admits the object.
 	Warning Severity = "warning"
+	// Audit is counted and admits the object without a word.
+	Audit Severity = "audit"
 )
 
 // Finding is one problem of one field of an object.

@@ -47,6 +47,9 @@ func Ratchet(old, current []Finding) []Finding {
 	return Merge(judged)
 }
 
+// Introduced are the errors among the current findings that the old ones do not have.
+func Introduced(old, current []Finding) []Finding { return Errors(Ratchet(old, current)) }
+
 // Merge sorts findings by field and makes one of those that differ by their listeners alone.
 func Merge(findings []Finding) []Finding {
 	sorted := slices.Clone(findings)

@@ -71,7 +71,7 @@ func fieldErrors(findings []Finding) field.ErrorList {
 }
 
 func (f Finding) fieldError() *field.Error {
-	return &field.Error{Type: f.Type, Field: f.Field, BadValue: shorten(f.Value), Detail: f.detail()}
+	return &field.Error{Type: f.Type, Field: f.Field, BadValue: Shorten(f.Value, longestValue), Detail: f.detail()}
 }
 
 // body is the finding without its field. One that is only ever a warning has no type of error, and no value to call bad.
@@ -93,9 +93,10 @@ func (f Finding) detail() string {
 	return text
 }
 
-func shorten(value string) string {
-	if len(value) > longestValue {
-		return strings.ToValidUTF8(value[:longestValue], "") + "…"
+// Shorten cuts a text that is longer than so many bytes, and shows that.
+func Shorten(text string, longest int) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
 	}
-	return value
+	return text
 }

@@ -1,11 +1,14 @@
-// Package corpus holds manifests of Services with the verdict that every part of the project must reach on them: the
-// engine, the webhooks on a real API server, and whatever checks manifests elsewhere. Adding a case is adding a file.
+// Package corpus holds manifests with the verdict that every part of the project must reach on them: the engine, the webhooks
+// on a real API server, and whatever checks manifests elsewhere. Adding a case is adding a file.
 //
-// valid/ and invalid/ hold one Service a file; update/ the old Service and the new one. Comment lines at the top tell the
-// verdict, one a line, in any order:
+// valid/ and invalid/ hold one Service a file; update/ the old Service and the new one. limited/ holds policies and then a
+// Service, or the old one and the new one; policies/ holds policies of which the last is judged, with the old one before it
+// if it is an update. NAMESPACE stands for the namespace of the case, so that policies of the cluster can be told apart. Comment
+// lines at the top tell the verdict, one a line, in any order:
 //
 //	# cause: <finding id> <field path>     an error
 //	# warning: <finding id> <field path>   a warning
+//	# audit: <finding id> <field path>     what is only counted
 package corpus
 
 import (
@@ -16,23 +19,43 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/api/v1alpha1"
 )
 
-//go:embed valid invalid update
+//go:embed valid invalid update limited policies
 var files embed.FS
 
 // Problem is an expected finding.
 type Problem struct{ ID, Field string }
 
+// Verdict is what must be found.
+type Verdict struct {
+	// Causes refuse the object, Warnings do not; Audits are not even shown.
+	Causes, Warnings, Audits []Problem
+}
+
+// Policies are of both kinds.
+type Policies struct {
+	Namespaced []*v1alpha1.LoadBalancerPolicy
+	Cluster    []*v1alpha1.ClusterLoadBalancerPolicy
+}
+
 // Case is one file of the corpus.
 type Case struct {
 	// Name is the path without extension, such as invalid/maxqps-not-a-number.
 	Name string
-	// Old is nil unless the case is an update.
+	// Namespace is the case's own, where it has one; else it is empty.
+	Namespace string
+	// Old is nil unless the case is an update. New is nil if a policy is judged.
 	Old, New *corev1.Service
-	// Causes refuse the Service, Warnings do not.
-	Causes, Warnings []Problem
+	// Policies are those of the Service, or those beside the policy that is judged.
+	Policies Policies
+	// OldPolicies has the old one of a policy that is updated, NewPolicies the one that is judged.
+	OldPolicies, NewPolicies Policies
+	Verdict
 }
 
 // Load reads the whole corpus.
@@ -57,7 +80,51 @@ func Load() ([]Case, error) {
 }
 
 func parse(name, text string) (Case, error) {
-	c := Case{Name: name}
+	c := Case{Name: name, Verdict: verdict(text)}
+	kind := path.Dir(name)
+	if kind == "limited" || kind == "policies" {
+		c.Namespace = "corpus-" + strings.ReplaceAll(name, "/", "-")
+		text = strings.ReplaceAll(text, "NAMESPACE", c.Namespace)
+	}
+	var services []*corev1.Service
+	var all []Policies
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		svc, policies, err := decode([]byte(document), c.Namespace)
+		if err != nil {
+			return c, err
+		}
+		if svc != nil {
+			services = append(services, svc)
+		} else {
+			all = append(all, policies)
+		}
+	}
+	switch {
+	case kind == "policies" && len(services) == 0 && len(all) > 0:
+		last := len(all) - 1
+		c.NewPolicies, all = all[last], all[:last]
+		if last > 0 && all[last-1].name() == c.NewPolicies.name() {
+			c.OldPolicies, all = all[last-1], all[:last-1]
+		}
+	case kind == "update" && len(services) == 2, kind == "limited" && len(services) == 2:
+		c.Old, c.New = services[0], services[1]
+	case len(services) == 1 && kind != "update" && kind != "policies":
+		c.New = services[0]
+	default:
+		return c, fmt.Errorf("%d Services and %d policies", len(services), len(all))
+	}
+	if (kind == "invalid" || kind == "valid") && (kind == "invalid") != (len(c.Causes) > 0) {
+		return c, fmt.Errorf("%d causes", len(c.Causes))
+	}
+	for _, p := range all {
+		c.Policies.Namespaced = append(c.Policies.Namespaced, p.Namespaced...)
+		c.Policies.Cluster = append(c.Policies.Cluster, p.Cluster...)
+	}
+	return c, nil
+}
+
+func verdict(text string) Verdict {
+	var v Verdict
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) != 4 || words[0] != "#" {
@@ -65,30 +132,45 @@ func parse(name, text string) (Case, error) {
 		}
 		switch problem := (Problem{ID: words[2], Field: words[3]}); words[1] {
 		case "cause:":
-			c.Causes = append(c.Causes, problem)
+			v.Causes = append(v.Causes, problem)
 		case "warning:":
-			c.Warnings = append(c.Warnings, problem)
+			v.Warnings = append(v.Warnings, problem)
+		case "audit:":
+			v.Audits = append(v.Audits, problem)
 		}
 	}
-	var services []*corev1.Service
-	for document := range strings.SplitSeq(text, "\n---\n") {
-		svc := &corev1.Service{}
-		if err := yaml.UnmarshalStrict([]byte(document), svc); err != nil {
-			return c, err
-		}
-		services = append(services, svc)
+	return v
+}
+
+// decode reads a Service or a policy, which goes into the namespace.
+func decode(document []byte, namespace string) (*corev1.Service, Policies, error) {
+	var is metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &is); err != nil {
+		return nil, Policies{}, err
 	}
-	kind := path.Dir(name)
-	if kind == "update" && len(services) == 2 {
-		c.Old, c.New = services[0], services[1]
-		return c, nil
+	switch is.Kind {
+	case v1alpha1.KindLoadBalancerPolicy:
+		p := &v1alpha1.LoadBalancerPolicy{}
+		err := yaml.UnmarshalStrict(document, p)
+		p.Namespace = namespace
+		return nil, Policies{Namespaced: []*v1alpha1.LoadBalancerPolicy{p}}, err
+	case v1alpha1.KindClusterLoadBalancerPolicy:
+		p := &v1alpha1.ClusterLoadBalancerPolicy{}
+		return nil, Policies{Cluster: []*v1alpha1.ClusterLoadBalancerPolicy{p}}, yaml.UnmarshalStrict(document, p)
 	}
-	if kind == "update" || len(services) != 1 {
-		return c, fmt.Errorf("%d documents", len(services))
+	svc := &corev1.Service{}
+	err := yaml.UnmarshalStrict(document, svc)
+	svc.Namespace = namespace
+	return svc, Policies{}, err
+}
+
+// name is that of the only policy, with its kind.
+func (p Policies) name() string {
+	for _, one := range p.Namespaced {
+		return one.Kind + one.Name
 	}
-	if (kind == "invalid") != (len(c.Causes) > 0) {
-		return c, fmt.Errorf("%d causes", len(c.Causes))
+	for _, one := range p.Cluster {
+		return one.Kind + one.Name
 	}
-	c.New = services[0]
-	return c, nil
+	return ""
 }

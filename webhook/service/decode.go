@@ -1,12 +1,9 @@
 package service
 
 import (
-	"fmt"
-
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "sigs.k8s.io/json"
 
 	"quaymaster.dev/webhook"
 )
@@ -32,22 +29,12 @@ func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Servi
 }
 
 func decode(field string, raw []byte) (*corev1.Service, error) {
-	if len(raw) == 0 {
-		return nil, &webhook.MalformedError{Problem: field + " is missing"}
-	}
 	svc := &corev1.Service{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, svc); err != nil {
-		return nil, &webhook.MalformedError{Problem: fmt.Sprintf("%s must be a Service: %v", field, err)}
-	}
-	if svc.APIVersion != "v1" || svc.Kind != kind {
-		return nil, &webhook.MalformedError{
-			Problem: fmt.Sprintf("%s must be of apiVersion v1, kind %s; got apiVersion %q, kind %q", field, kind, svc.APIVersion, svc.Kind),
-		}
+	if err := webhook.Decode(field, raw, corev1.SchemeGroupVersion.WithKind(kind), svc); err != nil {
+		return nil, err
 	}
 	return svc, nil
 }
 
 // beingDeleted is true where admission has nothing more to say: finalizers must be able to go.
 func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionTimestamp != nil }
-
-func allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }

@@ -2,39 +2,25 @@ package service
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
-// idDefaultsUnavailable is the finding when a Service is admitted without its defaults.
-const idDefaultsUnavailable = "defaults-unavailable"
-
-// Defaulter knows the annotations that a Service gets where it lacks them.
-type Defaulter interface {
-	// Defaults are keyed by annotation. An error means that they cannot be known now, which is never the user's fault.
-	Defaults(ctx context.Context, svc *corev1.Service) (map[string]string, error)
-}
-
-// DefaulterFunc is a function as a Defaulter.
-type DefaulterFunc func(ctx context.Context, svc *corev1.Service) (map[string]string, error)
-
-// Defaults calls the function.
-func (f DefaulterFunc) Defaults(ctx context.Context, svc *corev1.Service) (map[string]string, error) {
-	return f(ctx, svc)
-}
+// auditDefaulted is the audit annotation with what was added.
+const auditDefaulted = "defaulted"
 
 // MutatorOptions are what a Mutator needs.
 type MutatorOptions struct {
-	// Defaulter knows the defaults.
-	Defaulter Defaulter
+	// Judge knows the defaults of policies and the built-in ones.
+	Judge policy.Judge
+	// Policies are those of namespaces.
+	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
 	OnFinding func(rules.Finding)
 }
@@ -54,51 +40,29 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if err != nil {
 		return nil, err
 	}
-	response := allow()
 	if beingDeleted(newSvc) || !isLoadBalancer(newSvc) || isLoadBalancer(oldSvc) {
 		// A load balancer that was one before keeps what it has: whoever removed a default meant to.
-		return response, nil
+		return webhook.Allow(), nil
 	}
-	defaults, err := m.o.Defaulter.Defaults(ctx, newSvc)
+	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
-		m.admitWithout(ctx, response, newSvc, err)
-		return response, nil
+		f := unavailable(ctx, newSvc, idDefaultsUnavailable, "defaults were not added, because policies cannot be read at the moment", err)
+		if m.o.OnFinding != nil {
+			m.o.OnFinding(f)
+		}
+		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []rules.Finding{f}), nil
 	}
-	absent := maps.Clone(defaults)
-	maps.DeleteFunc(absent, func(key, _ string) bool { _, present := newSvc.Annotations[key]; return present })
-	if len(absent) == 0 {
-		return response, nil
-	}
-	if response.Patch, err = annotationsPatch(newSvc.Annotations, absent); err != nil {
+	added := m.o.Judge.Annotations(newSvc, applicable)
+	response := webhook.Allow()
+	var patch webhook.Patch
+	patch.AddEntries("/metadata/annotations", newSvc.Annotations, added)
+	if err := patch.Into(response); err != nil {
 		return nil, err
 	}
-	patchType := admissionv1.PatchTypeJSONPatch
-	response.PatchType = &patchType
-	response.AuditAnnotations = map[string]string{auditDefaulted: auditText(absent)}
+	webhook.AuditChange(response, auditDefaulted, added)
 	return response, nil
-}
-
-func (m *Mutator) admitWithout(ctx context.Context, response *admissionv1.AdmissionResponse, svc *corev1.Service, err error) {
-	klog.FromContext(ctx).Error(err, "Admitted without defaults", "service", klog.KObj(svc), "rule", idDefaultsUnavailable)
-	f := rules.Finding{
-		ID: idDefaultsUnavailable, Severity: rules.Warning, Field: "metadata.annotations",
-		Message: "defaults were not added because they are not known at the moment", Remedy: "the controllers apply them later",
-	}
-	if m.o.OnFinding != nil {
-		m.o.OnFinding(f)
-	}
-	response.Warnings = rules.Warnings([]rules.Finding{f})
-	response.AuditAnnotations = auditOf([]rules.Finding{f})
 }
 
 func isLoadBalancer(svc *corev1.Service) bool {
 	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
-}
-
-func auditText(annotations map[string]string) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		parts = append(parts, key+"="+annotations[key])
-	}
-	return strings.Join(parts, ",")
 }

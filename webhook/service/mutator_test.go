@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -10,19 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook/service"
 )
 
-func builtIn(_ context.Context, svc *corev1.Service) (map[string]string, error) {
-	return loadbalancer.Defaults(svc, class), nil
-}
-
 func mutator(onFinding func(rules.Finding)) *service.Mutator {
-	return service.NewMutator(service.MutatorOptions{Defaulter: service.DefaulterFunc(builtIn), OnFinding: onFinding})
+	return service.NewMutator(service.MutatorOptions{Judge: judge, Policies: policies{}, OnFinding: onFinding})
 }
 
 func TestMutatorPatches(t *testing.T) {
@@ -90,23 +87,45 @@ func TestMutatorPatches(t *testing.T) {
 	}
 }
 
-// Keys with the characters that JSON Pointers escape, and defaults that are there already, which a Defaulter may name too.
-func TestMutatorEscapesAndAddsOnly(t *testing.T) {
-	m := service.NewMutator(service.MutatorOptions{Defaulter: service.DefaulterFunc(
-		func(context.Context, *corev1.Service) (map[string]string, error) {
-			return map[string]string{"a~b/c": `"quoted"`, "team": "mine"}, nil
-		})})
+// A policy's default wins over the built-in one, and the Service tells where it comes from. What a policy gives to another
+// cloud is written as it is.
+func TestMutatorAppliesPolicies(t *testing.T) {
+	all := limits(t, v1alpha1.EnforcementDeny)
+	foreign, findings := policy.CompileCluster(&v1alpha1.ClusterLoadBalancerPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
+		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{
+			Defaults: map[string]string{"example.com/a.b": `"quoted"`, "team": "mine"},
+		}},
+	})
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	all.all = append(all.all, foreign)
+	m := service.NewMutator(service.MutatorOptions{Judge: judge, Policies: all})
 	request := create(manifest{name: "web", annotations: `{"team":"theirs"}`})
 	response, err := m.Review(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got corev1.Service
-	if err := json.Unmarshal(apply(t, request.Object.Raw, response.Patch), &got); err != nil {
+	object := apply(t, request.Object.Raw, response.Patch)
+	if err := json.Unmarshal(object, &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a~b/c": `"quoted"`, "team": "theirs"}, got.Annotations); diff != "" {
+	want := map[string]string{
+		"example.com/a.b": `"quoted"`, "team": "theirs", prefix + "listener-maxqps": "8000", prefix + "listener-idle-timeout": "60s",
+		"quaymaster.dev/defaulted": "example.com/a.b=ClusterLoadBalancerPolicy/shared," + prefix + "listener-maxqps=LoadBalancerPolicy/limits",
+	}
+	if diff := cmp.Diff(want, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	request.Object.Raw = object
+	again, err := m.Review(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&admissionv1.AdmissionResponse{Allowed: true}, again); diff != "" {
+		t.Errorf("second call (-want +got):\n%s", diff)
 	}
 }
 
@@ -114,9 +133,7 @@ func TestMutatorEscapesAndAddsOnly(t *testing.T) {
 func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	var found []string
 	m := service.NewMutator(service.MutatorOptions{
-		Defaulter: service.DefaulterFunc(func(context.Context, *corev1.Service) (map[string]string, error) {
-			return nil, errors.New("cache is not synced")
-		}),
+		Judge: judge, Policies: policies{err: errors.New("cache is not synced")},
 		OnFinding: func(f rules.Finding) { found = append(found, f.ID) },
 	})
 	got, err := m.Review(t.Context(), create(manifest{name: "web"}))
@@ -126,7 +143,7 @@ func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	want := &admissionv1.AdmissionResponse{
 		Allowed: true,
 		Warnings: []string{
-			"metadata.annotations: defaults were not added because they are not known at the moment; the controllers apply them later",
+			"metadata.annotations: defaults were not added, because policies cannot be read at the moment; the controllers do that later",
 		},
 		AuditAnnotations: map[string]string{"warned": "defaults-unavailable"},
 	}

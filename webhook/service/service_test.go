@@ -1,25 +1,50 @@
 package service_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/webhook"
 )
 
 const prefix = loadbalancer.Prefix
 
-var class = loadbalancer.Options{Class: "mycloud.io/dlb"}
+var judge = policy.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
 
-func review(oldSvc, newSvc *corev1.Service) []rules.Finding {
-	return loadbalancer.Review(oldSvc, newSvc, class)
+// policies are the same for every namespace.
+type policies struct {
+	all []*policy.Policy
+	err error
+}
+
+func (p policies) Applicable(context.Context, string) ([]*policy.Policy, error) { return p.all, p.err }
+
+// limits is a policy with a default of 8000 and a maximum of 20000 for maxqps.
+func limits(t *testing.T, enforcement v1alpha1.Enforcement) policies {
+	t.Helper()
+	greatest := intstr.FromInt32(20000)
+	compiled, findings := policy.Compile(&v1alpha1.LoadBalancerPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "limits"},
+		Spec: v1alpha1.LoadBalancerPolicySpec{
+			Defaults:    map[string]string{prefix + "listener-maxqps": "8000"},
+			Rules:       []v1alpha1.Rule{{Annotation: prefix + "listener-maxqps", Max: &greatest}},
+			Enforcement: enforcement,
+		},
+	})
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	return policies{all: []*policy.Policy{compiled}}
 }
 
 // manifest is a Service in JSON, as the API server sends it.

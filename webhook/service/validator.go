@@ -3,35 +3,25 @@ package service
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
-const (
-	kind = "Service"
-	// mostWarningBytes is what an API server passes on to the user, in all.
-	mostWarningBytes = 4096
-)
-
-// Keys of audit annotations; the API server puts the webhook's name before them.
-const (
-	auditDenied    = "denied"
-	auditWarned    = "warned"
-	auditDefaulted = "defaulted"
-)
+const kind = "Service"
 
 // ValidatorOptions are what a Validator needs.
 type ValidatorOptions struct {
-	// Review judges a Service; oldSvc is nil on creation. It reads the Services only.
-	Review func(oldSvc, newSvc *corev1.Service) []rules.Finding
+	// Judge applies the rules of policies; its options tell which Services are ours.
+	Judge policy.Judge
+	// Policies are those of namespaces.
+	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
 	OnFinding func(rules.Finding)
 }
@@ -51,9 +41,12 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 		return nil, err
 	}
 	if beingDeleted(newSvc) {
-		return allow(), nil
+		return webhook.Allow(), nil
 	}
-	findings := v.o.Review(oldSvc, newSvc)
+	findings := loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options)
+	if isLoadBalancer(newSvc) {
+		findings = rules.Merge(append(findings, v.byPolicies(ctx, req.Namespace, oldSvc, newSvc)...))
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
@@ -62,54 +55,16 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 			v.o.OnFinding(f)
 		}
 	}
-	response := allow()
-	response.Warnings = bounded(rules.Warnings(findings))
-	response.AuditAnnotations = auditOf(findings)
-	if len(rules.Errors(findings)) > 0 {
-		response.Allowed = false
-		response.Result = rules.InvalidStatus(schema.GroupKind{Kind: kind}, nameOf(newSvc), findings)
-		response.Result.Code = http.StatusUnprocessableEntity
-	}
-	return response, nil
+	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings), nil
 }
 
-// bounded leaves out what the API server would not pass on.
-func bounded(warnings []string) []string {
-	size := 0
-	for i, warning := range warnings {
-		if size += len(warning); size > mostWarningBytes {
-			return append(warnings[:i:i], fmt.Sprintf("and %d more", len(warnings)-i))
+// byPolicies are the findings of the namespace's policies.
+func (v *Validator) byPolicies(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []rules.Finding {
+	applicable, err := v.o.Policies.Applicable(ctx, namespace)
+	if err != nil {
+		return []rules.Finding{
+			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err),
 		}
 	}
-	return warnings
-}
-
-// nameOf is what the user knows the Service by: one with generateName has no name yet.
-func nameOf(svc *corev1.Service) string {
-	if svc.Name == "" {
-		return svc.GenerateName
-	}
-	return svc.Name
-}
-
-// auditOf names the rules behind a verdict, so that the audit log answers why.
-func auditOf(findings []rules.Finding) map[string]string {
-	var audit map[string]string
-	for key, severity := range map[string]rules.Severity{auditDenied: rules.Error, auditWarned: rules.Warning} {
-		var ids []string
-		for _, f := range findings {
-			if f.Severity == severity {
-				ids = append(ids, f.ID)
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		if audit == nil {
-			audit = map[string]string{}
-		}
-		slices.Sort(ids)
-		audit[key] = strings.Join(slices.Compact(ids), ",")
-	}
-	return audit
+	return v.o.Judge.Review(oldSvc, newSvc, applicable)
 }

@@ -1,21 +1,21 @@
 package service_test
 
 import (
-	"slices"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook/service"
 )
 
 func validator(onFinding func(rules.Finding)) *service.Validator {
-	return service.NewValidator(service.ValidatorOptions{Review: review, OnFinding: onFinding})
+	return service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: policies{}, OnFinding: onFinding})
 }
 
 func TestValidatorAllows(t *testing.T) {
@@ -53,17 +53,40 @@ func TestValidatorAllows(t *testing.T) {
 	}
 }
 
-// A Service with thousands of old mistakes must not make an answer of megabytes, of which the API server shows the beginning.
-func TestWarningsAreBounded(t *testing.T) {
-	v := service.NewValidator(service.ValidatorOptions{Review: func(*corev1.Service, *corev1.Service) []rules.Finding {
-		return slices.Repeat([]rules.Finding{{ID: "x", Severity: rules.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000)
-	}})
-	got, err := v.Review(t.Context(), create(manifest{name: "web"}))
-	if err != nil {
-		t.Fatal(err)
+// The same Service, judged by a policy with each enforcement, and by policies that cannot be read.
+func TestValidatorAppliesPolicies(t *testing.T) {
+	tests := map[string]struct {
+		policies policies
+		allowed  bool
+		warnings int
+		audit    map[string]string
+	}{
+		"deny":        {limits(t, v1alpha1.EnforcementDeny), false, 0, map[string]string{"denied": "policy-max"}},
+		"warn":        {limits(t, v1alpha1.EnforcementWarn), true, 1, map[string]string{"warned": "policy-max"}},
+		"audit":       {limits(t, v1alpha1.EnforcementAudit), true, 0, map[string]string{"audited": "policy-max"}},
+		"unavailable": {policies{err: errors.New("not synced")}, true, 1, map[string]string{"warned": "policies-unavailable"}},
 	}
-	if n := len(got.Warnings); n != 5 || got.Warnings[4] != "and 996 more" {
-		t.Errorf("there are %d warnings, the last is %q", n, got.Warnings[n-1])
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: test.policies})
+			got, err := v.Review(t.Context(), create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Allowed != test.allowed || len(got.Warnings) != test.warnings {
+				t.Errorf("got %+v", got)
+			}
+			if diff := cmp.Diff(test.audit, got.AuditAnnotations); diff != "" {
+				t.Errorf("audit annotations (-want +got):\n%s", diff)
+			}
+			if got.Allowed {
+				return
+			}
+			const want = "Invalid value: \"30000\": must be at most 20000 by LoadBalancerPolicy limits (tcp/80); lower the value"
+			if message := got.Result.Details.Causes[0].Message; message != want {
+				t.Errorf("cause is %q, want %q", message, want)
+			}
+		})
 	}
 }
 

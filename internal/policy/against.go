@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/rules"
+)
+
+// Against tells what is wrong between a policy and others that apply to the same namespaces. namespaces are all that exist,
+// with their labels. A default that breaks another policy's rule is an error, since it would never be written; what the policy
+// does to others only warns, for a team of one namespace must not be able to keep the cluster's administrator from a rule.
+func Against(p *Policy, others []*Policy, namespaces map[string]map[string]string) []rules.Finding {
+	mine := selected(p, namespaces)
+	var findings []rules.Finding
+	if len(mine) == 0 && p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
+		findings = append(findings, rules.Finding{
+			ID: idSelectsNothing, Severity: rules.Warning, Field: spec.Child("namespaceSelector").String(),
+			Message: "selects no namespace at the moment", Remedy: "label namespaces, or correct the selector",
+		})
+	}
+	for _, other := range others {
+		if other.key == p.key {
+			continue
+		}
+		at := slices.IndexFunc(mine, func(namespace string) bool { return other.Selects(namespace, namespaces[namespace]) })
+		if at < 0 {
+			continue
+		}
+		where := fmt.Sprintf("%s, which applies to namespace %s, too", other.Name(), mine[at])
+		findings = append(findings, defaultsAgainst(p, other, where)...)
+		findings = append(findings, rulesAgainst(p, other, where)...)
+		findings = append(findings, conflicts(p, other)...)
+	}
+	return rules.Merge(findings)
+}
+
+// selected are the namespaces that the policy applies to, in order.
+func selected(p *Policy, namespaces map[string]map[string]string) []string {
+	if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
+		// It need not be known already.
+		return []string{p.key.Namespace}
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
+		if p.Selects(name, namespaces[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func defaultsAgainst(p, other *Policy, where string) []rules.Finding {
+	var findings []rules.Finding
+	for i := range other.rules {
+		r := &other.rules[i]
+		value, given := p.defaults[r.key]
+		if !given {
+			continue
+		}
+		for _, b := range r.judgeText(value) {
+			f := rules.Finding{
+				ID: idDefault, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(r.key).String(), Value: value,
+				Message: fmt.Sprintf("must %s by %s of %s", b.must, b.path, where), Remedy: "change the default",
+			}
+			if severity(other.enforcement) == rules.Audit {
+				f.Severity = rules.Warning
+			}
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+func rulesAgainst(p, other *Policy, where string) []rules.Finding {
+	if severity(p.enforcement) == rules.Audit {
+		return nil
+	}
+	var findings []rules.Finding
+	for i := range p.rules {
+		r := &p.rules[i]
+		value, given := other.defaults[r.key]
+		if !given {
+			continue
+		}
+		for _, b := range r.judgeText(value) {
+			findings = append(findings, rules.Finding{
+				ID: idDefaultOfOthers, Severity: rules.Warning, Field: b.path.String(),
+				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will not be written any more", value, where),
+				Remedy:  "change that default",
+			})
+		}
+	}
+	return findings
+}
+
+// conflicts are defaults between which only the names of their policies decide.
+func conflicts(p, other *Policy) []rules.Finding {
+	if rank(p, other) != 0 {
+		return nil
+	}
+	winner := p
+	if precedence(other, p) < 0 {
+		winner = other
+	}
+	var findings []rules.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
+		value, given := other.defaults[key]
+		if !given || value == p.defaults[key] {
+			continue
+		}
+		f := rules.Finding{
+			ID: idConflict, Severity: rules.Warning, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
+			Message: fmt.Sprintf("%s has the same priority and the default %s; that of %s wins, the first by name", other.Name(), value, winner.Name()),
+			Remedy:  "give them different priorities, or one default",
+		}
+		if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
+			f.Message = fmt.Sprintf("%s of the same namespace has the default %s; that of %s wins, the first by name", other.Name(), value, winner.Name())
+			f.Remedy = "remove one of the two"
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}

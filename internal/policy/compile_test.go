@@ -1,0 +1,172 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/test/builder"
+)
+
+func texts(findings []rules.Finding) []string {
+	var all []string
+	for _, f := range findings {
+		text := short(rules.Summary([]rules.Finding{f}))
+		if f.Severity == rules.Warning {
+			text = "warning: " + short(rules.Warnings([]rules.Finding{f})[0])
+		}
+		all = append(all, f.ID+" "+text)
+	}
+	return all
+}
+
+func TestCompile(t *testing.T) {
+	tests := map[string]struct {
+		spec string
+		want []string
+	}{
+		"good": {"{defaults: {DLB-listener-maxqps: '5000'}, rules: [{annotation: DLB-listener-maxqps, min: 1, max: 20000}]}", nil},
+		"unknown key, and all problems at once": {
+			"{defaults: {DLB-listner-maxqps: '5'}, rules: [{annotation: DLB-flavour, forbidden: true}]}",
+			[]string{
+				`policy-key spec.defaults[DLB-listner-maxqps]: Invalid value: "DLB-listner-maxqps": must be a known key under DLB-; the nearest is DLB-listener-maxqps; correct the key`,
+				`policy-key spec.rules[0].annotation: Invalid value: "DLB-flavour": must be a known key under DLB-; the nearest is DLB-flavor; correct the key`,
+			},
+		},
+		"port form": {
+			"{defaults: {DLB-listener-maxqps.443: '5'}}",
+			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must be a key without port: ports are of single Services; write DLB-listener-maxqps, which holds for all ports`},
+		},
+		"value that cannot be read": {
+			"{defaults: {DLB-listener-maxqps: fast}}",
+			[]string{`policy-value spec.defaults[DLB-listener-maxqps]: Invalid value: "fast": must be an integer from 1 to 1000000: only the digits 0 to 9 may occur; write for example 5000`},
+		},
+		"own default above the maximum": {
+			"{defaults: {DLB-listener-maxqps: '30000'}, rules: [{annotation: DLB-listener-maxqps, max: 20000}]}",
+			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
+		},
+		"own default forbidden": {
+			"{defaults: {DLB-flavor: large}, rules: [{annotation: DLB-flavor, forbidden: true}]}",
+			[]string{`policy-default spec.defaults[DLB-flavor]: Invalid value: "large": must not be set, as forbidden by spec.rules[0].forbidden; change the default or the rule`},
+		},
+		"bounds of the wrong type": {
+			"{rules: [{annotation: DLB-listener-maxqps, max: 1h}, {annotation: DLB-drain-timeout, min: 5, max: 10s}, {annotation: DLB-flavor, max: 3}]}",
+			[]string{
+				`policy-bound spec.rules[0].max: Invalid value: "1h": must be an integer without quotes; correct the bound`,
+				`policy-silent-service warning: spec.rules[1].max: a Service without the annotation breaks the rule, because 30s holds for it; add a default for the key, unless every Service is to name it`,
+				`policy-bound spec.rules[1].min: Invalid value: "5": must be a duration with a unit, such as 30s or 1h30m; correct the bound`,
+				`policy-bound spec.rules[2].max: Invalid value: "3": must not be set: the key's values are neither integers nor durations; correct the bound`,
+			},
+		},
+		"minimum above maximum": {
+			"{rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]}",
+			[]string{`policy-bound spec.rules[0].min: Invalid value: "10": must not be above max, 5; swap the two or correct one of them`},
+		},
+		"values that are not the key's": {
+			"{defaults: {DLB-network-type: private}, rules: [{annotation: DLB-network-type, allowed: [internal, private]}, {annotation: DLB-tags, allowed: [a=b]}]}",
+			[]string{
+				`policy-value spec.rules[0].allowed[0]: Invalid value: "internal": must be one of public, private; write for example public`,
+				`policy-value spec.rules[1].allowed: Invalid value: "a=b": must not be set: the values of the key are not one of a few; write a pattern instead`,
+			},
+		},
+		"pattern": {
+			"{rules: [{annotation: example.com/x, pattern: '('}]}",
+			[]string{"policy-expression spec.rules[0].pattern: Invalid value: \"(\": must be a regular expression: error parsing regexp: missing closing ): `(`; correct it (syntax RE2)"},
+		},
+		"silent Services": {
+			"{rules: [{annotation: DLB-network-type, allowed: [private]}]}",
+			[]string{`policy-silent-service warning: spec.rules[0].allowed: a Service without the annotation breaks the rule, because public holds for it; add a default for the key, unless every Service is to name it`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, findings := namespaced(t, "limits", test.spec)
+			if diff := cmp.Diff(test.want, texts(findings)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCompileBadSelector(t *testing.T) {
+	p, findings := cluster(t, "shared", "{namespaceSelector: {matchExpressions: [{key: tier, operator: Near}]}, defaults: {a/b: c}}")
+	want := []string{`policy-selector spec.namespaceSelector: Invalid value: "": must be a label selector: "Near" is not a valid label selector operator; correct it; until then the policy applies nowhere`}
+	if diff := cmp.Diff(want, texts(findings)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if p.Selects("shop", nil) {
+		t.Error("it selects namespaces")
+	}
+}
+
+// What cannot be applied is left out, and the rest applies: a limit must not be lifted by a slip elsewhere.
+func TestBadPartsAreLeftOut(t *testing.T) {
+	p, findings := namespaced(t, "limits", `
+defaults: {DLB-listener-maxqps: fast, DLB-flavor: large}
+rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
+	if len(rules.Errors(findings)) != 4 {
+		t.Fatalf("findings %v", texts(findings))
+	}
+	svc, _ := judge.Complete(builder.Service(), []*policy.Policy{p})
+	if svc.Annotations["service.beta.kubernetes.io/dlb-flavor"] != "large" {
+		t.Errorf("annotations %v", svc.Annotations)
+	}
+	if got := judge.Violations(svc, p); len(got) != 1 || got[0].ID != "policy-allowed" {
+		t.Errorf("violations %v, want that nothing is allowed where nothing can be read", texts(got))
+	}
+}
+
+func TestAgainst(t *testing.T) {
+	namespaces := map[string]map[string]string{"shop": {"tier": "shared"}, "lab": {"tier": "own"}}
+	const (
+		shared = "namespaceSelector: {matchLabels: {tier: shared}}\n"
+		limit  = "rules: [{annotation: DLB-listener-maxqps, max: 6000}]\n"
+		qps8k  = "defaults: {DLB-listener-maxqps: '8000'}\n"
+		qps5k  = "defaults: {DLB-listener-maxqps: '5000'}\n"
+	)
+	type given struct{ kind, name, spec string }
+	tests := map[string]struct {
+		policy, other given
+		want          []string
+	}{
+		"nothing in common": {given{ofNamespace, "limits", qps8k}, given{ofCluster, "own", "namespaceSelector: {matchLabels: {tier: own}}\n" + limit}, nil},
+		"a default against another's rule": {
+			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + limit},
+			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": must be at most 6000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default`},
+		},
+		"a default against a rule on trial": {
+			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + "enforcement: Audit\n" + limit},
+			[]string{`policy-default warning: spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": must be at most 6000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default`},
+		},
+		"a rule against another's default": {
+			given{ofCluster, "shared", shared + limit + qps5k}, given{ofNamespace, "limits", qps8k},
+			[]string{`policy-default-of-others warning: spec.rules[0].max: the default 8000 of LoadBalancerPolicy limits, which applies to namespace shop, too, breaks the rule and will not be written any more; change that default`},
+		},
+		"equal priority": {
+			given{ofCluster, "b", shared + qps8k}, given{ofCluster, "a", qps5k},
+			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: ClusterLoadBalancerPolicy a has the same priority and the default 5000; that of ClusterLoadBalancerPolicy a wins, the first by name; give them different priorities, or one default`},
+		},
+		"other priority":   {given{ofCluster, "b", "priority: 1\n" + shared + qps8k}, given{ofCluster, "a", qps5k}, nil},
+		"the same default": {given{ofCluster, "b", qps8k}, given{ofCluster, "a", qps8k}, nil},
+		"two of one namespace": {
+			given{ofNamespace, "a", qps8k}, given{ofNamespace, "b", qps5k},
+			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: LoadBalancerPolicy b of the same namespace has the default 5000; that of LoadBalancerPolicy a wins, the first by name; remove one of the two`},
+		},
+		"selects nothing": {
+			given{ofCluster, "b", "namespaceSelector: {matchLabels: {tier: gold}}\n" + qps8k}, given{ofCluster, "a", qps5k},
+			[]string{`policy-selects-nothing warning: spec.namespaceSelector: selects no namespace at the moment; label namespaces, or correct the selector`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := good(t, test.policy.kind, test.policy.name, test.policy.spec)
+			other := good(t, test.other.kind, test.other.name, test.other.spec)
+			got := texts(policy.Against(p, []*policy.Policy{p, other}, namespaces))
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

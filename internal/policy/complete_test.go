@@ -1,0 +1,172 @@
+package policy_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/test/builder"
+)
+
+func TestAnnotations(t *testing.T) {
+	const (
+		qps5000   = "defaults: {DLB-listener-maxqps: '5000'}"
+		qps8000   = "defaults: {DLB-listener-maxqps: '8000'}"
+		idle      = "DLB-listener-idle-timeout"
+		qps       = "DLB-listener-maxqps"
+		defaulted = policy.AnnotationDefaulted
+	)
+	type given struct{ kind, name, spec string }
+	tests := map[string]struct {
+		policies []given
+		service  []builder.ServiceOption
+		want     map[string]string
+	}{
+		"nobody says anything": {
+			want: map[string]string{qps: "10000", idle: "60s"},
+		},
+		"a policy wins over the built-in value": {
+			policies: []given{{ofCluster, "shared", qps5000}},
+			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
+		},
+		"the namespace wins over the cluster": {
+			policies: []given{{ofCluster, "shared", "priority: 100\n" + qps5000}, {ofNamespace, "limits", qps8000}},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+		},
+		"the higher priority wins": {
+			policies: []given{{ofCluster, "a", "priority: 1\n" + qps5000}, {ofCluster, "b", "priority: 2\n" + qps8000}},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/b"},
+		},
+		"among equals the first by name wins": {
+			policies: []given{{ofCluster, "b", qps8000}, {ofCluster, "a", qps5000}},
+			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/a"},
+		},
+		"the Service wins over all": {
+			policies: []given{{ofNamespace, "limits", qps8000}},
+			service:  []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
+			want:     map[string]string{idle: "60s"},
+		},
+		"a default that breaks a rule gives way to the next": {
+			policies: []given{
+				{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]\n" + qps5000}, {ofNamespace, "limits", qps8000},
+			},
+			want: map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
+		},
+		"nor is the built-in value written against a rule": {
+			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]"}},
+			want:     map[string]string{idle: "60s"},
+		},
+		"nor against a rule that warns": {
+			policies: []given{{ofCluster, "shared", "enforcement: Warn\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
+			want:     map[string]string{idle: "60s"},
+		},
+		"a rule on trial changes nothing": {
+			policies: []given{{ofCluster, "shared", "enforcement: Audit\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+		},
+		"a forbidden key is not written": {
+			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-flavor, forbidden: true}]"}, {ofNamespace, "limits", "defaults: {DLB-flavor: large}"}},
+			want:     map[string]string{qps: "10000", idle: "60s"},
+		},
+		"what does not fit the Service is not written": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-subnet-id: subnet-1, DLB-flavor: large}"}},
+			want:     map[string]string{qps: "10000", idle: "60s", "DLB-flavor": "large", defaulted: "DLB-flavor=LoadBalancerPolicy/limits"},
+		},
+		"a timeout that the Service's interval leaves no room for": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-health-check-timeout: 8s}"}},
+			service:  []builder.ServiceOption{builder.DLB("health-check-interval", "6s")},
+			want:     map[string]string{qps: "10000", idle: "60s"},
+		},
+		"defaults that need each other are written together": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-listener-protocol: https}"}},
+			want: map[string]string{
+				qps: "10000", idle: "60s", "DLB-listener-tls-certificate-id": "cert-01234567", "DLB-listener-protocol": "https",
+				defaulted: "DLB-listener-protocol=LoadBalancerPolicy/limits,DLB-listener-tls-certificate-id=LoadBalancerPolicy/limits",
+			},
+		},
+		"one that lacks its other half is not": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-protocol: https}"}},
+			want:     map[string]string{qps: "10000", idle: "60s"},
+		},
+		"the Service's own mistakes keep nobody from a default": {
+			policies: []given{{ofNamespace, "limits", qps8000}},
+			service:  []builder.ServiceOption{builder.DLB("scheduler", "fastest")},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+		},
+		"another class gets what is not the DLB's": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-maxqps: '8000', example.com/scheme: internal}"}},
+			service:  []builder.ServiceOption{builder.Class("example.com/lb")},
+			want:     map[string]string{"example.com/scheme": "internal", defaulted: "example.com/scheme=LoadBalancerPolicy/limits"},
+		},
+		"no load balancer": {
+			policies: []given{{ofNamespace, "limits", qps8000}},
+			service:  []builder.ServiceOption{builder.Spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeClusterIP })},
+			want:     map[string]string{},
+		},
+		"a second round adds to what the first one said": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-maxqps: '8000', DLB-flavor: large}"}},
+			service: []builder.ServiceOption{
+				builder.DLB("flavor", "large"), builder.DLB("listener-idle-timeout", "60s"),
+				builder.Annotation(defaulted, short("DLB-flavor=LoadBalancerPolicy/limits,DLB-gone=LoadBalancerPolicy/x")),
+			},
+			want: map[string]string{qps: "8000", defaulted: qps + "=LoadBalancerPolicy/limits"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var all []*policy.Policy
+			for _, g := range test.policies {
+				all = append(all, good(t, g.kind, g.name, g.spec))
+			}
+			svc := builder.Service(test.service...)
+			before := maps.Clone(svc.Annotations)
+			got := map[string]string{}
+			for key, value := range judge.Annotations(svc, policy.Applicable(all, "shop", nil)) {
+				got[short(key)] = short(value)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("added annotations (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, svc.Annotations); diff != "" {
+				t.Errorf("the Service itself changed:\n%s", diff)
+			}
+			completed, given := judge.Complete(svc, policy.Applicable(all, "shop", nil))
+			if again := judge.Annotations(completed, policy.Applicable(all, "shop", nil)); len(again) > 0 {
+				t.Errorf("given %v, there is more: %v", given, again)
+			}
+		})
+	}
+}
+
+func TestApplicable(t *testing.T) {
+	all := []*policy.Policy{
+		good(t, ofCluster, "low", "defaults: {a/b: c}"),
+		good(t, ofCluster, "high", "priority: 5\ndefaults: {a/b: c}"),
+		good(t, ofCluster, "tier", "namespaceSelector: {matchLabels: {tier: shared}}\ndefaults: {a/b: c}"),
+		good(t, ofNamespace, "own", "defaults: {a/b: c}"),
+	}
+	tests := map[string]struct {
+		namespace string
+		labels    map[string]string
+		want      string
+	}{
+		"own namespace":   {"shop", nil, "own high low"},
+		"labelled":        {"web", map[string]string{"tier": "shared"}, "high low tier"},
+		"neither of them": {"web", map[string]string{"tier": "own"}, "high low"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var names []string
+			for _, p := range policy.Applicable(all, test.namespace, test.labels) {
+				names = append(names, p.Key().Name)
+			}
+			if got := strings.Join(names, " "); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

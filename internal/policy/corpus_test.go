@@ -1,0 +1,113 @@
+package policy_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/test/corpus"
+)
+
+func TestCorpus(t *testing.T) {
+	cases, err := corpus.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, c := range cases {
+		if c.Namespace == "" {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			namespaces := map[string]map[string]string{
+				c.Namespace: {"kubernetes.io/metadata.name": c.Namespace}, "other": {"kubernetes.io/metadata.name": "other"},
+			}
+			findings := judgePolicy(c, namespaces)
+			if c.New != nil {
+				applicable := policy.Applicable(compiled(c.Policies), c.Namespace, namespaces[c.Namespace])
+				findings = slices.Concat(loadbalancer.Review(c.Old, c.New, judge.Options), judge.Review(c.Old, c.New, applicable))
+			}
+			got := corpus.Verdict{
+				Causes: problems(findings, rules.Error), Warnings: problems(findings, rules.Warning), Audits: problems(findings, rules.Audit),
+			}
+			want := corpus.Verdict{Causes: sorted(c.Causes), Warnings: sorted(c.Warnings), Audits: sorted(c.Audits)}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s%v", diff, findings)
+			}
+			for _, f := range findings {
+				shown[f.ID] = true
+				if f.Message == "" || f.Remedy == "" {
+					t.Errorf("%s of %s lacks message or remedy", f.ID, f.Field)
+				}
+			}
+		})
+	}
+	for _, rule := range slices.Concat(policy.Rules(), policy.DefinitionRules()) {
+		if !shown[rule.ID] {
+			t.Errorf("no case shows %s", rule.ID)
+		}
+		delete(shown, rule.ID)
+	}
+	for id := range shown {
+		if strings.HasPrefix(id, "policy-") {
+			t.Errorf("the docs lack %s", id)
+		}
+	}
+}
+
+// judgePolicy does what admission does with a policy.
+func judgePolicy(c corpus.Case, namespaces map[string]map[string]string) []rules.Finding {
+	others := compiled(c.Policies)
+	of := func(p corpus.Policies) []rules.Finding {
+		var findings []rules.Finding
+		for _, one := range compiled(p) {
+			findings = append(findings, policy.Against(one, others, namespaces)...)
+		}
+		for _, one := range p.Namespaced {
+			_, alone := policy.Compile(one)
+			findings = append(findings, alone...)
+		}
+		for _, one := range p.Cluster {
+			_, alone := policy.CompileCluster(one)
+			findings = append(findings, alone...)
+		}
+		return findings
+	}
+	return rules.Ratchet(of(c.OldPolicies), of(c.NewPolicies))
+}
+
+func compiled(p corpus.Policies) []*policy.Policy {
+	var all []*policy.Policy
+	for _, one := range p.Namespaced {
+		c, _ := policy.Compile(one)
+		all = append(all, c)
+	}
+	for _, one := range p.Cluster {
+		c, _ := policy.CompileCluster(one)
+		all = append(all, c)
+	}
+	return all
+}
+
+func problems(findings []rules.Finding, severity rules.Severity) []corpus.Problem {
+	var list []corpus.Problem
+	for _, f := range findings {
+		if f.Severity == severity {
+			list = append(list, corpus.Problem{ID: f.ID, Field: f.Field})
+		}
+	}
+	return sorted(list)
+}
+
+func sorted(list []corpus.Problem) []corpus.Problem {
+	slices.SortFunc(list, func(a, b corpus.Problem) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}

@@ -1,0 +1,139 @@
+package policy
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules"
+)
+
+// Judge applies policies to Services.
+type Judge struct {
+	// Options tell which Services are ours: only on these do policies say anything about keys of the DLB.
+	Options loadbalancer.Options
+}
+
+// Review judges a Service at admission by the policies that apply to its namespace, with the defaults that it lacks. oldSvc is
+// nil on creation. What was so before only warns.
+func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+	if len(applicable) == 0 {
+		return nil
+	}
+	newSvc, _ = j.Complete(newSvc, applicable)
+	is := j.all(newSvc, applicable)
+	if oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return rules.Merge(is)
+	}
+	oldSvc, _ = j.Complete(oldSvc, applicable)
+	return rules.Ratchet(j.all(oldSvc, applicable), is)
+}
+
+// Violations are what in a Service breaks the rules of a policy. The Service has its defaults already.
+func (j Judge) Violations(svc *corev1.Service, p *Policy) []rules.Finding {
+	return rules.Merge(j.all(svc, []*Policy{p}))
+}
+
+// MaxQPS is the sum of the limits of all listeners of a Service, 0 for one that is not ours.
+func (j Judge) MaxQPS(svc *corev1.Service) int64 {
+	if !loadbalancer.Owned(svc, j.Options) {
+		return 0
+	}
+	return loadbalancer.Read(svc).MaxQPS()
+}
+
+// all judges by every rule of every policy. Its findings name one listener each, for the ratchet.
+func (j Judge) all(svc *corev1.Service, applicable []*Policy) []rules.Finding {
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	var readings *loadbalancer.Readings
+	if loadbalancer.Owned(svc, j.Options) {
+		readings = loadbalancer.Read(svc)
+	}
+	var findings []rules.Finding
+	for _, p := range applicable {
+		for i := range p.rules {
+			r := &p.rules[i]
+			switch {
+			case r.descriptor == nil:
+				findings = append(findings, r.reviewForeign(svc, p)...)
+			case readings != nil:
+				findings = append(findings, r.review(readings, p)...)
+			}
+		}
+	}
+	return findings
+}
+
+// review judges every value of a key of the DLB, those that hold by default included: without that, a Service that keeps
+// silent would get what a policy wants to keep from it.
+func (r *rule) review(readings *loadbalancer.Readings, p *Policy) []rules.Finding {
+	var findings []rules.Finding
+	for _, reading := range readings.Of(r.descriptor) {
+		switch {
+		case reading.Set:
+			for _, b := range r.judge(reading.Raw, reading.Value) {
+				f := b.finding(p, r)
+				f.Value = reading.Raw
+				findings = append(findings, r.at(f, reading)...)
+			}
+		case r.required:
+			findings = append(findings, r.at(r.missing(p), reading)...)
+		case r.forbidden:
+		case reading.Value.IsValid():
+			for _, b := range r.judge(reading.Raw, reading.Value) {
+				f := b.finding(p, r)
+				f.Type = field.ErrorTypeRequired
+				f.Message = "must be set: without it " + reading.Raw + " holds, but it " + f.Message
+				if r.message == "" {
+					f.Remedy = "add the key"
+				}
+				findings = append(findings, r.at(f, reading)...)
+			}
+		}
+	}
+	return findings
+}
+
+// at makes a finding of each listener that the value holds for.
+func (r *rule) at(f rules.Finding, reading loadbalancer.Reading) []rules.Finding {
+	f.Field = reading.Field
+	if len(reading.Listeners) == 0 {
+		return []rules.Finding{f}
+	}
+	all := make([]rules.Finding, len(reading.Listeners))
+	for i, listener := range reading.Listeners {
+		all[i] = f
+		all[i].Listeners = []string{listener}
+	}
+	return all
+}
+
+// reviewForeign judges an annotation of which nothing is known but its text.
+func (r *rule) reviewForeign(svc *corev1.Service, p *Policy) []rules.Finding {
+	raw, set := svc.Annotations[r.key]
+	if !set {
+		if r.required {
+			f := r.missing(p)
+			f.Field = annotationPath(r.key)
+			return []rules.Finding{f}
+		}
+		return nil
+	}
+	var findings []rules.Finding
+	for _, b := range r.judgeText(raw) {
+		f := b.finding(p, r)
+		f.Field, f.Value = annotationPath(r.key), raw
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+func (r *rule) missing(p *Policy) rules.Finding {
+	return breach{idRequired, field.ErrorTypeRequired, r.path.Child("required"), "be set as required", "add the key"}.finding(p, r)
+}
+
+func annotationPath(key string) string {
+	return field.NewPath("metadata", "annotations").Key(key).String()
+}

@@ -1,0 +1,182 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/test/builder"
+)
+
+func TestReview(t *testing.T) {
+	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
+	tests := map[string]struct {
+		rule    string
+		service []builder.ServiceOption
+		want    []string
+	}{
+		"within the limits": {
+			"{annotation: DLB-listener-maxqps, min: 1, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "20000")}, nil,
+		},
+		"above the maximum": {
+			"{annotation: DLB-listener-maxqps, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "30000")},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits (tcp/80); lower the value`},
+		},
+		"below the minimum, with the author's message": {
+			"{annotation: DLB-listener-maxqps, min: 100, message: 'Ask in #edge.'}", []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
+			[]string{`policy-min [DLB-listener-maxqps]: Invalid value: "5": must be at least 100 by LoadBalancerPolicy limits (tcp/80); Ask in #edge.`},
+		},
+		"every form for ports, too": {
+			"{annotation: DLB-listener-maxqps, max: 20000}",
+			[]builder.ServiceOption{two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.api", "30000")},
+			[]string{`policy-max [DLB-listener-maxqps.api]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits (tcp/443); lower the value`},
+		},
+		"a plain key that governs no port": {
+			"{annotation: DLB-listener-maxqps, max: 20000}",
+			[]builder.ServiceOption{builder.DLB("listener-maxqps", "30000"), builder.DLB("listener-maxqps.web", "5")},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits; lower the value`},
+		},
+		"a malformed value is not the policy's business": {
+			"{annotation: DLB-listener-maxqps, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "many")}, nil,
+		},
+		"silence is judged by what holds": {
+			"{annotation: DLB-network-type, allowed: [private], message: Only the edge team publishes.}", nil,
+			[]string{`policy-allowed [DLB-network-type]: Required value: must be set: without it public holds, but it must be private by LoadBalancerPolicy limits; Only the edge team publishes.`},
+		},
+		"durations": {
+			"{annotation: DLB-listener-idle-timeout, max: 10m}", []builder.ServiceOption{builder.DLB("listener-idle-timeout", "1h")},
+			[]string{`policy-max [DLB-listener-idle-timeout]: Invalid value: "1h": must be a duration of at most 10m by LoadBalancerPolicy limits (tcp/80); lower the value`},
+		},
+		"another way to write an allowed value": {
+			"{annotation: DLB-listener-idle-timeout, allowed: [60s, 2m]}", []builder.ServiceOption{builder.DLB("listener-idle-timeout", "1m")}, nil,
+		},
+		"a value that is not allowed": {
+			"{annotation: DLB-scheduler, allowed: [round-robin, least-connections]}", []builder.ServiceOption{builder.DLB("scheduler", "source-ip")},
+			[]string{`policy-allowed [DLB-scheduler]: Unsupported value: "source-ip": must be one of round-robin, least-connections by LoadBalancerPolicy limits (tcp/80); write one of these`},
+		},
+		"elements of a list": {
+			"{annotation: DLB-zones, allowed: [eu-1a, eu-1b]}", []builder.ServiceOption{builder.DLB("zones", "eu-1b,eu-1c")},
+			[]string{`policy-allowed [DLB-zones]: Unsupported value: "eu-1b,eu-1c": must have no other elements than eu-1a, eu-1b by LoadBalancerPolicy limits; remove the others`},
+		},
+		"a pattern": {
+			"{annotation: DLB-tags, pattern: '(^|,)team='}", []builder.ServiceOption{builder.DLB("tags", "owner=x")},
+			[]string{`policy-pattern [DLB-tags]: Invalid value: "owner=x": must match (^|,)team= by LoadBalancerPolicy limits; write a value that matches`},
+		},
+		"required and there": {
+			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tags", "team=x")}, nil,
+		},
+		"required and missing": {
+			"{annotation: DLB-tags, required: true}", nil,
+			[]string{`policy-required [DLB-tags]: Required value: must be set as required by LoadBalancerPolicy limits; add the key`},
+		},
+		"required and missing for one port": {
+			"{annotation: DLB-listener-maxconn, required: true}", []builder.ServiceOption{two, builder.DLB("listener-maxconn.web", "5")},
+			[]string{`policy-required [DLB-listener-maxconn]: Required value: must be set as required by LoadBalancerPolicy limits (tcp/443); add the key`},
+		},
+		"required, but without effect on the Service": {
+			"{annotation: DLB-listener-tls-certificate-id, required: true}", nil, nil,
+		},
+		"forbidden": {
+			"{annotation: DLB-load-balancer-id, forbidden: true}", []builder.ServiceOption{builder.DLB("load-balancer-id", "lb-1")},
+			[]string{`policy-forbidden [DLB-load-balancer-id]: Forbidden: must not be set, as forbidden by LoadBalancerPolicy limits; remove the key`},
+		},
+		"forbidden in a form for a port": {
+			"{annotation: DLB-listener-maxconn, forbidden: true}", []builder.ServiceOption{builder.DLB("listener-maxconn.web", "5")},
+			[]string{`policy-forbidden [DLB-listener-maxconn.web]: Forbidden: must not be set, as forbidden by LoadBalancerPolicy limits (tcp/80); remove the key`},
+		},
+		"forbidden and not there": {"{annotation: DLB-network-type, forbidden: true}", nil, nil},
+		"another cloud's integer": {
+			"{annotation: example.com/weight, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "11")},
+			[]string{`policy-max [example.com/weight]: Invalid value: "11": must be at most 10 by LoadBalancerPolicy limits; lower the value`},
+		},
+		"another cloud's text where an integer must be": {
+			"{annotation: example.com/weight, min: 1, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "heavy")},
+			[]string{
+				`policy-max [example.com/weight]: Invalid value: "heavy": must be at most 10 by LoadBalancerPolicy limits; lower the value`,
+				`policy-min [example.com/weight]: Invalid value: "heavy": must be at least 1 by LoadBalancerPolicy limits; raise the value`,
+			},
+		},
+		"another cloud's silence": {"{annotation: example.com/weight, max: 10}", nil, nil},
+		"keys of the DLB on a load balancer of another class": {
+			"{annotation: DLB-network-type, allowed: [private]}", []builder.ServiceOption{builder.Class("example.com/lb")}, nil,
+		},
+		"a misspelt key is one finding, not two": {
+			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tag", "team=x")}, nil,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := good(t, ofNamespace, "limits", "rules: ["+test.rule+"]")
+			var got []string
+			for _, f := range judge.Review(nil, builder.Service(test.service...), []*policy.Policy{p}) {
+				got = append(got, f.ID+" "+short(rules.Summary([]rules.Finding{f})))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReviewOfUpdates(t *testing.T) {
+	limits := []*policy.Policy{good(t, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}]\ndefaults: {DLB-listener-maxqps: '5000'}")}
+	qps := func(value string) *corev1.Service { return builder.Service(builder.DLB("listener-maxqps", value)) }
+	clusterIP := qps("30000")
+	clusterIP.Spec.Type = corev1.ServiceTypeClusterIP
+	tests := map[string]struct {
+		old, current *corev1.Service
+		want         rules.Severity
+	}{
+		"it was so before":             {qps("30000"), qps("30000"), rules.Warning},
+		"another value":                {qps("30000"), qps("40000"), rules.Error},
+		"it becomes a load balancer":   {clusterIP, qps("30000"), rules.Error},
+		"mended":                       {qps("30000"), qps("20000"), ""},
+		"removed: the policy's counts": {qps("30000"), builder.Service(), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got rules.Severity
+			for _, f := range judge.Review(test.old, test.current, limits) {
+				got = f.Severity
+			}
+			if got != test.want {
+				t.Errorf("severity %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestMaxQPS(t *testing.T) {
+	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
+	tests := map[string]struct {
+		service *corev1.Service
+		want    int64
+	}{
+		"by default":       {builder.Service(two), 20000},
+		"by port":          {builder.Service(two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.443", "7")), 12},
+		"as far as known":  {builder.Service(two, builder.DLB("listener-maxqps.web", "5"), builder.DLB("listener-maxqps.443", "many")), 5},
+		"of another class": {builder.Service(builder.Class("example.com/lb")), 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := judge.MaxQPS(test.service); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func BenchmarkReview(b *testing.B) {
+	limits := []*policy.Policy{
+		good(b, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private, public]}]"),
+		good(b, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s}"),
+	}
+	svc := builder.Service(builder.DLB("listener-maxqps", "5"), builder.DLB("scheduler", "source-ip"))
+	b.ReportAllocs()
+	for b.Loop() {
+		judge.Review(nil, svc, limits)
+	}
+}

@@ -1,0 +1,34 @@
+package webhook
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// Decode reads an object of a request by the API server's own rules for JSON. The field, such as request.object, is for the
+// error, which is a MalformedError: it is the caller who sent something else than what the webhook is registered for.
+func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.Object) error {
+	if len(raw) == 0 {
+		return &MalformedError{Problem: field + " is missing"}
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
+		return &MalformedError{Problem: fmt.Sprintf("%s must be a %s: %v", field, gvk.Kind, err)}
+	}
+	if is := into.GetObjectKind().GroupVersionKind(); is != gvk {
+		return &MalformedError{Problem: fmt.Sprintf("%s must be of apiVersion %s, kind %s; got apiVersion %q, kind %q",
+			field, gvk.GroupVersion(), gvk.Kind, is.GroupVersion(), is.Kind)}
+	}
+	return nil
+}
+
+// ObjectName is what the user knows an object by: one with generateName has no name yet.
+func ObjectName(meta metav1.ObjectMeta) string {
+	if meta.Name == "" {
+		return meta.GenerateName
+	}
+	return meta.Name
+}

@@ -1,0 +1,64 @@
+package webhook
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// Operation is one of a JSON Patch (RFC 6902).
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// Patch collects what a mutating webhook adds to an object.
+type Patch []Operation
+
+// Add adds a value at a path, or replaces the one that is there: a whole map or list may only be added where there is none,
+// since it would wipe out what others wrote.
+func (p *Patch) Add(path string, value any) {
+	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
+}
+
+// AddEntries adds entries to the map at a path, in the order of their keys. present is what the object has there; the whole
+// map is added only where it is nil.
+func (p *Patch) AddEntries(path string, present, entries map[string]string) {
+	switch {
+	case len(entries) == 0:
+	case present == nil:
+		p.Add(path, entries)
+	default:
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			p.Add(path+Pointer(key), entries[key])
+		}
+	}
+}
+
+// Into puts the patch into the response; an empty one changes nothing.
+func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
+	if len(p) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	patchType := admissionv1.PatchTypeJSONPatch
+	response.Patch, response.PatchType = raw, &patchType
+	return nil
+}
+
+// Pointer is the JSON Pointer (RFC 6901) of steps, each a key or an index.
+func Pointer(steps ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var path strings.Builder
+	for _, step := range steps {
+		path.WriteString("/" + escape.Replace(step))
+	}
+	return path.String()
+}
