@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -47,6 +48,8 @@ type Options struct {
 	LoadBalancerClass string
 	// NodeGroups know what pools refer to.
 	NodeGroups NodeGroups
+	// Policies know the defaults and rules of namespaces; nil if there are none.
+	Policies Policies
 	// Services takes the conditions of Services.
 	Services typedcorev1.ServicesGetter
 	// Recorder takes Events about Services.
@@ -64,7 +67,8 @@ type Balancer struct {
 	cluster    *ownership.Cluster
 	clusterID  string
 	network    Network
-	options    loadbalancer.Options
+	judge      policy.Judge
+	policies   Policies
 	groups     NodeGroups
 	conditions conditions
 	recorder   record.EventRecorder
@@ -83,7 +87,7 @@ func New(o Options) *Balancer {
 	}
 	return &Balancer{
 		cloud: o.Cloud, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
-		options: loadbalancer.Options{Class: o.LoadBalancerClass}, groups: o.NodeGroups,
+		judge: policy.Judge{Options: loadbalancer.Options{Class: o.LoadBalancerClass}}, policies: o.Policies, groups: o.NodeGroups,
 		conditions: conditions{services: o.Services, clock: o.Clock}, recorder: o.Recorder, wait: o.Wait,
 	}
 }
@@ -102,16 +106,19 @@ func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 		return nil, false, explain(err)
 	}
 	if lb == nil {
-		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.options) {
+		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.judge.Options) {
 			err = b.conditions.clear(ctx, svc)
 		}
 		return nil, false, err
 	}
-	desired, _ := loadbalancer.Build(svc, b.options)
-	if desired == nil {
+	asked, err := b.read(ctx, svc)
+	if err != nil {
+		return nil, true, err
+	}
+	if asked.desired == nil {
 		return &svc.Status.LoadBalancer, true, nil
 	}
-	published, err := status(desired, lb)
+	published, err := status(asked.desired, lb)
 	if err != nil {
 		return &corev1.LoadBalancerStatus{}, true, nil //nolint:nilerr // it exists, with nothing to publish yet
 	}

@@ -32,11 +32,15 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 }
 
 func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer) error {
-	protected, err := wish(svc, keyDeletionProtection)
+	asked, err := b.read(ctx, svc)
 	if err != nil {
 		return err
 	}
-	retain, err := wish(svc, keyRetainOnDelete)
+	protected, err := wish(asked.completed, keyDeletionProtection)
+	if err != nil {
+		return err
+	}
+	retain, err := wish(asked.completed, keyRetainOnDelete)
 	if err != nil {
 		return err
 	}

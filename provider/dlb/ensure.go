@@ -21,6 +21,7 @@ import (
 
 // The annotations, without their prefix, that the cloud has a say in.
 const (
+	keyNetworkType        = "network-type"
 	keyZones              = "zones"
 	keyAdoptID            = "load-balancer-id"
 	keyDeletionProtection = "deletion-protection"
@@ -32,18 +33,21 @@ const (
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
-	desired, findings := loadbalancer.Build(svc, b.options)
-	if len(rules.Errors(findings)) > 0 {
-		return nil, b.report(ctx, svc, &refusal{reason: reasonInvalid, message: rules.Summary(findings)})
+	asked, err := b.read(ctx, svc)
+	if err != nil {
+		return nil, err
 	}
-	if desired == nil {
+	if len(rules.Errors(asked.findings)) > 0 {
+		return nil, b.report(ctx, svc, &refusal{reason: reasonInvalid, message: rules.Summary(asked.findings)})
+	}
+	if asked.desired == nil {
 		return nil, cloudprovider.ImplementedElsewhere
 	}
-	lb, err := b.ensure(ctx, svc, desired)
+	lb, err := b.ensure(ctx, asked)
 	if err != nil {
 		return nil, b.report(ctx, svc, err)
 	}
-	published, err := status(desired, lb)
+	published, err := status(asked.desired, lb)
 	if err != nil {
 		return nil, cloudproviderapi.NewRetryError(err.Error(), comeBack)
 	}
@@ -54,14 +58,24 @@ func (b *Balancer) EnsureLoadBalancer(
 	return published, nil
 }
 
-func (b *Balancer) ensure(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (*cloudapi.LoadBalancer, error) {
-	if err := checkAllocated(svc, d); err != nil {
+func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBalancer, error) {
+	svc := asked.svc
+	if err := checkAllocated(svc, asked.desired); err != nil {
 		return nil, err
 	}
 	lb, err := b.find(ctx, svc)
 	if err != nil {
 		return nil, err
 	}
+	if lb != nil {
+		if err := b.keep(asked, lb); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.obey(asked, lb); err != nil {
+		return nil, err
+	}
+	d := asked.desired
 	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
 	if adopt && lb != nil {
 		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service has load balancer %s; remove the annotation, or create a new service", lb.ID))

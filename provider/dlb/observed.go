@@ -1,0 +1,80 @@
+package dlb
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// observed is a load balancer in the cloud in the terms of a Service: what tree made it of. What the cloud does not keep, or
+// chose by itself, is as wanted.
+func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalancer.Desired {
+	is := *want
+	is.NetworkType = networkType(lb)
+	is.BandwidthMbps, is.DeletionProtection = lb.BandwidthMbps, lb.DeletionProtection
+	if want.Flavor != "" {
+		is.Flavor = lb.Flavor
+	}
+	if len(want.Zones) > 0 && !slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
+		is.Zones = lb.Zones
+	}
+	if want.SubnetID != "" {
+		is.SubnetID = ""
+		if lb.Network != nil && len(lb.Network.SubnetIDs) == 1 {
+			is.SubnetID = lb.Network.SubnetIDs[0]
+		}
+	}
+	for key, value := range want.Tags {
+		if lb.Tags[key] != value {
+			is.Tags = nil
+		}
+	}
+	is.Listeners = nil
+	for i := range lb.Listeners {
+		l := &lb.Listeners[i]
+		at := slices.IndexFunc(lb.Pools, func(p cloudapi.Pool) bool { return p.Key == l.PoolKey })
+		if at < 0 {
+			continue
+		}
+		is.DrainTimeout = time.Duration(lb.Pools[at].DrainTimeoutS) * time.Second
+		is.Listeners = append(is.Listeners, observedListener(l, &lb.Pools[at]))
+	}
+	return &is
+}
+
+func networkType(lb *cloudapi.LoadBalancer) string {
+	if lb.Scheme == "internal" {
+		return "private"
+	}
+	return "public"
+}
+
+func observedListener(l *cloudapi.Listener, p *cloudapi.Pool) loadbalancer.Listener {
+	transport, _, _ := strings.Cut(l.Key, "/")
+	is := loadbalancer.Listener{
+		Transport: transport, Port: l.Port, NodePort: p.TargetPort,
+		Protocol: l.Protocol, MaxQPS: l.MaxQPS, MaxConnections: l.MaxConnections,
+		IdleTimeout: time.Duration(l.IdleTimeoutMS) * time.Millisecond, ProxyProtocol: l.ProxyProtocol,
+		Scheduler: strings.ReplaceAll(p.Algorithm, "_", "-"),
+	}
+	if l.TLS != nil && len(l.TLS.CertificateIDs) == 1 {
+		is.CertificateID = l.TLS.CertificateIDs[0]
+	}
+	if p.SessionAffinity != nil {
+		is.AffinityTimeout = time.Duration(p.SessionAffinity.TimeoutS) * time.Second
+	}
+	if m := p.HealthMonitor; m != nil {
+		is.HealthCheck = loadbalancer.HealthCheck{
+			Port: m.Port, Protocol: m.Type, Path: m.Path,
+			Interval: time.Duration(m.IntervalMS) * time.Millisecond, Timeout: time.Duration(m.TimeoutMS) * time.Millisecond,
+			Healthy: m.Rise, Unhealthy: m.Fall,
+		}
+		if m.ExpectedCodes != "" {
+			is.HealthCheck.ExpectedCodes = strings.Split(m.ExpectedCodes, ",")
+		}
+	}
+	return is
+}

@@ -1,0 +1,78 @@
+package dlb
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// Policies know what platform teams say about namespaces.
+type Policies interface {
+	// Applicable are the policies of a namespace, in the order in which their defaults win. An error means that they cannot be
+	// known now.
+	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
+}
+
+// order is what a Service asks for, under the policies of its namespace.
+type order struct {
+	// svc is the Service as it is stored: Events and conditions are about it.
+	svc *corev1.Service
+	// completed has the defaults that admission would have given it.
+	completed *corev1.Service
+	// desired is nil for a Service that is not ours, and for one with errors among the findings.
+	desired    *loadbalancer.Desired
+	findings   []rules.Finding
+	applicable []*policy.Policy
+}
+
+// read goes from a Service to what it asks for. Without its policies nothing is known of that.
+func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
+	o := &order{svc: svc, completed: svc}
+	if loadbalancer.Owned(svc, b.judge.Options) && b.policies != nil {
+		var err error
+		if o.applicable, err = b.policies.Applicable(ctx, svc.Namespace); err != nil {
+			return nil, fmt.Errorf("read the policies of namespace %s: %w", svc.Namespace, err)
+		}
+		o.completed, _ = b.judge.Complete(svc, o.applicable)
+	}
+	o.desired, o.findings = loadbalancer.Build(o.completed, b.judge.Options)
+	return o, nil
+}
+
+// keep makes a Service that does not name its network type keep the one that its load balancer has: it is immutable, and the
+// default may have changed since. It tells what is wrong with the Service then.
+func (b *Balancer) keep(o *order, lb *cloudapi.LoadBalancer) error {
+	key := loadbalancer.Prefix + keyNetworkType
+	if _, named := o.svc.Annotations[key]; named || o.desired.NetworkType == networkType(lb) {
+		return nil
+	}
+	completed := *o.completed
+	completed.Annotations = map[string]string{}
+	maps.Copy(completed.Annotations, o.completed.Annotations)
+	completed.Annotations[key] = networkType(lb)
+	o.completed = &completed
+	if o.desired, o.findings = loadbalancer.Build(&completed, b.judge.Options); o.desired == nil {
+		return &refusal{reason: reasonInvalid, message: rules.Summary(o.findings)}
+	}
+	return nil
+}
+
+// obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. It is nil where there is
+// no load balancer yet.
+func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
+	var former *corev1.Service
+	if lb != nil {
+		former = loadbalancer.Former(o.completed, o.desired, observed(o.desired, lb))
+	}
+	if findings := rules.Errors(b.judge.Review(former, o.completed, o.applicable)); len(findings) > 0 {
+		return &refusal{reason: reasonInvalid, message: rules.Summary(findings)}
+	}
+	return nil
+}
