@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/api/v1alpha1"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/policystore"
+)
+
+// Name is the controller's name in the --controllers flag: it must not change.
+const Name = "load-balancer-policy-controller"
+
+const (
+	// settle collects what happens in a moment into one status a policy: so often it is written at most.
+	settle = time.Second
+	// A failed write is repeated after retryBase, then after twice that, and so on up to retryMax.
+	retryBase = time.Second
+	retryMax  = time.Minute
+	// writers are how many statuses are written at the same time: one that is slow must not keep all others waiting.
+	writers = 2
+	// callTimeout bounds one write.
+	callTimeout = 10 * time.Second
+)
+
+// Store has the policies and namespaces of the cluster.
+type Store interface {
+	HasSynced() bool
+	// Subscribe tells the subscriber of every change from now on.
+	Subscribe(policystore.Subscriber)
+	Policies() []*engine.Policy
+	Entry(engine.Key) (*policystore.Entry, bool)
+	Labels(namespace string) (labels map[string]string, known bool)
+}
+
+// StatusWriter writes the status of policies.
+type StatusWriter interface {
+	// ApplyStatus writes that of a policy, provided that the policy still has its resourceVersion, and gives the new one.
+	ApplyStatus(ctx context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error)
+}
+
+// Options are what a Controller depends on.
+type Options struct {
+	// Services must come from a factory that is started after New. It may leave out those of other types than LoadBalancer.
+	Services coreinformers.ServiceInformer
+	// Store has the policies.
+	Store Store
+	// Status takes what was found.
+	Status StatusWriter
+	// Judge applies policies to Services.
+	Judge engine.Judge
+	// Recorder takes Events about policies.
+	Recorder record.EventRecorder
+	// Registerer takes the metric.
+	Registerer prometheus.Registerer
+	// Clock tells the time; nil is the real one.
+	Clock clock.WithTicker
+}
+
+// change is something that may have changed: a policy or, if that is empty, a Service or, without a name, a namespace.
+type change struct {
+	policy          engine.Key
+	namespace, name string
+}
+
+// Controller keeps the status of policies.
+type Controller struct {
+	o        Options
+	services cache.SharedIndexInformer
+	changes  workqueue.TypedInterface[change]
+	statuses workqueue.TypedRateLimitingInterface[engine.Key]
+
+	mu     sync.Mutex
+	ledger *ledger
+	// judged are the policies by which the ledger's Services were judged.
+	judged map[engine.Key]*engine.Policy
+	// written is what was written last, until the Store has it.
+	written map[engine.Key]written
+}
+
+var _ policystore.Subscriber = (*Controller)(nil)
+
+// New makes a Controller; Run does its work.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		o: o, services: o.Services.Informer(),
+		changes: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[change]{Name: Name, Clock: o.Clock}),
+		statuses: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[engine.Key](retryBase, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: Name + "-status", Clock: o.Clock},
+		),
+		judged: map[engine.Key]*engine.Policy{}, written: map[engine.Key]written{},
+	}
+	c.ledger = newLedger(o.Judge, m, c.touch)
+	return c, nil
+}
+
+// Run works until ctx ends, and returns when nothing of it runs any more. It is called once.
+func (c *Controller) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName(Name)
+	ctx = klog.NewContext(ctx, logger)
+	logger.Info("Starting controller")
+	defer logger.Info("Stopped controller")
+
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	defer c.statuses.ShutDown()
+	defer c.changes.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), c.services.HasSynced, c.o.Store.HasSynced) {
+		return
+	}
+	c.o.Store.Subscribe(c)
+	// No status is written about a part of the Services.
+	c.judgeAll()
+	handled, err := c.services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.serviceChanged(nil, obj) },
+		UpdateFunc: c.serviceChanged,
+		DeleteFunc: func(obj any) { c.serviceChanged(nil, obj) },
+	})
+	if err != nil {
+		logger.Error(err, "Could not watch Services")
+		return
+	}
+	owned.Go(c.follow)
+	for range writers {
+		owned.Go(func() { c.write(ctx) })
+	}
+	<-ctx.Done()
+	if err := c.services.RemoveEventHandler(handled); err != nil {
+		logger.Error(err, "Could not leave the Services")
+	}
+}
+
+// PolicyChanged takes a change of the Store.
+func (c *Controller) PolicyChanged(key engine.Key) { c.changes.Add(change{policy: key}) }
+
+// NamespaceChanged takes a change of the Store.
+func (c *Controller) NamespaceChanged(name string) { c.changes.Add(change{namespace: name}) }
+
+// serviceChanged takes a Service that is, or was, a load balancer.
+func (c *Controller) serviceChanged(before, after any) {
+	if !isLoadBalancer(before) && !isLoadBalancer(after) {
+		return
+	}
+	key, err := cache.DeletionHandlingObjectToName(after)
+	if err == nil {
+		c.changes.Add(change{namespace: key.Namespace, name: key.Name})
+	}
+}
+
+// isLoadBalancer is true of what a watch has missed the end of: what it was then is not known.
+func isLoadBalancer(obj any) bool {
+	if _, unknown := obj.(cache.DeletedFinalStateUnknown); unknown {
+		return true
+	}
+	svc, ok := obj.(*corev1.Service)
+	return ok && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// touch has a policy's status looked at, with whatever else happens to it in the meantime.
+func (c *Controller) touch(key engine.Key) { c.statuses.AddAfter(key, settle) }

@@ -1,0 +1,503 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/controllers/policy"
+	"quaymaster.dev/internal/loadbalancer"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/test/builder"
+)
+
+const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+
+// cluster has policies and namespaces, and takes the status of policies.
+type cluster struct {
+	mu         sync.Mutex
+	subscriber policystore.Subscriber
+	entries    map[engine.Key]*policystore.Entry
+	namespaces map[string]map[string]string
+	version    int
+	writes     map[engine.Key]int
+	// latest are the versions by the last writes.
+	latest map[engine.Key]string
+	// deaf keeps new statuses from being seen.
+	deaf bool
+	// failure is the answer to writes.
+	failure error
+}
+
+func (*cluster) HasSynced() bool { return true }
+
+func (c *cluster) Subscribe(s policystore.Subscriber) { c.subscriber = s }
+
+func (c *cluster) Policies() []*engine.Policy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*engine.Policy
+	for _, e := range c.entries {
+		all = append(all, e.Policy)
+	}
+	return all
+}
+
+func (c *cluster) Entry(key engine.Key) (*policystore.Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	return e, ok
+}
+
+func (c *cluster) Labels(namespace string) (map[string]string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	labels, ok := c.namespaces[namespace]
+	return labels, ok
+}
+
+func (c *cluster) ApplyStatus(_ context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes[key]++
+	if c.failure != nil {
+		return "", c.failure
+	}
+	e := c.entries[key]
+	if last := c.latest[key]; version != e.ResourceVersion && version != last {
+		return "", apierrors.NewConflict(schema.GroupResource{}, key.Name, fmt.Errorf("version %s", version))
+	}
+	c.version++
+	c.latest[key] = strconv.Itoa(c.version)
+	if !c.deaf {
+		seen := *e
+		seen.Status, seen.ResourceVersion = status, strconv.Itoa(c.version)
+		c.entries[key] = &seen
+		defer c.subscriber.PolicyChanged(key)
+	}
+	return strconv.Itoa(c.version), nil
+}
+
+// put makes a policy what the cluster has.
+func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) engine.Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	compiled, findings := engine.CompileCluster(p)
+	c.version++
+	e := &policystore.Entry{
+		Policy: compiled, Findings: findings, UID: types.UID("uid-" + p.Name), Generation: 1, ResourceVersion: strconv.Itoa(c.version),
+	}
+	if before := c.entries[compiled.Key()]; before != nil {
+		e.Generation, e.Status = before.Generation+1, before.Status
+	}
+	c.entries[compiled.Key()] = e
+	if c.subscriber != nil {
+		c.subscriber.PolicyChanged(compiled.Key())
+	}
+	return compiled.Key()
+}
+
+func (c *cluster) delete(key engine.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, key)
+	c.subscriber.PolicyChanged(key)
+}
+
+func (c *cluster) label(namespace string, labels map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.namespaces[namespace] = labels
+	c.subscriber.NamespaceChanged(namespace)
+}
+
+// limit is a policy of all namespaces with a label, or of all if that is empty.
+func limit(name, tier string, most int32) *v1alpha1.ClusterLoadBalancerPolicy {
+	p := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if tier != "" {
+		p.Spec.NamespaceSelector.MatchLabels = map[string]string{"tier": tier}
+	}
+	p.Spec.Rules = []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(most))}}
+	return p
+}
+
+func service(namespace, name, qps string, options ...builder.ServiceOption) *corev1.Service {
+	svc := builder.Service(append([]builder.ServiceOption{builder.DLB("listener-maxqps", qps)}, options...)...)
+	svc.Namespace, svc.Name, svc.UID = namespace, name, types.UID("uid-"+name)
+	return svc
+}
+
+// fixture is a Controller in a bubble of fake time.
+type fixture struct {
+	t *testing.T
+	*cluster
+	services *fcache.FakeControllerSource
+	events   *record.FakeRecorder
+	registry *prometheus.Registry
+}
+
+// informer is one of Services.
+type informer struct{ cache.SharedIndexInformer }
+
+func (i informer) Informer() cache.SharedIndexInformer { return i.SharedIndexInformer }
+func (i informer) Lister() corelisters.ServiceLister {
+	return corelisters.NewServiceLister(i.GetIndexer())
+}
+
+// start runs a Controller beside the policies and Services.
+func start(t *testing.T, policies []*v1alpha1.ClusterLoadBalancerPolicy, existing ...*corev1.Service) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, services: fcache.NewFakeControllerSource(), events: record.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
+		cluster: &cluster{
+			entries: map[engine.Key]*policystore.Entry{}, writes: map[engine.Key]int{}, latest: map[engine.Key]string{},
+			namespaces: map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil},
+		},
+	}
+	for _, p := range policies {
+		f.put(p)
+	}
+	for _, svc := range existing {
+		f.services.Add(svc)
+	}
+	services := informer{cache.NewSharedIndexInformer(f.services, &corev1.Service{}, 0,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	c, err := policy.New(policy.Options{
+		Services: services, Store: f.cluster, Status: f.cluster,
+		Judge:    engine.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}},
+		Recorder: f.events, Registerer: f.registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	var running sync.WaitGroup
+	running.Go(func() { services.RunWithContext(ctx) })
+	running.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		f.services.Shutdown()
+	})
+	f.settle()
+	return f
+}
+
+// settle waits until everything is written.
+func (f *fixture) settle() {
+	time.Sleep(3 * time.Second)
+	synctest.Wait()
+}
+
+// status is that of a policy.
+func (f *fixture) status(key engine.Key) v1alpha1.PolicyStatus {
+	f.t.Helper()
+	e, ok := f.Entry(key)
+	if !ok {
+		f.t.Fatalf("no policy %v", key)
+	}
+	return e.Status
+}
+
+// sums are services, violating and maxQPS, in short.
+func (f *fixture) sums(key engine.Key) string {
+	s := f.status(key)
+	return fmt.Sprintf("%d services, %d violating, %d qps", s.Services, s.Violating, s.MaxQPS)
+}
+
+func (f *fixture) wrote(key engine.Key) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes[key]
+}
+
+// told are the Events since it was last asked.
+func (f *fixture) told() []string {
+	var events []string
+	for {
+		select {
+		case event := <-f.events.Events:
+			events = append(events, event)
+		default:
+			return events
+		}
+	}
+}
+
+// metrics are the lines of the metric without its name.
+func (f *fixture) metrics() string {
+	f.t.Helper()
+	families, err := f.registry.Gather()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var lines []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			lines = append(lines, fmt.Sprintf("%s %v", strings.Join(labels, " "), m.GetGauge().GetValue()))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+func shared() engine.Key {
+	return engine.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: "shared"}
+}
+
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)},
+			service("shop", "web", "3000"), service("shop", "api", "1000"), service("shop", "inner", "9000", builder.Spec(func(s *corev1.ServiceSpec) {
+				s.Type = corev1.ServiceTypeClusterIP
+			})),
+			service("shop", "other", "9000", builder.Class("example.com/lb")), service("lab", "web", "9000"))
+		now := metav1.Now().Add(-2 * time.Second)
+		want := v1alpha1.PolicyStatus{
+			ObservedGeneration: 1, Services: 3, Violating: 1, MaxQPS: 4000,
+			Conditions: []metav1.Condition{
+				{Type: "Accepted", Status: "True", Reason: "Accepted", Message: "every part of the policy applies", ObservedGeneration: 1},
+				{Type: "Compliant", Status: "False", Reason: "Violations", Message: "1 of 3 Services break a rule", ObservedGeneration: 1},
+			},
+			Violations: []v1alpha1.Violation{{
+				Namespace: "shop", Name: "web", Field: "metadata.annotations[" + maxQPS + "]", Value: "3000",
+				Message: "must be at most 2000 by ClusterLoadBalancerPolicy shared (tcp/80); lower the value",
+			}},
+		}
+		got := f.status(shared())
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+		for _, c := range got.Conditions {
+			if c.LastTransitionTime.Time.Before(now.Add(-2*time.Second)) || c.LastTransitionTime.Nanosecond() != 0 {
+				t.Errorf("condition %s changed at %v", c.Type, c.LastTransitionTime)
+			}
+		}
+		const event = "Warning Violations 1 of 3 Services break a rule: shop/web: metadata.annotations[" + maxQPS +
+			"]: must be at most 2000 by ClusterLoadBalancerPolicy shared (tcp/80); lower the value"
+		if diff := cmp.Diff([]string{event}, f.told()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		if got := f.metrics(); got != "ClusterLoadBalancerPolicy shop shared 1" {
+			t.Errorf("metrics: %s", got)
+		}
+		if got := f.wrote(shared()); got != 1 {
+			t.Errorf("wrote %d times", got)
+		}
+	})
+}
+
+// Every sort of change reaches the status, and what did not change keeps its time.
+func TestStatusFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)}, service("shop", "web", "3000"), service("lab", "web", "9000"))
+		began := f.status(shared()).Conditions
+		f.told()
+		for _, step := range []struct {
+			what    string
+			do      func()
+			sums    string
+			events  int
+			metrics string
+		}{
+			{"another Service", func() { f.services.Add(service("shop", "api", "1000")) }, "2 services, 1 violating, 4000 qps", 0, "ClusterLoadBalancerPolicy shop shared 1"},
+			{"a second bad one", func() { f.services.Modify(service("shop", "api", "2001")) }, "2 services, 2 violating, 5001 qps", 1, "ClusterLoadBalancerPolicy shop shared 2"},
+			{"a namespace joins", func() { f.label("lab", map[string]string{"tier": "edge"}) }, "3 services, 3 violating, 14001 qps", 1,
+				"ClusterLoadBalancerPolicy lab shared 1; ClusterLoadBalancerPolicy shop shared 2"},
+			{"a looser rule", func() { f.put(limit("shared", "edge", 4000)) }, "3 services, 1 violating, 14001 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
+			{"another policy", func() { f.put(limit("later", "", 1)) }, "3 services, 1 violating, 14001 qps", 1,
+				"ClusterLoadBalancerPolicy lab later 1; ClusterLoadBalancerPolicy lab shared 1; ClusterLoadBalancerPolicy shop later 2"},
+			{"which goes again", func() { f.delete(engine.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: "later"}) },
+				"3 services, 1 violating, 14001 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
+			{"no load balancer any more", func() {
+				f.services.Modify(service("shop", "api", "2001", builder.Spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort })))
+			}, "2 services, 1 violating, 12000 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
+			{"the bad one goes", func() { f.services.Delete(service("lab", "web", "9000")) }, "1 services, 0 violating, 3000 qps", 1, ""},
+			{"the namespace leaves", func() { f.label("shop", nil) }, "0 services, 0 violating, 0 qps", 0, ""},
+		} {
+			step.do()
+			f.settle()
+			if got := f.sums(shared()); got != step.sums {
+				t.Errorf("%s: %s, want %s", step.what, got, step.sums)
+			}
+			if events := f.told(); len(events) != step.events {
+				t.Errorf("%s: Events %q, want %d", step.what, events, step.events)
+			}
+			if got := f.metrics(); got != step.metrics {
+				t.Errorf("%s: metrics %q, want %q", step.what, got, step.metrics)
+			}
+		}
+		ended := f.status(shared()).Conditions
+		if began[0].LastTransitionTime != ended[0].LastTransitionTime || ended[0].ObservedGeneration != 2 {
+			t.Errorf("Accepted was %+v, is %+v", began[0], ended[0])
+		}
+		if began[1].LastTransitionTime == ended[1].LastTransitionTime || ended[1].Status != metav1.ConditionTrue {
+			t.Errorf("Compliant was %+v, is %+v", began[1], ended[1])
+		}
+	})
+}
+
+func TestInvalidPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := limit("shared", "edge", 2000)
+		p.Spec.Defaults = map[string]string{maxQPS: "3000"}
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{p})
+		got := f.status(shared())
+		want := metav1.Condition{
+			Type: "Accepted", Status: "False", Reason: "Invalid", ObservedGeneration: 1,
+			Message: "the policy applies without what is wrong with it: spec.defaults[" + maxQPS +
+				`]: Invalid value: "3000": must be at most 2000 by spec.rules[0].max; change the default or the rule`,
+		}
+		if diff := cmp.Diff(want, got.Conditions[0], cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
+			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A thousand Services that change in three seconds are a status a second, not one a Service.
+func TestWritesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)})
+		before := f.wrote(shared())
+		for i := range 1000 {
+			f.services.Add(service("shop", fmt.Sprintf("web-%03d", i), "3000"))
+			time.Sleep(3 * time.Millisecond)
+		}
+		f.settle()
+		if got := f.wrote(shared()) - before; got > 5 {
+			t.Errorf("wrote %d times", got)
+		}
+		status := f.status(shared())
+		if got := f.sums(shared()); got != "1000 services, 1000 violating, 3000000 qps" {
+			t.Error(got)
+		}
+		var names []string
+		for _, v := range status.Violations {
+			names = append(names, v.Name)
+		}
+		want := []string{"web-000", "web-001", "web-002", "web-003", "web-004", "web-005", "web-006", "web-007", "web-008", "web-009"}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("violations (-want +got):\n%s", diff)
+		}
+		if events := f.told(); len(events) > 5 {
+			t.Errorf("%d Events", len(events))
+		}
+		// Changes that are none for the policy.
+		before = f.wrote(shared())
+		for i := range 100 {
+			f.services.Modify(service("shop", fmt.Sprintf("web-%03d", i), "3000", builder.Annotation("team", "a")))
+		}
+		f.label("shop", map[string]string{"tier": "edge", "team": "a"})
+		f.settle()
+		if got := f.wrote(shared()) - before; got != 0 {
+			t.Errorf("wrote %d times about nothing", got)
+		}
+	})
+}
+
+// A status that was written counts as written, though the watch has not shown it yet.
+func TestStaleStoreCausesNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil, service("shop", "web", "3000"))
+		f.mu.Lock()
+		f.deaf = true
+		f.mu.Unlock()
+		key := f.put(limit("shared", "edge", 2000))
+		f.settle()
+		for range 5 {
+			f.subscriber.PolicyChanged(key)
+			f.settle()
+		}
+		if got := f.wrote(key); got != 1 {
+			t.Errorf("wrote %d times", got)
+		}
+		f.services.Add(service("shop", "api", "1000"))
+		f.settle()
+		if got := f.wrote(key); got != 2 {
+			t.Errorf("wrote %d times, want another for another Service", got)
+		}
+		if events := f.told(); len(events) != 1 {
+			t.Errorf("Events %q", events)
+		}
+	})
+}
+
+// What others write over a status is mended.
+func TestForeignStatusIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)}, service("shop", "web", "1000"))
+		f.mu.Lock()
+		f.cluster.version++
+		spoilt := *f.entries[shared()]
+		spoilt.Status, spoilt.ResourceVersion = v1alpha1.PolicyStatus{Violating: 7}, strconv.Itoa(f.cluster.version)
+		f.entries[shared()] = &spoilt
+		f.mu.Unlock()
+		f.subscriber.PolicyChanged(shared())
+		f.settle()
+		if got := f.sums(shared()); got != "1 services, 0 violating, 1000 qps" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestFailedWrites(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{}, "shared")
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "shared", errors.New("uid"))
+	for name, test := range map[string]struct {
+		failure     error
+		least, most int
+		recovers    bool
+	}{
+		"outage":   {errors.New("timeout"), 5, 10, true},
+		"conflict": {conflict, 5, 10, true},
+		"gone":     {gone, 1, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, nil, service("shop", "web", "1000"))
+				f.mu.Lock()
+				f.failure = test.failure
+				f.mu.Unlock()
+				key := f.put(limit("shared", "edge", 2000))
+				time.Sleep(2 * time.Minute)
+				if got := f.wrote(key); got < test.least || got > test.most {
+					t.Errorf("tried %d times in two minutes", got)
+				}
+				f.mu.Lock()
+				f.failure = nil
+				f.mu.Unlock()
+				time.Sleep(2 * time.Minute)
+				if got := f.status(key).Services == 1; got != test.recovers {
+					t.Errorf("written: %t", got)
+				}
+			})
+		})
+	}
+}

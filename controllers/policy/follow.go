@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	engine "quaymaster.dev/internal/policy"
+)
+
+// follow keeps the ledger.
+func (c *Controller) follow() {
+	for {
+		item, stopped := c.changes.Get()
+		if stopped {
+			return
+		}
+		c.apply(item)
+		c.changes.Done(item)
+	}
+}
+
+func (c *Controller) apply(item change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case item.policy != engine.Key{}:
+		c.applyPolicy(item.policy)
+	case item.name != "":
+		c.applyService(item.namespace, item.name, c.applicable(item.namespace))
+	default:
+		c.applyNamespace(item.namespace)
+	}
+}
+
+// judgeAll judges every Service for the first time.
+func (c *Controller) judgeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.o.Store.Policies() {
+		c.judged[p.Key()] = p
+		c.touch(p.Key())
+	}
+	for _, obj := range c.services.GetStore().List() {
+		if svc, ok := obj.(*corev1.Service); ok && isLoadBalancer(svc) {
+			c.ledger.put(svc, c.applicable(svc.Namespace))
+		}
+	}
+}
+
+// applicable are the policies of a namespace. They are found out anew only where no Service has been judged by them: a change
+// of them is a change of its own.
+func (c *Controller) applicable(namespace string) []*engine.Policy {
+	if policies, ok := c.ledger.applicable(namespace); ok {
+		return policies
+	}
+	return c.find(namespace)
+}
+
+func (c *Controller) find(namespace string) []*engine.Policy {
+	labels, _ := c.o.Store.Labels(namespace) // if the namespace comes to be known later, that is a change
+	return engine.Applicable(c.o.Store.Policies(), namespace, labels)
+}
+
+func (c *Controller) applyService(namespace, name string, applicable []*engine.Policy) {
+	svc, err := c.o.Services.Lister().Services(namespace).Get(name)
+	if err != nil || !isLoadBalancer(svc) {
+		// The lister has no other error than that there is none.
+		c.ledger.remove(namespace, name)
+		return
+	}
+	c.ledger.put(svc, applicable)
+}
+
+// applyNamespace judges the Services of a namespace again if other policies apply to it than before.
+func (c *Controller) applyNamespace(namespace string) {
+	before, ok := c.ledger.applicable(namespace)
+	if !ok {
+		return
+	}
+	after := c.find(namespace)
+	if slices.Equal(before, after) {
+		return
+	}
+	for _, name := range c.ledger.services(namespace) {
+		c.applyService(namespace, name, after)
+	}
+}
+
+// applyPolicy judges the Services again that the policy applied to, or applies to now.
+func (c *Controller) applyPolicy(key engine.Key) {
+	before := c.judged[key]
+	var after *engine.Policy
+	if entry, exists := c.o.Store.Entry(key); exists {
+		after = entry.Policy
+		c.judged[key] = after
+		c.touch(key)
+	} else {
+		delete(c.judged, key)
+		delete(c.written, key)
+	}
+	if before == after {
+		return
+	}
+	for _, namespace := range c.ledger.namespaces() {
+		labels, _ := c.o.Store.Labels(namespace)
+		if before != nil && before.Selects(namespace, labels) || after != nil && after.Selects(namespace, labels) {
+			c.applyNamespace(namespace)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/api/v1alpha1"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/rules"
+)
+
+const (
+	// longestCondition is how many bytes of a condition's message are written; the API takes 32768.
+	longestCondition = 4096
+	// longestEvent is how many bytes of an Event's message are written; the API takes 1024.
+	longestEvent = 1000
+	// mostInEvent is how many violations an Event tells of; the status has more.
+	mostInEvent = 3
+)
+
+// own is the part of a status that is ours, in a steady order: others may have conditions, too.
+func own(status *v1alpha1.PolicyStatus) v1alpha1.PolicyStatus {
+	ours := *status.DeepCopy()
+	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c metav1.Condition) bool {
+		return c.Type != v1alpha1.ConditionAccepted && c.Type != v1alpha1.ConditionCompliant
+	})
+	slices.SortFunc(ours.Conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	return ours
+}
+
+// decide is the status of a policy whose Services add up to sums. before is the one that it has.
+func decide(entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now metav1.Time) v1alpha1.PolicyStatus {
+	status := sums
+	status.ObservedGeneration = entry.Generation
+	status.Conditions = slices.Clone(before.Conditions)
+	for _, condition := range []metav1.Condition{accepted(entry.Findings), compliant(sums)} {
+		condition.ObservedGeneration = entry.Generation
+		// The API keeps seconds.
+		condition.LastTransitionTime = now.Rfc3339Copy()
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status
+}
+
+func accepted(findings []rules.Finding) metav1.Condition {
+	if problems := rules.Summary(findings); problems != "" {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+			Message: rules.Shorten("the policy applies without what is wrong with it: "+problems, longestCondition),
+		}
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
+		Message: "every part of the policy applies",
+	}
+}
+
+func compliant(sums v1alpha1.PolicyStatus) metav1.Condition {
+	if sums.Violating > 0 {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionCompliant, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonViolations,
+			Message: violatingText(sums),
+		}
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionCompliant, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompliant,
+		Message: "no Service breaks a rule",
+	}
+}
+
+func violatingText(sums v1alpha1.PolicyStatus) string {
+	return fmt.Sprintf("%d of %d Services break a rule", sums.Violating, sums.Services)
+}
+
+// announce is the Event about a new status; its message is empty where nothing got worse or wholly well.
+func announce(before, after v1alpha1.PolicyStatus) (eventType, reason, message string) {
+	switch {
+	case after.Violating > before.Violating:
+		return corev1.EventTypeWarning, v1alpha1.ReasonViolations, rules.Shorten(worse(after), longestEvent)
+	case after.Violating == 0 && before.Violating > 0:
+		return corev1.EventTypeNormal, v1alpha1.ReasonCompliant, "no Service breaks a rule any more"
+	default:
+		return "", "", ""
+	}
+}
+
+func worse(status v1alpha1.PolicyStatus) string {
+	var examples []string
+	for _, v := range status.Violations[:min(len(status.Violations), mostInEvent)] {
+		examples = append(examples, fmt.Sprintf("%s/%s: %s: %s", v.Namespace, v.Name, v.Field, v.Message))
+	}
+	return violatingText(status) + ": " + strings.Join(examples, ", ")
+}
+
+// reference is what an Event is about.
+func reference(key engine.Key, entry *policystore.Entry) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion().String(), Kind: key.Kind, Namespace: key.Namespace, Name: key.Name,
+		UID: entry.UID, ResourceVersion: entry.ResourceVersion,
+	}
+}

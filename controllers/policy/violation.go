@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/rules"
+)
+
+const (
+	// longestValue is how many bytes of a bad value a status shows: ten of them must fit, whatever Services say.
+	longestValue = 128
+	// longestMessage does the same for what must hold, in which authors of policies have their say.
+	longestMessage = 1024
+)
+
+// violation is a finding as the status of a policy lists it.
+func violation(svc *corev1.Service, f rules.Finding) v1alpha1.Violation {
+	message := f.Message
+	if len(f.Listeners) > 0 {
+		message += " (" + strings.Join(f.Listeners, ", ") + ")"
+	}
+	if f.Remedy != "" {
+		message += "; " + f.Remedy
+	}
+	return v1alpha1.Violation{
+		Namespace: svc.Namespace, Name: svc.Name, Field: f.Field,
+		Value: rules.Shorten(f.Value, longestValue), Message: rules.Shorten(message, longestMessage),
+	}
+}
+
+// first are the violations of the first Services by namespace and name, as many as a status lists. They are picked without
+// sorting them all: there may be thousands, looked at every second.
+func first(violations map[types.NamespacedName]v1alpha1.Violation) []v1alpha1.Violation {
+	var listed []types.NamespacedName
+	for name := range maps.Keys(violations) {
+		if len(listed) == v1alpha1.MaxViolations && byName(name, listed[len(listed)-1]) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(listed, name, byName)
+		listed = slices.Insert(listed, at, name)
+		listed = listed[:min(len(listed), v1alpha1.MaxViolations)]
+	}
+	var list []v1alpha1.Violation
+	for _, name := range listed {
+		list = append(list, violations[name])
+	}
+	return list
+}
+
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,421 @@
+package policystore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/policystore"
+)
+
+// api is an API server's part about policies.
+type api struct {
+	mu       sync.Mutex
+	absent   bool
+	failure  error
+	looks    int
+	policies map[string]*fcache.FakeControllerSource
+}
+
+func newAPI() *api {
+	return &api{policies: map[string]*fcache.FakeControllerSource{
+		v1alpha1.KindLoadBalancerPolicy:        fcache.NewFakeControllerSource(),
+		v1alpha1.KindClusterLoadBalancerPolicy: fcache.NewFakeControllerSource(),
+	}}
+}
+
+func (*api) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (a *api) Served(context.Context) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.looks++
+	return !a.absent && a.failure == nil, a.failure
+}
+
+func (a *api) List(_ context.Context, kind string, options metav1.ListOptions) (runtime.Object, error) {
+	if err := a.missing(); err != nil {
+		return nil, err
+	}
+	return a.policies[kind].List(options)
+}
+
+func (a *api) Watch(_ context.Context, kind string, options metav1.ListOptions) (watch.Interface, error) {
+	if err := a.missing(); err != nil {
+		return nil, err
+	}
+	return a.policies[kind].Watch(options)
+}
+
+func (a *api) missing() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.absent {
+		return apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{}, "", "404 page not found", 0, true)
+	}
+	return a.failure
+}
+
+// install and remove are what an administrator does with the CRDs. Watches end when they are removed.
+func (a *api) install(present bool) {
+	a.mu.Lock()
+	a.absent = !present
+	a.mu.Unlock()
+	if !present {
+		for _, source := range a.policies {
+			source.ResetWatch()
+		}
+	}
+}
+
+func (a *api) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failure = err
+}
+
+// fixture is a Store in a bubble of fake time.
+type fixture struct {
+	*policystore.Store
+	api     *api
+	cluster *fake.Clientset
+
+	mu      sync.Mutex
+	lines   []string
+	changes []string
+}
+
+// start runs a Store over what is in the API.
+func start(t *testing.T, a *api, objects ...runtime.Object) *fixture {
+	t.Helper()
+	f := &fixture{api: a, cluster: fake.NewClientset(objects...)}
+	var err error
+	if f.Store, err = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}}); err != nil {
+		t.Fatal(err)
+	}
+	f.Subscribe(f)
+	logger := funcr.New(func(_, args string) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.lines = append(f.lines, args)
+	}, funcr.Options{})
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		for _, source := range a.policies {
+			source.Shutdown()
+		}
+	})
+	synctest.Wait()
+	return f
+}
+
+func (f *fixture) PolicyChanged(key policy.Key) {
+	f.changed("policy " + key.Namespace + "/" + key.Name)
+}
+func (f *fixture) NamespaceChanged(name string) { f.changed("namespace " + name) }
+
+func (f *fixture) changed(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changes = append(f.changes, what)
+}
+
+// news are the changes since it was last asked.
+func (f *fixture) news() []string {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes := f.changes
+	f.changes = nil
+	slices.Sort(changes)
+	return changes
+}
+
+// said counts the log lines with a text.
+func (f *fixture) said(text string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, line := range f.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// applicable are the names of the policies that apply.
+func (f *fixture) applicable(t *testing.T, namespace string) []string {
+	t.Helper()
+	list, err := f.Applicable(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Name())
+	}
+	return names
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func lbpol(namespace, name string, change ...func(*v1alpha1.LoadBalancerPolicy)) *v1alpha1.LoadBalancerPolicy {
+	p := &v1alpha1.LoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1}}
+	p.Spec.Defaults = map[string]string{"service.beta.kubernetes.io/dlb-listener-maxqps": "500"}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func clbpol(name string, labels map[string]string) *v1alpha1.ClusterLoadBalancerPolicy {
+	p := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
+	p.Spec.NamespaceSelector.MatchLabels = labels
+	p.Spec.Defaults = map[string]string{"service.beta.kubernetes.io/dlb-flavor": "large"}
+	return p
+}
+
+func TestStoreFollowsTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI()
+		namespaced, cluster := a.policies[v1alpha1.KindLoadBalancerPolicy], a.policies[v1alpha1.KindClusterLoadBalancerPolicy]
+		namespaced.Add(lbpol("shop", "limits"))
+		cluster.Add(clbpol("edge", map[string]string{"tier": "edge"}))
+		f := start(t, a, namespace("shop", map[string]string{"tier": "edge"}), namespace("lab", nil))
+		if !f.HasSynced() {
+			t.Fatal("has not synced")
+		}
+		expect := func(what, namespace string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(want, f.applicable(t, namespace)); diff != "" {
+				t.Errorf("%s: policies of %s (-want +got):\n%s", what, namespace, diff)
+			}
+		}
+		expect("at first", "shop", "LoadBalancerPolicy limits", "ClusterLoadBalancerPolicy edge")
+		expect("at first", "lab")
+		f.news()
+
+		if _, err := f.cluster.CoreV1().Namespaces().Update(t.Context(), namespace("lab", map[string]string{"tier": "edge"}), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expect("labelled", "lab", "ClusterLoadBalancerPolicy edge")
+		if diff := cmp.Diff([]string{"namespace lab"}, f.news()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+
+		cluster.Delete(clbpol("edge", nil))
+		expect("deleted", "lab")
+		if diff := cmp.Diff([]string{"policy /edge"}, f.news()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+		others, namespaces, err := f.Others(policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"})
+		want := map[string]map[string]string{"shop": {"tier": "edge"}, "lab": {"tier": "edge"}}
+		if diff := cmp.Diff(want, namespaces); diff != "" || len(others) != 0 || err != nil {
+			t.Errorf("%d others, %v, namespaces (-want +got):\n%s", len(others), err, diff)
+		}
+	})
+}
+
+// The controllers write the status of policies all the time. That must not look like a new policy to anybody.
+func TestStatusDoesNotCompileAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI()
+		source := a.policies[v1alpha1.KindLoadBalancerPolicy]
+		source.Add(lbpol("shop", "limits"))
+		f := start(t, a, namespace("shop", nil))
+		key := policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"}
+		before, _ := f.Entry(key)
+
+		source.Modify(lbpol("shop", "limits", func(p *v1alpha1.LoadBalancerPolicy) { p.Status.Services = 7 }))
+		synctest.Wait()
+		status, ok := f.Entry(key)
+		if !ok || status.Policy != before.Policy || status.Status.Services != 7 || status.ResourceVersion == before.ResourceVersion {
+			t.Errorf("after a new status: %+v, before %+v", status, before)
+		}
+
+		source.Modify(lbpol("shop", "limits", func(p *v1alpha1.LoadBalancerPolicy) {
+			p.Generation = 2
+			p.Spec.Defaults["service.beta.kubernetes.io/dlb-schedular"] = "source-ip"
+		}))
+		synctest.Wait()
+		spec, ok := f.Entry(key)
+		if !ok || spec.Policy == before.Policy || spec.Generation != 2 || len(spec.Findings) != 1 {
+			t.Errorf("after a new spec: %+v", spec)
+		}
+		if got := f.Policies(); len(got) != 1 || got[0] != spec.Policy {
+			t.Errorf("policies %v", got)
+		}
+	})
+}
+
+// A cluster without the CRDs is an ordinary one.
+func TestStoreWithoutCRDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI()
+		a.install(false)
+		f := start(t, a, namespace("shop", nil))
+		time.Sleep(10 * time.Minute)
+		if !f.HasSynced() || len(f.applicable(t, "shop")) != 0 {
+			t.Error("a cluster without CRDs has no policies")
+		}
+		if got := f.said("Policy CRDs are not installed"); got != 1 {
+			t.Errorf("said %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
+		}
+		if a.looks < 20 || a.looks > 22 {
+			t.Errorf("looked %d times in ten minutes, want about every 30 s", a.looks)
+		}
+
+		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
+		a.install(true)
+		time.Sleep(31 * time.Second)
+		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
+			t.Errorf("installed (-want +got):\n%s", diff)
+		}
+		looks := a.looks
+		time.Sleep(time.Hour)
+		if a.looks != looks {
+			t.Errorf("looked %d times while the CRDs are watched", a.looks-looks)
+		}
+		f.news()
+
+		a.install(false)
+		time.Sleep(10 * time.Minute)
+		if got := f.applicable(t, "shop"); len(got) != 0 || !f.HasSynced() {
+			t.Errorf("removed: %v", got)
+		}
+		if diff := cmp.Diff([]string{"policy shop/limits"}, f.news()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+		if got := f.said("Policy CRDs are not installed"); got != 2 {
+			t.Errorf("said %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
+		}
+		if len(f.lines) > 5 {
+			t.Errorf("%d lines:\n%s", len(f.lines), strings.Join(f.lines, "\n"))
+		}
+	})
+}
+
+// Silence of the API server changes nothing and is logged once, however often it is asked.
+func TestStoreThroughAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI()
+		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
+		f := start(t, a, namespace("shop", nil))
+		a.fail(errors.New("connection reset"))
+		for _, source := range a.policies {
+			source.ResetWatch()
+		}
+		time.Sleep(10 * time.Minute)
+		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
+			t.Errorf("during the outage (-want +got):\n%s", diff)
+		}
+		if got := f.said("connection reset"); got == 0 || got > 4 {
+			t.Errorf("said %d times, want at most once for each sort of call:\n%s", got, strings.Join(f.lines, "\n"))
+		}
+		a.fail(nil)
+		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "more"))
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop")); diff != "" {
+			t.Errorf("after the outage (-want +got):\n%s", diff)
+		}
+		if f.said("succeeds again") == 0 {
+			t.Errorf("nobody heard that it is over:\n%s", strings.Join(f.lines, "\n"))
+		}
+	})
+}
+
+func TestStoreNeedsAnAnswerFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI()
+		a.fail(errors.New("connection refused"))
+		f := start(t, a)
+		time.Sleep(time.Minute)
+		if f.HasSynced() {
+			t.Error("has synced without an answer")
+		}
+		if _, err := f.Applicable(t.Context(), "shop"); err == nil {
+			t.Error("knows the policies without an answer")
+		}
+		if _, _, err := f.Others(policy.Key{}); err == nil {
+			t.Error("knows the others without an answer")
+		}
+		if got := f.said("connection refused"); got != 1 {
+			t.Errorf("said %d times that it could not look:\n%s", got, strings.Join(f.lines, "\n"))
+		}
+		a.fail(nil)
+		time.Sleep(3 * time.Second)
+		if !f.HasSynced() {
+			t.Error("has not synced")
+		}
+	})
+}
+
+// A namespace made a moment ago may not be in the cache when its first Service comes.
+func TestUnknownNamespaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		cluster bool
+		get     error
+		want    []string
+		calls   int
+		err     string
+	}{
+		"no policy selects by labels":  {calls: 0},
+		"asked for":                    {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
+		"the API server does not know": {cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI()
+				if test.cluster {
+					a.policies[v1alpha1.KindClusterLoadBalancerPolicy].Add(clbpol("edge", map[string]string{"tier": "edge"}))
+				}
+				f := start(t, a)
+				calls := 0
+				f.cluster.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+					calls++
+					return true, namespace("new", map[string]string{"tier": "edge"}), test.get
+				})
+				list, err := f.Applicable(t.Context(), "new")
+				var got []string
+				for _, p := range list {
+					got = append(got, p.Name())
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("policies (-want +got):\n%s", diff)
+				}
+				if calls != test.calls || test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" && err != nil {
+					t.Errorf("%d calls, error %v", calls, err)
+				}
+			})
+		})
+	}
+}

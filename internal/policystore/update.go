@@ -1,0 +1,117 @@
+package policystore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"quaymaster.dev/internal/policy"
+)
+
+// informer watches objects and tells handler of them. client is what the calls go to in the end: it may say that it does not
+// know streamed lists.
+func (s *Store) informer(what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler) (
+	informer cache.SharedIndexInformer, handled cache.ResourceEventHandlerRegistration, err error,
+) {
+	informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(s.reported(what, lw), client),
+		example, cache.SharedIndexInformerOptions{ObjectDescription: what})
+	// The calls report how they went.
+	quiet := func(context.Context, *cache.Reflector, error) {}
+	if err = errors.Join(informer.SetTransform(trim), informer.SetWatchErrorHandlerWithContext(quiet)); err == nil {
+		handled, err = informer.AddEventHandler(handler)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch %s: %w", what, err)
+	}
+	return informer, handled, nil
+}
+
+// trim drops what nobody reads: of a namespace everything but its labels.
+func trim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.Namespace:
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels,
+		}}, nil
+	case metav1.Object:
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+func (s *Store) namespaceChanged(obj any) {
+	name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		utilruntime.HandleError(err)
+		return
+	}
+	for _, subscriber := range s.listeners() {
+		subscriber.NamespaceChanged(name)
+	}
+}
+
+// put makes an object what the cluster has.
+func (s *Store) put(obj any) {
+	key, ok := keyOf(obj)
+	if !ok {
+		return
+	}
+	before, _ := s.Entry(key)
+	entry, err := newEntry(obj, before)
+	if err != nil {
+		utilruntime.HandleError(err)
+		return
+	}
+	s.mu.Lock()
+	s.entries[key] = entry
+	s.compiled.Store(nil)
+	s.mu.Unlock()
+	s.policyChanged(key)
+}
+
+// remove forgets a policy that is gone.
+func (s *Store) remove(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	key, ok := keyOf(obj)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	delete(s.entries, key)
+	s.compiled.Store(nil)
+	s.mu.Unlock()
+	s.policyChanged(key)
+}
+
+// removeAll forgets every policy: there are none without their CRDs.
+func (s *Store) removeAll() {
+	s.mu.Lock()
+	entries := s.entries
+	s.entries = map[policy.Key]*Entry{}
+	s.compiled.Store(nil)
+	s.mu.Unlock()
+	for key := range entries {
+		s.policyChanged(key)
+	}
+}
+
+func (s *Store) policyChanged(key policy.Key) {
+	for _, subscriber := range s.listeners() {
+		subscriber.PolicyChanged(key)
+	}
+}
+
+func (s *Store) listeners() []Subscriber {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.subscribers)
+}

@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/api/v1alpha1"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook"
+)
+
+// idAlone is the finding when a policy is admitted without a look at the others.
+const idAlone = "policy-others-unavailable"
+
+// Policies knows the cluster's policies and namespaces.
+type Policies interface {
+	// Others are the policies but for one, and the labels of every namespace by its name. An error means that they cannot be
+	// known now, which is never the user's fault.
+	Others(except engine.Key) (others []*engine.Policy, namespaces map[string]map[string]string, err error)
+}
+
+// Options are what a Validator needs.
+type Options struct {
+	// Policies are those that a policy is judged beside.
+	Policies Policies
+	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	OnFinding func(rules.Finding)
+}
+
+// Validator refuses policies with errors and shows warnings.
+type Validator struct {
+	o      Options
+	kind   string
+	decode decoder
+}
+
+var _ webhook.Reviewer = (*Validator)(nil)
+
+// NewValidator makes the reviewer of LoadBalancerPolicies.
+func NewValidator(o Options) *Validator {
+	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy, decode: decodeNamespaced}
+}
+
+// NewClusterValidator makes the reviewer of ClusterLoadBalancerPolicies.
+func NewClusterValidator(o Options) *Validator {
+	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy, decode: decodeCluster}
+}
+
+// Review refuses with 422 Invalid and one cause a problem. What was wrong before an update, or comes from another policy that
+// was there before, only warns.
+func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	before, after, err := v.decode.pair(req)
+	if err != nil {
+		return nil, err
+	}
+	if after == nil || after.beingDeleted() || before != nil && before.sameSpec(after) {
+		return webhook.Allow(), nil
+	}
+	findings := v.review(ctx, before, after)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("review took too long: %w", err)
+	}
+	if v.o.OnFinding != nil {
+		for _, f := range findings {
+			v.o.OnFinding(f)
+		}
+	}
+	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: v.kind}
+	return webhook.Judge(kind, webhook.ObjectName(after.meta), findings), nil
+}
+
+// review judges the new policy, and the old one beside the same others, so that the difference is the update's alone.
+func (v *Validator) review(ctx context.Context, before, after *object) []rules.Finding {
+	is, findings := after.compile()
+	others, namespaces, err := v.o.Policies.Others(is.Key())
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Judged a policy without the others", "policy", klog.KRef(after.meta.Namespace, after.meta.Name),
+			"kind", v.kind, "rule", idAlone)
+		findings = append(slices.Clip(findings), alone())
+	} else {
+		findings = slices.Concat(findings, engine.Against(is, others, namespaces))
+	}
+	if before == nil {
+		return rules.Merge(findings)
+	}
+	was, old := before.compile()
+	if err == nil {
+		old = slices.Concat(old, engine.Against(was, others, namespaces))
+	}
+	return rules.Ratchet(old, findings)
+}
+
+// Rules documents the findings of this package.
+func Rules() []rules.Rule {
+	return []rules.Rule{{
+		ID: idAlone, Severity: rules.Warning,
+		Help: "A policy was admitted without being compared with the others, because they could not be read.",
+	}}
+}
+
+func alone() rules.Finding {
+	return rules.Finding{
+		ID: idAlone, Severity: rules.Warning, Field: "spec",
+		Message: "was not compared with the other policies because they are not known at the moment",
+		Remedy:  "a default that breaks one of their rules will not be written",
+	}
+}

@@ -1,0 +1,275 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"quaymaster.dev/api/v1alpha1"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/policy"
+)
+
+const (
+	maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+	flavor = "service.beta.kubernetes.io/dlb-flavor"
+)
+
+// cluster is one with policies and the namespaces shop, of tier edge, and lab.
+type cluster struct {
+	policies []*engine.Policy
+	failure  error
+}
+
+func (c cluster) Others(except engine.Key) ([]*engine.Policy, map[string]map[string]string, error) {
+	others := slices.DeleteFunc(slices.Clone(c.policies), func(p *engine.Policy) bool { return p.Key() == except })
+	return others, map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}, c.failure
+}
+
+// lbpol is a good policy of the namespace shop, changed.
+func lbpol(change ...func(*v1alpha1.LoadBalancerPolicy)) *v1alpha1.LoadBalancerPolicy {
+	p := &v1alpha1.LoadBalancerPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "quaymaster.dev/v1alpha1", Kind: "LoadBalancerPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "limits"},
+		Spec: v1alpha1.LoadBalancerPolicySpec{
+			Defaults: map[string]string{maxQPS: "5000"},
+			Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(20000))}},
+		},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func give(key, value string) func(*v1alpha1.LoadBalancerPolicy) {
+	return func(p *v1alpha1.LoadBalancerPolicy) { p.Spec.Defaults[key] = value }
+}
+
+func clbpol(name string, selector map[string]string, spec v1alpha1.LoadBalancerPolicySpec) *v1alpha1.ClusterLoadBalancerPolicy {
+	return &v1alpha1.ClusterLoadBalancerPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "quaymaster.dev/v1alpha1", Kind: "ClusterLoadBalancerPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{
+			NamespaceSelector: metav1.LabelSelector{MatchLabels: selector}, LoadBalancerPolicySpec: spec,
+		},
+	}
+}
+
+// shared is a policy of the cluster that caps queries in edge namespaces.
+func shared(t *testing.T, most int32) *engine.Policy {
+	t.Helper()
+	p, findings := engine.CompileCluster(clbpol("shared", map[string]string{"tier": "edge"}, v1alpha1.LoadBalancerPolicySpec{
+		Defaults: map[string]string{maxQPS: "1000"},
+		Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(most))}},
+	}))
+	if len(findings) > 0 {
+		t.Fatal(findings)
+	}
+	return p
+}
+
+func encode(t *testing.T, object any) runtime.RawExtension {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: raw}
+}
+
+func create(t *testing.T, object any) *admissionv1.AdmissionRequest {
+	t.Helper()
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: encode(t, object)}
+}
+
+func update(t *testing.T, from, to any) *admissionv1.AdmissionRequest {
+	t.Helper()
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: encode(t, to), OldObject: encode(t, from)}
+}
+
+func TestValidator(t *testing.T) {
+	const head = "LoadBalancerPolicy.quaymaster.dev \"limits\" is invalid: "
+	bad := give(maxQPS, "30000")
+	for name, test := range map[string]struct {
+		request  *admissionv1.AdmissionRequest
+		policies []*engine.Policy
+		message  string
+		warnings []string
+	}{
+		"good": {request: create(t, lbpol())},
+		"a default against its own rule": {
+			request: create(t, lbpol(bad)),
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
+		},
+		"every problem at once": {
+			request: create(t, lbpol(bad, give(flavor, "Large"))),
+			message: head + "[spec.defaults[" + flavor + `]: Invalid value: "Large": must be a DNS label (at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends); write for example large, ` +
+				"spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule]`,
+		},
+		"a default against a rule of the cluster": {
+			request: create(t, lbpol()), policies: []*engine.Policy{shared(t, 2000)},
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most 2000 by spec.rules[0].max of ` +
+				"ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default",
+		},
+		"a rule of the cluster that does not apply here": {
+			request:  create(t, lbpol(func(p *v1alpha1.LoadBalancerPolicy) { p.Namespace = "lab" })),
+			policies: []*engine.Policy{shared(t, 2000)},
+		},
+		"wrong before and still": {
+			request: update(t, lbpol(bad), lbpol(bad, give(flavor, "large"))),
+			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS +
+				`]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
+		},
+		"the cluster's rule came later": {
+			request: update(t, lbpol(), lbpol(give(flavor, "large"))), policies: []*engine.Policy{shared(t, 2000)},
+			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
+				"2000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default"},
+		},
+		"an update brings the problem": {
+			request: update(t, lbpol(), lbpol(bad)),
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
+		},
+		"labels of a bad one change": {
+			request: update(t, lbpol(bad), lbpol(bad, func(p *v1alpha1.LoadBalancerPolicy) { p.Labels = map[string]string{"a": "b"} })),
+		},
+		"finalizers of one being deleted": {
+			request: update(t, lbpol(), lbpol(bad, func(p *v1alpha1.LoadBalancerPolicy) {
+				p.DeletionTimestamp = new(metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+			})),
+		},
+		"deletion": {request: &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: encode(t, lbpol(bad))}},
+		"its own earlier version is none of the others": {
+			request: update(t, lbpol(), lbpol(give(maxQPS, "100"))), policies: []*engine.Policy{compiled(lbpol())},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := policy.NewValidator(policy.Options{Policies: cluster{policies: test.policies}})
+			got, err := v.Review(t.Context(), test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			message := ""
+			if got.Result != nil {
+				message = got.Result.Message
+			}
+			if diff := cmp.Diff(test.message, message); diff != "" || got.Allowed != (test.message == "") {
+				t.Errorf("allowed %t, message (-want +got):\n%s", got.Allowed, diff)
+			}
+			if diff := cmp.Diff(test.warnings, got.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func compiled(p *v1alpha1.LoadBalancerPolicy) *engine.Policy {
+	is, _ := engine.Compile(p)
+	return is
+}
+
+func TestClusterValidator(t *testing.T) {
+	limits := compiled(lbpol())
+	tight := v1alpha1.LoadBalancerPolicySpec{
+		Defaults: map[string]string{maxQPS: "1000"},
+		Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(2000))}},
+	}
+	for name, test := range map[string]struct {
+		request  *admissionv1.AdmissionRequest
+		policies []*engine.Policy
+		fields   []string
+		warnings []string
+	}{
+		"good": {request: create(t, clbpol("shared", nil, tight))},
+		"a namespace's default breaks its rule": {
+			request: create(t, clbpol("shared", nil, tight)), policies: []*engine.Policy{limits},
+			warnings: []string{"spec.rules[0].max: the default 5000 of LoadBalancerPolicy limits, which applies to namespace shop, too, " +
+				"breaks the rule and will not be written any more; change that default"},
+		},
+		"selects nothing": {
+			request:  create(t, clbpol("shared", map[string]string{"tier": "egde"}, tight)),
+			warnings: []string{"spec.namespaceSelector: selects no namespace at the moment; label namespaces, or correct the selector"},
+		},
+		"a default that cannot be read": {
+			request: create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: "many"}})),
+			fields:  []string{"spec.defaults[" + maxQPS + "]"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := policy.NewClusterValidator(policy.Options{Policies: cluster{policies: test.policies}})
+			got, err := v.Review(t.Context(), test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fields []string
+			if got.Result != nil {
+				if got.Result.Code != 422 || got.Result.Details.Kind != "ClusterLoadBalancerPolicy" || got.Result.Details.Group != "quaymaster.dev" {
+					t.Errorf("status %+v of %+v", got.Result, got.Result.Details)
+				}
+				for _, cause := range got.Result.Details.Causes {
+					fields = append(fields, cause.Field)
+				}
+			}
+			if diff := cmp.Diff(test.fields, fields); diff != "" || got.Allowed != (test.fields == nil) {
+				t.Errorf("allowed %t, causes (-want +got):\n%s", got.Allowed, diff)
+			}
+			if diff := cmp.Diff(test.warnings, got.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is wrong with a policy alone is known without the others. That these cannot be known is no reason to refuse it.
+func TestValidatorWithoutTheOthers(t *testing.T) {
+	var counted []string
+	v := policy.NewValidator(policy.Options{
+		Policies:  cluster{failure: errors.New("policies have not been read yet")},
+		OnFinding: func(f rules.Finding) { counted = append(counted, f.ID) },
+	})
+	const warning = "spec: was not compared with the other policies because they are not known at the moment; " +
+		"a default that breaks one of their rules will not be written"
+	got, err := v.Review(t.Context(), create(t, lbpol()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &admissionv1.AdmissionResponse{
+		Allowed: true, Warnings: []string{warning}, AuditAnnotations: map[string]string{"warned": "policy-others-unavailable"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"policy-others-unavailable"}, counted); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+	got, err = v.Review(t.Context(), update(t, lbpol(), lbpol(give(maxQPS, "many"))))
+	if err != nil || got.Allowed || len(got.Warnings) != 1 {
+		t.Errorf("a bad one: %+v, %v", got, err)
+	}
+}
+
+func TestValidatorHasNoVerdict(t *testing.T) {
+	v := policy.NewValidator(policy.Options{Policies: cluster{}})
+	_, err := v.Review(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
+	const problem = "request.object must be of apiVersion quaymaster.dev/v1alpha1, kind LoadBalancerPolicy; " +
+		`got apiVersion "quaymaster.dev/v1alpha1", kind "ClusterLoadBalancerPolicy"`
+	if malformed := (*webhook.MalformedError)(nil); !errors.As(err, &malformed) || malformed.Problem != problem {
+		t.Errorf("the other kind: %v", err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := v.Review(late, create(t, lbpol())); !errors.Is(err, context.Canceled) {
+		t.Errorf("too late: %v", err)
+	}
+}
