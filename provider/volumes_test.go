@@ -1,12 +1,16 @@
 package provider_test
 
 import (
+	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
 
@@ -21,7 +25,7 @@ func TestGetLabelsForVolume(t *testing.T) {
 	for name, tc := range map[string]struct {
 		volume *corev1.PersistentVolume
 		want   map[string]string
-		err    string
+		err    error
 	}{
 		"in one zone": {
 			volume: csi("csi.mycloud.io", "vol-data-1"),
@@ -33,16 +37,26 @@ func TestGetLabelsForVolume(t *testing.T) {
 		},
 		"of another driver": {volume: csi("csi.example.com", "vol-data-1")},
 		"no CSI":            {volume: &corev1.PersistentVolume{}},
-		"does not exist":    {volume: csi("csi.mycloud.io", "vol-none"), err: "resource-not-found"},
+		"does not exist":    {volume: csi("csi.mycloud.io", "vol-none"), err: cloudprovider.DiskNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := p.GetLabelsForVolume(t.Context(), tc.volume)
-			if !matches(err, tc.err) {
-				t.Fatalf("error %v, want %q", err, tc.err)
+			if !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected labels (-want +got):\n%s", diff)
 			}
 		})
 	}
+	t.Run("the cloud does not answer", func(t *testing.T) {
+		c.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+			return true
+		})
+		labels, err := p.GetLabelsForVolume(t.Context(), csi("csi.mycloud.io", "vol-data-1"))
+		if err == nil || errors.Is(err, cloudprovider.DiskNotFound) {
+			t.Errorf("labels %v, error %v; want an error about the cloud", labels, err)
+		}
+	})
 }

@@ -1,0 +1,174 @@
+package persistentvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/volume"
+)
+
+// Name is the controller's name in the --controllers flag: it must not change.
+const Name = "persistent-volume-zone-controller"
+
+const (
+	// workers bounds the calls of the cloud and of the API server at the same time, however many PersistentVolumes there are.
+	workers = 4
+	// A failed try is repeated after retryBase, then after twice that, and so on up to retryMax: soon after the cloud is back.
+	retryBase = time.Second
+	retryMax  = 10 * time.Second
+	// recheckPeriod is when to look again at what time alone does not mend, such as a volume that does not exist.
+	recheckPeriod = 5 * time.Minute
+	// callTimeout bounds one try: a cloud that hangs must not hold a worker past its return.
+	callTimeout = 5 * time.Second
+)
+
+// Options are what a Controller depends on.
+type Options struct {
+	// PersistentVolumes must come from the factory that is started after New.
+	PersistentVolumes coreinformers.PersistentVolumeInformer
+	// Client patches PersistentVolumes.
+	Client typedcorev1.PersistentVolumesGetter
+	// Labeler asks the cloud; it must heed the deadline of the context.
+	Labeler cloudprovider.PVLabeler
+	// Recorder takes Events about PersistentVolumes.
+	Recorder record.EventRecorder
+	// Clock tells when to try again; nil is the real one.
+	Clock clock.WithTicker
+}
+
+// Controller completes PersistentVolumes.
+type Controller struct {
+	volumes coreinformers.PersistentVolumeInformer
+	client  typedcorev1.PersistentVolumesGetter
+	labeler cloudprovider.PVLabeler
+	reports *reports
+	queue   workqueue.TypedRateLimitingInterface[string]
+}
+
+// New makes a Controller; Run does its work.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	c := &Controller{
+		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: newReports(o.Recorder),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: o.Clock},
+		),
+	}
+	_, err := o.PersistentVolumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if pv, ok := obj.(*corev1.PersistentVolume); ok && lacking(pv) {
+				c.queue.Add(pv.Name)
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*corev1.PersistentVolume)
+			after, ok2 := newObj.(*corev1.PersistentVolume)
+			// Other changes, and those of none at a resync, must not shorten the wait for another try.
+			if ok1 && ok2 && (lacking(before) || lacking(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
+				c.queue.Add(after.Name)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				c.queue.Add(name)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch persistent volumes: %w", err)
+	}
+	return c, nil
+}
+
+// lacking tells whether there is something to do.
+func lacking(pv *corev1.PersistentVolume) bool {
+	return pv.DeletionTimestamp == nil && volume.Zoned(pv) && !volume.Complete(pv)
+}
+
+// observed is all of a PersistentVolume that can change what there is to do.
+type observed struct {
+	uid      types.UID
+	leaving  bool
+	trusted  bool
+	labels   map[string]string
+	affinity *corev1.VolumeNodeAffinity
+}
+
+func observe(pv *corev1.PersistentVolume) observed {
+	_, trusted := volume.Trusted(pv)
+	return observed{
+		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted, labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
+	}
+}
+
+// Run works until ctx ends, and returns when nothing of it runs any more.
+func (c *Controller) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName(Name)
+	ctx = klog.NewContext(ctx, logger)
+	logger.Info("Starting controller")
+	defer logger.Info("Stopped controller")
+
+	var owned sync.WaitGroup
+	defer owned.Wait()
+	defer c.queue.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), c.volumes.Informer().HasSynced) {
+		return
+	}
+	for range workers {
+		owned.Go(func() { c.work(ctx) })
+	}
+	<-ctx.Done()
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		name, stopped := c.queue.Get()
+		// A queue that is shut down still gives what is in it.
+		if stopped || ctx.Err() != nil {
+			return
+		}
+		c.process(ctx, name)
+		c.queue.Done(name)
+	}
+}
+
+func (c *Controller) process(ctx context.Context, name string) {
+	logger := klog.FromContext(ctx).WithValues("persistentVolume", klog.KRef("", name))
+	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logger), callTimeout)
+	defer cancel()
+	err := c.sync(ctx, name)
+	switch {
+	case err == nil:
+		c.queue.Forget(name)
+	case errors.Is(err, cloudprovider.DiskNotFound), apierrors.IsInvalid(err):
+		logger.Info("Could not complete the zones of a persistent volume, will look again", "err", err, "after", recheckPeriod)
+		c.queue.Forget(name)
+		c.queue.AddAfter(name, recheckPeriod)
+	case c.queue.NumRequeues(name) == 0:
+		logger.Error(err, "Could not complete the zones of a persistent volume, will retry")
+		c.queue.AddRateLimited(name)
+	default:
+		// An outage would else be as many lines as there are tries.
+		logger.V(2).Info("Still could not complete the zones of a persistent volume", "err", err)
+		c.queue.AddRateLimited(name)
+	}
+}

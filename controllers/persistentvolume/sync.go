@@ -1,0 +1,90 @@
+package persistentvolume
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+)
+
+// sync adds what a PersistentVolume lacks.
+func (c *Controller) sync(ctx context.Context, name string) error {
+	pv, err := c.volumes.Lister().Get(name)
+	if apierrors.IsNotFound(err) || err == nil && !lacking(pv) {
+		c.reports.settle(name)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get persistent volume: %w", err)
+	}
+	change, err := c.change(ctx, pv)
+	if err != nil || len(rules.Errors(change.Findings)) > 0 {
+		return err
+	}
+	if err := c.patch(ctx, pv, change); err != nil {
+		return err
+	}
+	c.reports.settle(name)
+	c.reports.overwritten(pv, change.Findings)
+	return nil
+}
+
+// change asks what the PersistentVolume lacks. Errors among its findings are of the PersistentVolume itself: only a change of it
+// can solve them, and its owner has been told.
+func (c *Controller) change(ctx context.Context, pv *corev1.PersistentVolume) (volume.ZoneChange, error) {
+	if labels, ok := volume.Trusted(pv); ok {
+		change := volume.ApplyZones(pv, labels)
+		if len(rules.Errors(change.Findings)) > 0 {
+			c.reports.refuse(pv, reasonInvalid, change.Findings)
+		}
+		return change, nil
+	}
+	labels, err := c.labeler.GetLabelsForVolume(ctx, pv)
+	if errors.Is(err, cloudprovider.DiskNotFound) {
+		c.reports.refuse(pv, reasonNotFound, []rules.Finding{volume.NotFound(pv)})
+	}
+	if err != nil {
+		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %w", err)
+	}
+	change := volume.ApplyZones(pv, labels)
+	if summary := rules.Summary(change.Findings); summary != "" {
+		// The labels are the cloud's, and so is what is wrong with them.
+		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %s", summary)
+	}
+	return change, nil
+}
+
+// patch writes the change, provided that the PersistentVolume is still the one that was looked at: what someone else has written
+// in the meantime stays.
+func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, change volume.ZoneChange) error {
+	metadata := map[string]any{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
+	body := map[string]any{"metadata": metadata}
+	if len(change.Labels) > 0 {
+		metadata["labels"] = change.Labels
+	}
+	// The API server lets an affinity be set once, and never be changed.
+	if affinity := change.Affinity(); affinity != nil && pv.Spec.NodeAffinity == nil {
+		body["spec"] = map[string]any{"nodeAffinity": affinity}
+	} else if len(change.Labels) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	if _, err := c.client.PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, raw, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("patch persistent volume: %w", err)
+	}
+	klog.FromContext(ctx).Info("Completed the zones of a persistent volume", "labels", change.Labels)
+	return nil
+}

@@ -1,0 +1,80 @@
+package volume
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// ZoneChange is what ties a PersistentVolume to its zones, and is not there yet.
+type ZoneChange struct {
+	// Labels are to be set, in the place of others of the same keys.
+	Labels map[string]string
+	// Requirements are to be added to every term of the required node affinity, since one term that holds is enough.
+	Requirements []corev1.NodeSelectorRequirement
+	// Findings are what the PersistentVolume's author should know. With an error among them there is nothing to change.
+	Findings []rules.Finding
+}
+
+// Affinity is the node affinity of a PersistentVolume that has none; nil if none is needed.
+func (c ZoneChange) Affinity() *corev1.VolumeNodeAffinity {
+	if len(c.Requirements) == 0 {
+		return nil
+	}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: c.Requirements}},
+	}}
+}
+
+// ApplyZones compares a PersistentVolume with the labels that it must have. What the cloud or a provisioner says wins over what
+// is there. The node affinity gets all requirements or, if it speaks of any of their keys already, none: its author has decided.
+// The change of what it has been applied to is empty.
+func ApplyZones(pv *corev1.PersistentVolume, labels map[string]string) ZoneChange {
+	var c ZoneChange
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		value := labels[key]
+		values := []string{value}
+		if key == current.zone || key == beta.zone {
+			zones, err := splitZones(value)
+			if err != nil {
+				return ZoneChange{Findings: []rules.Finding{invalidZoneLabel(key, value, err)}}
+			}
+			values = zones
+		}
+		c.Requirements = append(c.Requirements, corev1.NodeSelectorRequirement{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: values,
+		})
+		old, present := pv.Labels[key]
+		if present && old == value {
+			continue
+		}
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels[key] = value
+		if present {
+			c.Findings = append(c.Findings, overwrittenLabel(key, value))
+		}
+	}
+	if slices.ContainsFunc(terms(pv), func(term corev1.NodeSelectorTerm) bool { return speaksOf(term, labels) }) {
+		c.Requirements = nil
+	}
+	return c
+}
+
+func terms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms
+}
+
+func speaksOf(term corev1.NodeSelectorTerm, labels map[string]string) bool {
+	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+		_, ok := labels[r.Key]
+		return ok
+	})
+}

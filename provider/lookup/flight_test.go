@@ -1,0 +1,109 @@
+package lookup_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/lookup"
+)
+
+// slow is a cloud whose answers take a second. It is no server, so that time can be made to fly.
+type slow struct {
+	lookup.Cloud
+	calls int
+	panic bool
+}
+
+func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudapi.Volume, error) {
+	s.calls++
+	if s.panic {
+		panic("on purpose")
+	}
+	select {
+	case <-time.After(time.Second):
+		return &cloudapi.Volume{Object: cloudapi.Object{ID: id}}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// What is never taken from memory is still read once for all who ask at the same time.
+func TestFreshLookupsAreOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slow{}
+		l := lookup.New(lookup.Options{Cloud: c})
+		for round := 1; round <= 2; round++ {
+			errs := together(100, func(int) error {
+				_, err := l.FreshVolume(t.Context(), "vol-1")
+				return err
+			})
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			if c.calls != round {
+				t.Errorf("%d calls, want %d", c.calls, round)
+			}
+		}
+	})
+}
+
+// Whoever has no time leaves, even who came first; the others get their answer.
+func TestCallerWhoLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slow{}
+		l := lookup.New(lookup.Options{Cloud: c})
+		errs := together(3, func(i int) error {
+			ctx := t.Context()
+			if i == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
+				defer cancel()
+			} else {
+				time.Sleep(100 * time.Millisecond)
+			}
+			_, err := l.Volume(ctx, "vol-1")
+			return err
+		})
+		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] != nil || errs[2] != nil {
+			t.Errorf("errors %v, want one of the first alone", errs)
+		}
+		if c.calls != 1 {
+			t.Errorf("%d calls, want 1", c.calls)
+		}
+	})
+}
+
+// A read that has no turn in time fails, and those after the rush do not.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &slow{}
+		l := lookup.New(lookup.Options{Cloud: c, MaxConcurrent: 1, Timeout: 1500 * time.Millisecond})
+		ids := []string{"vol-1", "vol-2", "vol-3"}
+		errs := together(3, func(i int) error {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			_, err := l.Volume(t.Context(), ids[i])
+			return err
+		})
+		// The second has its turn after a second and half of one left, the third none.
+		if errs[0] != nil || !errors.Is(errs[1], context.DeadlineExceeded) || errs[2] == nil {
+			t.Errorf("errors %v", errs)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := l.Volume(t.Context(), "vol-3"); err != nil {
+			t.Errorf("after the rush: %v", err)
+		}
+	})
+}
+
+// A flight has its own goroutine, where nobody else would recover a panic.
+func TestPanic(t *testing.T) {
+	l := lookup.New(lookup.Options{Cloud: &slow{panic: true}})
+	if _, err := l.Volume(t.Context(), "vol-1"); err == nil || !strings.Contains(err.Error(), "on purpose") {
+		t.Errorf("error %v", err)
+	}
+}

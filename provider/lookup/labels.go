@@ -1,0 +1,50 @@
+package lookup
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// Labels are the topology labels of a volume of this cloud, read now; those of other volumes are nil. The error wraps
+// cloudprovider.DiskNotFound if the cloud says that there is no such volume; any other, such as an answer without a zone, says
+// nothing about the volume.
+func Labels(ctx context.Context, cloud Cloud, pv *corev1.PersistentVolume) (map[string]string, error) {
+	return labels(ctx, pv, func(ctx context.Context, id string) (*cloudapi.Volume, error) { return readVolume(ctx, cloud, id) })
+}
+
+func labels(ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudapi.Volume, error)) (map[string]string, error) {
+	if !volume.Zoned(pv) {
+		return nil, nil
+	}
+	found, err := read(ctx, pv.Spec.CSI.VolumeHandle)
+	if err != nil {
+		return nil, fmt.Errorf("persistent volume %s: %w", pv.Name, err)
+	}
+	zones := found.Zones
+	if len(zones) == 0 && found.Zone != "" {
+		zones = []string{found.Zone}
+	}
+	labels, err := volume.Labels(zones, found.Region)
+	if err != nil {
+		return nil, fmt.Errorf("persistent volume %s: malformed answer about volume %s: %w", pv.Name, found.ID, err)
+	}
+	return labels, nil
+}
+
+// readVolume reads a volume and tells the volume that does not exist from the cloud that does not answer.
+func readVolume(ctx context.Context, cloud Cloud, id string) (*cloudapi.Volume, error) {
+	found, err := cloud.Volume(ctx, id, cloudapi.ReadOptions{})
+	switch {
+	case cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone):
+		return nil, fmt.Errorf("read volume: %w: %w", cloudprovider.DiskNotFound, err)
+	case err != nil:
+		return nil, fmt.Errorf("read volume: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,314 @@
+package lookup_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/test/cloud"
+)
+
+// fixture is a Lookup in front of the reference cloud.
+type fixture struct {
+	*lookup.Lookup
+	cloud *cloud.Cloud
+	clock *clocktesting.FakePassiveClock
+}
+
+func start(t *testing.T, o lookup.Options) *fixture {
+	t.Helper()
+	f := &fixture{cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	o.Cloud, o.Clock = f.cloud.Client, f.clock
+	f.Lookup = lookup.New(o)
+	return f
+}
+
+// pass lets time go by.
+func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
+
+// expectCalls is how many calls there were since the last time.
+func (f *fixture) expectCalls(t *testing.T, want int, when string) {
+	t.Helper()
+	if calls := f.cloud.Calls(); len(calls) != want {
+		t.Errorf("%s: %d calls, want %d: %v", when, len(calls), want, calls)
+	}
+}
+
+func pv(handle string) *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{}
+	v.Name = "data"
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: volume.Driver, VolumeHandle: handle}
+	return v
+}
+
+// together calls f so many times at once and gives all its errors.
+func together(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
+	}
+	running.Wait()
+	return errs
+}
+
+func TestManyLookupsAreOneCall(t *testing.T) {
+	f := start(t, lookup.Options{})
+	want := map[string]string{"topology.kubernetes.io/zone": "eu-1a", "topology.kubernetes.io/region": "eu-1"}
+	errs := together(100, func(int) error {
+		got, err := f.GetLabelsForVolume(t.Context(), pv("vol-data-1"))
+		if diff := cmp.Diff(want, got); err == nil && diff != "" {
+			return fmt.Errorf("labels (-want +got):\n%s", diff)
+		}
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	f.expectCalls(t, 1, "100 lookups")
+	f.pass(59 * time.Second)
+	mustVolume(t, f, "vol-data-1")
+	f.expectCalls(t, 0, "within a minute")
+	f.pass(2 * time.Second)
+	mustVolume(t, f, "vol-data-1")
+	f.expectCalls(t, 1, "after a minute")
+}
+
+func mustVolume(t *testing.T, f *fixture, id string) {
+	t.Helper()
+	got, err := f.Volume(t.Context(), id)
+	if err != nil || got.ID != id {
+		t.Fatalf("volume %+v, %v; want %s", got, err, id)
+	}
+}
+
+func TestVolumesOfOthersCostNoCall(t *testing.T) {
+	f := start(t, lookup.Options{})
+	labels, err := f.GetLabelsForVolume(t.Context(), &corev1.PersistentVolume{})
+	if labels != nil || err != nil {
+		t.Errorf("labels %v, %v; want none", labels, err)
+	}
+	f.expectCalls(t, 0, "a volume without CSI")
+}
+
+func TestVolumeThatDoesNotExist(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"never did": nil,
+		"any more":  problem(http.StatusGone, cloudapi.CodeResourceGone),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, lookup.Options{})
+			f.cloud.Intercept(answer)
+			mustNotFind := func() {
+				t.Helper()
+				if _, err := f.GetLabelsForVolume(t.Context(), pv("vol-none")); !errors.Is(err, cloudprovider.DiskNotFound) {
+					t.Fatalf("error %v, want %v", err, cloudprovider.DiskNotFound)
+				}
+			}
+			mustNotFind()
+			mustNotFind()
+			f.expectCalls(t, 1, "two lookups")
+			f.pass(3 * time.Second)
+			mustNotFind()
+			f.expectCalls(t, 1, "it may have been made since")
+			f.cloud.Intercept(nil)
+			mustVolume(t, f, "vol-data-1")
+		})
+	}
+}
+
+func problem(status int, code string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		cloud.Problem(w, status, code)
+		return true
+	}
+}
+
+func body(status int, contentType, text string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, err := w.Write([]byte(text))
+		return err == nil
+	}
+}
+
+func volumeBody(t *testing.T, v cloudapi.Volume) func(http.ResponseWriter, *http.Request) bool {
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body(http.StatusOK, "application/json", string(text))
+}
+
+// What is no word of the cloud about the volume is neither a label nor its absence. If it is about the cloud as a whole, other
+// volumes are not asked for either, for a moment.
+func TestOutages(t *testing.T) {
+	named := func(id string) cloudapi.Object { return cloudapi.Object{ID: id} }
+	for name, tc := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request) bool
+		whole  bool
+	}{
+		"404 of a proxy":     {body(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), true},
+		"unavailable":        {problem(http.StatusServiceUnavailable, cloudapi.CodeUnavailable), true},
+		"too many requests":  {problem(http.StatusTooManyRequests, cloudapi.CodeRateLimited), true},
+		"connection is cut":  {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, true},
+		"internal error":     {problem(http.StatusInternalServerError, cloudapi.CodeInternal), false},
+		"forbidden":          {problem(http.StatusForbidden, cloudapi.CodeForbidden), false},
+		"no JSON":            {body(http.StatusOK, "application/json", "{"), false},
+		"nothing":            {body(http.StatusOK, "application/json", "{}"), false},
+		"another volume":     {volumeBody(t, cloudapi.Volume{Object: named("vol-data-2"), Zone: "eu-1a", Region: "eu-1"}), false},
+		"no zone":            {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Region: "eu-1"}), false},
+		"no region":          {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Zone: "eu-1a"}), false},
+		"zone that is empty": {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Zones: []string{"eu-1a", ""}, Region: "eu-1"}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, lookup.Options{})
+			f.cloud.Intercept(tc.answer)
+			mustFail := func() {
+				t.Helper()
+				labels, err := f.GetLabelsForVolume(t.Context(), pv("vol-data-1"))
+				if err == nil || errors.Is(err, cloudprovider.DiskNotFound) {
+					t.Fatalf("labels %v, error %v; want an error about the cloud", labels, err)
+				}
+			}
+			mustFail()
+			mustFail()
+			f.expectCalls(t, 1, "two lookups")
+			f.cloud.Intercept(nil)
+			if _, err := f.Volume(t.Context(), "vol-data-2"); (err != nil) != tc.whole {
+				t.Errorf("another volume: %v", err)
+			}
+			f.pass(2 * time.Minute)
+			if _, err := f.GetLabelsForVolume(t.Context(), pv("vol-data-1")); err != nil {
+				t.Errorf("later: %v", err)
+			}
+		})
+	}
+}
+
+// A cloud that is gone is asked once a moment, not once a volume.
+func TestCloudThatIsStopped(t *testing.T) {
+	front := httptest.NewServer(http.NotFoundHandler())
+	client, err := cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken("t")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front.Close()
+	counted := &counter{Cloud: client}
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	l := lookup.New(lookup.Options{Cloud: counted, Clock: clock})
+	for round := 1; round <= 2; round++ {
+		for i := range 50 {
+			if _, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i)); err == nil || errors.Is(err, cloudprovider.DiskNotFound) {
+				t.Fatalf("error %v, want one of the connection", err)
+			}
+		}
+		if got := counted.count(); got != round {
+			t.Errorf("%d calls, want %d", got, round)
+		}
+		clock.SetTime(clock.Now().Add(2 * time.Second))
+	}
+}
+
+// counter counts calls that never reach a cloud.
+type counter struct {
+	lookup.Cloud
+	mu    sync.Mutex
+	calls int
+}
+
+func (c *counter) Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudapi.Volume, error) {
+	c.mu.Lock()
+	c.calls++
+	c.mu.Unlock()
+	return c.Cloud.Volume(ctx, id, o)
+}
+
+func (c *counter) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls
+}
+
+// A cloud that accepts calls and never answers costs a burst one wait, and few connections.
+func TestCloudThatHangs(t *testing.T) {
+	const timeout, atOnce = 200 * time.Millisecond, 4
+	f := start(t, lookup.Options{Timeout: timeout, MaxConcurrent: atOnce})
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	began := time.Now()
+	errs := together(100, func(i int) error {
+		_, err := f.Volume(t.Context(), fmt.Sprintf("vol-%d", i))
+		return err
+	})
+	if elapsed := time.Since(began); elapsed > 5*timeout {
+		t.Errorf("100 lookups took %s", elapsed)
+	}
+	if slices.Contains(errs, nil) {
+		t.Errorf("a lookup succeeded: %v", errs)
+	}
+	if calls := f.cloud.Calls(); len(calls) > atOnce {
+		t.Errorf("%d calls, want at most %d", len(calls), atOnce)
+	}
+	f.cloud.Intercept(nil)
+	f.pass(2 * time.Second)
+	mustVolume(t, f, "vol-data-1")
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	f := start(t, lookup.Options{MaxEntries: 2})
+	for _, id := range []string{"vol-data-1", "vol-data-2", "vol-shared-1", "vol-shared-1", "vol-data-1"} {
+		mustVolume(t, f, id)
+	}
+	f.expectCalls(t, 4, "the oldest of three is forgotten")
+}
+
+func TestFreshVolume(t *testing.T) {
+	f := start(t, lookup.Options{})
+	mustVolume(t, f, "vol-data-1")
+	f.cloud.Intercept(volumeBody(t, cloudapi.Volume{Object: cloudapi.Object{ID: "vol-data-1"}, AttachedTo: "i-node-1"}))
+	got, err := f.FreshVolume(t.Context(), "vol-data-1")
+	if err != nil || got.AttachedTo != "i-node-1" {
+		t.Errorf("volume %+v, %v; want it attached", got, err)
+	}
+	f.expectCalls(t, 2, "one of each")
+}
+
+func TestVolumeType(t *testing.T) {
+	f := start(t, lookup.Options{})
+	for name, want := range map[string]int{"ssd": 1024, "archive": 16384, "floppy": 0} {
+		got, err := f.VolumeType(t.Context(), name)
+		switch {
+		case want == 0:
+			if !errors.Is(err, lookup.ErrUnknownType) {
+				t.Errorf("%s: %+v, %v; want %v", name, got, err, lookup.ErrUnknownType)
+			}
+		case err != nil || got.MaxSizeGiB != want:
+			t.Errorf("%s: %+v, %v; want at most %d GiB", name, got, err, want)
+		}
+	}
+	f.expectCalls(t, 1, "three types")
+	f.pass(2 * time.Minute)
+	f.cloud.Intercept(body(http.StatusOK, "application/json", `{"items":[],"revision":"1","complete":true}`))
+	if _, err := f.VolumeType(t.Context(), "ssd"); err == nil || errors.Is(err, lookup.ErrUnknownType) {
+		t.Errorf("an empty list: error %v, want one about the cloud", err)
+	}
+}

@@ -1,0 +1,310 @@
+package persistentvolume_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/persistentvolume"
+)
+
+const (
+	zone   = "topology.kubernetes.io/zone"
+	region = "topology.kubernetes.io/region"
+	// both are the requirements of vol-data-1.
+	both = `{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a"]}`
+	// labeled is the audit annotation about vol-data-1.
+	labeled = region + "=eu-1," + zone + "=eu-1a"
+)
+
+// labeler answers in the place of a cloud.
+type labeler func(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error)
+
+func (l labeler) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
+	return l(ctx, pv)
+}
+
+// known is a cloud where every volume is in eu-1a.
+func known(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+	return map[string]string{zone: "eu-1a", region: "eu-1"}, nil
+}
+
+// manifest is a PersistentVolume in JSON, as the API server sends it.
+type manifest struct{ metadata, driver, affinity string }
+
+func (m manifest) json() []byte {
+	if m.driver == "" {
+		m.driver = "csi.mycloud.io"
+	}
+	spec := map[string]json.RawMessage{
+		"capacity":    json.RawMessage(`{"storage":"20Gi"}`),
+		"accessModes": json.RawMessage(`["ReadWriteOnce"]`),
+		"csi":         json.RawMessage(fmt.Sprintf(`{"driver":%q,"volumeHandle":"vol-data-1"}`, m.driver)),
+	}
+	if m.affinity != "" {
+		spec["nodeAffinity"] = json.RawMessage(m.affinity)
+	}
+	if m.metadata == "" {
+		m.metadata = `{"name":"data"}`
+	}
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolume", "metadata": json.RawMessage(m.metadata), "spec": spec,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func create(m manifest) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: m.json()}}
+}
+
+func mutator(l cloudprovider.PVLabeler, onFinding func(rules.Finding)) *persistentvolume.Mutator {
+	return persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l, OnFinding: onFinding})
+}
+
+func TestMutatorPatches(t *testing.T) {
+	const (
+		mapOfLabels = `{"op":"add","path":"/metadata/labels","value":{"` + region + `":"eu-1","` + zone + `":"eu-1a"}}`
+		addRegion   = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1region","value":"eu-1"}`
+		addZone     = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1zone","value":"eu-1a"}`
+		allAffinity = `{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}}`
+		rack        = `{"key":"rack","operator":"In","values":["1"]}`
+		terms       = "/spec/nodeAffinity/required/nodeSelectorTerms"
+	)
+	warned := `metadata.labels[topology.kubernetes.io/zone]: must be "eu-1a", as the cloud says; the value was replaced; correct the manifest, or leave the label out`
+	for name, tc := range map[string]struct {
+		manifest manifest
+		patch    string
+		audit    map[string]string
+		warnings []string
+	}{
+		"nothing there": {patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
+		"others' labels": {
+			manifest: manifest{metadata: `{"name":"data","labels":{"team":"a"}}`},
+			patch:    addRegion + "," + addZone + "," + allAffinity, audit: map[string]string{"labeled": labeled},
+		},
+		"another value": {
+			manifest: manifest{metadata: `{"name":"data","labels":{"` + zone + `":"eu-1b","` + region + `":"eu-1"}}`},
+			patch:    addZone + "," + allAffinity,
+			audit:    map[string]string{"labeled": zone + "=eu-1a", "warned": "pv-label-overwritten"}, warnings: []string{warned},
+		},
+		"null affinity": {manifest: manifest{affinity: "null"}, patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
+		"empty affinity": {
+			manifest: manifest{affinity: "{}"},
+			patch:    mapOfLabels + `,{"op":"add","path":"/spec/nodeAffinity/required","value":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`,
+			audit:    map[string]string{"labeled": labeled},
+		},
+		"no terms": {
+			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":null}}`},
+			patch:    mapOfLabels + `,{"op":"add","path":"` + terms + `","value":[{"matchExpressions":[` + both + `]}]}`,
+			audit:    map[string]string{"labeled": labeled},
+		},
+		"terms with and without expressions": {
+			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchFields":[` + rack + `]}]}}`},
+			patch: mapOfLabels +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + region + `","operator":"In","values":["eu-1"]}}` +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + zone + `","operator":"In","values":["eu-1a"]}}` +
+				`,{"op":"add","path":"` + terms + `/1/matchExpressions","value":[` + both + `]}`,
+			audit: map[string]string{"labeled": labeled},
+		},
+		"affinity that speaks of the zone": {
+			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchExpressions":[` + both + `]}]}}`},
+			patch:    mapOfLabels, audit: map[string]string{"labeled": labeled},
+		},
+		"complete": {manifest: manifest{
+			metadata: `{"name":"data","labels":{"` + zone + `":"eu-1a","` + region + `":"eu-1"}}`,
+			affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`,
+		}},
+		"of another driver": {manifest: manifest{driver: "csi.example.com"}},
+		"being deleted":     {manifest: manifest{metadata: `{"name":"data","deletionTimestamp":"2026-01-02T03:04:05Z"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := create(tc.manifest)
+			want := &admissionv1.AdmissionResponse{Allowed: true, AuditAnnotations: tc.audit, Warnings: tc.warnings}
+			if tc.patch != "" {
+				patchType := admissionv1.PatchTypeJSONPatch
+				want.Patch, want.PatchType = []byte("["+tc.patch+"]"), &patchType
+			}
+			got := review(t, mutator(labeler(known), nil), request)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if got.Patch == nil {
+				return
+			}
+			request.Object.Raw = apply(t, request.Object.Raw, got.Patch)
+			if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+				t.Errorf("second call (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func review(t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	t.Helper()
+	response, err := m.Review(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+func apply(t *testing.T, object, patch []byte) []byte {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := decoded.Apply(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched
+}
+
+// What a provisioner wrote needs no cloud, and stays as it is.
+func TestMutatorTrustsProvisioners(t *testing.T) {
+	asked := labeler(func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+		t.Error("the cloud was asked")
+		return nil, nil
+	})
+	by := func(labels string) manifest {
+		return manifest{metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels + `}}`}
+	}
+	for _, l := range []cloudprovider.PVLabeler{asked, nil} {
+		response := review(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
+		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
+			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
+		if string(response.Patch) != want {
+			t.Errorf("patch %s, want %s", response.Patch, want)
+		}
+		refused := review(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
+		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: "__eu-1a": ` +
+			`must be zones joined by "__", none of them empty; write the volume's zones, such as eu-1a__eu-1b, or leave the label out and the cloud is asked`
+		if refused.Allowed || refused.Result.Message != message || refused.Result.Code != http.StatusUnprocessableEntity || refused.Patch != nil {
+			t.Errorf("response %+v, want a refusal with %s", refused, message)
+		}
+	}
+}
+
+// Without a cloud there is nobody to ask, and nothing to complain of.
+func TestMutatorWithoutCloud(t *testing.T) {
+	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(nil, nil), create(manifest{}))); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+}
+
+func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
+	c := cloud.Start(t, 0)
+	var found []string
+	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f rules.Finding) { found = append(found, f.ID) })
+	request := create(manifest{})
+	if response := review(t, m, request); !response.Allowed || len(response.Patch) == 0 {
+		t.Fatalf("response %+v about one that exists", response)
+	}
+	request.Object.Raw = apply(t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`))
+	const text = `Not found: "vol-none": must be the id of a volume that exists in the cloud; create the volume first, or correct the id`
+	want := &admissionv1.AdmissionResponse{
+		AuditAnnotations: map[string]string{"denied": "pv-volume-not-found"},
+		Result: &metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+			Message: `PersistentVolume "data" is invalid: spec.csi.volumeHandle: ` + text,
+			Details: &metav1.StatusDetails{Kind: "PersistentVolume", Name: "data", Causes: []metav1.StatusCause{
+				{Type: metav1.CauseTypeFieldValueNotFound, Field: "spec.csi.volumeHandle", Message: text},
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, review(t, m, request)); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"pv-volume-not-found"}, found); diff != "" {
+		t.Errorf("counted findings (-want +got):\n%s", diff)
+	}
+}
+
+// A cloud that gives no answer, or none that makes sense, refuses nobody.
+func TestMutatorAdmitsDuringOutage(t *testing.T) {
+	for name, l := range map[string]labeler{
+		"fails": func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+			return nil, errors.New("connection refused")
+		},
+		"hangs": func(ctx context.Context, _ *corev1.PersistentVolume) (map[string]string, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		"talks nonsense": func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+			return map[string]string{zone: "eu-1a__"}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var found []string
+			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
+				Labeler: l, Budget: 50 * time.Millisecond, OnFinding: func(f rules.Finding) { found = append(found, f.ID) },
+			})
+			want := &admissionv1.AdmissionResponse{
+				Allowed: true,
+				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud does not answer at the moment; " +
+					"the controllers add them later"},
+				AuditAnnotations: map[string]string{"warned": "pv-zone-unavailable"},
+			}
+			if diff := cmp.Diff(want, review(t, m, create(manifest{}))); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"pv-zone-unavailable"}, found); diff != "" {
+				t.Errorf("counted findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cloud that hangs costs less than the three seconds that an API server waits.
+func TestMutatorIsInTime(t *testing.T) {
+	c := cloud.Start(t, 0)
+	c.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	began := time.Now()
+	response := review(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
+	if elapsed := time.Since(began); elapsed > 2500*time.Millisecond || !response.Allowed || len(response.Warnings) != 1 {
+		t.Errorf("after %s: %+v", elapsed, response)
+	}
+}
+
+func TestMutatorLeavesOtherOperationsAlone(t *testing.T) {
+	for _, operation := range []admissionv1.Operation{admissionv1.Update, admissionv1.Delete} {
+		request := create(manifest{})
+		request.Operation = operation
+		if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", operation, diff)
+		}
+	}
+}
+
+func TestMalformedObject(t *testing.T) {
+	request := &admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Pod"}`)},
+	}
+	_, err := mutator(labeler(known), nil).Review(t.Context(), request)
+	if _, ok := errors.AsType[*webhook.MalformedError](err); !ok {
+		t.Errorf("error %v, want a MalformedError", err)
+	}
+}

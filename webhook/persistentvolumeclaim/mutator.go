@@ -1,0 +1,81 @@
+package persistentvolumeclaim
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/webhook"
+)
+
+// Mutator changes nothing. It is called before the API server's own plugin decides, and warns of what that will refuse without
+// giving a reason, and of what a new claim's author may regret later.
+type Mutator struct{ o Options }
+
+var _ webhook.Reviewer = (*Mutator)(nil)
+
+// NewMutator makes the reviewer of the mutating webhook.
+func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
+
+// Review never refuses.
+func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	oldPVC, newPVC, err := decodePair(req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := m.o.bounded(ctx)
+	defer cancel()
+	switch {
+	case beingDeleted(newPVC):
+	case oldPVC == nil:
+		return m.o.judge(newPVC, m.hints(ctx, newPVC)), nil
+	case grows(oldPVC, newPVC):
+		return m.o.judge(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
+	}
+	return webhook.Allow(), nil
+}
+
+// hints are for new claims. One without class, or of a class that is only a name, is for volumes that somebody else made.
+func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []rules.Finding {
+	name := volume.ClassOf(pvc)
+	if name == "" {
+		return nil
+	}
+	class, err := m.o.Classes.StorageClass(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return []rules.Finding{logged(ctx, err, pvc, volume.ClassUnavailable(pvc))}
+	}
+	findings := volume.HintGrowth(pvc, class)
+	if m.o.Volumes == nil || volume.TypeOf(class) == "" {
+		return findings
+	}
+	t, err := m.o.volumeType(ctx, class)
+	if err != nil {
+		return append(findings, logged(ctx, err, pvc, volume.LimitsUnavailable(pvc, class)))
+	}
+	return append(findings, volume.HintMaximum(pvc, class, t)...)
+}
+
+// explain names all conditions for growth that are not met.
+func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []rules.Finding {
+	findings := volume.ExplainClaim(oldPVC, newPVC)
+	name := volume.ClassOf(newPVC)
+	if name == "" {
+		return findings
+	}
+	class, err := m.o.Classes.StorageClass(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		class = nil
+	case err != nil:
+		return append(findings, logged(ctx, err, newPVC, volume.ClassUnavailable(newPVC)))
+	}
+	return append(findings, volume.ExplainClass(newPVC, class)...)
+}

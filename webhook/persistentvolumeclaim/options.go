@@ -1,0 +1,83 @@
+package persistentvolumeclaim
+
+import (
+	"context"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/webhook"
+)
+
+// DefaultBudget leaves time to answer within the three seconds that an API server waits.
+const DefaultBudget = 2 * time.Second
+
+// Classes knows the StorageClasses.
+type Classes interface {
+	// StorageClass returns an error of which apierrors.IsNotFound is true if there is none of the name. Any other means that it
+	// cannot be known now, which is never the user's fault.
+	StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error)
+}
+
+// Volumes knows what the cloud can do with volumes. An error means that it cannot be known now, which is never the user's fault.
+type Volumes interface {
+	// VolumeType returns nil if the cloud has no type of the name.
+	VolumeType(ctx context.Context, name string) (*volume.Type, error)
+	// Volume tells who uses the volume of a PersistentVolume at this moment; nil if it is not the cloud's.
+	Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error)
+}
+
+// Options are what the reviewers of this package need.
+type Options struct {
+	// Classes knows the StorageClasses.
+	Classes Classes
+	// Volumes knows the limits of the cloud; nil if no cloud is configured.
+	Volumes Volumes
+	// Budget is how long one call may wait for facts; DefaultBudget if zero.
+	Budget time.Duration
+	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	OnFinding func(rules.Finding)
+}
+
+// bounded gives up on facts early enough that the call is answered without them.
+func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	budget := o.Budget
+	if budget == 0 {
+		budget = DefaultBudget
+	}
+	return context.WithTimeout(ctx, budget)
+}
+
+// volumeType is the one that a class names, of which the cloud must know.
+func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass) (*volume.Type, error) {
+	t, err := o.Volumes.VolumeType(ctx, volume.TypeOf(class))
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// judge counts the findings and answers with them.
+func (o *Options) judge(pvc *corev1.PersistentVolumeClaim, findings []rules.Finding) *admissionv1.AdmissionResponse {
+	if o.OnFinding != nil {
+		for _, f := range findings {
+			o.OnFinding(f)
+		}
+	}
+	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings)
+}
+
+// logged is the finding that stands for facts that are missing.
+func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f rules.Finding) rules.Finding {
+	klog.FromContext(ctx).Error(err, "Admitted without a check", "persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
+	return f
+}

@@ -1,0 +1,212 @@
+package persistentvolumeclaim_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/persistentvolumeclaim"
+)
+
+// claim is a bound PersistentVolumeClaim of class fast in JSON, as the API server sends it.
+type claim struct{ size, class, phase, capacity, volumeName, deletionTimestamp string }
+
+func (c claim) json() []byte {
+	metadata := map[string]any{"name": "data", "namespace": "shop"}
+	if c.deletionTimestamp != "" {
+		metadata["deletionTimestamp"] = c.deletionTimestamp
+	}
+	spec := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": or(c.size, "10Gi")}}}
+	if c.class != "none" {
+		spec["storageClassName"] = or(c.class, "fast")
+	}
+	if c.volumeName != "none" {
+		spec["volumeName"] = or(c.volumeName, "pv-1")
+	}
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec,
+		"status": map[string]any{"phase": or(c.phase, "Bound"), "capacity": map[string]any{"storage": or(c.capacity, "10Gi")}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func or(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+func create(c claim) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: c.json()}}
+}
+
+func update(from, to claim) *admissionv1.AdmissionRequest {
+	return &admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()}, OldObject: runtime.RawExtension{Raw: from.json()},
+	}
+}
+
+// facts are classes and cloud. Each class of the cloud's driver names a type of its own name.
+type facts struct {
+	// outage is the answer of what is down: classes, types or volumes.
+	outage map[string]error
+	// asked are the questions so far.
+	asked []string
+	// deadlines tell for each question whether it had one.
+	deadlines []bool
+}
+
+func (f *facts) ask(ctx context.Context, what, name string) error {
+	_, bounded := ctx.Deadline()
+	f.asked, f.deadlines = append(f.asked, what+" "+name), append(f.deadlines, bounded)
+	if err := f.outage[what]; errors.Is(err, context.DeadlineExceeded) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.outage[what]
+}
+
+func (f *facts) StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error) {
+	if err := f.ask(ctx, "class", name); err != nil {
+		return nil, err
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: volume.Driver,
+		Parameters: map[string]string{"type": name}, AllowVolumeExpansion: new(true),
+	}
+	switch name {
+	case "fast", "offline", "unknown", "senseless":
+	case "fixed":
+		class.AllowVolumeExpansion = nil
+	case "untyped":
+		class.Parameters = nil
+	case "foreign":
+		class.Provisioner = "csi.example.com"
+	default:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "storage.k8s.io", Resource: "storageclasses"}, name)
+	}
+	return class, nil
+}
+
+func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, error) {
+	if err := f.ask(ctx, "type", name); err != nil {
+		return nil, err
+	}
+	switch name {
+	case "unknown":
+		return nil, nil
+	case "senseless":
+		return &volume.Type{Name: name}, nil
+	}
+	return &volume.Type{Name: name, MaxSizeGiB: 100, StepGiB: 10, OnlineExpansion: name != "offline"}, nil
+}
+
+func (f *facts) Volume(ctx context.Context, name string) (*volume.Attachment, error) {
+	if err := f.ask(ctx, "volume", name); err != nil {
+		return nil, err
+	}
+	switch name {
+	case "pv-foreign":
+		return nil, nil
+	case "pv-free":
+		return &volume.Attachment{VolumeID: "vol-1"}, nil
+	}
+	return &volume.Attachment{VolumeID: "vol-1", Instance: "i-7"}, nil
+}
+
+// expectation is what a call must answer and ask.
+type expectation struct {
+	request *admissionv1.AdmissionRequest
+	// outage is what is down.
+	outage map[string]error
+	// refused tells whether the object is.
+	refused bool
+	// audit names the rules behind the answer.
+	audit map[string]string
+	// asked are the facts that were looked up.
+	asked []string
+}
+
+func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.Options) webhook.Reviewer) {
+	t.Helper()
+	f := &facts{outage: e.outage}
+	counted := map[rules.Severity]int{}
+	o := persistentvolumeclaim.Options{
+		Classes: f, Volumes: f, OnFinding: func(f rules.Finding) { counted[f.Severity]++ },
+	}
+	if e.outage != nil {
+		o.Budget = 1
+	}
+	got, err := newReviewer(o).Review(t.Context(), e.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Allowed == e.refused || got.Patch != nil {
+		t.Errorf("allowed %t with patch %s", got.Allowed, got.Patch)
+	}
+	if diff := cmp.Diff(e.audit, got.AuditAnnotations); diff != "" {
+		t.Errorf("audit annotations (-want +got):\n%s", diff)
+	}
+	if len(got.Warnings) != counted[rules.Warning] {
+		t.Errorf("%d warnings were counted of %q", counted[rules.Warning], got.Warnings)
+	}
+	if e.refused && (got.Result.Code != 422 || len(got.Result.Details.Causes) != counted[rules.Error]) {
+		t.Errorf("%d errors were counted of %+v", counted[rules.Error], got.Result)
+	}
+	if diff := cmp.Diff(e.asked, f.asked); diff != "" {
+		t.Errorf("questions (-want +got):\n%s", diff)
+	}
+	for i, bounded := range f.deadlines {
+		if !bounded {
+			t.Errorf("%s was asked without deadline", f.asked[i])
+		}
+	}
+}
+
+func warned(ids string) map[string]string { return map[string]string{"warned": ids} }
+
+func denied(ids string) map[string]string { return map[string]string{"denied": ids} }
+
+// What no API server sends is the caller's mistake for both reviewers, and no verdict on the claim.
+func TestMalformedObjects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request *admissionv1.AdmissionRequest
+		want    string
+	}{
+		"no object":     {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
+		"no old object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}}, "request.oldObject is missing"},
+		"other kind": {
+			&admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)}},
+			`request.object must be of apiVersion v1, kind PersistentVolumeClaim; got apiVersion "v1", kind "PersistentVolume"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for which, reviewer := range map[string]webhook.Reviewer{
+				"mutator":   persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}),
+				"validator": persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}),
+			} {
+				response, err := reviewer.Review(t.Context(), tc.request)
+				var malformed *webhook.MalformedError
+				if !errors.As(err, &malformed) || malformed.Problem != tc.want {
+					t.Errorf("%s: got %+v, %v; want %s", which, response, err, tc.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package persistentvolumeclaim
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/webhook"
+)
+
+// Validator refuses growth that the cloud would refuse, where the API server's own plugin lets the claim grow.
+type Validator struct{ o Options }
+
+var _ webhook.Reviewer = (*Validator)(nil)
+
+// NewValidator makes the reviewer of the validating webhook.
+func NewValidator(o Options) *Validator { return &Validator{o: o} }
+
+// Review refuses with 422 Invalid and one cause a problem.
+func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	oldPVC, newPVC, err := decodePair(req)
+	if err != nil {
+		return nil, err
+	}
+	if beingDeleted(newPVC) || !grows(oldPVC, newPVC) {
+		return webhook.Allow(), nil
+	}
+	ctx, cancel := v.o.bounded(ctx)
+	defer cancel()
+	return v.o.judge(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
+}
+
+func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []rules.Finding {
+	name := volume.ClassOf(newPVC)
+	if v.o.Volumes == nil || name == "" {
+		return nil
+	}
+	class, err := v.o.Classes.StorageClass(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		// The API server's own plugin refuses.
+		return nil
+	case err != nil:
+		f := logged(ctx, err, newPVC, volume.ClassUnavailable(newPVC))
+		// The mutating webhook has said it.
+		f.Severity = rules.Audit
+		return []rules.Finding{f}
+	case volume.TypeOf(class) == "":
+		return nil
+	}
+	growth := volume.Growth{Old: oldPVC, New: newPVC, Class: class}
+	if growth.Type, err = v.o.volumeType(ctx, class); err != nil {
+		return []rules.Finding{logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class))}
+	}
+	if growth.NeedsAttachment() && newPVC.Spec.VolumeName != "" {
+		growth.Attachment, err = v.o.Volumes.Volume(ctx, newPVC.Spec.VolumeName)
+	}
+	findings := growth.Findings()
+	if err != nil {
+		findings = append(findings, logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class)))
+	}
+	return findings
+}
