@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT)
 # What each target runs, so that nobody builds more tools than he needs.
 DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm kwok
 TEST_TOOLS := $(DEV_TOOLS)
-VERIFY_TOOLS := helm golangci-lint
+VERIFY_TOOLS := helm golangci-lint controller-gen
 
 FUZZTIME ?= 10s
 # The race detector needs a C compiler. Test binaries are built with it or not at all, since everything they import
@@ -42,7 +42,11 @@ tool-%: ## Build one pinned tool, as in tool-etcd.
 	@tools/build.sh $*
 
 .PHONY: generate
-generate: build ## Write the generated files anew.
+generate: ## Write the generated files anew.
+	@tools/build.sh controller-gen
+	@# Without cgo, so that it needs no C compiler to read the types. The programs are built from what it writes.
+	@CGO_ENABLED=0 bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
+	@$(MAKE) build
 	@CGO_ENABLED=0 $(GO) run ./docs/gen docs/reference
 	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
@@ -109,7 +113,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 
 .PHONY: bench
 bench: ## Run the benchmarks.
-	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/...
+	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/... ./controllers/...
 
 .PHONY: verify
 verify: ## Check format, lint, chart, modules and generated files; fail on a dirty tree.

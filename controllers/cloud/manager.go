@@ -37,6 +37,10 @@ type Assembly struct {
 	// Run are our own controllers by the names given to NewManager. They run on the leader and return when their context
 	// ends.
 	Run map[string]func(context.Context)
+	// Background is what they all need. It runs in every replica and returns when its context ends.
+	Background func(context.Context)
+	// Synced tells whether what Services are judged by is known. The service controller begins only then.
+	Synced func() bool
 }
 
 // Manager is a cloud-controller-manager before it runs.
@@ -125,10 +129,11 @@ func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfi
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { assembly.Background(ctx) })
 	constructors := constructors()
 	constructors[names.ServiceLBController] = ccmapp.ControllerInitFuncConstructor{
 		InitContext: constructors[names.ServiceLBController].InitContext,
-		Constructor: serviceController(class),
+		Constructor: serviceController(class, assembly.Synced),
 	}
 	for name, run := range assembly.Run {
 		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, run)}

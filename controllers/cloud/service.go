@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmapp "k8s.io/cloud-provider/app"
 	ccmconfig "k8s.io/cloud-provider/app/config"
@@ -17,7 +18,9 @@ import (
 // serviceController starts the app's service controller so that it also serves a loadBalancerClass. It serves none by
 // itself: it leaves every Service with a class alone. So it gets Services from informers of its own, which show a Service
 // of our class as one without. Its writes are patches of status and finalizers and never touch the class.
-func serviceController(class string) ccmapp.InitFuncConstructor {
+//
+// It waits for synced: every Service would fail its first sync and be late otherwise.
+func serviceController(class string, synced func() bool) ccmapp.InitFuncConstructor {
 	return func(
 		initContext ccmapp.ControllerInitContext, completed *ccmconfig.CompletedConfig, cloud cloudprovider.Interface,
 	) ccmapp.InitFunc {
@@ -34,6 +37,9 @@ func serviceController(class string) ccmapp.InitFuncConstructor {
 			workers := int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs)
 			go func() {
 				defer services.Shutdown()
+				if !cache.WaitForCacheSync(ctx.Done(), synced) {
+					return
+				}
 				c.Run(ctx, workers, shared.ControllerManagerMetrics)
 			}()
 			return nil, true, nil

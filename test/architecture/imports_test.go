@@ -44,6 +44,23 @@ var rules = map[string]rule{
 		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net"},
 		never:   clients[:3],
 	},
+	"the API depends on apimachinery alone": {
+		folders: []string{"api"},
+		only:    []string{"k8s.io/apimachinery/pkg"},
+		never:   clients[:3],
+	},
+	"policies are pure": {
+		folders: []string{"internal/policy"},
+		only: []string{
+			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
+		},
+		never: clients[:3],
+	},
+	"decisions about volumes are pure": {
+		folders: []string{"internal/volume"},
+		only:    []string{"internal/rules", "k8s.io/api", "k8s.io/apimachinery/pkg"},
+		never:   clients[:3],
+	},
 	"the cloud's client is standard library": {
 		folders: []string{"provider/cloudapi", "provider/providerid"},
 		only:    []string{},

@@ -4,22 +4,34 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/controllers/persistentvolume"
+	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/loadbalancer"
+	enginepolicy "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -35,11 +47,12 @@ func newControllersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the cloud controllers",
-		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services and keep\n" +
-			"the ingress nodes behind them. One replica leads, the others wait.",
+		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services, keep the\n" +
+			"ingress nodes behind them, tell which Services break a policy, and complete the zones of PersistentVolumes. One\n" +
+			"replica leads, the others wait.",
 		Args: command.NoArguments,
 	}
-	manager, err := cloud.NewManager(provider.Name, ingressnode.Name)
+	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
 	if err != nil {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
@@ -62,9 +75,10 @@ type controllers struct {
 	// clusterNameSet tells whether --cluster-name was given.
 	clusterNameSet bool
 
-	config config.Config
-	cloud  *cloudapi.Client
-	api    kubernetes.Interface
+	config   config.Config
+	cloud    *cloudapi.Client
+	api      kubernetes.Interface
+	policies *policystore.Client
 }
 
 // run checks whatever the app would die over, or only find out later, and then runs it.
@@ -106,7 +120,11 @@ func (r *controllers) configure() []error {
 	if err != nil {
 		return append(errs, err)
 	}
-	if r.api, err = kubernetes.NewForConfig(rest.AddUserAgent(cfg, controllersUserAgent)); err != nil {
+	cfg = rest.AddUserAgent(cfg, controllersUserAgent)
+	if r.api, err = kubernetes.NewForConfig(cfg); err != nil {
+		return append(errs, fmt.Errorf("--kubeconfig: %w", err))
+	}
+	if r.policies, err = policystore.NewClient(cfg); err != nil {
 		errs = append(errs, fmt.Errorf("--kubeconfig: %w", err))
 	}
 	return errs
@@ -119,13 +137,14 @@ func (r *controllers) configureCloud(file string) []error {
 	}
 	errs := r.checkConfig()
 	r.manager.Options.KubeCloudShared.ClusterName = r.config.ClusterID
-	if r.cloud, err = cloudClient(r.config); err != nil {
+	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout); err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
 	return errs
 }
 
-func cloudClient(cfg config.Config) (*cloudapi.Client, error) {
+// cloudClient makes the client of a role; timeout bounds one call.
+func cloudClient(cfg config.Config, userAgent string, timeout time.Duration) (*cloudapi.Client, error) {
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
@@ -133,13 +152,17 @@ func cloudClient(cfg config.Config) (*cloudapi.Client, error) {
 	transport = transport.Clone()
 	transport.MaxIdleConnsPerHost = idleConnections
 	return cloudapi.New(cloudapi.Options{
-		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: controllersUserAgent + "/" + version.Version(),
-		HTTPClient: &http.Client{Transport: transport, Timeout: cloudTimeout},
+		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: userAgent + "/" + version.Version(),
+		HTTPClient: &http.Client{Transport: transport, Timeout: timeout},
 	})
 }
 
 // assemble makes the provider and our own controllers.
 func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster) (cloud.Assembly, error) {
+	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
+	if err != nil {
+		return cloud.Assembly{}, err
+	}
 	nodes, err := ingressnode.New(ingressnode.Options{
 		Groups:      nodegroup.New(r.cloud, cluster, r.config.ClusterID),
 		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
@@ -150,21 +173,67 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
-	balancer := dlb.New(dlb.Options{
-		Cloud:             r.cloud,
-		Cluster:           cluster,
-		ClusterID:         r.config.ClusterID,
-		Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
-		LoadBalancerClass: r.config.LoadBalancerClass,
-		NodeGroups:        nodes,
-		Services:          r.api.CoreV1(),
+	provider := provider.New(provider.Options{
+		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
+		RouteTableID: r.config.Network.RouteTableID,
+		LoadBalancer: dlb.New(dlb.Options{
+			Cloud:             r.cloud,
+			Cluster:           cluster,
+			ClusterID:         r.config.ClusterID,
+			Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
+			LoadBalancerClass: r.config.LoadBalancerClass,
+			NodeGroups:        nodes,
+			Policies:          store,
+			Services:          r.api.CoreV1(),
+			Recorder:          completed.EventRecorder,
+		}),
+	})
+	volumes, err := persistentvolume.New(persistentvolume.Options{
+		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
+		Client:            r.api.CoreV1(),
+		Labeler:           lookup.New(lookup.Options{Cloud: r.cloud}),
 		Recorder:          completed.EventRecorder,
 	})
+	if err != nil {
+		return cloud.Assembly{}, err
+	}
+	status, err := r.policyStatus(completed, store)
+	if err != nil {
+		return cloud.Assembly{}, err
+	}
 	return cloud.Assembly{
-		Cloud: provider.New(provider.Options{
-			Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
-			RouteTableID: r.config.Network.RouteTableID, LoadBalancer: balancer,
-		}),
-		Run: map[string]func(context.Context){ingressnode.Name: nodes.Run},
+		Cloud:      provider,
+		Run:        map[string]func(context.Context){ingressnode.Name: nodes.Run, persistentvolume.Name: volumes.Run, policy.Name: status},
+		Background: store.Run,
+		Synced:     store.HasSynced,
 	}, nil
+}
+
+// policyStatus makes the controller of the policies' status, with an informer of load balancers alone: those of the service
+// controller do not tell their class.
+func (r *controllers) policyStatus(completed *ccmconfig.CompletedConfig, store *policystore.Store) (func(context.Context), error) {
+	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
+		informers.WithTransform(stripManagedFields))
+	c, err := policy.New(policy.Options{
+		Services: services.Core().V1().Services(), Store: store, Status: r.policies,
+		Judge:    enginepolicy.Judge{Options: loadbalancer.Options{Class: r.config.LoadBalancerClass}},
+		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		services.StartWithContext(ctx)
+		defer services.Shutdown()
+		c.Run(ctx)
+	}, nil
+}
+
+// stripManagedFields drops what nobody reads.
+func stripManagedFields(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	admissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/client-go/rest"
@@ -20,33 +20,29 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/webhook"
-	"quaymaster.dev/webhook/service"
 )
 
-// Webhooks by their names in logs and metrics. The path of each is / and its name; the chart's configurations know it.
-const (
-	mutateService   = "mutate-service"
-	validateService = "validate-service"
-)
+// webhookUserAgent names the role in the logs of the API server and of the cloud.
+const webhookUserAgent = "quaymaster-webhook"
 
 func newWebhookCommand() *cobra.Command {
 	o := &webhookOptions{}
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Serve the admission webhooks",
-		Long: "Serve the admission webhooks for Services of type LoadBalancer.\n\n" +
-			"Every replica serves; there is no leader. Nothing is read from the cluster but the own webhook configurations.",
+		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes, PersistentVolumeClaims and policies.\n\n" +
+			"Every replica serves; there is no leader. Of the cluster it keeps namespaces, policies and storage classes. With a\n" +
+			"cloud config it asks the cloud about volumes; a cloud that does not answer refuses nothing.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -78,7 +74,11 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	cfg.UserAgent = "quaymaster-webhook/" + version.Version()
+	cloudConfig, err := o.loadCloudConfig(logger)
+	if err != nil {
+		return err
+	}
+	cfg.UserAgent = webhookUserAgent + "/" + version.Version()
 	api, err := admissionregistrationv1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -87,10 +87,14 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	known, err := newFacts(cfg, cloudConfig)
+	if err != nil {
+		return err
+	}
 	if err := o.portsAreFree(ctx); err != nil {
 		return err
 	}
-	mgr, err := o.manager(ctx, cfg, api, source)
+	mgr, err := o.manager(ctx, cfg, api, source, known)
 	if err != nil {
 		return err
 	}
@@ -99,15 +103,17 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 }
 
 // manager has everything that runs.
-func (o *webhookOptions) manager(ctx context.Context, cfg *rest.Config, api admissionregistrationv1.AdmissionregistrationV1Interface, source certs.Source) (ctrl.Manager, error) {
+func (o *webhookOptions) manager(
+	ctx context.Context, cfg *rest.Config, api admissionregistrationv1.AdmissionregistrationV1Interface, source certs.Source, known *facts,
+) (ctrl.Manager, error) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{
 		Host: o.bindAddress, Port: o.securePort, TLSOpts: []func(*tls.Config){certs.ServerOptions(source, o.http2)},
 	})
-	if err := o.register(server); err != nil {
+	if err := o.register(server, known); err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		// Nothing is read through the manager's client; an empty scheme makes sure that no cache ever starts.
+		// Nothing is read through the manager's client; an empty scheme makes sure that none of its caches ever starts.
 		Scheme:                 runtime.NewScheme(),
 		WebhookServer:          server,
 		HealthProbeBindAddress: o.healthAddress,
@@ -127,44 +133,46 @@ func (o *webhookOptions) manager(ctx context.Context, cfg *rest.Config, api admi
 	return mgr, errors.Join(
 		mgr.Add(source),
 		mgr.Add(trust),
+		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			known.policies.Run(ctx)
+			return nil
+		})),
+		mgr.Add(manager.RunnableFunc(known.classes.run)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		// Asking the manager for its server is what makes it start that.
 		mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()),
 		mgr.AddReadyzCheck("certificate", trust.Check),
+		mgr.AddReadyzCheck("policies", synced("policies and namespaces", known.policies.HasSynced)),
+		mgr.AddReadyzCheck("storage-classes", synced("storage classes", known.classes.hasSynced)),
 	)
 }
 
-// register adds the webhooks to the server.
-func (o *webhookOptions) register(server ctrlwebhook.Server) error {
-	counters, err := webhook.NewMetrics(metrics.Registry)
+// synced is the check that a cache has what the cluster has.
+func synced(what string, has func() bool) healthz.Checker {
+	return func(*http.Request) error {
+		if !has() {
+			return fmt.Errorf("%s have not been read yet", what)
+		}
+		return nil
+	}
+}
+
+// loadCloudConfig is nil without a flag. A token that is not there yet is no reason not to serve Services.
+func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, error) {
+	if o.cloudConfig == "" {
+		return nil, nil
+	}
+	cfg, err := config.Load(o.cloudConfig)
 	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+		return nil, fmt.Errorf("--cloud-config: %w", err)
 	}
-	count := func(name string) func(rules.Finding) {
-		return func(f rules.Finding) { counters.CountFinding(name, f.ID, string(f.Severity)) }
+	if cfg.LoadBalancerClass != o.loadBalancerClass {
+		return nil, fmt.Errorf("--load-balancer-class must be loadBalancerClass of --cloud-config, %s; got %s", cfg.LoadBalancerClass, o.loadBalancerClass)
 	}
-	owned := loadbalancer.Options{Class: o.loadBalancerClass}
-	reviewers := map[string]webhook.Reviewer{
-		mutateService: service.NewMutator(service.MutatorOptions{
-			Defaulter: service.DefaulterFunc(func(_ context.Context, svc *corev1.Service) (map[string]string, error) {
-				return loadbalancer.Defaults(svc, owned), nil
-			}),
-			OnFinding: count(mutateService),
-		}),
-		validateService: service.NewValidator(service.ValidatorOptions{
-			Review: func(oldSvc, newSvc *corev1.Service) []rules.Finding {
-				return loadbalancer.Review(oldSvc, newSvc, owned)
-			},
-			OnFinding: count(validateService),
-		}),
+	if _, err := cfg.TokenFile.Read(); err != nil {
+		logger.Error(err, "The cloud cannot be asked; volumes are admitted with a warning until the token is there")
 	}
-	limit := webhook.NewLimit(o.maxRequests)
-	for name, reviewer := range reviewers {
-		server.Register("/"+name, webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: service.Resource(), Reviewer: reviewer, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
-		}))
-	}
-	return nil
+	return &cfg, nil
 }
 
 // source has the certificates of the mode.

@@ -40,6 +40,7 @@ type webhookOptions struct {
 	http2             bool
 	maxRequests       int
 	loadBalancerClass string
+	cloudConfig       string
 	certMode          string
 	certFile, keyFile string
 	selfSignedHosts   []string
@@ -58,6 +59,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config, for questions about volumes; empty asks no cloud")
 	fs.StringVar(&o.certMode, "cert-mode", certModeFiles, "where the serving certificate comes from: files or self-signed")
 	fs.StringVar(&o.certFile, "tls-cert-file", "", "`file` with the serving certificate and its intermediates, for --cert-mode=files")
 	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of the certificate, for --cert-mode=files")

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/provider/lookup"
+)
+
+// admissionCloudTimeout bounds one call of the cloud from admission, whoever waits for it.
+const admissionCloudTimeout = 5 * time.Second
+
+// facts are what admission knows beside the object that it judges. No object of users is among them.
+type facts struct {
+	policies *policystore.Store
+	classes  *classes
+	// cloud is nil if there is no cloud config.
+	cloud *lookup.Lookup
+	api   kubernetes.Interface
+}
+
+func newFacts(cfg *rest.Config, cloudConfig *config.Config) (*facts, error) {
+	api, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	f := &facts{api: api, classes: newClasses(api)}
+	if f.policies, err = newPolicyStore(cfg, api); err != nil {
+		return nil, err
+	}
+	if cloudConfig == nil {
+		return f, nil
+	}
+	client, err := cloudClient(*cloudConfig, webhookUserAgent, admissionCloudTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	f.cloud = lookup.New(lookup.Options{Cloud: client})
+	return f, nil
+}
+
+func newPolicyStore(cfg *rest.Config, api kubernetes.Interface) (*policystore.Store, error) {
+	client, err := policystore.NewClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return policystore.New(policystore.Options{API: client, Cluster: api, Clock: clock.RealClock{}})
+}
+
+// labeler is nil without a cloud.
+func (f *facts) labeler() cloudprovider.PVLabeler {
+	if f.cloud == nil {
+		return nil
+	}
+	return f.cloud
+}
+
+// VolumeType is nil if the cloud has no type of the name.
+func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, error) {
+	t, err := f.cloud.VolumeType(ctx, name)
+	switch {
+	case errors.Is(err, lookup.ErrUnknownType):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &volume.Type{
+		Name: t.Name, MaxSizeGiB: int64(t.MaxSizeGiB), StepGiB: int64(t.StepGiB), OnlineExpansion: t.OnlineExpansion,
+	}, nil
+}
+
+// Volume tells who uses the volume of a PersistentVolume; nil if it is not the cloud's.
+func (f *facts) Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error) {
+	pv, err := f.api.CoreV1().PersistentVolumes().Get(ctx, persistentVolume, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get persistent volume %s: %w", persistentVolume, err)
+	}
+	if !volume.Zoned(pv) {
+		return nil, nil
+	}
+	found, err := f.cloud.FreshVolume(ctx, pv.Spec.CSI.VolumeHandle)
+	if errors.Is(err, cloudprovider.DiskNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &volume.Attachment{VolumeID: found.ID, Instance: found.AttachedTo}, nil
+}
+
+// classes are the StorageClasses, of which there are few.
+type classes struct {
+	factory  informers.SharedInformerFactory
+	informer storageinformers.StorageClassInformer
+	api      kubernetes.Interface
+}
+
+func newClasses(api kubernetes.Interface) *classes {
+	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(stripManagedFields))
+	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses(), api: api}
+	c.informer.Informer()
+	return c
+}
+
+// run keeps the classes until ctx ends.
+func (c *classes) run(ctx context.Context) error {
+	c.factory.StartWithContext(ctx)
+	<-ctx.Done()
+	c.factory.Shutdown()
+	return nil
+}
+
+func (c *classes) hasSynced() bool { return c.informer.Informer().HasSynced() }
+
+// StorageClass asks for a class that may be too new to be known already.
+func (c *classes) StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error) {
+	class, err := c.informer.Lister().Get(name)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return class, err
+	}
+	klog.FromContext(ctx).V(1).Info("Storage class is not in the cache", "storageClass", name)
+	return c.api.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+}

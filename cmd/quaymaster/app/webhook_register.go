@@ -1,0 +1,88 @@
+package app
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"quaymaster.dev/internal/loadbalancer"
+	enginepolicy "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/persistentvolume"
+	"quaymaster.dev/webhook/persistentvolumeclaim"
+	"quaymaster.dev/webhook/policy"
+	"quaymaster.dev/webhook/service"
+)
+
+// Webhooks by their names in logs and metrics. The path of each is / and its name; the chart's configurations know it.
+const (
+	mutateService                     = "mutate-service"
+	validateService                   = "validate-service"
+	mutatePersistentVolume            = "mutate-persistentvolume"
+	mutatePersistentVolumeClaim       = "mutate-persistentvolumeclaim"
+	validatePersistentVolumeClaim     = "validate-persistentvolumeclaim"
+	validateLoadBalancerPolicy        = "validate-loadbalancerpolicy"
+	validateClusterLoadBalancerPolicy = "validate-clusterloadbalancerpolicy"
+)
+
+// served is what one webhook judges, and who does.
+type served struct {
+	resource metav1.GroupVersionResource
+	reviewer webhook.Reviewer
+}
+
+// register adds the webhooks to the server.
+func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts) error {
+	counters, err := webhook.NewMetrics(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	limit := webhook.NewLimit(o.maxRequests)
+	for name, s := range o.webhooks(known, counters) {
+		server.Register("/"+name, webhook.NewHandler(webhook.HandlerOptions{
+			Name: name, Resource: s.resource, Reviewer: s.reviewer, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
+		}))
+	}
+	return nil
+}
+
+func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[string]served {
+	count := func(name string) func(rules.Finding) {
+		return func(f rules.Finding) { counters.CountFinding(name, f.ID, string(f.Severity)) }
+	}
+	judge := enginepolicy.Judge{Options: loadbalancer.Options{Class: o.loadBalancerClass}}
+	claims := func(name string) persistentvolumeclaim.Options {
+		o := persistentvolumeclaim.Options{Classes: known.classes, OnFinding: count(name)}
+		if known.cloud != nil {
+			o.Volumes = known
+		}
+		return o
+	}
+	return map[string]served{
+		mutateService: {service.Resource(), service.NewMutator(service.MutatorOptions{
+			Judge: judge, Policies: known.policies, OnFinding: count(mutateService),
+		})},
+		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
+			Judge: judge, Policies: known.policies, OnFinding: count(validateService),
+		})},
+		mutatePersistentVolume: {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{
+			Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
+		})},
+		mutatePersistentVolumeClaim: {
+			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewMutator(claims(mutatePersistentVolumeClaim)),
+		},
+		validatePersistentVolumeClaim: {
+			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewValidator(claims(validatePersistentVolumeClaim)),
+		},
+		validateLoadBalancerPolicy: {policy.LoadBalancerPolicies(), policy.NewValidator(policy.Options{
+			Policies: known.policies, OnFinding: count(validateLoadBalancerPolicy),
+		})},
+		validateClusterLoadBalancerPolicy: {policy.ClusterLoadBalancerPolicies(), policy.NewClusterValidator(policy.Options{
+			Policies: known.policies, OnFinding: count(validateClusterLoadBalancerPolicy),
+		})},
+	}
+}
