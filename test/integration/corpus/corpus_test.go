@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -17,9 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/test/corpus"
 	"quaymaster.dev/test/env"
 )
@@ -33,7 +36,8 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
 
-// setup stores the old objects of updates before the webhooks exist, as if they had slipped past admission.
+// setup stores the old objects of updates before the webhooks exist, as if they had slipped past admission, and the policies
+// that others are judged by before the webhook runs, so that it has them from the start.
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
@@ -44,33 +48,89 @@ func setup(ctx context.Context, e *env.Env) error {
 		return err
 	}
 	for _, c := range cases {
-		if c.Old == nil {
-			continue
-		}
-		old := named(c, c.Old)
-		if err := e.Client.Create(ctx, old); err != nil {
-			return err
-		}
-		old.Status = c.Old.Status
-		if err := e.Client.Status().Update(ctx, old); err != nil {
-			return err
+		if err := storeOld(ctx, c); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
 	port, err := env.FreePort()
 	if err != nil {
 		return err
 	}
-	values := env.Values{"webhook": map[string]any{"url": env.WebhookURL(port), "failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"}}}
-	if err := e.InstallChart(ctx, values); err != nil {
+	// Nobody judges policies yet.
+	if err := e.InstallChart(ctx, values(port, "Ignore")); err != nil {
 		return err
 	}
-	_, err = e.StartWebhook(ctx, port)
-	return err
+	for _, c := range cases {
+		if err := storePolicies(ctx, c.Policies, c.OldPolicies); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	if _, err = e.StartWebhook(ctx, port); err != nil {
+		return err
+	}
+	if err := e.InstallChart(ctx, values(port, "Fail")); err != nil {
+		return err
+	}
+	// The API server takes a moment to see that.
+	return env.Poll(ctx, "the API server to call the webhooks", func(ctx context.Context) error {
+		bad := &v1alpha1.LoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
+		bad.Spec.Defaults = map[string]string{loadbalancer.Prefix + "nothing": "x"}
+		if err := e.Client.Create(ctx, bad, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("a bad policy: %w", err)
+		}
+		return nil
+	})
+}
+
+func values(port int, policies string) env.Values {
+	return env.Values{"webhook": map[string]any{"url": env.WebhookURL(port), "failurePolicy": map[string]any{
+		"mutateService": "Fail", "validateService": "Fail", "validatePolicy": policies,
+	}}}
+}
+
+// storeOld stores the old Service of a case in its namespace.
+func storeOld(ctx context.Context, c corpus.Case) error {
+	if c.Namespace != "" {
+		if err := cluster.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace}}); err != nil {
+			return err
+		}
+	}
+	if c.Old == nil {
+		return nil
+	}
+	old := named(c, c.Old)
+	if err := cluster.Client.Create(ctx, old); err != nil {
+		return err
+	}
+	old.Status = c.Old.Status
+	return cluster.Client.Status().Update(ctx, old)
+}
+
+func storePolicies(ctx context.Context, all ...corpus.Policies) error {
+	for _, policies := range all {
+		for _, p := range objects(policies) {
+			if err := cluster.Client.Create(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func objects(policies corpus.Policies) []client.Object {
+	var all []client.Object
+	for _, p := range policies.Namespaced {
+		all = append(all, p.DeepCopy())
+	}
+	for _, p := range policies.Cluster {
+		all = append(all, p.DeepCopy())
+	}
+	return all
 }
 
 func named(c corpus.Case, svc *corev1.Service) *corev1.Service {
 	svc = svc.DeepCopy()
-	svc.Namespace, svc.Name = namespace, strings.ReplaceAll(path.Dir(c.Name)+"-"+path.Base(c.Name), ".", "-")
+	svc.Namespace, svc.Name = cmp.Or(c.Namespace, namespace), strings.ReplaceAll(path.Dir(c.Name)+"-"+path.Base(c.Name), ".", "-")
 	return svc
 }
 
@@ -78,13 +138,15 @@ func TestCorpus(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			warnings := &recorder{}
-			config := rest.CopyConfig(cluster.User)
-			config.WarningHandlerWithContext = warnings
-			clientset, err := kubernetes.NewForConfig(config)
+			user, err := clientFor(cluster.User, warnings)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = send(t.Context(), clientset, c)
+			if c.New != nil {
+				err = sendService(t.Context(), user, c)
+			} else {
+				err = sendPolicy(t.Context(), c, warnings)
+			}
 			if diff := gocmp.Diff(fields(c.Causes), causes(t, err)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -100,21 +162,42 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// send creates the Service, or updates the old one as far as the case differs.
-func send(ctx context.Context, clientset *kubernetes.Clientset, c corpus.Case) error {
+func clientFor(config *rest.Config, warnings *recorder) (client.Client, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = warnings
+	return client.New(config, client.Options{Scheme: cluster.Client.Scheme()})
+}
+
+// sendService creates the Service, or updates the old one as far as the case differs.
+func sendService(ctx context.Context, user client.Client, c corpus.Case) error {
 	svc := named(c, c.New)
-	services := clientset.CoreV1().Services(namespace)
 	if c.Old == nil {
-		_, err := services.Create(ctx, svc, metav1.CreateOptions{})
-		return err
+		return user.Create(ctx, svc)
 	}
-	stored, err := services.Get(ctx, svc.Name, metav1.GetOptions{})
-	if err != nil {
+	stored := &corev1.Service{}
+	if err := user.Get(ctx, client.ObjectKeyFromObject(svc), stored); err != nil {
 		return err
 	}
 	stored.Annotations, stored.Spec.Type, stored.Spec.Ports = svc.Annotations, svc.Spec.Type, svc.Spec.Ports
-	_, err = services.Update(ctx, stored, metav1.UpdateOptions{})
-	return err
+	return user.Update(ctx, stored)
+}
+
+// sendPolicy creates the policy, or updates the old one. Policies of the cluster are the administrator's.
+func sendPolicy(ctx context.Context, c corpus.Case, warnings *recorder) error {
+	admin, err := clientFor(cluster.Admin, warnings)
+	if err != nil {
+		return err
+	}
+	judged := objects(c.NewPolicies)[0]
+	if len(objects(c.OldPolicies)) == 0 {
+		return admin.Create(ctx, judged)
+	}
+	stored := objects(c.OldPolicies)[0]
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(judged), stored); err != nil {
+		return err
+	}
+	judged.SetResourceVersion(stored.GetResourceVersion())
+	return admin.Update(ctx, judged)
 }
 
 // causes are the fields that a refusal blames; only a webhook's 422 has them in this form.
