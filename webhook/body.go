@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,8 +35,15 @@ func (f *httpFailure) write(w http.ResponseWriter) {
 	http.Error(w, f.problem, f.status)
 }
 
+// longestProblem bounds what is logged and sent back: an error may quote as much of the body as its sender likes.
+const longestProblem = 512
+
 func badRequest(err error) *httpFailure {
-	return &httpFailure{status: http.StatusBadRequest, problem: err.Error()}
+	problem := err.Error()
+	if len(problem) > longestProblem {
+		problem = strings.ToValidUTF8(problem[:longestProblem], "") + "…"
+	}
+	return &httpFailure{status: http.StatusBadRequest, problem: problem}
 }
 
 // internalError keeps the cause from the user, who can do nothing about it.

@@ -257,6 +257,19 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A caller that leaves gets no verdict, which is nobody's failure.
+func TestCallerLeaves(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	f := newFixture(t, func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		leave()
+		return nil, ctx.Err()
+	}, 1)
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, post(review).WithContext(ctx))
+	wantFailure(t, w, http.StatusServiceUnavailable, "the call was canceled")
+	f.decided(t, "timeout")
+}
+
 func TestDeadlineOfReviewers(t *testing.T) {
 	tests := map[string]struct {
 		query string

@@ -1,0 +1,76 @@
+package webhook_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"quaymaster.dev/webhook"
+)
+
+// A review takes tens of microseconds, and the histogram can tell them apart.
+func TestDurations(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := webhook.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	var takes time.Duration
+	handler := webhook.NewHandler(webhook.HandlerOptions{
+		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
+		Reviewer: reviewerFunc(func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			clock.SetTime(clock.Now().Add(takes))
+			return allow(ctx, req)
+		}),
+		Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock,
+	})
+	for _, takes = range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond, 2 * time.Second} {
+		handler.ServeHTTP(httptest.NewRecorder(), post(review))
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[float64]uint64{}
+	for _, family := range families {
+		if family.GetName() != "quaymaster_webhook_request_duration_seconds" {
+			continue
+		}
+		for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+			counts[bucket.GetUpperBound()] = bucket.GetCumulativeCount()
+		}
+	}
+	for bound, want := range map[float64]uint64{50e-6: 1, 100e-6: 2, 1: 2, 2.5: 3} {
+		if got, ok := counts[bound]; !ok || got != want {
+			t.Errorf("%d calls within %gs, want %d", got, bound, want)
+		}
+	}
+}
+
+func TestFindingsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := webhook.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics.CountFinding("validate-service", "dlb-sctp", "error")
+	metrics.CountFinding("validate-service", "dlb-sctp", "error")
+	metrics.CountFinding("mutate-persistentvolumeclaim", "pvc-not-bound", "warning")
+	const want = `# HELP quaymaster_webhook_findings_total Problems found in admission calls, by webhook, rule and severity.
+# TYPE quaymaster_webhook_findings_total counter
+quaymaster_webhook_findings_total{rule="dlb-sctp",severity="error",webhook="validate-service"} 2
+quaymaster_webhook_findings_total{rule="pvc-not-bound",severity="warning",webhook="mutate-persistentvolumeclaim"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "quaymaster_webhook_findings_total"); err != nil {
+		t.Error(err)
+	}
+}

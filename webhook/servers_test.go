@@ -1,0 +1,265 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/loadbalancer"
+	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/persistentvolume"
+	"quaymaster.dev/webhook/persistentvolumeclaim"
+	"quaymaster.dev/webhook/policy"
+	"quaymaster.dev/webhook/service"
+)
+
+const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+
+// server is one webhook, and the objects that it is about.
+type server struct {
+	name     string
+	resource metav1.GroupVersionResource
+	kind     schema.GroupVersionKind
+	object   func() runtime.Object
+	handler  http.Handler
+}
+
+// newServers makes every webhook there is, with a policy, classes and a cloud that know a few names and are down for others.
+func newServers(t testing.TB) []*server {
+	t.Helper()
+	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := engine.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
+	known := policies{compiled(t)}
+	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}
+	newService := func() runtime.Object { return &corev1.Service{} }
+	newClaim := func() runtime.Object { return &corev1.PersistentVolumeClaim{} }
+	core, ours := corev1.SchemeGroupVersion, v1alpha1.GroupVersion()
+	var servers []*server
+	for _, s := range []struct {
+		server
+		reviewer webhook.Reviewer
+	}{
+		{
+			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
+			service.NewMutator(service.MutatorOptions{Judge: judge, Policies: known}),
+		},
+		{
+			server{name: "validate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
+			service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: known}),
+		},
+		{
+			server{
+				name: "mutate-persistentvolume", resource: persistentvolume.Resource(), kind: core.WithKind("PersistentVolume"),
+				object: func() runtime.Object { return &corev1.PersistentVolume{} },
+			},
+			persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}),
+		},
+		{
+			server{
+				name: "mutate-persistentvolumeclaim", resource: persistentvolumeclaim.Resource(),
+				kind: core.WithKind("PersistentVolumeClaim"), object: newClaim,
+			},
+			persistentvolumeclaim.NewMutator(claims),
+		},
+		{
+			server{
+				name: "validate-persistentvolumeclaim", resource: persistentvolumeclaim.Resource(),
+				kind: core.WithKind("PersistentVolumeClaim"), object: newClaim,
+			},
+			persistentvolumeclaim.NewValidator(claims),
+		},
+		{
+			server{
+				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(), kind: ours.WithKind("LoadBalancerPolicy"),
+				object: func() runtime.Object { return &v1alpha1.LoadBalancerPolicy{} },
+			},
+			policy.NewValidator(policy.Options{Policies: known}),
+		},
+		{
+			server{
+				name: "validate-clusterloadbalancerpolicy", resource: policy.ClusterLoadBalancerPolicies(),
+				kind: ours.WithKind("ClusterLoadBalancerPolicy"), object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
+			},
+			policy.NewClusterValidator(policy.Options{Policies: known}),
+		},
+	} {
+		s.handler = webhook.NewHandler(webhook.HandlerOptions{
+			Name: s.name, Resource: s.resource, Reviewer: s.reviewer, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+		})
+		servers = append(servers, &s.server)
+	}
+	return servers
+}
+
+// reviews are good ones of every resource, with some objects to refuse among them.
+func reviews(t testing.TB) [][]byte {
+	t.Helper()
+	claim := func(size string, options ...builder.PersistentVolumeClaimOption) runtime.Object {
+		return builder.PersistentVolumeClaim(append(options, builder.Request(size))...)
+	}
+	var all [][]byte
+	for _, seed := range []struct {
+		resource    metav1.GroupVersionResource
+		old, object runtime.Object
+	}{
+		{service.Resource(), nil, builder.Service()},
+		{service.Resource(), nil, builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest"))},
+		{service.Resource(), builder.Service(), builder.Service(builder.DLB("network-type", "private"))},
+		{persistentvolume.Resource(), nil, builder.PersistentVolume()},
+		{persistentvolume.Resource(), nil, affine()},
+		{persistentvolumeclaim.Resource(), nil, claim("2Ti")},
+		{persistentvolumeclaim.Resource(), claim("10Gi"), claim("25Gi")},
+		{persistentvolumeclaim.Resource(), claim("10Gi"), claim("2Ti")},
+		{policy.LoadBalancerPolicies(), nil, namespacePolicy()},
+		{policy.ClusterLoadBalancerPolicies(), clusterPolicy("1000"), clusterPolicy("9000")},
+	} {
+		req := &admissionv1.AdmissionRequest{
+			UID: "0df28fbd-5f5f-11e8-bc74-36e6bb280816", Resource: seed.resource, Operation: admissionv1.Create,
+			Name: "web", Namespace: "shop", Object: runtime.RawExtension{Raw: marshal(t, seed.object)},
+		}
+		if seed.old != nil {
+			req.Operation, req.OldObject.Raw = admissionv1.Update, marshal(t, seed.old)
+		}
+		all = append(all, encode(t, req))
+	}
+	return all
+}
+
+// affine has two terms, one of them without expressions.
+func affine() *corev1.PersistentVolume {
+	pv := builder.PersistentVolume()
+	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}}, {},
+	}}}
+	return pv
+}
+
+func marshal(t testing.TB, object runtime.Object) []byte {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func namespacePolicy() *v1alpha1.LoadBalancerPolicy {
+	return &v1alpha1.LoadBalancerPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindLoadBalancerPolicy},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "limits"},
+		Spec: v1alpha1.LoadBalancerPolicySpec{
+			Defaults: map[string]string{maxQPS: "5000"},
+			Rules: []v1alpha1.Rule{
+				{Annotation: maxQPS, Min: new(intstr.FromInt32(10)), Max: new(intstr.FromInt32(20000)), Message: "ask in #edge"},
+				{Annotation: "service.beta.kubernetes.io/dlb-tags", Pattern: "^team=", Required: true},
+				{Annotation: "service.beta.kubernetes.io/dlb-network-type", Allowed: []string{"private"}},
+			},
+			Enforcement: v1alpha1.EnforcementDeny,
+		},
+	}
+}
+
+func clusterPolicy(qps string) *v1alpha1.ClusterLoadBalancerPolicy {
+	return &v1alpha1.ClusterLoadBalancerPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindClusterLoadBalancerPolicy},
+		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
+		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{
+			NamespaceSelector:      metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}},
+			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: qps, "example.com/team": "edge"}},
+		},
+	}
+}
+
+func compiled(t testing.TB) []*engine.Policy {
+	t.Helper()
+	namespaced, problems := engine.Compile(namespacePolicy())
+	cluster, more := engine.CompileCluster(clusterPolicy("1000"))
+	if errs := rules.Errors(append(problems, more...)); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return []*engine.Policy{namespaced, cluster}
+}
+
+// policies hold for the namespace shop; those of the namespace down cannot be known.
+type policies struct{ all []*engine.Policy }
+
+func (p policies) Applicable(_ context.Context, namespace string) ([]*engine.Policy, error) {
+	switch namespace {
+	case "shop":
+		return p.all, nil
+	case "down":
+		return nil, errors.New("not synced")
+	}
+	return nil, nil
+}
+
+func (p policies) Others(except engine.Key) ([]*engine.Policy, map[string]map[string]string, error) {
+	if except.Name == "down" {
+		return nil, nil, errors.New("not synced")
+	}
+	var others []*engine.Policy
+	for _, one := range p.all {
+		if one.Key() != except {
+			others = append(others, one)
+		}
+	}
+	return others, map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}, nil
+}
+
+// storage is classes and cloud.
+type storage struct{}
+
+func (storage) StorageClass(_ context.Context, name string) (*storagev1.StorageClass, error) {
+	switch name {
+	case "":
+		return nil, errors.New("asked for a class without name")
+	case "down":
+		return nil, errors.New("not synced")
+	case "none":
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "storageclasses"}, name)
+	}
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: volume.Driver, Parameters: map[string]string{"type": name},
+		AllowVolumeExpansion: new(len(name)%2 == 0),
+	}, nil
+}
+
+func (storage) VolumeType(_ context.Context, name string) (*volume.Type, error) {
+	return &volume.Type{Name: name, MaxSizeGiB: 1024, StepGiB: 10, OnlineExpansion: len(name) > 4}, nil
+}
+
+func (storage) Volume(context.Context, string) (*volume.Attachment, error) {
+	return &volume.Attachment{VolumeID: "vol-1", Instance: "i-7"}, nil
+}
+
+func (storage) GetLabelsForVolume(_ context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
+	switch pv.Spec.CSI.VolumeHandle {
+	case "none":
+		return nil, cloudprovider.DiskNotFound
+	case "":
+		return nil, errors.New("connection refused")
+	}
+	return map[string]string{corev1.LabelTopologyZone: "eu-1a__eu-1b", corev1.LabelTopologyRegion: "eu-1"}, nil
+}
