@@ -70,8 +70,8 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required) || (has(self.forbidden) && self.forbidden)",message="must have at least one of min, max, allowed, pattern, required and forbidden"
 // +kubebuilder:validation:XValidation:rule="!(has(self.forbidden) && self.forbidden) || !(has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required))",message="must have nothing beside forbidden: there is no value to judge"
-// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) == type(self.max)",message="must have min and max of one type: two integers or two durations"
-// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) != int || type(self.max) != int || self.min <= self.max",message="must have min not above max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || (type(self.min) == int) == (type(self.max) == int)",message="must have min and max of one type: two integers or two durations"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) != int || type(self.max) != int || int(self.min) <= int(self.max)",message="must have min not above max"
 type Rule struct {
 	// Annotation is the key, such as service.beta.kubernetes.io/dlb-listener-maxqps. The rule holds for its forms for single
 	// ports, too.

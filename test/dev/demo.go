@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,11 +105,19 @@ func (d *demo) start(ctx context.Context) error {
 	if err := d.env.InstallChart(ctx, chartValues(port)); err != nil {
 		return err
 	}
-	webhook, err := d.env.StartWebhook(ctx, port)
+	if err := d.apply(ctx, "storageclasses.yaml"); err != nil {
+		return err
+	}
+	config := env.CloudConfigFor(clusterID, d.cloud)
+	readsCloud, err := d.env.CloudConfigArg("webhook", config)
 	if err != nil {
 		return err
 	}
-	controllers, err := d.env.StartControllers(ctx, env.CloudConfigFor(clusterID, d.cloud))
+	webhook, err := d.env.StartWebhook(ctx, port, readsCloud)
+	if err != nil {
+		return err
+	}
+	controllers, err := d.env.StartControllers(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -173,6 +182,22 @@ func cause(ctx context.Context, err error) error {
 		return first
 	}
 	return err
+}
+
+// apply applies a file in examples as the administrator.
+func (d *demo) apply(ctx context.Context, name string) error {
+	manifest, err := d.example(name)
+	if err != nil {
+		return err
+	}
+	out, err := env.Kubectl(ctx, d.env.AdminKubeconfig, manifest, "apply", "-f", "-")
+	if err != nil {
+		return err
+	}
+	if out.Code != 0 {
+		return fmt.Errorf("apply %s: kubectl ended with %d: %s", name, out.Code, strings.TrimSpace(out.Stderr))
+	}
+	return nil
 }
 
 // example returns the text of a file in examples.

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -25,7 +27,8 @@ const fieldOwner = client.FieldOwner("quaymaster-test-env")
 type Values map[string]any
 
 // InstallChart renders the project's chart and applies what processes outside the cluster need of it: accounts,
-// rights, CRDs and webhook configurations. Workloads and what serves them stay out.
+// rights, CRDs and webhook configurations. Workloads and what serves them stay out. It returns when the API server serves
+// what the CRDs define.
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
 	objects, err := RenderChart(ctx, values)
 	if err != nil {
@@ -42,6 +45,50 @@ func (e *Env) InstallChart(ctx context.Context, values Values) error {
 		apply := client.ApplyConfigurationFromUnstructured(object)
 		if err := e.Client.Apply(ctx, apply, fieldOwner, client.ForceOwnership); err != nil {
 			return fmt.Errorf("install the chart: apply %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	if err := e.waitServed(ctx, objects); err != nil {
+		return fmt.Errorf("install the chart: %w", err)
+	}
+	return nil
+}
+
+// definition is what matters here of a CustomResourceDefinition.
+type definition struct {
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Plural   string `json:"plural"`
+			ListKind string `json:"listKind"`
+		} `json:"names"`
+		Versions []struct {
+			Name string `json:"name"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+// waitServed returns when every CRD among the objects is established and in discovery, where clients look for its kind.
+func (e *Env) waitServed(ctx context.Context, objects []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		var crd definition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
+			return fmt.Errorf("read CustomResourceDefinition %s: %w", object.GetName(), err)
+		}
+		for _, version := range crd.Spec.Versions {
+			kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.ListKind}
+			served := func(ctx context.Context) error {
+				list := &unstructured.UnstructuredList{}
+				list.SetGroupVersionKind(kind)
+				return e.Client.List(ctx, list, client.Limit(1))
+			}
+			if err := Poll(ctx, "the API of "+crd.Spec.Names.Plural, served); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -12,10 +12,13 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/test/process"
 )
 
@@ -56,7 +59,7 @@ type Env struct {
 	// Admin and AdminKubeconfig may do everything.
 	Admin           *rest.Config
 	AdminKubeconfig string
-	// User and DeveloperKubeconfig are an ordinary user, who may edit namespaced objects.
+	// User and DeveloperKubeconfig are an ordinary user, who may edit objects in namespaces, their policies included.
 	User                *rest.Config
 	DeveloperKubeconfig string
 	// Client is the administrator's client.
@@ -120,12 +123,16 @@ func (e *Env) connect() error {
 	if e.Admin, err = load(e.AdminKubeconfig); err != nil {
 		return err
 	}
-	e.Client, err = client.New(e.Admin, client.Options{})
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	e.Client, err = client.New(e.Admin, client.Options{Scheme: scheme})
 	return err
 }
 
-// makeUser makes the ordinary user and lets him edit what lives in namespaces. The role is our own: the rules of the
-// ClusterRole edit are filled in by kube-controller-manager, which need not run.
+// makeUser makes the ordinary user and lets him edit what lives in namespaces, as an admin of them may. The role is our own:
+// the rules of the ClusterRoles edit and admin are filled in by kube-controller-manager, which need not run.
 func (e *Env) makeUser(ctx context.Context) error {
 	var err error
 	if e.DeveloperKubeconfig, err = e.UserKubeconfig(user, developers); err != nil {
@@ -134,13 +141,17 @@ func (e *Env) makeUser(ctx context.Context) error {
 	if e.User, err = load(e.DeveloperKubeconfig); err != nil {
 		return err
 	}
+	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: developers},
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""},
-			Resources: []string{"configmaps", "events", "persistentvolumeclaims", "pods", "services"},
-			Verbs:     []string{"get", "list", "watch", "create", "update", "patch", "delete"},
-		}},
+		Rules: []rbacv1.PolicyRule{
+			{
+				APIGroups: []string{""},
+				Resources: []string{"configmaps", "events", "persistentvolumeclaims", "pods", "services"},
+				Verbs:     verbs,
+			},
+			{APIGroups: []string{v1alpha1.Group}, Resources: []string{"loadbalancerpolicies"}, Verbs: verbs},
+		},
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: developers},

@@ -26,7 +26,8 @@ type Webhook struct {
 }
 
 // StartWebhook runs the admission role with a certificate of its own making and the rights of its ServiceAccount, on
-// a port that InstallChart has put into the webhook configurations. Arguments given here come last and win.
+// a port that InstallChart has put into the webhook configurations. It asks no cloud unless CloudConfigArg is among the
+// arguments. Arguments given here come last and win.
 func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webhook, error) {
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, Namespace, webhookAccount)
 	if err != nil {
@@ -61,7 +62,7 @@ func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webh
 	return w, e.startServer(ctx, &w.Server)
 }
 
-// CloudConfig is the cloud config of the controllers role, as its documentation describes it.
+// CloudConfig is the cloud config of both roles, as its documentation describes it.
 type CloudConfig map[string]any
 
 // CloudConfigFor returns the cloud config of the demonstration and of most tests for a running cloud.
@@ -74,6 +75,20 @@ func CloudConfigFor(clusterID string, cloud *Mycloud) CloudConfig {
 	}
 }
 
+// CloudConfigArg writes a cloud config and returns the argument that makes a role read it. The name keeps apart those of
+// one Env.
+func (e *Env) CloudConfigArg(name string, config CloudConfig) (string, error) {
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("write the cloud config of %s: %w", name, err)
+	}
+	file := e.path(name + "-cloud.yaml")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return "", fmt.Errorf("write the cloud config of %s: %w", name, err)
+	}
+	return "--cloud-config=" + file, nil
+}
+
 // StartControllers runs the controllers role with the rights of its ServiceAccount, all its controllers enabled and
 // no leader election: a single replica would only wait for its own lease after a restart. Arguments given here come
 // last and win.
@@ -82,13 +97,9 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 	if err != nil {
 		return nil, err
 	}
-	data, err := yaml.Marshal(config)
+	cloudConfig, err := e.CloudConfigArg("controllers", config)
 	if err != nil {
-		return nil, fmt.Errorf("write the cloud config: %w", err)
-	}
-	file := e.path("cloud-config.yaml")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		return nil, fmt.Errorf("write the cloud config: %w", err)
+		return nil, err
 	}
 	port, err := FreePort()
 	if err != nil {
@@ -100,7 +111,7 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 		args: append([]string{
 			"controllers",
 			"--kubeconfig=" + kubeconfig,
-			"--cloud-config=" + file,
+			cloudConfig,
 			"--bind-address=127.0.0.1",
 			"--secure-port=" + strconv.Itoa(port),
 			"--cert-dir=" + e.path("pki"),

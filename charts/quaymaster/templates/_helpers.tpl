@@ -54,6 +54,23 @@ seccompProfile:
 {{- .Values.cloud.tokenSecret.name | default (printf "%s-cloud-token" (include "quaymaster.fullname" .)) -}}
 {{- end -}}
 
+{{/* Whether the webhooks ask the cloud: "true" or nothing. */}}
+{{- define "quaymaster.webhookAsksCloud" -}}
+{{- $enabled := toString .Values.webhook.cloud.enabled -}}
+{{- if or (eq $enabled "true") (and (eq $enabled "auto") .Values.cloudController.enabled) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Whether a pod of the chart needs the cloud config: "true" or nothing. */}}
+{{- define "quaymaster.cloudIsUsed" -}}
+{{- if .Values.cloudController.enabled -}}
+true
+{{- else if not .Values.webhook.url -}}
+{{- include "quaymaster.webhookAsksCloud" . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Values that contradict each other. */}}
 {{- define "quaymaster.check" -}}
 {{- with .Values.certs -}}

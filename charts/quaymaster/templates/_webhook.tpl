@@ -16,20 +16,38 @@ caBundle: {{ b64enc . }}
 {{- end }}
 {{- end -}}
 
-{{/* What the webhooks for Services have in common. */}}
-{{- define "quaymaster.webhook.services" -}}
+{{/*
+What a webhook is asked about, and how: (list $ "group/version" "resource" "Scope" "OPERATION"...). The main resource alone is
+named, never its status. Users choose where Services and their claims are reviewed; volumes and policies always are.
+*/}}
+{{- define "quaymaster.webhook.about" -}}
+{{- $root := index . 0 -}}
+{{- $version := splitList "/" (index . 1) -}}
 rules:
-  - apiGroups: [""]
-    apiVersions: [v1]
-    resources: [services]
-    operations: [CREATE, UPDATE]
-    scope: Namespaced
+  - apiGroups: [{{ first $version | quote }}]
+    apiVersions: [{{ last $version }}]
+    resources: [{{ index . 2 }}]
+    operations: [{{ slice . 4 | join ", " }}]
+    scope: {{ index . 3 }}
 matchPolicy: Equivalent
 sideEffects: None
 admissionReviewVersions: [v1]
-timeoutSeconds: {{ .Values.webhook.timeoutSeconds }}
-{{- with .Values.webhook.namespaceSelector }}
+timeoutSeconds: {{ $root.Values.webhook.timeoutSeconds }}
+{{- if has (index . 2) (list "services" "persistentvolumeclaims") }}
+{{- with $root.Values.webhook.namespaceSelector }}
 namespaceSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Finalizers of an object being deleted can always go. */}}
+{{- define "quaymaster.webhook.notBeingDeleted" -}}
+- name: not-being-deleted
+  expression: "!has(object.metadata.deletionTimestamp)"
+{{- end -}}
+
+{{/* Whether a claim asks for more than before. */}}
+{{- define "quaymaster.webhook.grows" -}}
+quantity(object.spec.?resources.?requests.?storage.orValue('0')).isGreaterThan(quantity(oldObject.spec.?resources.?requests.?storage.orValue('0')))
 {{- end -}}
