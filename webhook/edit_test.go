@@ -69,7 +69,7 @@ func edit(document, edits []byte, text string) []byte {
 			if with %= len(oddities) + 1; with == len(oddities) {
 				at.set(text)
 			} else {
-				at.set(oddities[with])
+				at.set(clone(oddities[with])) // the next edit may change it
 			}
 		case duplicate:
 			at.set(clone(all[with%len(all)].value))

@@ -57,12 +57,45 @@ func NewMutator(o MutatorOptions) *Mutator {
 
 // Review refuses a volume that does not exist, and admits one about which the cloud says nothing.
 func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	if req.Operation != admissionv1.Create {
-		// The source of a PersistentVolume never changes. What a creation missed the controllers add.
+	switch req.Operation {
+	case admissionv1.Create:
+		return m.complete(ctx, req)
+	case admissionv1.Update:
+		return keep(req)
+	default:
 		return webhook.Allow(), nil
 	}
+}
+
+// keep carries over what the update leaves out because its author does not know of it. What a creation missed the controllers
+// add.
+func keep(req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	oldPV, newPV := &corev1.PersistentVolume{}, &corev1.PersistentVolume{}
+	if err := decode("request.object", req.Object.Raw, newPV); err != nil {
+		return nil, err
+	}
+	if err := decode("request.oldObject", req.OldObject.Raw, oldPV); err != nil {
+		return nil, err
+	}
+	response := webhook.Allow()
+	if newPV.DeletionTimestamp != nil || !volume.Zoned(newPV) {
+		return response, nil
+	}
+	var p webhook.Patch
+	if affinity := volume.CarryOver(oldPV, newPV); affinity != nil {
+		p.Add("/spec/nodeAffinity", affinity)
+	}
+	return response, p.Into(response)
+}
+
+func decode(field string, raw []byte, into *corev1.PersistentVolume) error {
+	return webhook.Decode(field, raw, corev1.SchemeGroupVersion.WithKind(kind), into)
+}
+
+// complete adds what a new PersistentVolume lacks.
+func (m *Mutator) complete(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	pv := &corev1.PersistentVolume{}
-	if err := webhook.Decode("request.object", req.Object.Raw, corev1.SchemeGroupVersion.WithKind(kind), pv); err != nil {
+	if err := decode("request.object", req.Object.Raw, pv); err != nil {
 		return nil, err
 	}
 	if pv.DeletionTimestamp != nil || !volume.Zoned(pv) {

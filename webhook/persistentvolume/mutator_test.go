@@ -289,13 +289,43 @@ func TestMutatorIsInTime(t *testing.T) {
 	}
 }
 
-func TestMutatorLeavesOtherOperationsAlone(t *testing.T) {
-	for _, operation := range []admissionv1.Operation{admissionv1.Update, admissionv1.Delete} {
-		request := create(manifest{})
-		request.Operation = operation
-		if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", operation, diff)
-		}
+// An update that would take away what was added keeps it, without a question to the cloud. The rest is the user's.
+func TestMutatorCarriesAffinityOver(t *testing.T) {
+	const own = `{"key":"disk","operator":"In","values":["fast"]}`
+	stored := manifest{
+		metadata: `{"name":"data","labels":{"` + zone + `":"eu-1a","` + region + `":"eu-1"}}`,
+		affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + own + "," + both + `]}]}}`,
+	}
+	tests := map[string]struct {
+		applied manifest
+		patch   string
+	}{
+		"applied again": {
+			manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + own + `]}]}}`},
+			`[{"op":"add","path":"/spec/nodeAffinity","value":` + stored.affinity + `}]`,
+		},
+		"a change of its own": {manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`}, ""},
+		"unchanged":           {stored, ""},
+		"another driver":      {manifest{driver: "csi.example.com"}, ""},
+		"being deleted":       {manifest{metadata: `{"name":"data","deletionTimestamp":"2026-01-02T03:04:05Z"}`}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			request := create(test.applied)
+			request.Operation, request.OldObject.Raw = admissionv1.Update, stored.json()
+			got := review(t, mutator(nil, nil), request)
+			if string(got.Patch) != test.patch || !got.Allowed || got.Warnings != nil {
+				t.Errorf("got %+v with patch %s, want %s", got, got.Patch, test.patch)
+			}
+		})
+	}
+}
+
+func TestMutatorLeavesDeletionsAlone(t *testing.T) {
+	request := create(manifest{})
+	request.Operation = admissionv1.Delete
+	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
 
