@@ -121,6 +121,8 @@ func (r *controllers) configure() []error {
 		return append(errs, err)
 	}
 	cfg = rest.AddUserAgent(cfg, controllersUserAgent)
+	connection := r.manager.Options.Generic.ClientConnection
+	cfg.QPS, cfg.Burst = connection.QPS, int(connection.Burst)
 	if r.api, err = kubernetes.NewForConfig(cfg); err != nil {
 		return append(errs, fmt.Errorf("--kubeconfig: %w", err))
 	}

@@ -79,6 +79,8 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	cfg.UserAgent = webhookUserAgent + "/" + version.Version()
+	// Calls come no faster than reviews, which are limited. A crowd that waited for its turn would be admitted unchecked.
+	cfg.QPS = -1
 	api, err := admissionregistrationv1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
