@@ -102,7 +102,13 @@ func (d *demonstration) connect(t *testing.T) {
 // kubectl runs kubectl in the root of the repository, as the guide tells people to.
 func (d *demonstration) kubectl(t *testing.T, args ...string) env.Output {
 	t.Helper()
-	out, err := env.Kubectl(t.Context(), d.env["KUBECONFIG"], "", args...)
+	return d.feed(t, "", args...)
+}
+
+// feed runs kubectl with a manifest that is in no file.
+func (d *demonstration) feed(t *testing.T, manifest string, args ...string) env.Output {
+	t.Helper()
+	out, err := env.Kubectl(t.Context(), d.env["KUBECONFIG"], manifest, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

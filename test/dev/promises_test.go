@@ -39,11 +39,20 @@ func TestPromises(t *testing.T) {
 		{"a good Service gets its load balancer", d.acceptsGoodService},
 		{"a change of max QPS reaches the cloud", d.changesMaxQPS},
 		{"an ingress node is chosen without touching the Service", d.choosesIngressNode},
+		{"policies give defaults", d.givesDefaultsOfPolicies},
+		{"policies limit", d.limitsByPolicies},
+		{"policies warn and count", d.enforcesAsPoliciesSay},
+		{"a policy that contradicts itself is refused", d.refusesBadPolicy},
+		{"a volume is tied to its zone", d.tiesVolumeToItsZone},
+		{"a volume that the cloud has not is refused", d.refusesUnknownVolume},
+		{"a volume is admitted while the cloud hangs, and completed later", d.admitsVolumeWithoutCloud},
+		{"a claim grows as far as the cloud lets it", d.growsClaim},
+		{"a claim that cannot grow is told why", d.explainsFixedClaim},
 		{"routes lead to every Node", d.routesPods},
 		{"restarted controllers write nothing", d.restartsControllers},
 		{"a stopped instance only taints its Node", d.stopsInstance},
 		{"a deleted instance takes its Node along", d.deletesInstance},
-		{"the load balancer goes with its Service", d.deletesService},
+		{"the load balancers go with their Services", d.deletesServices},
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, step.run) {
@@ -252,14 +261,14 @@ func (d *demonstration) deletesInstance(t *testing.T) {
 	})
 }
 
-func (d *demonstration) deletesService(t *testing.T) {
-	d.must(t, "delete", "service", "shop", "--timeout=30s")
-	list, err := d.cloud.ListLoadBalancers(t.Context(), cloudapi.ListOptions{Name: "dev-default-shop"})
+func (d *demonstration) deletesServices(t *testing.T) {
+	d.must(t, "delete", "service", "shop", "api", "web", "--timeout=30s")
+	list, err := d.cloud.ListLoadBalancers(t.Context(), cloudapi.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 0 {
-		t.Errorf("the load balancer of the deleted Service is still there: %v", list.Items)
+		t.Errorf("load balancers of deleted Services are still there: %v", list.Items)
 	}
 }
 

@@ -1,0 +1,148 @@
+package policies_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/test/env"
+)
+
+// storeMistaken stores a policy of which two parts cannot be applied, for Services of the namespace mistaken.
+func storeMistaken(ctx context.Context, kube client.Client) error {
+	return kube.Create(ctx, &v1alpha1.ClusterLoadBalancerPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "mistaken"},
+		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{
+			NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "mistaken"}},
+			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{
+				Defaults: map[string]string{maxQPS: "3000", scheduler: "fastest"},
+				Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(4000))}, {Annotation: prefix + "listener-maxqsp", Required: true}},
+			},
+		},
+	})
+}
+
+// The webhook was away when somebody stored a mistaken policy.
+func TestMistakenPolicyIsThere(t *testing.T) {
+	s := newSpace(t, shared.Env, "mistaken")
+	s.becomes("3000")
+	s.known("ClusterLoadBalancerPolicy mistaken", "5000")
+	annotations := s.create(s.service("web")).Annotations
+	want := map[string]string{
+		maxQPS: "3000", prefix + "listener-idle-timeout": "60s", defaulted: maxQPS + "=ClusterLoadBalancerPolicy/mistaken",
+	}
+	if diff := cmp.Diff(want, annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	status := s.violating("mistaken", 0, 1)
+	got := condition(status.Conditions, v1alpha1.ConditionAccepted)
+	for _, part := range []string{
+		"False Invalid: the policy applies without what is wrong with it: ",
+		`spec.defaults[` + scheduler + `]: Invalid value: "fastest"`,
+		`spec.rules[1].annotation: Invalid value: "` + prefix + `listener-maxqsp"`,
+	} {
+		if !strings.Contains(got, part) {
+			t.Errorf("condition %q lacks %q", got, part)
+		}
+	}
+	if out := s.admin("", "get", "clbpol", "mistaken", "-o", `jsonpath={.status.conditions[?(@.type=="Accepted")].status}`); out.Stdout != "False" {
+		t.Errorf("kubectl says %+v", out)
+	}
+}
+
+func TestBadPolicies(t *testing.T) {
+	s := newSpace(t, shared.Env, "defined")
+	tests := map[string]struct {
+		spec string
+		// says are parts of what kubectl prints.
+		says []string
+	}{
+		"a default that breaks its own rule": {
+			`{defaults: {` + maxQPS + `: "5000"}, rules: [{annotation: ` + maxQPS + `, max: 2000}]}`,
+			[]string{
+				`The LoadBalancerPolicy "bad" is invalid: `,
+				`spec.defaults[` + maxQPS + `]: Invalid value: "5000": must be at most 2000`, `spec.rules[0].max`,
+			},
+		},
+		"several mistakes": {
+			`{defaults: {` + scheduler + `: fastest}, rules: [{annotation: ` + maxQPS + `, max: 30s}, {annotation: ` + prefix + `sheduler, required: true}]}`,
+			[]string{
+				"\n* spec.defaults[" + scheduler + `]: Invalid value: "fastest"`,
+				"\n* spec.rules[0].max: Invalid value: \"30s\"",
+				"\n* spec.rules[1].annotation: Invalid value: \"" + prefix + `sheduler"`,
+			},
+		},
+		"forbidden with min": {
+			`{rules: [{annotation: ` + maxQPS + `, forbidden: true, min: 1}]}`,
+			[]string{"spec.rules[0]: Invalid value: ", "must have nothing beside forbidden: there is no value to judge"},
+		},
+		"nothing in a rule":   {`{rules: [{annotation: ` + maxQPS + `}]}`, []string{"must have at least one of min, max, allowed, pattern, required and forbidden"}},
+		"min above max":       {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 2}]}`, []string{"must have min not above max"}},
+		"mixed bounds":        {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 20s}]}`, []string{"must have min and max of one type"}},
+		"nothing at all":      {`{enforcement: Warn}`, []string{"must have defaults or rules"}},
+		"unknown enforcement": {`{defaults: {` + maxQPS + `: "1"}, enforcement: Maybe}`, []string{`spec.enforcement: Unsupported value: "Maybe"`, `"Deny", "Warn", "Audit"`}},
+		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not have keys of quaymaster.dev/, which are written by the controllers"}},
+		"an unknown field":    {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := *s
+			in.t = t
+			out := in.user("apiVersion: quaymaster.dev/v1alpha1\nkind: LoadBalancerPolicy\nmetadata: {name: bad}\nspec: "+test.spec, "create", "-f", "-")
+			if out.Code != 1 || out.Stdout != "" {
+				t.Errorf("it was created: %+v", out)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(out.Stderr, part) {
+					t.Errorf("kubectl says\n%s\nwithout %q", out.Stderr, part)
+				}
+			}
+		})
+	}
+}
+
+// A default that another policy of the same namespace forbids would never be written.
+func TestPolicyAgainstAnother(t *testing.T) {
+	s := newSpace(t, shared.Env, "against")
+	s.apply(s.limit("above", "Deny", 2000))
+	s.known("ClusterLoadBalancerPolicy above", "3000")
+	const own = "apiVersion: quaymaster.dev/v1alpha1\nkind: LoadBalancerPolicy\nmetadata: {name: own}\n" +
+		`spec: {defaults: {` + maxQPS + `: "3000"}}`
+	want := env.Output{
+		Stderr: `The LoadBalancerPolicy "own" is invalid: spec.defaults[` + maxQPS + `]: Invalid value: "3000": must be at most 2000 ` +
+			"by spec.rules[0].max of ClusterLoadBalancerPolicy above, which applies to namespace against, too; change the default\n",
+		Code: 1,
+	}
+	if diff := cmp.Diff(want, s.user(own, "create", "-f", "-")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What people look up with kubectl.
+func TestPoliciesAreDescribed(t *testing.T) {
+	s := newSpace(t, shared.Env, "described")
+	for question, answer := range map[string]string{
+		"explain lbpol.spec.rules":                    "FIELD: rules <[]Object>",
+		"explain lbpol.spec.rules.pattern":            "regular expression (RE2)",
+		"explain clbpol.spec.priority":                "FIELD: priority <integer>",
+		"explain clbpol.status.violating":             "how many of them break a rule",
+		"get lbpol,clbpol -o name":                    v1alpha1.Group + "/",
+		"get quaymaster -o name":                      "clusterloadbalancerpolicy." + v1alpha1.Group + "/mistaken",
+		"get loadbalancerpolicies -o name":            "",
+		"api-resources --api-group=" + v1alpha1.Group: "clbpol",
+	} {
+		t.Run(question, func(t *testing.T) {
+			in := *s
+			in.t = t
+			if out := in.admin("", strings.Fields(question)...); out.Code != 0 || !strings.Contains(out.Stdout, answer) {
+				t.Errorf("kubectl says %+v, want %q", out, answer)
+			}
+		})
+	}
+}
