@@ -39,7 +39,7 @@ const (
 )
 
 // mostNearest bounds the search for what was meant: an object with more unknown keys than that was not mistyped.
-const mostNearest = 100
+const mostNearest = 20
 
 // unknownKey names the key that was probably meant.
 func (s *settings) unknownKey(key, raw string) rules.Finding {

@@ -3,7 +3,6 @@ package loadbalancer
 import (
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -34,7 +33,7 @@ func Former(svc *corev1.Service, want, is *Desired) *corev1.Service {
 			if one := s.governor(d.Name, i); one != nil {
 				governor = append(governor, one)
 			}
-			forget(former.Annotations, governor, d.Key+"."+strconv.Itoa(int(l.Port)))
+			forget(former.Annotations, governor, d.Key+"."+s.listeners[i].suffix())
 		}
 	}
 	former.Spec.Ports = nil
@@ -43,15 +42,35 @@ func Former(svc *corev1.Service, want, is *Desired) *corev1.Service {
 			former.Spec.Ports = append(former.Spec.Ports, svc.Spec.Ports[i])
 		}
 	}
+	forgetPorts(&former, s)
 	return &former
 }
 
-// forget removes what says a value. Where nothing does, something unreadable takes its place: a default does not say it.
+// forget removes what says a value. Where nothing does, something unreadable takes its place: a default does not say it. So it
+// does where a plain key would come to say of a port what its own form said.
 func forget(annotations map[string]string, said []*setting, key string) {
 	for _, one := range said {
+		if _, plain := annotations[one.Key]; plain && one.suffix != "" {
+			annotations[one.key] = ""
+			continue
+		}
 		delete(annotations, one.key)
 	}
 	if len(said) == 0 {
 		annotations[key] = ""
+	}
+}
+
+// forgetPorts removes what the Service says of ports that are new alone: without them it would look like a slip, behind which
+// any value may have been meant.
+func forgetPorts(former *corev1.Service, s *settings) {
+	was := read(former)
+	for _, one := range s.all {
+		if len(one.ports) == 0 {
+			continue
+		}
+		if ports, _ := was.resolve(one.suffix); len(ports) == 0 {
+			delete(former.Annotations, one.key)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package loadbalancer
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,17 @@ func Owned(svc *corev1.Service, o Options) bool {
 		return false
 	}
 	return svc.Spec.LoadBalancerClass == nil || *svc.Spec.LoadBalancerClass == o.Class
+}
+
+// Reads tells whether an annotation may have an effect on a Service of ours.
+func Reads(key string) bool {
+	return strings.HasPrefix(key, Prefix) || key == corev1.AnnotationLoadBalancerSourceRangesKey
+}
+
+// Single tells whether only one Service can have a value of the key: a load balancer belongs to one, and a published name, which
+// must not change unless the Service's author asks for it, leads to one.
+func Single(d *annotation.Descriptor) bool {
+	return d == known().byName[keyAdoptID] || d == known().byName[keyHostname]
 }
 
 // Defaults are the built-in values that admission writes into a Service of ours where it lacks them: those that its owner

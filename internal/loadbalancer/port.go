@@ -53,6 +53,17 @@ func (p port) key() string { return listenerKey(p.transport, p.port) }
 
 func (p port) number() string { return strconv.Itoa(int(p.port)) }
 
+// suffix is that of a key's form for the port: its name, if it has one that is not taken for a number, because a number may mean
+// two ports.
+func (p port) suffix() string {
+	if strings.ContainsFunc(p.name, notDigit) {
+		return p.name
+	}
+	return p.number()
+}
+
+func notDigit(r rune) bool { return r < '0' || r > '9' }
+
 func (p port) defaultProtocol() string {
 	switch {
 	case p.transport != "tcp":

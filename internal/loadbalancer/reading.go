@@ -114,6 +114,10 @@ func (s *settings) serviceDefault(name string) annotation.Value {
 
 // matters tells whether a key without port form has an effect on the Service.
 func (s *settings) matters(d *annotation.Descriptor) bool {
+	if d.Name == keyIPMode {
+		// A published name has no mode.
+		return len(s.byName[keyHostname]) == 0
+	}
 	if d.Applies != appliesPrivate {
 		return true
 	}

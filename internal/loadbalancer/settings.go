@@ -115,7 +115,7 @@ func (s *settings) readOne(key, raw string) *setting {
 
 // resolve finds the ports that a suffix means: digits are a port number, anything else is a port's name.
 func (s *settings) resolve(suffix string) (ports []int, named bool) {
-	if suffix == "" || strings.ContainsFunc(suffix, func(r rune) bool { return r < '0' || r > '9' }) {
+	if suffix == "" || strings.ContainsFunc(suffix, notDigit) {
 		return s.byPortName[suffix], true
 	}
 	return s.byNumber[suffix], false

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -116,6 +115,10 @@ func (c *compiler) give(key, value string) {
 			c.report(idValue, path, value, "must be "+d.Allowed()+detail(err), "write for example "+d.Example)
 			return
 		}
+		if loadbalancer.Single(d) {
+			c.report(idKey, path, value, "must not be a default: it is what one Service alone can have", "write it into that Service")
+			return
+		}
 	}
 	good := true
 	for i := range c.policy.rules {
@@ -155,10 +158,11 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 	}
 	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.value > r.max.value) {
 		c.report(idBound, path.Child("min"), r.min.text, "must not be above max, "+r.max.text, "swap the two or correct one of them")
+		r.min = nil
 	}
 	c.allowed(&r, given.Allowed)
 	if given.Pattern != "" {
-		if r.pattern, err = regexp.Compile(given.Pattern); err != nil {
+		if r.pattern, err = newPattern(given.Pattern); err != nil {
 			c.report(idExpression, path.Child("pattern"), given.Pattern, "must be a regular expression: "+err.Error(), "correct it (syntax RE2)")
 		}
 	}
@@ -180,6 +184,10 @@ func (c *compiler) allowed(r *rule, values []string) {
 			parsed, err := r.descriptor.Parse(value)
 			if err != nil {
 				c.report(idValue, path.Index(i), value, "must be "+r.descriptor.Allowed()+detail(err), "write for example "+r.descriptor.Example)
+				continue
+			}
+			if isList(parsed) && parsed.Len() > 1 {
+				c.report(idValue, path.Index(i), value, "must be one element of a list: each is looked up alone", "write the elements one by one")
 				continue
 			}
 			r.allowedValues = append(r.allowedValues, parsed)

@@ -64,6 +64,21 @@ func TestCompile(t *testing.T) {
 			"{rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]}",
 			[]string{`policy-bound spec.rules[0].min: Invalid value: "10": must not be above max, 5; swap the two or correct one of them`},
 		},
+		"a list where an element must be": {
+			"{rules: [{annotation: DLB-zones, allowed: [eu-1a, 'eu-1b,eu-1c']}]}",
+			[]string{`policy-value spec.rules[0].allowed[1]: Invalid value: "eu-1b,eu-1c": must be one element of a list: each is looked up alone; write the elements one by one`},
+		},
+		"defaults that only one Service can have": {
+			"{defaults: {DLB-load-balancer-id: lb-1, DLB-hostname: shop.example.com}}",
+			[]string{
+				`policy-key spec.defaults[DLB-hostname]: Invalid value: "shop.example.com": must not be a default: it is what one Service alone can have; write it into that Service`,
+				`policy-key spec.defaults[DLB-load-balancer-id]: Invalid value: "lb-1": must not be a default: it is what one Service alone can have; write it into that Service`,
+			},
+		},
+		"pattern that would take minutes": {
+			"{rules: [{annotation: example.com/x, pattern: '(x*){1000}(x*){1000}y'}, {annotation: example.com/y, pattern: '^.{1,1000}$'}]}",
+			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it (syntax RE2)`},
+		},
 		"values that are not the key's": {
 			"{defaults: {DLB-network-type: private}, rules: [{annotation: DLB-network-type, allowed: [internal, private]}, {annotation: DLB-tags, allowed: [a=b]}]}",
 			[]string{
@@ -98,6 +113,16 @@ func TestCompileBadSelector(t *testing.T) {
 	}
 	if p.Selects("shop", nil) {
 		t.Error("it selects namespaces")
+	}
+}
+
+// The least that is above the greatest would refuse every value.
+func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
+	p, _ := namespaced(t, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
+	for value, want := range map[string]int{"5": 0, "6": 1} {
+		if got := judge.Violations(builder.Service(builder.DLB("bandwidth-mbps", value)), p); len(got) != want {
+			t.Errorf("%s: violations %v, want %d", value, texts(got), want)
+		}
 	}
 }
 

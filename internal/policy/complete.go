@@ -21,40 +21,48 @@ type Given struct {
 	By *Policy
 }
 
-// Complete gives a Service its defaults, on a copy. Of several policies' defaults it is the first in their order that breaks
-// no rule; the built-in one comes last. None that would make the Service invalid is given: a default is for those Services
-// that it fits.
+// Complete gives a Service the defaults that hold for it as it is stored, on a copy. Of several policies' defaults it is the
+// first in their order that breaks no rule; the built-in one comes last. None that would make the Service invalid is given: a
+// default is for those Services that it fits. What only other clouds read is not among them: none but admission gives it.
 func (j Judge) Complete(svc *corev1.Service, applicable []*Policy) (*corev1.Service, []Given) {
+	return j.complete(svc, applicable, false)
+}
+
+// complete does that for a Service that admission has given, or is about to give, everything that it lacks, or for one that it
+// has left alone.
+func (j Judge) complete(svc *corev1.Service, applicable []*Policy, admitted bool) (*corev1.Service, []Given) {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return svc, nil
 	}
-	given := j.candidates(svc, applicable)
+	given := j.candidates(svc, applicable, admitted)
 	if slices.ContainsFunc(given, func(g Given) bool { return g.By != nil }) {
-		given = j.fitting(svc, given)
+		given = j.fitting(svc, given, applicable)
 	}
 	return with(svc, given), given
 }
 
-// Annotations are what admission adds to a Service: its defaults, and where they come from.
+// Annotations are what admission adds to a Service that becomes a load balancer: its defaults, and where they come from.
 func (j Judge) Annotations(svc *corev1.Service, applicable []*Policy) map[string]string {
-	_, given := j.Complete(svc, applicable)
+	fresh := *svc
+	// The API server has not dropped yet what somebody wrote there: it is not this Service's.
+	fresh.Status = corev1.ServiceStatus{}
+	_, given := j.complete(&fresh, applicable, true)
 	added := map[string]string{}
-	origin := origins(svc)
+	origin := origins(svc, applicable)
 	for _, g := range given {
 		added[g.Key] = g.Value
-		delete(origin, g.Key)
 		if g.By != nil {
-			origin[g.Key] = g.By.key.Kind + "/" + g.By.key.Name
+			origin[g.Key] = g.By.origin()
 		}
 	}
-	if text := join(origin); text != "" && text != svc.Annotations[AnnotationDefaulted] && len(given) > 0 {
+	if text := join(origin); text != svc.Annotations[AnnotationDefaulted] {
 		added[AnnotationDefaulted] = text
 	}
 	return added
 }
 
 // candidates are the first defaults that break no rule, of keys that the Service lacks, in the order of the keys.
-func (j Judge) candidates(svc *corev1.Service, applicable []*Policy) []Given {
+func (j Judge) candidates(svc *corev1.Service, applicable []*Policy, admitted bool) []Given {
 	offers := map[string][]Given{}
 	for _, p := range applicable {
 		for key, value := range p.defaults {
@@ -70,6 +78,9 @@ func (j Judge) candidates(svc *corev1.Service, applicable []*Policy) []Given {
 	for _, key := range slices.Sorted(maps.Keys(offers)) {
 		if _, set := svc.Annotations[key]; set || !owned && strings.HasPrefix(key, loadbalancer.Prefix) {
 			continue
+		}
+		if !admitted && !(owned && loadbalancer.Reads(key)) {
+			continue // nobody gives it any more
 		}
 		if d, known := loadbalancer.Lookup(key); known && d.Immutable && exists {
 			continue // it has been decided
@@ -99,37 +110,6 @@ func breaksRule(key, value string, applicable []*Policy) bool {
 	return false
 }
 
-// fitting leaves out the policies' defaults that bring in errors, such as a certificate for a load balancer without https.
-func (j Judge) fitting(svc *corev1.Service, given []Given) []Given {
-	before := loadbalancer.Review(nil, svc, j.Options)
-	for {
-		least := j.introduced(svc, before, given)
-		if least == 0 {
-			return given
-		}
-		without, found := given, false
-		for i, g := range given {
-			if g.By == nil {
-				continue
-			}
-			rest := slices.Delete(slices.Clone(given), i, i+1)
-			if n := j.introduced(svc, before, rest); n < least {
-				without, least, found = rest, n, true
-			}
-		}
-		if !found {
-			// None alone is at fault.
-			return slices.DeleteFunc(given, func(g Given) bool { return g.By != nil })
-		}
-		given = without
-	}
-}
-
-// introduced counts the errors that a Service has only with defaults.
-func (j Judge) introduced(svc *corev1.Service, before []rules.Finding, given []Given) int {
-	return len(rules.Introduced(before, loadbalancer.Review(nil, with(svc, given), j.Options)))
-}
-
 // with is the Service with annotations more; the rest is shared.
 func with(svc *corev1.Service, given []Given) *corev1.Service {
 	if len(given) == 0 {
@@ -144,12 +124,19 @@ func with(svc *corev1.Service, given []Given) *corev1.Service {
 	return &completed
 }
 
-// origins reads AnnotationDefaulted as far as the keys are there: admission may be asked twice about a Service.
-func origins(svc *corev1.Service) map[string]string {
+// origin is what AnnotationDefaulted calls the policy.
+func (p *Policy) origin() string { return p.key.Kind + "/" + p.key.Name }
+
+// origins reads AnnotationDefaulted as far as it is true, for admission may be asked twice about a Service: a copied manifest
+// tells where another Service's annotations came from.
+func origins(svc *corev1.Service, applicable []*Policy) map[string]string {
 	origin := map[string]string{}
 	for entry := range strings.SplitSeq(svc.Annotations[AnnotationDefaulted], ",") {
-		key, by, ok := strings.Cut(entry, "=")
-		if _, set := svc.Annotations[key]; ok && set {
+		key, by, _ := strings.Cut(entry, "=")
+		if slices.ContainsFunc(applicable, func(p *Policy) bool {
+			value, gives := p.defaults[key]
+			return gives && p.origin() == by && svc.Annotations[key] == value
+		}) {
 			origin[key] = by
 		}
 	}

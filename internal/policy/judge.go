@@ -14,15 +14,16 @@ type Judge struct {
 	Options loadbalancer.Options
 }
 
-// Review judges a Service at admission by the policies that apply to its namespace, with the defaults that it lacks. oldSvc is
-// nil on creation. What was so before only warns.
+// Review judges a Service at admission by the policies that apply to its namespace, with the defaults that it lacks and will
+// get: on an update nobody gives it those that only other clouds read. oldSvc is nil on creation. What was so before only warns.
 func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
 	if len(applicable) == 0 {
 		return nil
 	}
-	newSvc, _ = j.Complete(newSvc, applicable)
+	becomes := oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer
+	newSvc, _ = j.complete(newSvc, applicable, becomes)
 	is := j.all(newSvc, applicable)
-	if oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if becomes {
 		return rules.Merge(is)
 	}
 	oldSvc, _ = j.Complete(oldSvc, applicable)

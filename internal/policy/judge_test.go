@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,6 +101,19 @@ func TestReview(t *testing.T) {
 			},
 		},
 		"another cloud's silence": {"{annotation: example.com/weight, max: 10}", nil, nil},
+		"a mode where a name is published": {
+			"{annotation: DLB-ip-mode, allowed: [proxy], required: true}", []builder.ServiceOption{builder.DLB("hostname", "shop.example.com")}, nil,
+		},
+		"more values than anybody reads": {
+			"{annotation: example.com/tier, allowed: ['" + strings.Repeat("x", 1000) + "', '" + strings.Join(strings.Split("bcdefghijklmnopqrstuvwxyz", ""), "', '") + "']}",
+			[]builder.ServiceOption{builder.Annotation("example.com/tier", "gold")},
+			[]string{`policy-allowed [example.com/tier]: Unsupported value: "gold": must be one of ` + strings.Repeat("x", 128) +
+				`…, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, and 6 more by LoadBalancerPolicy limits; write one of these`},
+		},
+		"a value too long to be matched": {
+			"{annotation: example.com/tier, pattern: gold}", []builder.ServiceOption{builder.Annotation("example.com/tier", strings.Repeat("gold", 2049))},
+			[]string{`policy-pattern [example.com/tier]: Invalid value: "` + strings.Repeat("gold", 32) + `…": must match gold within 8192 bytes by LoadBalancerPolicy limits; shorten the value`},
+		},
 		"keys of the DLB on a load balancer of another class": {
 			"{annotation: DLB-network-type, allowed: [private]}", []builder.ServiceOption{builder.Class("example.com/lb")}, nil,
 		},
@@ -146,6 +160,35 @@ func TestReviewOfUpdates(t *testing.T) {
 				t.Errorf("severity %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// Nobody gives another cloud's annotation to a Service that is a load balancer already, so no default stands in for it.
+func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
+	p := good(t, ofNamespace, "limits", "rules: [{annotation: example.com/scheme, required: true}]\ndefaults: {example.com/scheme: internal}")
+	internal := builder.Service(builder.Annotation("example.com/scheme", "internal"))
+	tests := map[string]struct {
+		old, current *corev1.Service
+		want         rules.Severity
+	}{
+		"removed":                      {internal, builder.Service(), rules.Error},
+		"it was not there before":      {builder.Service(), builder.Service(), rules.Warning},
+		"created: admission writes it": {nil, builder.Service(), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got rules.Severity
+			for _, f := range judge.Review(test.old, test.current, []*policy.Policy{p}) {
+				got = f.Severity
+			}
+			if got != test.want {
+				t.Errorf("severity %q, want %q", got, test.want)
+			}
+		})
+	}
+	stored, _ := judge.Complete(builder.Service(), []*policy.Policy{p})
+	if got := judge.Violations(stored, p); len(got) != 1 {
+		t.Errorf("violations %v of a Service that lacks what is required", texts(got))
 	}
 }
 

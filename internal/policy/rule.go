@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -69,17 +70,41 @@ func (r *rule) judge(raw string, value annotation.Value) []breach {
 	if r.allowed != nil && !r.allows(raw, value) {
 		must, remedy := "be one of ", "write one of these"
 		if len(r.allowed) == 1 {
-			must, remedy = "be ", "write "+r.allowed[0]
+			must, remedy = "be ", "write "+some(r.allowed)
 		}
 		if isList(value) {
 			must, remedy = "have no other elements than ", "remove the others"
 		}
-		found = append(found, breach{idAllowed, field.ErrorTypeNotSupported, r.path.Child("allowed"), must + strings.Join(r.allowed, ", "), remedy})
+		found = append(found, breach{idAllowed, field.ErrorTypeNotSupported, r.path.Child("allowed"), must + some(r.allowed), remedy})
 	}
-	if r.pattern != nil && !r.pattern.MatchString(raw) {
+	switch {
+	case r.pattern == nil:
+	case len(raw) > longestMatched:
+		must := fmt.Sprintf("match %s within %d bytes", r.pattern, longestMatched)
+		found = append(found, breach{idPattern, field.ErrorTypeInvalid, r.path.Child("pattern"), must, "shorten the value"})
+	case !r.pattern.MatchString(raw):
 		found = append(found, breach{idPattern, field.ErrorTypeInvalid, r.path.Child("pattern"), "match " + r.pattern.String(), "write a value that matches"})
 	}
 	return found
+}
+
+// some are values as a message lists them: it is for people, and goes to them once for each value that is wrong.
+func some(values []string) string {
+	const (
+		most    = 20
+		longest = 128
+	)
+	if len(values) == 0 {
+		return "none"
+	}
+	var texts []string
+	for _, value := range values[:min(len(values), most)] {
+		texts = append(texts, rules.Shorten(value, longest))
+	}
+	if more := len(values) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // allows compares values rather than texts where it can: 60s is 1m.

@@ -32,7 +32,10 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 }
 
 func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer) error {
-	asked, err := b.read(ctx, svc)
+	// What it was decides, too, where it is a load balancer no more.
+	was := *svc
+	was.Spec.Type = corev1.ServiceTypeLoadBalancer
+	asked, err := b.read(ctx, &was)
 	if err != nil {
 		return err
 	}

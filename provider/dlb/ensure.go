@@ -14,7 +14,6 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -22,6 +21,7 @@ import (
 // The annotations, without their prefix, that the cloud has a say in.
 const (
 	keyNetworkType        = "network-type"
+	keySubnetID           = "subnet-id"
 	keyZones              = "zones"
 	keyAdoptID            = "load-balancer-id"
 	keyDeletionProtection = "deletion-protection"
@@ -37,10 +37,7 @@ func (b *Balancer) EnsureLoadBalancer(
 	if err != nil {
 		return nil, err
 	}
-	if len(rules.Errors(asked.findings)) > 0 {
-		return nil, b.report(ctx, svc, &refusal{reason: reasonInvalid, message: rules.Summary(asked.findings)})
-	}
-	if asked.desired == nil {
+	if !loadbalancer.Owned(svc, b.judge.Options) {
 		return nil, cloudprovider.ImplementedElsewhere
 	}
 	lb, err := b.ensure(ctx, asked)
@@ -60,7 +57,10 @@ func (b *Balancer) EnsureLoadBalancer(
 
 func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBalancer, error) {
 	svc := asked.svc
-	if err := checkAllocated(svc, asked.desired); err != nil {
+	if err := asked.valid(); err != nil && !asked.open() {
+		return nil, err
+	}
+	if err := checkAllocated(svc); err != nil {
 		return nil, err
 	}
 	lb, err := b.find(ctx, svc)
@@ -68,9 +68,10 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 		return nil, err
 	}
 	if lb != nil {
-		if err := b.keep(asked, lb); err != nil {
-			return nil, err
-		}
+		b.keep(asked, lb)
+	}
+	if err := asked.valid(); err != nil {
+		return nil, err
 	}
 	if err := b.obey(asked, lb); err != nil {
 		return nil, err

@@ -46,22 +46,40 @@ func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error
 	return o, nil
 }
 
-// keep makes a Service that does not name its network type keep the one that its load balancer has: it is immutable, and the
-// default may have changed since. It tells what is wrong with the Service then.
-func (b *Balancer) keep(o *order, lb *cloudapi.LoadBalancer) error {
-	key := loadbalancer.Prefix + keyNetworkType
-	if _, named := o.svc.Annotations[key]; named || o.desired.NetworkType == networkType(lb) {
-		return nil
-	}
+// keep makes a Service that does not name its network type or its subnet keep those that its load balancer has: they are
+// immutable, and the defaults may have changed since.
+func (b *Balancer) keep(o *order, lb *cloudapi.LoadBalancer) {
 	completed := *o.completed
 	completed.Annotations = map[string]string{}
 	maps.Copy(completed.Annotations, o.completed.Annotations)
-	completed.Annotations[key] = networkType(lb)
+	if key := loadbalancer.Prefix + keyNetworkType; !o.names(key) {
+		completed.Annotations[key] = networkType(lb)
+	}
+	if key := loadbalancer.Prefix + keySubnetID; !o.names(key) {
+		delete(completed.Annotations, key) // settle takes what there is
+	}
 	o.completed = &completed
-	if o.desired, o.findings = loadbalancer.Build(&completed, b.judge.Options); o.desired == nil {
+	o.desired, o.findings = loadbalancer.Build(&completed, b.judge.Options)
+}
+
+// names tells whether the Service itself has an annotation.
+func (o *order) names(key string) bool {
+	_, named := o.svc.Annotations[key]
+	return named
+}
+
+// valid refuses a Service with errors.
+func (o *order) valid() error {
+	if len(rules.Errors(o.findings)) > 0 {
 		return &refusal{reason: reasonInvalid, message: rules.Summary(o.findings)}
 	}
 	return nil
+}
+
+// open tells whether the Service leaves its network type to the load balancer that it has published, so that only this tells
+// whether what goes with it, such as a subnet, is right.
+func (o *order) open() bool {
+	return !o.names(loadbalancer.Prefix+keyNetworkType) && len(o.svc.Status.LoadBalancer.Ingress) > 0
 }
 
 // obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. It is nil where there is

@@ -26,10 +26,10 @@ type Network struct {
 }
 
 // checkAllocated makes sure that the API server has allocated the ports that backends listen on.
-func checkAllocated(svc *corev1.Service, d *loadbalancer.Desired) error {
-	for _, l := range d.Listeners {
-		if l.NodePort == 0 {
-			return fmt.Errorf("port %d has no node port yet", l.Port)
+func checkAllocated(svc *corev1.Service) error {
+	for _, p := range svc.Spec.Ports {
+		if p.NodePort == 0 {
+			return fmt.Errorf("port %d has no node port yet", p.Port)
 		}
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
