@@ -17,7 +17,7 @@ type LoadBalancerPolicySpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && self[key].size() <= 1024)",message="must have keys of at most 317 and values of at most 1024 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('quaymaster.dev/'))",message="must not have keys of quaymaster.dev/, which are written by the controllers"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('quaymaster.dev/') && !key.startsWith('kubectl.kubernetes.io/'))",message="must not have keys of quaymaster.dev/ and kubectl.kubernetes.io/, which others write"
 	Defaults map[string]string `json:"defaults,omitempty"`
 
 	// Rules limit what Services may say. The rules of all policies of a namespace apply.
@@ -72,6 +72,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.forbidden) && self.forbidden) || !(has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required))",message="must have nothing beside forbidden: there is no value to judge"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || (type(self.min) == int) == (type(self.max) == int)",message="must have min and max of one type: two integers or two durations"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) != int || type(self.max) != int || int(self.min) <= int(self.max)",message="must have min not above max"
+// +kubebuilder:validation:XValidation:rule="(!has(self.min) || type(self.min) != int || (int(self.min) >= -2147483648 && int(self.min) <= 2147483647)) && (!has(self.max) || type(self.max) != int || (int(self.max) >= -2147483648 && int(self.max) <= 2147483647))",message="must have min and max from -2147483648 to 2147483647"
 type Rule struct {
 	// Annotation is the key, such as service.beta.kubernetes.io/dlb-listener-maxqps. The rule holds for its forms for single
 	// ports, too.

@@ -58,6 +58,9 @@ func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []rules.Fin
 
 var spec = field.NewPath("spec")
 
+// reserved begins the keys that tell what somebody else did: as defaults they would lie.
+var reserved = []string{"kubectl.kubernetes.io/", "quaymaster.dev/"}
+
 type compiler struct {
 	policy   *Policy
 	findings []rules.Finding
@@ -108,6 +111,10 @@ func (c *compiler) give(key, value string) {
 	path := spec.Child("defaults").Key(key)
 	d, ok := c.key(path, key)
 	if !ok {
+		return
+	}
+	if slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
+		c.report(idKey, path, value, "must not be a default: others write the keys of "+strings.Join(reserved, " and "), "remove it")
 		return
 	}
 	if d != nil {

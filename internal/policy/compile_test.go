@@ -75,6 +75,10 @@ func TestCompile(t *testing.T) {
 				`policy-key spec.defaults[DLB-load-balancer-id]: Invalid value: "lb-1": must not be a default: it is what one Service alone can have; write it into that Service`,
 			},
 		},
+		"keys that others write": {
+			"{defaults: {kubectl.kubernetes.io/last-applied-configuration: '{}'}}",
+			[]string{`policy-key spec.defaults[kubectl.kubernetes.io/last-applied-configuration]: Invalid value: "{}": must not be a default: others write the keys of kubectl.kubernetes.io/ and quaymaster.dev/; remove it`},
+		},
 		"pattern that would take minutes": {
 			"{rules: [{annotation: example.com/x, pattern: '(x*){1000}(x*){1000}y'}, {annotation: example.com/y, pattern: '^.{1,1000}$'}]}",
 			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it (syntax RE2)`},

@@ -130,13 +130,21 @@ func (p *Policy) origin() string { return p.key.Kind + "/" + p.key.Name }
 // origins reads AnnotationDefaulted as far as it is true, for admission may be asked twice about a Service: a copied manifest
 // tells where another Service's annotations came from.
 func origins(svc *corev1.Service, applicable []*Policy) map[string]string {
-	origin := map[string]string{}
-	for entry := range strings.SplitSeq(svc.Annotations[AnnotationDefaulted], ",") {
-		key, by, _ := strings.Cut(entry, "=")
-		if slices.ContainsFunc(applicable, func(p *Policy) bool {
+	origin := told(svc)
+	maps.DeleteFunc(origin, func(key, by string) bool {
+		return !slices.ContainsFunc(applicable, func(p *Policy) bool {
 			value, gives := p.defaults[key]
 			return gives && p.origin() == by && svc.Annotations[key] == value
-		}) {
+		})
+	})
+	return origin
+}
+
+// told is what AnnotationDefaulted says: policies by key.
+func told(svc *corev1.Service) map[string]string {
+	origin := map[string]string{}
+	for entry := range strings.SplitSeq(svc.Annotations[AnnotationDefaulted], ",") {
+		if key, by, ok := strings.Cut(entry, "="); ok {
 			origin[key] = by
 		}
 	}

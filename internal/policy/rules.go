@@ -17,10 +17,10 @@ func Rules() []rules.Rule {
 // DefinitionRules documents what may be wrong with a policy.
 func DefinitionRules() []rules.Rule {
 	return []rules.Rule{
-		{ID: idKey, Severity: rules.Error, Help: "A default or a rule is for what is no annotation's key, or no plain key of the DLB. A form for one port belongs to a Service, not to a policy."},
+		{ID: idKey, Severity: rules.Error, Help: "A default or a rule is for what is no annotation's key, or no plain key of the DLB. A form for one port belongs to a Service, not to a policy; so do hostname and load-balancer-id as defaults, and keys that others write."},
 		{ID: idValue, Severity: rules.Error, Help: "A default or an allowed value is none of the key's values."},
 		{ID: idBound, Severity: rules.Error, Help: "min or max is not of the key's type, min is above max, or forbidden stands beside something that judges values."},
-		{ID: idExpression, Severity: rules.Error, Help: "A pattern is no regular expression of the RE2 syntax."},
+		{ID: idExpression, Severity: rules.Error, Help: "A pattern is no regular expression of the RE2 syntax, or has more than 2000 steps with its repetitions written out."},
 		{ID: idSelector, Severity: rules.Error, Help: "The namespaceSelector is no label selector. Until it is corrected the policy applies nowhere."},
 		{ID: idDefault, Severity: rules.Error, Help: "A default breaks a rule of the same policy, or of another one that applies to the same namespace: it would never be written. Against a policy that only audits it is a warning."},
 		{ID: idConflict, Severity: rules.Warning, Help: "Two policies of the same priority have different defaults for one key. The first by name wins."},

@@ -58,12 +58,18 @@ func Merge(findings []Finding) []Finding {
 			cmp.Compare(a.Severity, b.Severity))
 	})
 	var merged []Finding
+	own := false // whether the last one's listeners are ours to append to: a Service may have thousands
 	for _, f := range sorted {
-		if n := len(merged); n > 0 && sameProblem(merged[n-1], f) {
-			merged[n-1].Listeners = append(slices.Clip(merged[n-1].Listeners), f.Listeners...)
+		n := len(merged)
+		if n == 0 || !sameProblem(merged[n-1], f) {
+			merged, own = append(merged, f), false
 			continue
 		}
-		merged = append(merged, f)
+		last := &merged[n-1]
+		if !own {
+			last.Listeners, own = slices.Clone(last.Listeners), true
+		}
+		last.Listeners = append(last.Listeners, f.Listeners...)
 	}
 	return merged
 }

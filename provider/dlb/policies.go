@@ -83,11 +83,14 @@ func (o *order) open() bool {
 }
 
 // obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. It is nil where there is
-// no load balancer yet.
+// no load balancer yet, or none any more: one that was published and got lost comes back as the Service says.
 func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
 	var former *corev1.Service
-	if lb != nil {
+	switch {
+	case lb != nil:
 		former = loadbalancer.Former(o.completed, o.desired, observed(o.desired, lb))
+	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
+		former = o.completed
 	}
 	if findings := rules.Errors(b.judge.Review(former, o.completed, o.applicable)); len(findings) > 0 {
 		return &refusal{reason: reasonInvalid, message: rules.Summary(findings)}

@@ -12,6 +12,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -148,6 +149,26 @@ func TestPoliciesKeepTheNetworkType(t *testing.T) {
 	f.mustEnsure(svc)
 	if writes := cloud.Writes(f.cloud.Calls()); len(writes) > 0 || f.only().Scheme != "internal" {
 		t.Errorf("writes %v, scheme %s", writes, f.only().Scheme)
+	}
+}
+
+// A load balancer that got lost comes back, though its Service breaks a rule that came later.
+func TestPoliciesAndALostLoadBalancer(t *testing.T) {
+	f, p := startWithPolicies(t)
+	svc := builder.Service(builder.DLB("listener-maxqps", "30000"))
+	published := f.mustEnsure(svc.DeepCopy())
+	lost := f.only()
+	if _, err := f.cloud.Client.DeleteLoadBalancer(t.Context(), lost.ID, cloudapi.WriteOptions{IfMatch: lost.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	p.set(t, maxQPS(20000))
+	stored := f.put(svc)
+	stored.Status.LoadBalancer = *published
+	if _, err := f.EnsureLoadBalancer(t.Context(), "dev", stored, nil); err != nil {
+		t.Fatal(err)
+	}
+	if lb := f.only(); lb.ID == lost.ID || lb.Listeners[0].MaxQPS != 30000 {
+		t.Errorf("load balancer %s with %d", lb.ID, lb.Listeners[0].MaxQPS)
 	}
 }
 

@@ -62,7 +62,8 @@ func TestWebhookConfigurations(t *testing.T) {
 	wantMutating := []admissionregistrationv1.MutatingWebhook{
 		mutating("mutate.service.quaymaster.dev", "/mutate-service", rules("", "v1", "services", namespaced, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
-			alive, balancer, condition("newly", "request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer'")),
+			alive, balancer, condition("newly-or-without-defaults", "request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer' || "+
+				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue())")),
 		mutating("mutate.persistentvolume.quaymaster.dev", "/mutate-persistentvolume", rules("", "v1", "persistentvolumes", cluster, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
 			condition("of-the-cloud", "has(object.spec.csi) && object.spec.csi.driver == 'csi.mycloud.io'"),

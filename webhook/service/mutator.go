@@ -25,8 +25,8 @@ type MutatorOptions struct {
 	OnFinding func(rules.Finding)
 }
 
-// Mutator writes defaults into Services that become load balancers. It only ever adds annotations, so calling it again changes
-// nothing.
+// Mutator writes defaults into Services that become load balancers. It adds annotations, and corrects the one that tells where they
+// come from; calling it again changes nothing.
 type Mutator struct{ o MutatorOptions }
 
 var _ webhook.Reviewer = (*Mutator)(nil)
@@ -40,9 +40,12 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if err != nil {
 		return nil, err
 	}
-	if beingDeleted(newSvc) || !isLoadBalancer(newSvc) || isLoadBalancer(oldSvc) {
-		// A load balancer that was one before keeps what it has: whoever removed a default meant to.
+	switch {
+	case beingDeleted(newSvc) || !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil
+	case isLoadBalancer(oldSvc):
+		// A load balancer that was one before keeps what it has: whoever removed a default meant to, if that can be at all.
+		return add(newSvc, policy.CarryOver(oldSvc, newSvc))
 	}
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
@@ -52,15 +55,16 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 		}
 		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []rules.Finding{f}), nil
 	}
-	added := m.o.Judge.Annotations(newSvc, applicable)
+	return add(newSvc, m.o.Judge.Annotations(newSvc, applicable))
+}
+
+// add is the answer that gives the Service annotations.
+func add(svc *corev1.Service, annotations map[string]string) (*admissionv1.AdmissionResponse, error) {
 	response := webhook.Allow()
 	var patch webhook.Patch
-	patch.AddEntries("/metadata/annotations", newSvc.Annotations, added)
-	if err := patch.Into(response); err != nil {
-		return nil, err
-	}
-	webhook.AuditChange(response, auditDefaulted, added)
-	return response, nil
+	patch.AddEntries("/metadata/annotations", svc.Annotations, annotations)
+	webhook.AuditChange(response, auditDefaulted, annotations)
+	return response, patch.Into(response)
 }
 
 func isLoadBalancer(svc *corev1.Service) bool {

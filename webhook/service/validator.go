@@ -43,10 +43,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if beingDeleted(newSvc) {
 		return webhook.Allow(), nil
 	}
-	findings := loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options)
-	if isLoadBalancer(newSvc) {
-		findings = rules.Merge(append(findings, v.byPolicies(ctx, req.Namespace, oldSvc, newSvc)...))
-	}
+	findings := v.review(ctx, req.Namespace, oldSvc, newSvc)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
@@ -58,13 +55,21 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings), nil
 }
 
-// byPolicies are the findings of the namespace's policies.
-func (v *Validator) byPolicies(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []rules.Finding {
+// review judges a Service with the defaults that the controllers will give it: it may need one of them, such as the certificate
+// of a new listener. Those that a Service of another type would get do not matter.
+func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []rules.Finding {
+	if !isLoadBalancer(newSvc) {
+		return loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options)
+	}
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
 	if err != nil {
-		return []rules.Finding{
-			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err),
-		}
+		f := unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)
+		return rules.Merge(append(loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options), f))
 	}
-	return v.o.Judge.Review(oldSvc, newSvc, applicable)
+	findings := v.o.Judge.Review(oldSvc, newSvc, applicable)
+	if isLoadBalancer(oldSvc) && len(applicable) > 0 {
+		oldSvc, _ = v.o.Judge.Complete(oldSvc, applicable)
+		newSvc, _ = v.o.Judge.Complete(newSvc, applicable)
+	}
+	return rules.Merge(append(loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options), findings...))
 }

@@ -87,7 +87,7 @@ func TestBadPolicies(t *testing.T) {
 		"mixed bounds":        {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 20s}]}`, []string{"must have min and max of one type"}},
 		"nothing at all":      {`{enforcement: Warn}`, []string{"must have defaults or rules"}},
 		"unknown enforcement": {`{defaults: {` + maxQPS + `: "1"}, enforcement: Maybe}`, []string{`spec.enforcement: Unsupported value: "Maybe"`, `"Deny", "Warn", "Audit"`}},
-		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not have keys of quaymaster.dev/, which are written by the controllers"}},
+		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not have keys of quaymaster.dev/ and kubectl.kubernetes.io/, which others write"}},
 		"an unknown field":    {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
 	}
 	for name, test := range tests {
