@@ -112,6 +112,26 @@ spec:
 	}
 }
 
+// A manifest that replaces the whole Service knows nothing of what a policy gave it. What cannot change stays; the rest goes.
+func TestReplaceKeepsWhatIsImmutable(t *testing.T) {
+	s := newSpace(t, shared.Env, "replaced")
+	s.apply(fmt.Sprintf(`
+apiVersion: quaymaster.dev/v1alpha1
+kind: LoadBalancerPolicy
+metadata: {name: inside, namespace: replaced}
+spec:
+  defaults: {%s: "700", %snetwork-type: private}
+`, maxQPS, prefix))
+	s.becomes("700")
+	manifest := s.manifest(s.service("web"))
+	s.must(manifest, "create", "-f", "-")
+	s.must(manifest, "replace", "-f", "-")
+	want := map[string]string{prefix + "network-type": "private", defaulted: prefix + "network-type=LoadBalancerPolicy/inside"}
+	if diff := cmp.Diff(want, s.get("web").Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
 func TestWarn(t *testing.T) {
 	s := newSpace(t, shared.Env, "warned")
 	s.apply(s.limit("advice", "Warn", 2000))
