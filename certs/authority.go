@@ -20,29 +20,17 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// issued is a serving certificate with the authority that signed it. The authority's key is forgotten: it signs only once.
-type issued struct {
-	authority *x509.Certificate
-	serving   *tls.Certificate
+// authority is a certificate authority of our own.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
 }
 
-// issue makes an authority and has it sign a certificate for the hosts, both valid from now on for the time given.
-func issue(now time.Time, validity time.Duration, hosts []string) (*issued, error) {
-	authority, authorityKey, err := newAuthority(now, validity)
-	if err != nil {
-		return nil, fmt.Errorf("make certificate authority: %w", err)
-	}
-	serving, err := newServing(now, validity, hosts, authority, authorityKey)
-	if err != nil {
-		return nil, fmt.Errorf("make serving certificate: %w", err)
-	}
-	return &issued{authority: authority, serving: serving}, nil
-}
-
-func newAuthority(now time.Time, validity time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// newAuthority makes an authority that is valid from now on.
+func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
 	template, key, err := newTemplate(now, validity)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
 	template.Subject.CommonName = fmt.Sprintf("authority %x", template.SerialNumber)
 	template.IsCA = true
@@ -51,16 +39,20 @@ func newAuthority(now time.Time, validity time.Duration) (*x509.Certificate, *ec
 	template.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("make certificate authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
-	return cert, key, err
+	if err != nil {
+		return nil, fmt.Errorf("make certificate authority: %w", err)
+	}
+	return &authority{cert: cert, key: key}, nil
 }
 
-func newServing(now time.Time, validity time.Duration, hosts []string, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*tls.Certificate, error) {
-	template, key, err := newTemplate(now, validity)
+// issue signs a new serving certificate for the hosts. It never outlives the authority.
+func (a *authority) issue(now time.Time, validity time.Duration, hosts []string) (*tls.Certificate, error) {
+	template, key, err := newTemplate(now, min(validity, a.cert.NotAfter.Sub(now)))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make serving certificate: %w", err)
 	}
 	template.Subject.CommonName = "webhook"
 	template.KeyUsage = x509.KeyUsageDigitalSignature
@@ -72,13 +64,13 @@ func newServing(now time.Time, validity time.Duration, hosts []string, authority
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make serving certificate: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make serving certificate: %w", err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
@@ -98,4 +90,10 @@ func newTemplate(now time.Time, validity time.Duration) (*x509.Certificate, *ecd
 		NotBefore:    now.Add(-backdate),
 		NotAfter:     now.Add(validity),
 	}, key, nil
+}
+
+// due is when a certificate of ours should be replaced: after two thirds of its life.
+func due(cert *x509.Certificate) time.Time {
+	life := cert.NotAfter.Sub(cert.NotBefore.Add(backdate))
+	return cert.NotAfter.Add(-life / 3)
 }

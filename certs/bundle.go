@@ -11,6 +11,7 @@ import (
 
 const (
 	pemCertificate = "CERTIFICATE"
+	pemPrivateKey  = "PRIVATE KEY"
 	// mostKept bounds how many authorities of others, replicas and earlier runs, stay in a bundle.
 	mostKept = 8
 )
@@ -26,12 +27,7 @@ func mergeBundle(bundle []byte, ours []*x509.Certificate, now time.Time) []byte 
 	kept = kept[:min(len(kept), mostKept)]
 	all := slices.Concat(ours, kept)
 	slices.SortFunc(all, newestFirst)
-	var merged bytes.Buffer
-	for _, c := range all {
-		// Writing to memory does not fail.
-		_ = pem.Encode(&merged, &pem.Block{Type: pemCertificate, Bytes: c.Raw})
-	}
-	return merged.Bytes()
+	return encodeBundle(all)
 }
 
 func newestFirst(a, b *x509.Certificate) int {

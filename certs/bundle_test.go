@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"testing"
@@ -13,13 +14,34 @@ var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
+// issued is a serving certificate with the authority that signed it.
+type issued struct {
+	authority *x509.Certificate
+	serving   *tls.Certificate
+}
+
 func mustIssue(t *testing.T, from time.Time, validity time.Duration, hosts ...string) *issued {
 	t.Helper()
-	pair, err := issue(from, validity, hosts)
+	ca := mustAuthority(t, from, validity)
+	return &issued{authority: ca.cert, serving: mustSign(t, ca, from, validity, hosts...)}
+}
+
+func mustAuthority(t *testing.T, from time.Time, validity time.Duration) *authority {
+	t.Helper()
+	ca, err := newAuthority(from, validity)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair
+	return ca
+}
+
+func mustSign(t *testing.T, ca *authority, from time.Time, validity time.Duration, hosts ...string) *tls.Certificate {
+	t.Helper()
+	serving, err := ca.issue(from, validity, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving
 }
 
 func TestIssue(t *testing.T) {
@@ -49,6 +71,13 @@ func TestIssue(t *testing.T) {
 	}
 	if pair.serving.Leaf.IsCA {
 		t.Error("the serving certificate could sign others")
+	}
+}
+
+func TestIssueEndsWithTheAuthority(t *testing.T) {
+	ca := mustAuthority(t, now, day)
+	if got := mustSign(t, ca, now.Add(day/2), day, "localhost").Leaf.NotAfter; !got.Equal(ca.cert.NotAfter) {
+		t.Errorf("the certificate lasts until %s, its authority until %s", got, ca.cert.NotAfter)
 	}
 }
 
@@ -125,3 +154,5 @@ func foreignAuthority(t *testing.T) []byte {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})
 }
+
+func pemOf(cert *x509.Certificate) []byte { return encodeBundle([]*x509.Certificate{cert}) }

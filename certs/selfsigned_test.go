@@ -19,6 +19,7 @@ import (
 const (
 	webhookURL = "https://127.0.0.1:9443/validate-service"
 	month      = 30 * day
+	system     = "quaymaster-system"
 )
 
 func ourConfigurations(bundle []byte) []runtime.Object {
@@ -52,17 +53,23 @@ type cluster struct {
 	clock *testingclock.FakeClock
 }
 
+// newCluster keeps everything in memory.
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
-	c := &cluster{api: fake.NewClientset(objects...), clock: testingclock.NewFakeClock(now)}
-	var err error
-	c.SelfSigned, err = NewSelfSigned(SelfSignedOptions{
-		Hosts: []string{"127.0.0.1"}, Validity: month, API: c.api.AdmissionregistrationV1(), Configurations: names, Clock: c.clock,
+	return newReplica(t, fake.NewClientset(objects...), testingclock.NewFakeClock(now), "")
+}
+
+// newReplica keeps everything in the Secret, if one is named.
+func newReplica(t *testing.T, api *fake.Clientset, clock *testingclock.FakeClock, secret string) *cluster {
+	t.Helper()
+	self, err := NewSelfSigned(SelfSignedOptions{
+		Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
+		Secrets: api.CoreV1().Secrets(system), Secret: secret, Clock: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return &cluster{SelfSigned: self, api: api, clock: clock}
 }
 
 // bundles are those of our three webhooks.
@@ -180,58 +187,96 @@ func TestSelfSignedMendsBundles(t *testing.T) {
 	}
 }
 
-// At every moment of a rotation, what is served is trusted; so is what was served a moment before.
+// At every moment of the life of several authorities, what is served is trusted; so is what was served a moment before.
 func TestSelfSignedRotates(t *testing.T) {
-	c := newCluster(t, ourConfigurations(nil)...)
-	c.step(t.Context())
-	first := c.current(t)
-
-	c.clock.Step(month*2/3 - time.Minute)
-	c.step(t.Context())
-	if c.next != nil {
-		t.Fatal("rotated too early")
-	}
-	c.clock.Step(2 * time.Minute)
-	c.step(t.Context())
-	if c.current(t) != first {
-		t.Error("changed certificates before API servers could know the new authority")
-	}
-	if c.next == nil || !c.trusted(t, c.next.serving) || !c.trusted(t, first) {
-		t.Fatal("both authorities should be in the bundles")
-	}
-	c.clock.Step(propagation)
-	c.step(t.Context())
-	second := c.current(t)
-	if second == first {
-		t.Fatal("still serves the old certificate")
-	}
-	if !c.trusted(t, second) || !c.trusted(t, first) {
-		t.Error("both certificates should be trusted after the change")
-	}
-	c.clock.Step(month / 3)
-	c.step(t.Context())
-	if c.trusted(t, first) || !c.trusted(t, second) {
-		t.Error("the second certificate alone should be trusted when the first has expired")
-	}
-	if diff := second.Leaf.NotAfter.Sub(first.Leaf.NotAfter); diff < month/2 {
-		t.Errorf("the second certificate lasts only %s longer", diff)
+	for name, secret := range map[string]string{"in memory": "", "in a Secret": "tls"} {
+		t.Run(name, func(t *testing.T) {
+			api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+			c := newReplica(t, api, testingclock.NewFakeClock(now), secret)
+			c.step(t.Context())
+			last := c.current(t)
+			servings, authorities := 0, 0
+			for range 500 {
+				for _, pause := range []time.Duration{day - 2*propagation, propagation, propagation} {
+					signer := c.signer
+					c.clock.Step(pause)
+					c.step(t.Context())
+					serving := c.current(t)
+					if !c.trusted(t, last) || !c.trusted(t, serving) {
+						t.Fatalf("not trusted at %s", c.clock.Now())
+					}
+					if !serving.Leaf.Equal(last.Leaf) {
+						servings++
+					}
+					if !c.signer.Equal(signer) {
+						authorities++
+					}
+					last = serving
+				}
+			}
+			// A certificate is replaced after 20 days and an authority after 200.
+			if servings < 24 || servings > 25 || authorities != 2 {
+				t.Errorf("served %d new certificates of %d new authorities", servings, authorities)
+			}
+			if got := len(parseBundle(c.bundles(t)[0])); got > 2 {
+				t.Errorf("the bundles hold %d authorities", got)
+			}
+		})
 	}
 }
 
-// While API servers do not know the new authority, the old certificate stays in use.
+// A new authority signs only when API servers have had the time to see it.
+func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
+	c := newCluster(t, ourConfigurations(nil)...)
+	c.step(t.Context())
+	first := c.signer
+	c.untilNewAuthority(t)
+	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
+		t.Fatal("the former authority's certificate should be served")
+	}
+	for _, bundle := range c.bundles(t) {
+		if got := parseBundle(bundle); len(got) != 2 {
+			t.Fatalf("a bundle has %d authorities, want both", len(got))
+		}
+	}
+	c.clock.Step(propagation - time.Second)
+	c.step(t.Context())
+	if !c.signer.Equal(first) {
+		t.Error("changed before API servers could know the new authority")
+	}
+	c.clock.Step(time.Second)
+	c.step(t.Context())
+	if !c.signer.Equal(c.state.authority.cert) || !c.trusted(t, c.current(t)) {
+		t.Error("still serves a certificate of the former authority")
+	}
+}
+
+// untilNewAuthority steps until there is a second one.
+func (c *cluster) untilNewAuthority(t *testing.T) {
+	t.Helper()
+	for len(c.state.former) == 0 {
+		c.clock.Step(day)
+		c.step(t.Context())
+		if c.clock.Since(now) > authorityFactor*month {
+			t.Fatal("the authority is never replaced")
+		}
+	}
+}
+
+// While API servers do not know the new authority, the old one's certificate stays in use.
 func TestSelfSignedDoesNotChangeWithoutTrust(t *testing.T) {
 	c := newCluster(t, ourConfigurations(nil)...)
 	c.step(t.Context())
-	first := c.current(t)
+	first := c.signer
 	c.api.PrependReactor("patch", "mutatingwebhookconfigurations", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is down")
 	})
-	c.clock.Step(month * 2 / 3)
+	c.untilNewAuthority(t)
 	for range 5 {
 		c.clock.Step(propagation)
 		c.step(t.Context())
 	}
-	if c.current(t) != first {
+	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
 		t.Error("changed to a certificate that nobody trusts")
 	}
 	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem != want {

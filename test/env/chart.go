@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -28,9 +29,11 @@ type Values map[string]any
 
 // InstallChart renders the project's chart and applies what processes outside the cluster need of it: accounts,
 // rights, CRDs and webhook configurations. Workloads and what serves them stay out. It returns when the API server serves
-// what the CRDs define.
+// what the CRDs define. Without a word about certificates the webhooks make their own, as StartWebhook has it.
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
-	objects, err := RenderChart(ctx, values)
+	all := Values{"certs": map[string]any{"mode": "self-signed"}}
+	maps.Copy(all, values)
+	objects, err := RenderChart(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,7 @@ func (e *Env) waitServed(ctx context.Context, objects []*unstructured.Unstructur
 // forProcesses tells the kinds that matter when Quaymaster runs as processes from those that run it in pods.
 func forProcesses(kind string) bool {
 	switch kind {
-	case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
+	case "ServiceAccount", "Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
 		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		return true
 	default:

@@ -25,7 +25,7 @@ type Webhook struct {
 	Metrics string
 }
 
-// StartWebhook runs the admission role with a certificate of its own making and the rights of its ServiceAccount, on
+// StartWebhook runs the admission role with a certificate of its own making, in memory, and the rights of its ServiceAccount, on
 // a port that InstallChart has put into the webhook configurations. It asks no cloud unless CloudConfigArg is among the
 // arguments. Arguments given here come last and win.
 func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webhook, error) {
@@ -51,7 +51,8 @@ func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webh
 				"--bind-address=127.0.0.1",
 				"--secure-port=" + strconv.Itoa(port),
 				"--cert-mode=self-signed",
-				"--self-signed-hosts=127.0.0.1",
+				"--cert-hosts=127.0.0.1",
+				"--cert-secret=",
 				"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(health),
 				"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
 			}, args...),

@@ -85,7 +85,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	source, err := o.source(api)
+	source, err := o.certs.source(cfg, o.configurations)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("Starting", "version", version.String(), "certMode", o.certMode)
+	logger.Info("Starting", "version", version.String(), "certMode", o.certs.mode)
 	return mgr.Start(ctx)
 }
 
@@ -130,7 +130,7 @@ func (o *webhookOptions) manager(
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	trust := certs.NewTrust(certs.TrustOptions{
-		Source: source, API: api, Configurations: o.configurations, MustExist: o.certMode == certModeSelfSigned, Clock: clock.RealClock{},
+		Source: source, API: api, Configurations: o.configurations, MustExist: o.certs.mode != certModeFiles, Clock: clock.RealClock{},
 	})
 	return mgr, errors.Join(
 		mgr.Add(source),
@@ -142,7 +142,7 @@ func (o *webhookOptions) manager(
 		mgr.Add(manager.RunnableFunc(known.classes.run)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		// Asking the manager for its server is what makes it start that.
-		mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()),
+		mgr.AddReadyzCheck("webhooks", withCertificate(source, mgr.GetWebhookServer().StartedChecker())),
 		mgr.AddReadyzCheck("certificate", trust.Check),
 		mgr.AddReadyzCheck("policies", synced("policies and namespaces", known.policies.HasSynced)),
 		mgr.AddReadyzCheck("storage-classes", synced("storage classes", known.classes.hasSynced)),
@@ -175,20 +175,6 @@ func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, er
 		logger.Error(err, "The cloud cannot be asked; volumes are admitted with a warning until the token is there")
 	}
 	return &cfg, nil
-}
-
-// source has the certificates of the mode.
-func (o *webhookOptions) source(api admissionregistrationv1.AdmissionregistrationV1Interface) (certs.Source, error) {
-	if o.certMode == certModeSelfSigned {
-		return certs.NewSelfSigned(certs.SelfSignedOptions{
-			Hosts: o.selfSignedHosts, Validity: o.validity, API: api, Configurations: o.configurations, Clock: clock.RealClock{},
-		})
-	}
-	files, err := certs.NewFiles(o.certFile, o.keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; write a certificate and its key there, or choose --cert-mode=self-signed", err)
-	}
-	return files, nil
 }
 
 // portsAreFree tries every address, so that the message can name the flag.

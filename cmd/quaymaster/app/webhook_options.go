@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,17 +16,8 @@ import (
 	"quaymaster.dev/internal/observability"
 )
 
-// The values of --cert-mode.
-const (
-	certModeFiles      = "files"
-	certModeSelfSigned = "self-signed"
-)
-
 // off as an address means that nothing listens.
 const off = "0"
-
-// shortestValidity leaves time to rotate.
-const shortestValidity = 30 * time.Second
 
 // webhookOptions are the flags of quaymaster webhook.
 type webhookOptions struct {
@@ -41,10 +30,7 @@ type webhookOptions struct {
 	maxRequests       int
 	loadBalancerClass string
 	cloudConfig       string
-	certMode          string
-	certFile, keyFile string
-	selfSignedHosts   []string
-	validity          time.Duration
+	certs             certOptions
 	configurations    certs.Configurations
 	logFormat         string
 	verbosity         int
@@ -60,11 +46,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config, for questions about volumes; empty asks no cloud")
-	fs.StringVar(&o.certMode, "cert-mode", certModeFiles, "where the serving certificate comes from: files or self-signed")
-	fs.StringVar(&o.certFile, "tls-cert-file", "", "`file` with the serving certificate and its intermediates, for --cert-mode=files")
-	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of the certificate, for --cert-mode=files")
-	fs.StringSliceVar(&o.selfSignedHosts, "self-signed-hosts", []string{"localhost", "127.0.0.1"}, "DNS `names` and IP addresses of the certificate, for --cert-mode=self-signed")
-	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour, "how long a self-signed certificate lasts; it is replaced after two thirds")
+	o.certs.addFlags(fs)
 	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster", "`name` of the configuration that calls /mutate-service; empty for none")
 	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster", "`name` of the configuration that calls /validate-service; empty for none")
 	fs.StringVar(&o.logFormat, "log-format", observability.FormatText, "text or json")
@@ -94,7 +76,7 @@ func (o *webhookOptions) validate() error {
 	if problems := validation.IsQualifiedName(o.loadBalancerClass); len(problems) > 0 {
 		add("--load-balancer-class must be a name such as %s; got %q", config.DefaultLoadBalancerClass, o.loadBalancerClass)
 	}
-	errs = append(errs, o.validateCertificate()...)
+	errs = append(errs, o.certs.validate()...)
 	if o.logFormat != observability.FormatText && o.logFormat != observability.FormatJSON {
 		add("--log-format must be text or json; got %q", o.logFormat)
 	}
@@ -109,34 +91,6 @@ func (o *webhookOptions) validate() error {
 		lines = append(lines, err.Error())
 	}
 	return command.Usage(errors.New(strings.Join(lines, "; ")))
-}
-
-func (o *webhookOptions) validateCertificate() []error {
-	var errs []error
-	switch o.certMode {
-	case certModeFiles:
-		if o.certFile == "" {
-			errs = append(errs, errors.New("--tls-cert-file must name a file, or --cert-mode must be self-signed"))
-		}
-		if o.keyFile == "" {
-			errs = append(errs, errors.New("--tls-private-key-file must name a file, or --cert-mode must be self-signed"))
-		}
-	case certModeSelfSigned:
-		if len(o.selfSignedHosts) == 0 {
-			errs = append(errs, errors.New("--self-signed-hosts must name a host that API servers call"))
-		}
-		for _, host := range o.selfSignedHosts {
-			if _, err := netip.ParseAddr(host); err != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
-				errs = append(errs, fmt.Errorf("--self-signed-hosts must be DNS names and IP addresses; got %q", host))
-			}
-		}
-		if o.validity < shortestValidity {
-			errs = append(errs, fmt.Errorf("--self-signed-validity must be at least %s; got %s", shortestValidity, o.validity))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("--cert-mode must be %s or %s; got %q", certModeFiles, certModeSelfSigned, o.certMode))
-	}
-	return errs
 }
 
 func isListenAddress(address string) bool {

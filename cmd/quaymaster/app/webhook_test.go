@@ -66,7 +66,7 @@ func TestUsageMistakes(t *testing.T) {
 		"argument":             {[]string{"webhook", "now"}, `quaymaster webhook: unknown argument "now"; see "quaymaster webhook --help"`},
 		"argument of version":  {[]string{"version", "now"}, `quaymaster version: unknown argument "now"; see "quaymaster version --help"`},
 		"value of a flag":      {[]string{"webhook", "--secure-port=x"}, `quaymaster webhook: invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": invalid syntax; see "quaymaster webhook --help"`},
-		"no certificate files": {[]string{"webhook"}, `quaymaster webhook: --tls-cert-file must name a file, or --cert-mode must be self-signed; --tls-private-key-file must name a file, or --cert-mode must be self-signed; see "quaymaster webhook --help"`},
+		"no certificate files": {[]string{"webhook", "--cert-mode=files"}, `quaymaster webhook: --tls-cert-file must name a file, or --cert-mode must be another; --tls-private-key-file must name a file, or --cert-mode must be another; see "quaymaster webhook --help"`},
 		"every mistake at once": {
 			[]string{
 				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081", "--max-concurrent-requests=0",
@@ -75,13 +75,35 @@ func TestUsageMistakes(t *testing.T) {
 			`quaymaster webhook: --bind-address must be an IP address; got "here"; --secure-port must be between 1 and 65535; got 70000; ` +
 				`--health-probe-bind-address must be 0 or an address with port such as :8081; got "8081"; ` +
 				`--max-concurrent-requests must be at least 1; got 0; --load-balancer-class must be a name such as mycloud.io/dlb; got "a b"; ` +
-				`--cert-mode must be files or self-signed; got "magic"; --log-format must be text or json; got "xml"; -v must not be negative; got -1; ` +
+				`--cert-mode must be cert-manager, self-signed or files; got "magic"; --log-format must be text or json; got "xml"; -v must not be negative; got -1; ` +
 				`see "quaymaster webhook --help"`,
 		},
 		"self-signed": {
-			[]string{"webhook", "--cert-mode=self-signed", "--self-signed-hosts=a_b,::1", "--self-signed-validity=1s"},
-			`quaymaster webhook: --self-signed-hosts must be DNS names and IP addresses; got "a_b"; --self-signed-validity must be at least 30s; got 1s; ` +
+			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=a_b,::1", "--self-signed-validity=1s", "--cert-secret="},
+			`quaymaster webhook: --cert-hosts must be DNS names and IP addresses; got "a_b"; --self-signed-validity must be at least 30s; got 1s; ` +
 				`see "quaymaster webhook --help"`,
+		},
+		"no hosts": {
+			[]string{"webhook", "--cert-mode=self-signed", "--cert-secret="},
+			`quaymaster webhook: --cert-hosts must name a host that API servers call, such as quaymaster-webhook.quaymaster-system.svc; ` +
+				`see "quaymaster webhook --help"`,
+		},
+		"Secret of no namespace": {
+			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=::1"},
+			`quaymaster webhook: --namespace must name the namespace of --cert-secret, outside a cluster; see "quaymaster webhook --help"`,
+		},
+		"cert-manager": {
+			[]string{
+				"webhook", "--cert-hosts=::1", "--cert-secret=", "--cert-name-prefix=A", "--cert-issuer-ref=internal", "--namespace=a.b",
+			},
+			`quaymaster webhook: --cert-name-prefix must be the name of an object; got "A"; ` +
+				`--cert-issuer-ref must be kind/name or group/kind/name, such as ClusterIssuer/internal; got "internal"; ` +
+				`--cert-secret must be the name of a Secret; got ""; --namespace must be the name of a namespace; got "a.b"; ` +
+				`see "quaymaster webhook --help"`,
+		},
+		"one Secret for both": {
+			[]string{"webhook", "--cert-hosts=::1", "--cert-secret=q-ca", "--cert-name-prefix=q", "--namespace=system"},
+			`quaymaster webhook: --cert-secret must not be q-ca, which is the authority's; see "quaymaster webhook --help"`,
 		},
 	}
 	for name, test := range tests {
@@ -111,33 +133,33 @@ func TestWebhookCannotStart(t *testing.T) {
 	defer listener.Close()
 	taken := listener.Addr().String()
 	port := taken[strings.LastIndex(taken, ":")+1:]
-	const selfSigned = "--cert-mode=self-signed"
+	inMemory := []string{"--cert-mode=self-signed", "--cert-hosts=127.0.0.1", "--cert-secret="}
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"outside a cluster": {[]string{selfSigned}, "--kubeconfig must name a file, outside a cluster: "},
-		"no kubeconfig":     {[]string{selfSigned, "--kubeconfig=/absent"}, "--kubeconfig /absent must be a readable kubeconfig: stat /absent: no such file or directory"},
-		"malformed":         {[]string{selfSigned, "--kubeconfig=" + malformed}, "--kubeconfig " + malformed + " must be a readable kubeconfig: error loading config file"},
-		"empty":             {[]string{selfSigned, "--kubeconfig=" + empty}, "--kubeconfig " + empty + " must be a readable kubeconfig: "},
+		"outside a cluster": {inMemory, "--kubeconfig must name a file, outside a cluster: "},
+		"no kubeconfig":     {append(inMemory, "--kubeconfig=/absent"), "--kubeconfig /absent must be a readable kubeconfig: stat /absent: no such file or directory"},
+		"malformed":         {append(inMemory, "--kubeconfig="+malformed), "--kubeconfig " + malformed + " must be a readable kubeconfig: error loading config file"},
+		"empty":             {append(inMemory, "--kubeconfig="+empty), "--kubeconfig " + empty + " must be a readable kubeconfig: "},
 		"no certificate": {
-			[]string{"--kubeconfig=" + good, "--tls-cert-file=/absent.crt", "--tls-private-key-file=" + key},
+			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=/absent.crt", "--tls-private-key-file=" + key},
 			"--tls-cert-file, --tls-private-key-file: read serving certificate: open /absent.crt: no such file or directory; write a certificate and its key there, or choose --cert-mode=self-signed",
 		},
 		"no key": {
-			[]string{"--kubeconfig=" + good, "--tls-cert-file=" + cert, "--tls-private-key-file=" + otherKey},
+			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=" + cert, "--tls-private-key-file=" + otherKey},
 			"--tls-cert-file, --tls-private-key-file: read serving certificate " + cert + " with key " + otherKey + ": tls: failed to find any PEM data in key input; write",
 		},
 		"webhook port taken": {
-			[]string{"--kubeconfig=" + good, selfSigned, "--bind-address=127.0.0.1", "--secure-port=" + port},
+			append(inMemory, "--kubeconfig="+good, "--bind-address=127.0.0.1", "--secure-port="+port),
 			"--secure-port: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
 		},
 		"health port taken": {
-			[]string{"--kubeconfig=" + good, selfSigned, "--health-probe-bind-address=" + taken},
+			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address="+taken),
 			"--health-probe-bind-address: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
 		},
 		"metrics port taken": {
-			[]string{"--kubeconfig=" + good, selfSigned, "--health-probe-bind-address=0", "--metrics-bind-address=" + taken},
+			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address=0", "--metrics-bind-address="+taken),
 			"--metrics-bind-address: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
 		},
 	}

@@ -26,9 +26,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// start runs a second webhook process beside the shared one, with an installation of its own whose policy is Fail. It may have
-// values for certs and webhook.
-func start(t *testing.T, name string, certs, webhook map[string]any, args ...string) (port int) {
+// install makes an installation of its own, whose policy is Fail, for webhooks on a port. It may have values for certs and webhook.
+func install(t *testing.T, name string, certs, webhook map[string]any) (port int) {
 	t.Helper()
 	port, err := env.FreePort()
 	if err != nil {
@@ -44,24 +43,35 @@ func start(t *testing.T, name string, certs, webhook map[string]any, args ...str
 	if err := shared.InstallChart(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), env.Namespace, name+"-webhook")
-	if err != nil {
-		t.Fatal(err)
-	}
-	process, err := shared.StartWebhook(t.Context(), port, append([]string{
-		"--kubeconfig=" + kubeconfig,
-		"--mutating-webhook-configuration=" + name,
-		"--validating-webhook-configuration=" + name,
-	}, args...)...)
+	return port
+}
+
+// start runs a webhook process of an installation beside the shared one, until the test ends.
+func start(t *testing.T, name string, port int, args ...string) *env.Webhook {
+	t.Helper()
+	process, err := shared.StartWebhook(t.Context(), port, append(account(t, name), args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if process.Exit() != nil {
+			return
+		}
 		if err := process.Stop(soon); err != nil {
 			t.Error(err)
 		}
 	})
-	return port
+	return process
+}
+
+// account are the arguments that make a webhook process one of the installation.
+func account(t *testing.T, name string) []string {
+	t.Helper()
+	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), env.Namespace, name+"-webhook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--kubeconfig=" + kubeconfig, "--mutating-webhook-configuration=" + name, "--validating-webhook-configuration=" + name}
 }
 
 // served is the certificate that a new connection gets.
@@ -102,7 +112,8 @@ func load(t *testing.T) *atomic.Int64 {
 
 // The shortest validity rotates after 20 s. No request may fail before, while or after the certificate changes.
 func TestSelfSignedRotationUnderLoad(t *testing.T) {
-	port := start(t, "rotating", nil, nil, "--self-signed-validity=30s")
+	port := install(t, "rotating", nil, nil)
+	start(t, "rotating", port, "--self-signed-validity=30s")
 	first := served(t, port)
 	admitted := func(ctx context.Context) error {
 		return shared.Client.Create(ctx, service("load"), client.DryRunAll)
@@ -128,7 +139,7 @@ func TestSelfSignedRotationUnderLoad(t *testing.T) {
 	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
 }
 
-// A restart brings a new authority; a crash leaves Services refused, under Fail, only until then.
+// In memory a restart brings a new authority; a crash leaves Services refused, under Fail, only until then.
 func TestRestartAfterCrash(t *testing.T) {
 	before := served(t, shared.port)
 	shared.webhook.Kill()
@@ -149,8 +160,8 @@ func TestRestartAfterCrash(t *testing.T) {
 
 func TestCertificateFromFiles(t *testing.T) {
 	cert, key, authority := writeCertificate(t)
-	start(t, "filed", map[string]any{"mode": "files"}, map[string]any{"caBundle": authority},
-		"--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
+	port := install(t, "filed", map[string]any{"mode": "files"}, map[string]any{"caBundle": authority})
+	start(t, "filed", port, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
 	env.Eventually(t, soon, "a verdict", func(ctx context.Context) error {
 		if err := shared.Client.Create(ctx, service("filed"), client.DryRunAll); err != nil {
 			return err

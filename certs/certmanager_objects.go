@@ -1,0 +1,126 @@
+package certs
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	authorityDuration = 10 * 365 * 24 * time.Hour
+	servingDuration   = 90 * 24 * time.Hour
+	renewBefore       = 30 * 24 * time.Hour
+	// authorityName tells administrators whose authority they see in a bundle. Certificates name it as their issuer.
+	authorityName = "quaymaster.dev webhook authority"
+)
+
+// IssuerRef names an issuer of cert-manager.
+type IssuerRef = cmmeta.IssuerReference
+
+// Request says which certificate we want of cert-manager.
+type Request struct {
+	// Prefix is the name of the serving Certificate and begins those of the other objects.
+	Prefix string
+	// Secret is where cert-manager writes the serving certificate.
+	Secret string
+	// Hosts are the DNS names and IP addresses that API servers call.
+	Hosts []string
+	// Issuer signs; nil for an authority of our own.
+	Issuer *IssuerRef
+}
+
+// AuthorityName is the name of our own authority's Certificate, Issuer and Secret. The webhook configurations are annotated with
+// the Certificate for cert-manager to put its authority there; with an issuer of the user's, with the serving Certificate.
+func (r Request) AuthorityName() string { return r.Prefix + "-ca" }
+
+// selfSignedName is the name of the Issuer that signs our own authority.
+func (r Request) selfSignedName() string { return r.Prefix + "-selfsigned" }
+
+// wanted is an object of cert-manager as it should be.
+type wanted struct {
+	resource, kind, name string
+	spec                 any
+}
+
+func (w wanted) String() string { return fmt.Sprintf("%s %q", strings.ToLower(w.kind), w.name) }
+
+func issuer(name string, config certmanagerv1.IssuerConfig) wanted {
+	return wanted{"issuers", certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
+}
+
+func certificate(name string, spec certmanagerv1.CertificateSpec) wanted {
+	return wanted{"certificates", certmanagerv1.CertificateKind, name, spec}
+}
+
+// labels let administrators find the objects, which are no part of any release.
+func labels() map[string]string {
+	return map[string]string{"app.kubernetes.io/managed-by": fieldManager}
+}
+
+// objects are all that cert-manager needs, each after those that it refers to.
+func (r Request) objects() []wanted {
+	if r.Issuer != nil {
+		return []wanted{certificate(r.Prefix, r.serving(*r.Issuer))}
+	}
+	ca := r.AuthorityName()
+	return []wanted{
+		issuer(r.selfSignedName(), certmanagerv1.IssuerConfig{SelfSigned: &certmanagerv1.SelfSignedIssuer{}}),
+		certificate(ca, certmanagerv1.CertificateSpec{
+			SecretName: ca,
+			CommonName: authorityName,
+			IsCA:       true,
+			Duration:   &metav1.Duration{Duration: authorityDuration},
+			// A renewed authority with the same key verifies what the one before it signed, so that nothing breaks between the
+			// moment when it is in the webhook configurations and the next serving certificate.
+			PrivateKey: key(certmanagerv1.RotationPolicyNever),
+			Usages:     []certmanagerv1.KeyUsage{certmanagerv1.UsageCertSign},
+			IssuerRef:  issuerRef(r.selfSignedName()),
+		}),
+		issuer(ca, certmanagerv1.IssuerConfig{CA: &certmanagerv1.CAIssuer{SecretName: ca}}),
+		certificate(r.Prefix, r.serving(issuerRef(ca))),
+	}
+}
+
+func (r Request) serving(by IssuerRef) certmanagerv1.CertificateSpec {
+	spec := certmanagerv1.CertificateSpec{
+		SecretName:  r.Secret,
+		Duration:    &metav1.Duration{Duration: servingDuration},
+		RenewBefore: &metav1.Duration{Duration: renewBefore},
+		PrivateKey:  key(certmanagerv1.RotationPolicyAlways),
+		Usages:      []certmanagerv1.KeyUsage{certmanagerv1.UsageDigitalSignature, certmanagerv1.UsageServerAuth},
+		IssuerRef:   by,
+	}
+	for _, host := range r.Hosts {
+		if _, err := netip.ParseAddr(host); err == nil {
+			spec.IPAddresses = append(spec.IPAddresses, host)
+		} else {
+			spec.DNSNames = append(spec.DNSNames, host)
+		}
+	}
+	return spec
+}
+
+func issuerRef(name string) IssuerRef {
+	return IssuerRef{Group: certmanagerv1.SchemeGroupVersion.Group, Kind: certmanagerv1.IssuerKind, Name: name}
+}
+
+func key(rotation certmanagerv1.PrivateKeyRotationPolicy) *certmanagerv1.CertificatePrivateKey {
+	return &certmanagerv1.CertificatePrivateKey{Algorithm: certmanagerv1.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: rotation}
+}
+
+// ParseIssuerRef reads kind/name or group/kind/name.
+func ParseIssuerRef(text string) (*IssuerRef, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 2 {
+		parts = append([]string{certmanagerv1.SchemeGroupVersion.Group}, parts...)
+	}
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
+		return nil, fmt.Errorf("must be kind/name or group/kind/name, such as ClusterIssuer/internal; got %q", text)
+	}
+	return &IssuerRef{Group: parts[0], Kind: parts[1], Name: parts[2]}, nil
+}

@@ -1,0 +1,88 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// Certificates change while 50 clients call, half of them on connections that stay, half on new ones, and no call fails.
+func TestRotationUnderLoad(t *testing.T) {
+	const rotations, clients = 20, 50
+	from := time.Now()
+	ca := mustAuthority(t, from, day)
+	source := NewCertManager(CertManagerOptions{Request: request, Clock: testingclock.NewFakeClock(from)})
+	rotate := func() *x509.Certificate {
+		serving := mustSign(t, ca, from, day, "127.0.0.1")
+		source.load(t.Context(), secretOf(t, &issued{ca.cert, serving}))
+		return serving.Leaf
+	}
+	rotate()
+
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	config := &tls.Config{}
+	ServerOptions(source, false)(config)
+	// StartTLS would add a certificate of its own.
+	server.Listener = tls.NewListener(server.Listener, config)
+	server.Start()
+	defer server.Close()
+	url := "https://" + server.Listener.Addr().String()
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.cert)
+	call := func(client *http.Client) *x509.Certificate {
+		response, err := client.Get(url)
+		if err != nil {
+			t.Errorf("a request failed: %v", err)
+			return nil
+		}
+		defer response.Body.Close()
+		if text, err := io.ReadAll(response.Body); err != nil || string(text) != "ok" {
+			t.Errorf("got %q, %v", text, err)
+		}
+		return response.TLS.PeerCertificates[0]
+	}
+	newClient := func(keepAlives bool) *http.Client {
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives}}
+	}
+
+	var load sync.WaitGroup
+	var calls atomic.Int64
+	done := make(chan struct{})
+	for i := range clients {
+		load.Go(func() {
+			client := newClient(i%2 == 0)
+			defer client.CloseIdleConnections()
+			for !t.Failed() {
+				select {
+				case <-done:
+					return
+				default:
+					call(client)
+					calls.Add(1)
+				}
+			}
+		})
+	}
+	fresh := newClient(false)
+	for range rotations {
+		before := calls.Load()
+		leaf := rotate()
+		if got := call(fresh); !got.Equal(leaf) {
+			t.Error("a new connection gets an old certificate")
+		}
+		for calls.Load() < before+2*clients && !t.Failed() {
+			call(fresh)
+		}
+	}
+	close(done)
+	load.Wait()
+	t.Logf("%d requests while the certificate changed %d times", calls.Load(), rotations)
+}

@@ -1,0 +1,102 @@
+package certs
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// state is what the replicas share.
+type state struct {
+	// authority signs from now on.
+	authority *authority
+	// former are the authorities before it; one of them may have signed what is served.
+	former []*x509.Certificate
+	// serving is nil if there is no usable certificate.
+	serving *tls.Certificate
+}
+
+// authorities are all that API servers should trust.
+func (s *state) authorities() []*x509.Certificate {
+	return append([]*x509.Certificate{s.authority.cert}, s.former...)
+}
+
+// signer is the authority that signed what is served; nil if none is known.
+func (s *state) signer() *x509.Certificate {
+	for _, cert := range s.authorities() {
+		if s.serving != nil && s.serving.Leaf.CheckSignatureFrom(cert) == nil {
+			return cert
+		}
+	}
+	return nil
+}
+
+// encode is the state as it is kept in a Secret.
+func (s *state) encode() (map[string][]byte, error) {
+	authorityKeyPEM, err := encodeKey(s.authority.key)
+	if err != nil {
+		return nil, err
+	}
+	servingKeyPEM, err := encodeKey(s.serving.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		authorityKey:            encodeBundle(s.authorities()),
+		authorityPrivateKey:     authorityKeyPEM,
+		corev1.TLSCertKey:       encodeBundle([]*x509.Certificate{s.serving.Leaf}),
+		corev1.TLSPrivateKeyKey: servingKeyPEM,
+	}, nil
+}
+
+// parseState reads what encode wrote. A serving certificate that is of no use is left out, since the authority makes another.
+func parseState(data map[string][]byte, now time.Time) (*state, error) {
+	pair, err := keyPair(data, authorityKey, authorityPrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s is no key for ECDSA", authorityPrivateKey)
+	case !pair.Leaf.IsCA:
+		return nil, fmt.Errorf("%s begins with a certificate that is no authority", authorityKey)
+	case now.After(pair.Leaf.NotAfter):
+		return nil, fmt.Errorf("%s begins with an authority that expired at %s", authorityKey, pair.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	s := &state{authority: &authority{cert: pair.Leaf, key: key}}
+	for _, cert := range parseBundle(data[authorityKey]) {
+		if !cert.Equal(pair.Leaf) && cert.IsCA {
+			s.former = append(s.former, cert)
+		}
+	}
+	if serving, err := parsePair(data, now); err == nil {
+		s.serving = serving
+	}
+	return s, nil
+}
+
+func encodeKey(key crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, errors.New("encode private key: unknown kind") // the cause might quote the key
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
+}
+
+func encodeBundle(certs []*x509.Certificate) []byte {
+	var bundle bytes.Buffer
+	for _, cert := range certs {
+		// Writing to memory does not fail.
+		_ = pem.Encode(&bundle, &pem.Block{Type: pemCertificate, Bytes: cert.Raw})
+	}
+	return bundle.Bytes()
+}

@@ -1,0 +1,250 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+func emptySecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "tls"}}
+}
+
+// replicas are made for one cluster with an empty Secret.
+func replicas(t *testing.T) (func() *cluster, *fake.Clientset) {
+	t.Helper()
+	api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+	clock := testingclock.NewFakeClock(now)
+	return func() *cluster { return newReplica(t, api, clock, "tls") }, api
+}
+
+func dataOf(t *testing.T, api *fake.Clientset) map[string][]byte {
+	t.Helper()
+	secret, err := api.CoreV1().Secrets(system).Get(t.Context(), "tls", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Data
+}
+
+func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
+	t.Helper()
+	secret := emptySecret()
+	secret.Data = data
+	if err := api.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), secret, system); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplicasShareOneCertificate(t *testing.T) {
+	replica, api := replicas(t)
+	first, second := replica(), replica()
+	if _, err := first.GetCertificate(nil); err == nil || err.Error() != "the Secret for certificates has not been read yet" {
+		t.Errorf("got %v", err)
+	}
+	first.step(t.Context())
+	second.step(t.Context())
+	if !first.current(t).Leaf.Equal(second.current(t).Leaf) || !second.trusted(t, second.current(t)) {
+		t.Error("the second replica has a certificate of its own")
+	}
+	before := len(api.Actions())
+	restarted := replica()
+	restarted.step(t.Context())
+	if !restarted.current(t).Leaf.Equal(first.current(t).Leaf) {
+		t.Error("a restart changed the certificate")
+	}
+	for _, action := range api.Actions()[before:] {
+		if action.GetVerb() != "get" {
+			t.Errorf("a restart wrote: %s %s", action.GetVerb(), action.GetResource().Resource)
+		}
+	}
+}
+
+// overtaken is a store into which another replica writes just before us.
+type overtaken struct {
+	store
+	by func()
+}
+
+func (o *overtaken) save(ctx context.Context, s *state) error {
+	if o.by == nil {
+		return o.store.save(ctx, s)
+	}
+	o.by()
+	o.by = nil
+	return apierrors.NewConflict(corev1.Resource("secrets"), "tls", errors.New("the object has been modified"))
+}
+
+// Of two replicas that write at the same time, the slower one takes what the other wrote.
+func TestSlowerReplicaYields(t *testing.T) {
+	replica, _ := replicas(t)
+	slow, fast := replica(), replica()
+	slow.store = &overtaken{slow.store, func() { fast.step(t.Context()) }}
+	slow.step(t.Context())
+	if slow.problem != "" || !slow.current(t).Leaf.Equal(fast.current(t).Leaf) {
+		t.Errorf("the slower replica has another certificate; its problem is %q", slow.problem)
+	}
+}
+
+func TestSecretIsAbsent(t *testing.T) {
+	c := newReplica(t, fake.NewClientset(ourConfigurations(nil)...), testingclock.NewFakeClock(now), "tls")
+	c.step(t.Context())
+	const want = `get secret "tls", which should be there, if only empty: secrets "tls" not found`
+	if _, err := c.GetCertificate(nil); err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if err := c.api.Tracker().Add(emptySecret()); err != nil {
+		t.Fatal(err)
+	}
+	c.step(t.Context())
+	if c.problem != "" || !c.trusted(t, c.current(t)) {
+		t.Errorf("not trusted after the Secret appeared: %s", c.problem)
+	}
+}
+
+// What is of no use in the Secret is replaced: by what is served, or after a restart by something new.
+func TestSecretIsMended(t *testing.T) {
+	other := mustAuthority(t, now, month)
+	tests := map[string]struct {
+		change func(data map[string][]byte)
+		// fresh tells that only a restart without the authority needs a new one.
+		fresh bool
+	}{
+		"emptied":                    {func(data map[string][]byte) { clear(data) }, true},
+		"no authority":               {func(data map[string][]byte) { delete(data, authorityKey) }, true},
+		"no key of the authority":    {func(data map[string][]byte) { delete(data, authorityPrivateKey) }, true},
+		"text":                       {func(data map[string][]byte) { data[authorityKey] = []byte("hello") }, true},
+		"another authority":          {func(data map[string][]byte) { data[authorityKey] = pemOf(other.cert) }, true},
+		"a certificate as authority": {func(data map[string][]byte) { asAuthority(data) }, true},
+		"no certificate":             {func(data map[string][]byte) { delete(data, corev1.TLSCertKey) }, false},
+		"no key":                     {func(data map[string][]byte) { delete(data, corev1.TLSPrivateKeyKey) }, false},
+		"the keys swapped": {func(data map[string][]byte) {
+			data[corev1.TLSPrivateKeyKey] = data[authorityPrivateKey]
+		}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			replica, api := replicas(t)
+			c := replica()
+			c.step(t.Context())
+			served, authority := c.current(t).Leaf, c.signer
+			good := dataOf(t, api)
+			good["mine"] = []byte("stays")
+
+			bad := maps.Clone(good)
+			test.change(bad)
+			setData(t, api, bad)
+			c.step(t.Context())
+			if !c.trusted(t, c.current(t)) || !c.signer.Equal(authority) {
+				t.Error("the running replica did not keep its authority")
+			}
+			if test.fresh && !c.current(t).Leaf.Equal(served) {
+				t.Error("the running replica did not keep its certificate")
+			}
+			if _, err := parseState(dataOf(t, api), now); err != nil {
+				t.Errorf("the Secret was not mended: %v", err)
+			}
+
+			setData(t, api, bad)
+			fresh := replica()
+			fresh.step(t.Context())
+			if !fresh.trusted(t, fresh.current(t)) || fresh.signer.Equal(authority) == test.fresh {
+				t.Errorf("after a restart the authority is new: %t, want %t", !fresh.signer.Equal(authority), test.fresh)
+			}
+			if got := string(dataOf(t, api)["mine"]); name != "emptied" && got != "stays" {
+				t.Error("a key that is not ours was removed")
+			}
+
+			// The running replica never takes what API servers may not know.
+			c.step(t.Context())
+			if test.fresh && !c.current(t).Leaf.Equal(served) {
+				t.Error("the running replica changed at once")
+			}
+			c.clock.Step(propagation)
+			c.step(t.Context())
+			if !c.current(t).Leaf.Equal(fresh.current(t).Leaf) || !c.trusted(t, c.current(t)) {
+				t.Error("the replicas do not agree in the end")
+			}
+		})
+	}
+}
+
+// asAuthority puts the serving certificate where the authority should be.
+func asAuthority(data map[string][]byte) {
+	data[authorityKey], data[authorityPrivateKey] = data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]
+}
+
+func TestStateSurvivesItsEncoding(t *testing.T) {
+	ca, former := mustAuthority(t, now, month), mustAuthority(t, now.Add(-day), month)
+	want := &state{authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost")}
+	data, err := want.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseState(data, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := got.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(data, again); diff != "" {
+		t.Errorf("encoded once and twice (-first +second):\n%s", diff)
+	}
+	if !got.signer().Equal(former.cert) {
+		t.Error("the signer is another one")
+	}
+}
+
+func TestParsePair(t *testing.T) {
+	pair := mustIssue(t, now, day, "localhost")
+	stranger := mustIssue(t, now, day, "localhost")
+	key := func(cert *tls.Certificate) []byte {
+		text, err := encodeKey(cert.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	certPEM, keyPEM := pemOf(pair.serving.Leaf), key(pair.serving)
+	tests := map[string]struct {
+		cert, key, authority []byte
+		at                   time.Time
+		want                 string
+	}{
+		"good":              {certPEM, keyPEM, pemOf(pair.authority), now, ""},
+		"without authority": {certPEM, keyPEM, nil, now, ""},
+		"a clock behind":    {certPEM, keyPEM, pemOf(pair.authority), now.Add(-time.Hour), ""},
+		"empty":             {nil, nil, nil, now, "it has no tls.crt"},
+		"no key":            {certPEM, nil, nil, now, "it has no tls.key"},
+		"another key":       {certPEM, key(stranger.serving), nil, now, "tls.crt with tls.key: tls: private key does not match public key"},
+		"text":              {[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input"},
+		"expired":           {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
+		"another authority": {certPEM, keyPEM, pemOf(stranger.authority), now, "ca.crt does not verify tls.crt: x509: certificate signed by unknown authority"},
+		"broken chain": {
+			slices.Concat(certPEM, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), keyPEM, nil, now,
+			"tls.crt: x509: malformed certificate",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parsePair(map[string][]byte{"tls.crt": test.cert, "tls.key": test.key, "ca.crt": test.authority}, test.at)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
