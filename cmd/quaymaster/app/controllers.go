@@ -49,7 +49,9 @@ func newControllersCommand() *cobra.Command {
 		Short: "Run the cloud controllers",
 		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services, keep the\n" +
 			"ingress nodes behind them, tell which Services break a policy, and complete the zones of PersistentVolumes. One\n" +
-			"replica leads, the others wait.",
+			"replica leads, the others wait.\n\n" +
+			"With --without-cloud they tell which Services break a policy and do nothing else, beside the controllers of\n" +
+			"another cloud.",
 		Args: command.NoArguments,
 	}
 	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
@@ -57,23 +59,25 @@ func newControllersCommand() *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
 	}
+	r := &controllers{manager: manager, given: cmd.Flags().Changed}
 	sections := manager.Flags(cmd.Name())
+	r.addFlags(sections.FlagSet("without cloud"))
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r := &controllers{manager: manager, clusterNameSet: cmd.Flags().Changed("cluster-name")}
-		return r.run(cmd.Context())
-	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) }
 	return cmd
 }
 
 // controllers is the controllers role.
 type controllers struct {
 	manager *cloud.Manager
-	// clusterNameSet tells whether --cluster-name was given.
-	clusterNameSet bool
+	// given tells whether a flag was given.
+	given func(flag string) bool
+	// withoutCloud leaves the status of policies alone, for Services of class.
+	withoutCloud bool
+	class        string
 
 	config   config.Config
 	cloud    *cloudapi.Client
@@ -85,6 +89,9 @@ type controllers struct {
 func (r *controllers) run(ctx context.Context) error {
 	if err := r.manager.StartLogging(); err != nil {
 		return command.Usage(err)
+	}
+	if r.withoutCloud {
+		return r.runWithoutCloud(ctx)
 	}
 	// What is wrong with flags and files is told at once.
 	usage, files := r.checkFlags(), r.configure()

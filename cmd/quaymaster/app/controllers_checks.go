@@ -45,7 +45,10 @@ func (r *controllers) checkFlags() []error {
 		errs = append(errs, fmt.Errorf("--cloud-provider: must be %s, not %q", provider.Name, name))
 	}
 	if shared.CloudProvider.CloudConfigFile == "" {
-		errs = append(errs, errors.New("--cloud-config: must name the cloud config file"))
+		errs = append(errs, errors.New("--cloud-config: must name the cloud config file, or run --without-cloud"))
+	}
+	if r.given(flagClass) {
+		errs = append(errs, fmt.Errorf("--%s: must be loadBalancerClass in the cloud config, except --%s", flagClass, flagWithoutCloud))
 	}
 	if r.manager.RoutesEnabled() {
 		if err := checkClusterCIDR(shared.ClusterCIDR); err != nil {
@@ -86,7 +89,7 @@ func (r *controllers) checkConfig() []error {
 	shared := r.manager.Options.KubeCloudShared
 	file := shared.CloudProvider.CloudConfigFile
 	var errs []error
-	if r.clusterNameSet && shared.ClusterName != r.config.ClusterID {
+	if r.given("cluster-name") && shared.ClusterName != r.config.ClusterID {
 		errs = append(errs, fmt.Errorf("--cluster-name: must be the clusterID %q of cloud config %s, or unset; got %q",
 			r.config.ClusterID, file, shared.ClusterName))
 	}

@@ -22,5 +22,5 @@ func NewCommand() *cobra.Command {
 		Short: "Admission webhooks and cloud controllers for load balancers of mycloud",
 		Long: "Quaymaster refuses LoadBalancer Services that the cloud could not serve, writes missing defaults into them, and\n" +
 			"keeps the cloud's load balancers, routes and the cluster's Nodes in step.",
-	}, newWebhookCommand(), newControllersCommand())
+	}, newWebhookCommand(), newControllersCommand(), newUninstallCommand(), newTeardownCommand())
 }

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/version"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+const (
+	// callTimeout bounds one call.
+	callTimeout = 10 * time.Second
+	// callsPerSecond is more than client-go's default: an examination asks a hundred short questions.
+	callsPerSecond, callsAtOnce = 100, 200
+	// podVariable is set in pods alone, where the cluster's DNS can be asked.
+	podVariable = "KUBERNETES_SERVICE_HOST"
+)
+
+// connect makes the clients.
+func (o *doctorOptions) connect() (doctor.Options, error) {
+	options := doctor.Options{Namespace: o.namespace, Release: o.release, Clock: clock.RealClock{}}
+	cfg, err := o.restConfig()
+	if err != nil {
+		return options, err
+	}
+	if options.API, err = kubernetes.NewForConfig(cfg); err != nil {
+		return options, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if options.Objects, err = dynamic.NewForConfig(cfg); err != nil {
+		return options, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if os.Getenv(podVariable) != "" {
+		options.Resolve = net.DefaultResolver.LookupHost
+	}
+	if o.cloudConfig == "" {
+		return options, nil
+	}
+	cloud, err := config.Load(o.cloudConfig)
+	if err != nil {
+		return options, fmt.Errorf("--cloud-config: %w", err)
+	}
+	if options.Cloud, err = cloudapi.New(cloudapi.Options{
+		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(), HTTPClient: &http.Client{Timeout: callTimeout},
+	}); err != nil {
+		return options, fmt.Errorf("--cloud-config: %w", err)
+	}
+	return options, nil
+}
+
+// restConfig finds the API server as kubectl does.
+func (o *doctorOptions) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig, --context: must lead to an API server: %w", err)
+	}
+	cfg.UserAgent = userAgent()
+	cfg.Timeout = callTimeout
+	cfg.QPS, cfg.Burst = callsPerSecond, callsAtOnce
+	// Warnings are the webhooks' answers to the Services that are sent to be judged, and for nobody else.
+	cfg.WarningHandler = rest.NoWarnings{}
+	return cfg, nil
+}
+
+func userAgent() string { return "quayctl/" + version.Version() }

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/doctor"
+)
+
+// The forms of output.
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+// doctorOptions are the flags of quayctl doctor.
+type doctorOptions struct {
+	kubeconfig, context, namespace, release, cloudConfig, output string
+}
+
+func newDoctorCommand() *cobra.Command {
+	o := &doctorOptions{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine an installation: which step fails, and what to do",
+		Long: "Examine an installation step by step, from the API server over webhooks, certificates and rights to the controllers and the\n" +
+			"cloud. It writes nothing: the Services that it sends to be judged are dry runs. It succeeds unless a check fails; a warning\n" +
+			"is no failure.",
+		Example: "  quayctl doctor\n  quayctl doctor --namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
+		Args:    command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty for KUBECONFIG, ~/.kube/config, or the pod's own rights")
+	fs.StringVar(&o.context, "context", "", "`name` of the kubeconfig's context; empty for the current one")
+	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
+	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the release, as Helm calls it")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config; empty asks no cloud")
+	fs.StringVarP(&o.output, "output", "o", outputText, "text or json")
+}
+
+// validate finds every mistake in the flags.
+func (o *doctorOptions) validate() error {
+	var problems []string
+	for _, named := range []struct{ flag, value string }{{"--namespace", o.namespace}, {"--release", o.release}} {
+		if len(validation.IsDNS1123Label(named.value)) > 0 {
+			problems = append(problems, fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
+		}
+	}
+	if o.output != outputText && o.output != outputJSON {
+		problems = append(problems, fmt.Sprintf("--output must be text or json; got %q", o.output))
+	}
+	if len(problems) > 0 {
+		return command.Usagef("%s", strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
+	options, err := o.connect()
+	if err != nil {
+		return err
+	}
+	results := doctor.Run(ctx, options)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("examine: %w", err)
+	}
+	show := showText
+	if o.output == outputJSON {
+		show = showJSON
+	}
+	if err := show(out, results); err != nil {
+		return err
+	}
+	if failed := names(results, doctor.Fail); len(failed) > 0 {
+		return fmt.Errorf("%d of %d checks failed: %s", len(failed), len(results), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func names(results []doctor.Result, level doctor.Level) []string {
+	var found []string
+	for _, r := range results {
+		if r.Level == level {
+			found = append(found, r.Check)
+		}
+	}
+	return found
+}

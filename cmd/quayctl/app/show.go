@@ -1,0 +1,43 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"quaymaster.dev/internal/doctor"
+)
+
+// showText writes one line a result, aligned, and what to do below it.
+func showText(out io.Writer, results []doctor.Result) error {
+	width := 0
+	for _, r := range results {
+		width = max(width, len(r.Check))
+	}
+	for _, r := range results {
+		if _, err := fmt.Fprintf(out, "%-4s  %-*s  %s\n", r.Level, width, r.Check, r.Found); err != nil {
+			return err
+		}
+		if r.Remedy == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%-4s  %-*s  to do: %s\n", "", width, "", r.Remedy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report is the form for programs.
+type report struct {
+	// OK tells whether no check failed.
+	OK     bool            `json:"ok"`
+	Checks []doctor.Result `json:"checks"`
+}
+
+func showJSON(out io.Writer, results []doctor.Result) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(report{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
+}

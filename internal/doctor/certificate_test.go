@@ -1,0 +1,211 @@
+package doctor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// configuration is a validating one with the webhook of Services.
+func configuration(client admissionregistrationv1.WebhookClientConfig) []admissionregistrationv1.ValidatingWebhookConfiguration {
+	return []admissionregistrationv1.ValidatingWebhookConfiguration{{Webhooks: []admissionregistrationv1.ValidatingWebhook{
+		{Name: validateService, ClientConfig: client},
+	}}}
+}
+
+func service(name string) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "quay", Name: name}}
+}
+
+// authority signs certificates for the webhooks' Service.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, until time.Time) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.cert, a.key = a.sign(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, NotAfter: until})
+	return a
+}
+
+func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template.SerialNumber, template.Subject = big.NewInt(1), pkix.Name{CommonName: "test"}
+	template.NotBefore = noon.Add(-365 * 24 * time.Hour)
+	parent, signer := template, key
+	if a.cert != nil {
+		parent, signer = a.cert, a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// serving is a certificate in PEM.
+func (a *authority) serving(host string, until time.Time) []byte {
+	a.t.Helper()
+	cert, _ := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return toPEM(cert)
+}
+
+func toPEM(cert *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+}
+
+const day = 24 * time.Hour
+
+func TestAuthority(t *testing.T) {
+	long, short, ended := newAuthority(t, noon.Add(90*day)), newAuthority(t, noon.Add(day)), newAuthority(t, noon.Add(-day))
+	for name, tc := range map[string]struct {
+		bundle []byte
+		level  Level
+		found  string
+	}{
+		"valid":      {toPEM(long.cert), OK, "valid until 2026-05-30T12:00:00Z"},
+		"rotated":    {append(toPEM(ended.cert), toPEM(long.cert)...), OK, "valid until 2026-05-30T12:00:00Z"},
+		"ends soon":  {toPEM(short.cert), Warn, "it ends at 2026-03-02T12:00:00Z"},
+		"ended":      {toPEM(ended.cert), Fail, "that of validate.service.quaymaster.dev is not valid: it ended at 2026-02-28T12:00:00Z"},
+		"none":       {nil, Fail, "validate.service.quaymaster.dev has none, so API servers trust nobody there but public authorities"},
+		"no PEM":     {[]byte("hello"), Fail, "that of validate.service.quaymaster.dev: holds no certificate in PEM"},
+		"broken PEM": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), Fail, "that of validate.service.quaymaster.dev: read certificate: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := installation(fake.NewClientset(), "--cert-mode=cert-manager")
+			client := service("quay-webhook")
+			client.CABundle = tc.bundle
+			e.release.validating = configuration(client)
+			if got := e.authority(t.Context()); got.Level != tc.level || !strings.HasPrefix(got.Found, tc.found) {
+				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
+			}
+		})
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	trusted, other := newAuthority(t, noon.Add(900*day)), newAuthority(t, noon.Add(900*day))
+	const host = "quay-webhook.quay.svc"
+	secret := func(cert []byte) []runtime.Object {
+		return []runtime.Object{&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"}, Data: map[string][]byte{corev1.TLSCertKey: cert},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		cluster []runtime.Object
+		mode    string
+		level   Level
+		found   string
+	}{
+		"valid":             {secret(trusted.serving(host, noon.Add(90*day))), "cert-manager", OK, "trusted, valid until 2026-05-30T12:00:00Z"},
+		"ends soon":         {secret(trusted.serving(host, noon.Add(day))), "cert-manager", Warn, "it ends at 2026-03-02T12:00:00Z"},
+		"ended":             {secret(trusted.serving(host, noon.Add(-day))), "self-signed", Fail, "it ended at 2026-02-28T12:00:00Z"},
+		"another authority": {secret(other.serving(host, noon.Add(90*day))), "self-signed", Fail, "API servers do not trust it: x509: certificate signed by unknown authority"},
+		"another host":      {secret(trusted.serving("localhost", noon.Add(90*day))), "cert-manager", Fail, "API servers do not trust it: x509: certificate is valid for localhost"},
+		"no Secret":         {nil, "cert-manager", Fail, "Secret quay-tls is missing"},
+		"empty":             {secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls holds no certificate in PEM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := installation(fake.NewClientset(tc.cluster...), "--cert-mode="+tc.mode, "--cert-secret=quay-tls")
+			client := service("quay-webhook")
+			client.CABundle = toPEM(trusted.cert)
+			e.release.validating = configuration(client)
+			if got := e.certificate(t.Context()); got.Level != tc.level || !strings.HasPrefix(got.Found, tc.found) {
+				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
+			}
+		})
+	}
+}
+
+func TestCertSecret(t *testing.T) {
+	e := installation(fake.NewClientset(), "--cert-mode=files")
+	e.release.webhook.template.Spec.Volumes = []corev1.Volume{{
+		Name: certVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}},
+	}}
+	for name, tc := range map[string]struct {
+		role *role
+		want string
+	}{
+		"files":     {e.release.webhook, "mine"},
+		"named":     {installation(nil, "--cert-mode=self-signed", "--cert-secret=shared").release.webhook, "shared"},
+		"default":   {installation(nil, "--cert-mode=cert-manager").release.webhook, "quaymaster-webhook-tls"},
+		"in memory": {installation(nil, "--cert-mode=self-signed", "--cert-secret=").release.webhook, ""},
+		"unknown":   {&role{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.role.certSecret(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCertManager(t *testing.T) {
+	object := func(kind, name, ready string) runtime.Object {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": map[string]any{"namespace": "quay", "name": name},
+		}}
+		if ready != "" {
+			_ = unstructured.SetNestedSlice(u.Object, []any{
+				map[string]any{"type": "Ready", "status": ready, "reason": "Pending", "message": "issuer is not there"},
+			}, "status", "conditions")
+		}
+		return u
+	}
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		args    []string
+		level   Level
+		found   string
+	}{
+		"another mode": {args: []string{"--cert-mode=self-signed"}, level: Skip, found: "the serving certificate is not cert-manager's to make"},
+		"ready": {
+			objects: []runtime.Object{object("Issuer", "quaymaster-webhook-ca", "True"), object("Certificate", "quaymaster-webhook", "True"), object("Certificate", "other", "False")},
+			level:   OK, found: "Issuer quaymaster-webhook-ca, Certificate quaymaster-webhook are ready",
+		},
+		"not ready": {
+			objects: []runtime.Object{object("Certificate", "quaymaster-webhook", "False"), object("Issuer", "quaymaster-webhook-ca", "")},
+			level:   Fail, found: "Issuer quaymaster-webhook-ca is not Ready yet; Certificate quaymaster-webhook is not Ready: Pending: issuer is not there",
+		},
+		"none":        {level: Fail, found: "there are no issuers and certificates that begin with quaymaster-webhook"},
+		"not managed": {args: []string{"--cert-manager-managed=false"}, level: Skip, found: "certs.certManager.managed is false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := installation(fake.NewClientset(), append([]string{"--cert-mode=cert-manager"}, tc.args...)...)
+			version := schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
+			e.Objects = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+				version.WithResource("issuers"): "IssuerList", version.WithResource("certificates"): "CertificateList",
+			}, tc.objects...)
+			if got := e.certManager(t.Context()); got.Level != tc.level || !strings.HasPrefix(got.Found, tc.found) {
+				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
+			}
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package doctor
+
+import "slices"
+
+// Grant is a right that an account needs. Without names it is for all objects; without a namespace, for those of all namespaces.
+type Grant struct {
+	// Account is the ServiceAccount, as namespace and name.
+	Account   [2]string
+	Namespace string
+	Group     string
+	Resources []string
+	Names     []string
+	Verbs     []string
+}
+
+// Settings are what of an installation decides about rights.
+type Settings struct {
+	// Namespace is the release's.
+	Namespace string
+	// Webhook and Controllers are the roles' ServiceAccounts; empty if the role is not installed.
+	Webhook, Controllers string
+	// Configurations is the name of both webhook configurations.
+	Configurations string
+	// CertMode, CertSecret and CertPrefix are the webhook's flags. OwnIssuer tells that it applies an authority of its own for
+	// cert-manager, Managed that it applies anything.
+	CertMode, CertSecret, CertPrefix string
+	OwnIssuer, Managed               bool
+	// WebhookCloud tells whether the webhook asks the cloud.
+	WebhookCloud bool
+	// Cloud tells whether the controllers serve a cloud, Separate whether each of them has an account of its own, and Routes
+	// whether they write the cloud's routes.
+	Cloud, Separate, Routes bool
+	// Lease is the controllers', as namespace and name; empty for none.
+	Lease [2]string
+}
+
+// Rights are all that the accounts of an installation need, and what the chart gives them.
+func Rights(s Settings) []Grant {
+	var all []Grant
+	if s.Webhook != "" {
+		all = append(all, of([2]string{s.Namespace, s.Webhook}, slices.Concat(webhookRights(s), certificateRights(s)))...)
+	}
+	if s.Controllers != "" {
+		all = append(all, of([2]string{s.Namespace, s.Controllers}, slices.Concat(controllersRights(s), leaseRights(s), servingRights()))...)
+	}
+	if s.Controllers != "" && s.Separate {
+		all = append(all, separateRights(s)...)
+	}
+	return all
+}
+
+func of(account [2]string, grants []Grant) []Grant {
+	for i := range grants {
+		grants[i].Account = account
+	}
+	return grants
+}
+
+const (
+	groupPolicies      = "quaymaster.dev"
+	groupRegistration  = "admissionregistration.k8s.io"
+	groupCoordination  = "coordination.k8s.io"
+	groupCertManager   = "cert-manager.io"
+	namespaceSystem    = "kube-system"
+	modeCertManager    = "cert-manager"
+	modeSelfSigned     = "self-signed"
+	modeFiles          = "files"
+	policies           = "loadbalancerpolicies"
+	clusterPolicies    = "clusterloadbalancerpolicies"
+	mutatingResource   = "mutatingwebhookconfigurations"
+	validatingResource = "validatingwebhookconfigurations"
+)
+
+func webhookRights(s Settings) []Grant {
+	own := []string{"get"}
+	if s.CertMode == modeSelfSigned {
+		own = append(own, "patch")
+	}
+	grants := []Grant{
+		{Group: groupRegistration, Resources: []string{mutatingResource, validatingResource}, Names: []string{s.Configurations}, Verbs: own},
+		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
+		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+	}
+	if s.WebhookCloud {
+		grants = append(grants, Grant{Resources: []string{"persistentvolumes"}, Verbs: []string{"get"}})
+	}
+	return grants
+}
+
+func certificateRights(s Settings) []Grant {
+	secret := Grant{Namespace: s.Namespace, Resources: []string{"secrets"}, Names: []string{s.CertSecret}}
+	switch {
+	case s.CertSecret == "":
+		return nil
+	case s.CertMode == modeSelfSigned:
+		secret.Verbs = []string{"get", "update"}
+		return []Grant{secret}
+	case s.CertMode == modeCertManager:
+		secret.Verbs = []string{"list", "watch"}
+	default:
+		return nil
+	}
+	grants := []Grant{secret}
+	if !s.Managed {
+		return grants
+	}
+	apply := func(resource string, names ...string) {
+		grants = append(grants,
+			Grant{Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Verbs: []string{"create"}},
+			Grant{Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Names: names, Verbs: []string{"get", "patch"}})
+	}
+	if s.OwnIssuer {
+		apply("issuers", s.CertPrefix+"-selfsigned", s.CertPrefix+"-ca")
+		apply("certificates", s.CertPrefix+"-ca", s.CertPrefix)
+	} else {
+		apply("certificates", s.CertPrefix)
+	}
+	return grants
+}
+
+func controllersRights(s Settings) []Grant {
+	grants := []Grant{
+		{Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
+		{Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
+		{Group: groupPolicies, Resources: []string{policies + "/status", clusterPolicies + "/status"}, Verbs: []string{"patch"}},
+	}
+	if !s.Cloud {
+		return grants
+	}
+	grants = append(grants,
+		Grant{Resources: []string{"services"}, Verbs: []string{"get"}},
+		Grant{Resources: []string{"services/status"}, Verbs: []string{"patch"}},
+		Grant{Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+		Grant{Resources: []string{"persistentvolumes"}, Verbs: []string{"list", "watch", "patch"}})
+	if !s.Separate {
+		grants = append(grants,
+			Grant{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}},
+			Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
+	}
+	return grants
+}
+
+func leaseRights(s Settings) []Grant {
+	if s.Lease[1] == "" {
+		return nil
+	}
+	lease := Grant{Namespace: s.Lease[0], Group: groupCoordination, Resources: []string{"leases"}}
+	create, hold := lease, lease
+	create.Verbs = []string{"create"}
+	hold.Names, hold.Verbs = []string{s.Lease[1]}, []string{"get", "update"}
+	return []Grant{create, hold}
+}
+
+// servingRights let the API server decide who may read metrics and configz. The chart gives them through roles of the API server.
+func servingRights() []Grant {
+	return []Grant{
+		{
+			Namespace: namespaceSystem, Resources: []string{"configmaps"}, Names: []string{"extension-apiserver-authentication"},
+			Verbs: []string{"get", "list", "watch"},
+		},
+		{Group: "authentication.k8s.io", Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{Group: "authorization.k8s.io", Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	}
+}
+
+// separateRights are those of the accounts that the controllers act with, where each has its own.
+func separateRights(s Settings) []Grant {
+	events := Grant{Resources: []string{"events"}, Verbs: []string{"create", "patch"}}
+	nodeStatus := Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}
+	accounts := map[string][]Grant{
+		"node-controller":    {{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}}, nodeStatus, events},
+		"service-controller": {{Resources: []string{"services/status"}, Verbs: []string{"patch"}}, events},
+	}
+	if s.Routes {
+		accounts["route-controller"] = []Grant{nodeStatus, events}
+	}
+	var all, names = []Grant(nil), []string(nil)
+	for name, grants := range accounts {
+		all = append(all, of([2]string{namespaceSystem, name}, grants)...)
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return append(all, of([2]string{s.Namespace, s.Controllers}, []Grant{
+		{Namespace: namespaceSystem, Resources: []string{"serviceaccounts"}, Names: names, Verbs: []string{"get"}},
+		{Namespace: namespaceSystem, Resources: []string{"serviceaccounts/token"}, Names: names, Verbs: []string{"create"}},
+	})...)
+}

@@ -1,0 +1,136 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// namedRights is how many missing rights a result names.
+const namedRights = 5
+
+// rights asks the API server whether the roles' accounts have all that they need.
+func (e *examination) rights(ctx context.Context) Result {
+	asked, missing := 0, map[string]bool{}
+	for _, grant := range Rights(e.settings()) {
+		for _, attributes := range grant.attributes() {
+			asked++
+			allowed, err := e.may(ctx, grant.Account, attributes)
+			if err != nil {
+				return unread("rights", err)
+			}
+			if !allowed {
+				missing[describe(grant.Account, attributes)] = true
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return ok("all %d that the ServiceAccounts need", asked)
+	}
+	texts := slices.Sorted(maps.Keys(missing))
+	more := ""
+	if len(texts) > namedRights {
+		more = fmt.Sprintf(" and %d more", len(texts)-namedRights)
+		texts = texts[:namedRights]
+	}
+	return fail("put the chart's roles and bindings back with helm upgrade", "%s%s", strings.Join(texts, "; "), more)
+}
+
+// SettingsOf are those of the installation that the options name, as far as the cluster shows them.
+func SettingsOf(ctx context.Context, o Options) (Settings, Result) {
+	e := &examination{Options: o}
+	result := e.installed(ctx)
+	return e.settings(), result
+}
+
+// settings are the installation's, as its pods' flags tell. Where the chart runs no pods of a role, they are what that role needs
+// in any case.
+func (e *examination) settings() Settings {
+	s := Settings{Namespace: e.Namespace}
+	if w := e.release.webhook; w != nil {
+		s.Webhook = w.account
+		s.Configurations = w.argumentOr("--validating-webhook-configuration", e.configurationName())
+		s.CertMode = w.argumentOr("--cert-mode", "")
+		s.CertSecret = w.argumentOr("--cert-secret", defaultCertSecret)
+		s.CertPrefix = w.argumentOr("--cert-name-prefix", defaultCertPrefix)
+		s.Managed = w.argumentOr("--cert-manager-managed", "true") == "true"
+		s.OwnIssuer = w.argumentOr("--cert-issuer-ref", "") == ""
+		_, s.WebhookCloud = w.argument("--cloud-config")
+	}
+	if c := e.release.controllers; c != nil {
+		s.Controllers = c.account
+		_, s.Cloud = c.argument("--cloud-config")
+		s.Separate = c.argumentOr("--use-service-account-credentials", "false") == "true"
+		s.Routes = c.argumentOr("--configure-cloud-routes", "true") == "true"
+		if c.template != nil && c.argumentOr("--leader-elect", "true") == "true" {
+			s.Lease = [2]string{
+				c.argumentOr("--leader-elect-resource-namespace", leaseNamespace), c.argumentOr("--leader-elect-resource-name", c.lease()),
+			}
+		}
+	}
+	return s
+}
+
+// configurationName is what the release's configurations are called.
+func (e *examination) configurationName() string {
+	for i := range e.release.validating {
+		return e.release.validating[i].Name
+	}
+	return e.Release
+}
+
+// attributes are the questions whether a grant is there, one for each resource, name and verb.
+func (g Grant) attributes() []authorizationv1.ResourceAttributes {
+	names := g.Names
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []authorizationv1.ResourceAttributes
+	for _, resource := range g.Resources {
+		resource, sub, _ := strings.Cut(resource, "/")
+		for _, name := range names {
+			for _, verb := range g.Verbs {
+				all = append(all, authorizationv1.ResourceAttributes{
+					Namespace: g.Namespace, Group: g.Group, Resource: resource, Subresource: sub, Name: name, Verb: verb,
+				})
+			}
+		}
+	}
+	return all
+}
+
+func (e *examination) may(ctx context.Context, account [2]string, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := e.API.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + account[0] + ":" + account[1],
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account[0], "system:authenticated"},
+			ResourceAttributes: &attributes,
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return review.Status.Allowed, nil
+}
+
+func describe(account [2]string, a authorizationv1.ResourceAttributes) string {
+	what := a.Resource
+	if a.Subresource != "" {
+		what += "/" + a.Subresource
+	}
+	if a.Group != "" {
+		what += "." + a.Group
+	}
+	if a.Name != "" {
+		what += " " + a.Name
+	}
+	if a.Namespace != "" {
+		what += " in " + a.Namespace
+	}
+	return fmt.Sprintf("%s may not %s %s", account[1], a.Verb, what)
+}

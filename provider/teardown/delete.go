@@ -1,0 +1,151 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+const (
+	// parallel is how many objects are worked on at the same time: the cloud takes its time for each.
+	parallel = 8
+	// routesBatch is how many routes the cloud removes at once.
+	routesBatch = 500
+	// jobWait bounds the wait for one load balancer.
+	jobWait = 2 * time.Minute
+)
+
+// Execute deletes what the plan does not keep. The errors are the items' own, by their place; one that fails stops no other.
+// Node groups wait for the load balancers that refer to them.
+func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
+	failed := make([]error, len(plan))
+	for _, kind := range []string{LoadBalancer, NodeGroup} {
+		var work errgroup.Group
+		work.SetLimit(parallel)
+		for i := range plan {
+			if plan[i].Kind != kind || plan[i].Keep != "" {
+				continue
+			}
+			work.Go(func() error {
+				if plan[i].balancer != nil {
+					failed[i] = removeLoadBalancer(ctx, cloud, plan[i].balancer)
+				} else {
+					failed[i] = removeNodeGroup(ctx, cloud, plan[i].group)
+				}
+				return nil
+			})
+		}
+		_ = work.Wait() // no item's error ends the others
+	}
+	removeRoutes(ctx, cloud, plan, failed)
+	return failed
+}
+
+// removeLoadBalancer ends a protection, which the plan has decided, deletes and confirms that it is gone. One that changed on the
+// way is left to the next run, which decides anew.
+func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudapi.LoadBalancer) error {
+	ctx, cancel := context.WithTimeout(ctx, jobWait)
+	defer cancel()
+	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: ours(lb.Tags)}
+	if lb.DeletionProtection {
+		off := false
+		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off}, conditions)
+		if err != nil {
+			return fmt.Errorf("end deletion protection: %w", err)
+		}
+		if err := cloud.WaitJob(ctx, job); err != nil {
+			return fmt.Errorf("end deletion protection: %w", err)
+		}
+		if job != "" {
+			if unprotected, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+				return err
+			}
+		}
+		conditions.IfMatch = unprotected.Revision
+	}
+	job, err := cloud.DeleteLoadBalancer(ctx, lb.ID, conditions)
+	if absent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := cloud.WaitJob(ctx, job); err != nil {
+		return err
+	}
+	_, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	switch {
+	case absent(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("confirm deletion: %w", err)
+	}
+	return errors.New("the cloud is still deleting it; repeat the command")
+}
+
+func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudapi.NodeGroup) error {
+	err := cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: ours(group.Tags)})
+	if absent(err) {
+		return nil
+	}
+	return err
+}
+
+// removeRoutes removes the plan's routes, in batches, as long as they lead where they did: routes have no revision to match.
+func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error) {
+	tables := map[string][]int{}
+	for i := range plan {
+		if plan[i].route != nil && plan[i].Keep == "" {
+			tables[plan[i].route.RouteTableID] = append(tables[plan[i].route.RouteTableID], i)
+		}
+	}
+	for table, places := range tables {
+		for batch := range slices.Chunk(places, routesBatch) {
+			removeBatch(ctx, cloud, table, plan, batch, failed)
+		}
+	}
+}
+
+func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan []Item, places []int, failed []error) {
+	var batch cloudapi.RoutesBatch
+	for _, i := range places {
+		route := plan[i].route
+		batch.Remove = append(batch.Remove, cloudapi.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+	}
+	tags := map[string]string{ownership.ClusterUID: plan[places[0]].route.Tags[ownership.ClusterUID]}
+	result, err := cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: tags})
+	for n, i := range places {
+		if failed[i] = err; err != nil {
+			continue
+		}
+		one := result.Results[n]
+		if one.Error == nil {
+			continue
+		}
+		refused := &cloudapi.Error{Method: one.Op, Path: one.Destination, Status: one.Status, Problem: one.Error}
+		if !absent(refused) {
+			failed[i] = refused
+		}
+	}
+}
+
+// ours are the tags by which an object is the cluster's, and a Service's.
+func ours(tags map[string]string) map[string]string {
+	kept := maps.Clone(tags)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return !strings.HasPrefix(key, ownership.Prefix) })
+	return kept
+}
+
+// absent tells whether the cloud says that the object it was asked for is not there.
+func absent(err error) bool {
+	return cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone)
+}

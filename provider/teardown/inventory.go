@@ -1,0 +1,84 @@
+// Package teardown removes from the cloud what a cluster owns there, when the cluster goes away. What is to go is decided
+// without the cloud; every delete is sent with the conditions under which it was decided.
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// statusOK is that of a cloud which knows what it has.
+const statusOK = "ok"
+
+// errDegraded keeps an incomplete list from passing for a clean cloud.
+var errDegraded = errors.New("the cloud says that it is degraded, so its lists may lack what is there; try again later")
+
+// Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be retained, bears
+// none and is not in it.
+type Inventory struct {
+	LoadBalancers []cloudapi.LoadBalancer
+	NodeGroups    []cloudapi.NodeGroup
+	Routes        []cloudapi.Route
+}
+
+// Take lists what the cluster with the UID owns, or fails: half a list is none.
+func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inventory, error) {
+	meta, err := cloud.Meta(ctx)
+	if err != nil {
+		return Inventory{}, err
+	}
+	if meta.Status != statusOK {
+		return Inventory{}, errDegraded
+	}
+	tags := map[string]string{ownership.ClusterUID: clusterUID}
+	options := cloudapi.ListOptions{Tags: tags}
+	balancers, err := cloud.ListLoadBalancers(ctx, options)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("list load balancers: %w", err)
+	}
+	groups, err := cloud.ListNodeGroups(ctx, options)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("list node groups: %w", err)
+	}
+	routes, err := listRoutes(ctx, cloud, options)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("list routes: %w", err)
+	}
+	// The cloud was asked for nothing else, but a filter that it ignores must not cost anybody his objects.
+	return Inventory{
+		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudapi.LoadBalancer) map[string]string { return lb.Tags }),
+		NodeGroups:    bearing(groups.Items, tags, func(g *cloudapi.NodeGroup) map[string]string { return g.Tags }),
+		Routes:        bearing(routes, tags, func(r *cloudapi.Route) map[string]string { return r.Tags }),
+	}, nil
+}
+
+// listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may have changed.
+func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudapi.Route, error) {
+	tables, err := cloud.ListRouteTables(ctx, cloudapi.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var all []cloudapi.Route
+	for i := range tables.Items {
+		list, err := cloud.ListRoutes(ctx, tables.Items[i].ID, options)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}
+
+func bearing[T any](items []T, wanted map[string]string, tags func(*T) map[string]string) []T {
+	var found []T
+	for i := range items {
+		if ownership.Bears(tags(&items[i]), wanted) {
+			found = append(found, items[i])
+		}
+	}
+	return found
+}

@@ -1,0 +1,95 @@
+package teardown
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// The kinds of objects, in the order in which they go: pools of load balancers refer to node groups.
+const (
+	LoadBalancer = "load-balancer"
+	NodeGroup    = "node-group"
+	Route        = "route"
+)
+
+// Wishes decide what stays.
+type Wishes struct {
+	// IncludeProtected deletes load balancers with deletion protection, too.
+	IncludeProtected bool
+	// Retained are Services, as namespace/name by UID, whose load balancers outlive them.
+	Retained map[string]string
+}
+
+// Item is one object of the cloud and what is to become of it.
+type Item struct {
+	// Kind is LoadBalancer, NodeGroup or Route.
+	Kind string
+	// ID and Name are the cloud's; Detail tells people what hangs on it.
+	ID, Name, Detail string
+	// Keep says why the object stays; empty if it goes.
+	Keep string
+
+	balancer *cloudapi.LoadBalancer
+	group    *cloudapi.NodeGroup
+	route    *cloudapi.Route
+}
+
+// Plan decides what goes: load balancers, then node groups that no load balancer of the cluster needs any more, then routes.
+func Plan(found Inventory, wishes Wishes) []Item {
+	var items []Item
+	users := map[string]string{}
+	for i := range found.LoadBalancers {
+		lb := &found.LoadBalancers[i]
+		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: addresses(lb), Keep: wishes.keep(lb), balancer: lb}
+		if item.Keep != "" {
+			for _, pool := range lb.Pools {
+				users[pool.NodeGroupID] = lb.ID
+			}
+		}
+		items = append(items, item)
+	}
+	for i := range found.NodeGroups {
+		group := &found.NodeGroups[i]
+		item := Item{Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)), group: group}
+		if user, used := users[group.ID]; used {
+			item.Keep = fmt.Sprintf("load balancer %s, which stays, needs it", user)
+		}
+		items = append(items, item)
+	}
+	for i := range found.Routes {
+		route := &found.Routes[i]
+		items = append(items, Item{
+			Kind: Route, ID: route.ID, Name: route.Destination, route: route,
+			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
+		})
+	}
+	order := []string{LoadBalancer, NodeGroup, Route}
+	slices.SortStableFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return items
+}
+
+// keep says why a load balancer stays, or nothing.
+func (w Wishes) keep(lb *cloudapi.LoadBalancer) string {
+	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
+		return fmt.Sprintf("Service %s wants it retained; delete that Service while the controllers run", service)
+	}
+	if lb.DeletionProtection && !w.IncludeProtected {
+		return "it has deletion protection; say --include-protected"
+	}
+	return ""
+}
+
+func addresses(lb *cloudapi.LoadBalancer) string {
+	var list []string
+	for _, vip := range lb.VIPs {
+		list = append(list, vip.Address)
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,228 @@
+package operations_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/test/env"
+)
+
+// well are the levels of an installation with nothing wrong, whose webhooks run on loopback.
+func well() map[string]doctor.Level {
+	return map[string]doctor.Level{
+		"api-server": doctor.OK, "release": doctor.OK, "crds": doctor.OK, "webhook-configurations": doctor.OK,
+		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.OK, "ca-bundle": doctor.OK,
+		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.OK, "controllers": doctor.OK,
+		"cloud": doctor.OK, "policies": doctor.OK,
+	}
+}
+
+func remove(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := shared.Client.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func definition(name string) client.Object {
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName(name)
+	return crd
+}
+
+// Whatever breaks is found by the check that is about it, with what to do; what depends on it is skipped, and all else is well.
+func TestDoctorFindsWhatBreaks(t *testing.T) {
+	meta := metav1.ObjectMeta{Name: "quaymaster"}
+	restarted := func(t *testing.T, server *env.Server) {
+		if err := server.Restart(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	reinstall := func(t *testing.T) {
+		if err := install(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tc := range []struct {
+		name          string
+		spoil, mend   func(t *testing.T)
+		fails         string
+		found, remedy string
+		skipped       []string
+	}{
+		{
+			name: "no validating configuration",
+			spoil: func(t *testing.T) {
+				remove(t, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta})
+			},
+			// A restart puts the authority into what was made anew.
+			mend: func(t *testing.T) {
+				reinstall(t)
+				shared.webhook.Kill()
+				restarted(t, &shared.webhook.Server)
+			},
+			fails: "webhook-configurations", found: "there is no ValidatingWebhookConfiguration", remedy: "helm upgrade",
+			skipped: []string{"admission", "ca-bundle"},
+		},
+		{
+			name: "no definitions",
+			spoil: func(t *testing.T) {
+				remove(t, definition("loadbalancerpolicies.quaymaster.dev"), definition("clusterloadbalancerpolicies.quaymaster.dev"))
+			},
+			mend:  reinstall,
+			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is missing; clusterloadbalancerpolicies.quaymaster.dev is missing",
+			remedy: "crds.enabled=true", skipped: []string{"policies"},
+		},
+		{
+			name:  "webhook stopped",
+			spoil: func(*testing.T) { shared.webhook.Kill() },
+			mend:  func(t *testing.T) { restarted(t, &shared.webhook.Server) },
+			fails: "admission", found: "connection refused", remedy: "the logs of the webhook's pods",
+		},
+		{
+			name: "no rights",
+			spoil: func(t *testing.T) {
+				remove(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-webhook"}})
+			},
+			mend:  reinstall,
+			fails: "rights", found: "quaymaster-webhook may not get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
+			remedy: "helm upgrade",
+		},
+		{
+			name:  "cloud stopped",
+			spoil: func(*testing.T) { shared.cloud.Kill() },
+			mend:  func(t *testing.T) { restarted(t, &shared.cloud.Server) },
+			fails: "cloud", found: "it does not answer", remedy: "endpoint",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.spoil(t)
+			want := well()
+			want[tc.fails] = doctor.Fail
+			for _, check := range tc.skipped {
+				want[check] = doctor.Skip
+			}
+			result := wait(t, want)[tc.fails]
+			if !strings.Contains(result.Found, tc.found) || !strings.Contains(result.Remedy, tc.remedy) {
+				t.Errorf("got %+v, want %q and %q", result, tc.found, tc.remedy)
+			}
+			tc.mend(t)
+			wait(t, well())
+		})
+	}
+}
+
+// Another authority than the one that signed the certificate is found where it hurts: the API server trusts nobody any more.
+func TestDoctorFindsAWrongAuthority(t *testing.T) {
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: "quaymaster"}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	right := configuration.DeepCopy()
+	for i := range configuration.Webhooks {
+		configuration.Webhooks[i].ClientConfig.CABundle = shared.Admin.CAData
+	}
+	if err := shared.Client.Patch(t.Context(), configuration, client.MergeFrom(right)); err != nil {
+		t.Fatal(err)
+	}
+	want := well()
+	want["admission"] = doctor.Fail
+	result := wait(t, want)["admission"]
+	if !strings.Contains(result.Found, "x509: certificate signed by unknown authority") || !strings.Contains(result.Remedy, "ca-bundle") {
+		t.Errorf("got %+v", result)
+	}
+	right.ResourceVersion = configuration.ResourceVersion
+	if err := shared.Client.Patch(t.Context(), right, client.MergeFrom(configuration)); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, well())
+}
+
+// With the failure policy Ignore nobody is told that no webhook answers, except by the doctor.
+func TestDoctorSeesWhatFailsOpen(t *testing.T) {
+	v := values(shared.port)
+	v["webhook"].(map[string]any)["failurePolicy"] = map[string]any{"mutateService": "Ignore", "validateService": "Ignore"}
+	if err := shared.InstallChart(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	shared.webhook.Kill()
+	want := well()
+	want["admission"] = doctor.Fail
+	if result := wait(t, want)["admission"]; !strings.Contains(result.Found, "no webhook answers the API server, and the failure policy is Ignore") {
+		t.Errorf("got %+v", result)
+	}
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.webhook.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, well())
+}
+
+// A role that the chart does not run is not looked for, and whoever names another release is told.
+func TestDoctorNamesTheRelease(t *testing.T) {
+	found := wait(t, map[string]doctor.Level{
+		"api-server": doctor.OK, "release": doctor.Fail, "crds": doctor.OK, "webhook-configurations": doctor.Skip,
+		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
+		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
+		"cloud": doctor.OK, "policies": doctor.OK,
+	}, "--release=other")
+	if !strings.Contains(found["release"].Remedy, "--release") {
+		t.Errorf("got %+v", found["release"])
+	}
+}
+
+// An ordinary user gets warnings for what he may not see, and no failure.
+func TestDoctorForAnOrdinaryUser(t *testing.T) {
+	found := wait(t, map[string]doctor.Level{
+		"api-server": doctor.OK, "release": doctor.Warn, "crds": doctor.Warn, "webhook-configurations": doctor.Skip,
+		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
+		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
+		"cloud": doctor.OK, "policies": doctor.Skip,
+	}, "--kubeconfig="+shared.DeveloperKubeconfig)
+	if !strings.Contains(found["release"].Remedy, "a user who may") {
+		t.Errorf("got %+v", found["release"])
+	}
+}
+
+// A leader that stopped is found by its lease.
+func TestDoctorFindsNoLeader(t *testing.T) {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-controllers"}}
+	key := client.ObjectKeyFromObject(deployment)
+	if err := shared.Client.Get(t.Context(), key, deployment); err != nil {
+		t.Fatal(err)
+	}
+	args := &deployment.Spec.Template.Spec.Containers[0].Args
+	*args = append(slices.Clone(*args), "--leader-elect-resource-name=another")
+	if err := shared.Client.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	want := well()
+	want["controllers"], want["rights"] = doctor.Fail, doctor.Fail
+	result := wait(t, want)["controllers"]
+	if !strings.Contains(result.Found, "nobody holds the lease kube-system/another") {
+		t.Errorf("got %+v", result)
+	}
+	if err := shared.Client.Get(t.Context(), key, deployment); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, deployment)
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, well())
+}

@@ -1,0 +1,164 @@
+// Package operations_test tries what operators do on a real API server, with the built programs: examine, tear down, uninstall,
+// and run the controllers beside another cloud's.
+package operations_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/test/env"
+)
+
+// soon is how long the API server may take to see a change of configurations and rights, with room for slow machines.
+const soon = 30 * time.Second
+
+// fixture is what the tests of this package share: an installation with nothing wrong.
+type fixture struct {
+	*env.Env
+	webhook     *env.Webhook
+	controllers *env.Server
+	cloud       *env.Mycloud
+	cloudConfig string
+	port        int
+}
+
+var shared fixture
+
+func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
+
+// values are the chart's for webhooks on a port of loopback.
+func values(port int) env.Values {
+	return env.Values{
+		"certs": map[string]any{"mode": "self-signed"},
+		"webhook": map[string]any{
+			"url": env.WebhookURL(port), "failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
+		},
+	}
+}
+
+func setup(ctx context.Context, e *env.Env) error {
+	shared.Env = e
+	var err error
+	if shared.port, err = env.FreePort(); err != nil {
+		return err
+	}
+	if err := install(ctx); err != nil {
+		return err
+	}
+	if shared.cloud, err = e.StartMycloud(ctx, ""); err != nil {
+		return err
+	}
+	config := env.CloudConfigFor("dev", shared.cloud)
+	if shared.cloudConfig, err = e.CloudConfigArg("doctor", config); err != nil {
+		return err
+	}
+	if shared.webhook, err = e.StartWebhook(ctx, shared.port); err != nil {
+		return err
+	}
+	if shared.controllers, err = e.StartControllers(ctx, config, "--leader-elect=true"); err != nil {
+		return err
+	}
+	return env.Poll(ctx, "nothing to fail", func(ctx context.Context) error {
+		_, levels, err := examine(ctx)
+		for check, level := range levels {
+			if level == doctor.Fail || level == doctor.Warn {
+				return fmt.Errorf("%s: %s", check, level)
+			}
+		}
+		return err
+	})
+}
+
+// install applies the chart, and again what a test has taken away. The Deployment of the controllers only tells their flags: nothing
+// here makes pods.
+func install(ctx context.Context) error {
+	if err := shared.InstallChart(ctx, values(shared.port)); err != nil {
+		return err
+	}
+	objects, err := env.RenderChart(ctx, values(shared.port))
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		apply := client.ApplyConfigurationFromUnstructured(object)
+		if err := shared.Client.Apply(ctx, apply, client.FieldOwner("operations"), client.ForceOwnership); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// program runs one of the built programs to its end.
+func program(ctx context.Context, name string, args ...string) (env.Output, error) {
+	path, err := env.Program(name)
+	if err != nil {
+		return env.Output{}, err
+	}
+	return env.Run(ctx, "", path, args...)
+}
+
+// examine runs quayctl doctor as the administrator and gives its results, and their levels by check.
+func examine(ctx context.Context, args ...string) ([]doctor.Result, map[string]doctor.Level, error) {
+	out, err := program(ctx, "quayctl", append([]string{
+		"doctor", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig, "-o", "json",
+	}, args...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var report struct {
+		OK     bool
+		Checks []doctor.Result
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
+		return nil, nil, fmt.Errorf("%w: %s", err, out.Stderr)
+	}
+	if report.OK != (out.Code == 0) {
+		return nil, nil, fmt.Errorf("ok is %t, the exit code %d", report.OK, out.Code)
+	}
+	levels := map[string]doctor.Level{}
+	for _, r := range report.Checks {
+		levels[r.Check] = r.Level
+	}
+	return report.Checks, levels, nil
+}
+
+// wait waits until an examination has these levels, and gives its results.
+func wait(t *testing.T, want map[string]doctor.Level, args ...string) map[string]doctor.Result {
+	t.Helper()
+	found := map[string]doctor.Result{}
+	env.Eventually(t, soon, "the diagnosis", func(ctx context.Context) error {
+		results, levels, err := examine(ctx, args...)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, levels); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s\n%+v", diff, results)
+		}
+		for _, r := range results {
+			found[r.Check] = r
+		}
+		return nil
+	})
+	return found
+}
+
+// service is a good one of the namespace default.
+func service(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
+	}
+}

@@ -1,0 +1,135 @@
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/env"
+)
+
+// run runs a program, which must end with the code and say what is wanted on stdout or stderr.
+func run(t *testing.T, name string, args []string, code int, want ...string) env.Output {
+	t.Helper()
+	out, err := program(t.Context(), name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Code != code {
+		t.Errorf("%s %v: exit code %d, want %d", name, args, out.Code, code)
+	}
+	for _, text := range want {
+		if !strings.Contains(out.Stdout+out.Stderr, text) {
+			t.Errorf("%s %v does not say %q:\n%s%s", name, args, text, out.Stdout, out.Stderr)
+		}
+	}
+	return out
+}
+
+// A cluster goes away: not before its Services and its controllers, and then with nothing left but what was retained.
+func TestTeardown(t *testing.T) {
+	ctx := t.Context()
+	for name, annotations := range map[string]map[string]string{
+		"kept":    {"service.beta.kubernetes.io/dlb-retain-on-delete": "true"},
+		"deleted": nil,
+		"guarded": {"service.beta.kubernetes.io/dlb-deletion-protection": "true"},
+	} {
+		svc := service(name)
+		svc.Annotations = annotations
+		if err := shared.Client.Create(ctx, svc); err != nil {
+			t.Fatal(err)
+		}
+		env.Eventually(t, soon, "address of "+name, func(ctx context.Context) error {
+			now := &corev1.Service{}
+			if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(svc), now); err != nil {
+				return err
+			}
+			if len(now.Status.LoadBalancer.Ingress) == 0 {
+				return errors.New("no address")
+			}
+			return nil
+		})
+	}
+	args := func(more ...string) []string {
+		return append([]string{"teardown", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig}, more...)
+	}
+	run(t, "quaymaster", args("--yes"), 1, "3 Services still have load balancers of ours: default/deleted, default/guarded, default/kept")
+	run(t, "quaymaster", args("--yes", "--ignore-services"), 1, "the controllers still run: ", "holds the lease kube-system/cloud-controller-manager")
+
+	shared.controllers.Kill()
+	// As if its duration had passed.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"}}
+	if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.HolderIdentity = new("")
+	if err := shared.Client.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+
+	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; say --yes to delete them")
+	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept wants it retained")
+	if again := run(t, "quaymaster", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
+		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
+	}
+	run(t, "quaymaster", args("--ignore-services", "--yes"), 1,
+		"deleted", "kept: it has deletion protection", "kept: Service default/kept wants it retained", "needs it", "still owns 3 objects")
+
+	// Its owner has seen to it elsewhere: without Services nothing is retained any more.
+	for _, name := range []string{"kept", "deleted", "guarded"} {
+		svc := service(name)
+		if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {
+			t.Fatal(err)
+		}
+		svc.Finalizers = nil
+		if err := errors.Join(shared.Client.Update(ctx, svc), shared.Client.Delete(ctx, svc)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, "quaymaster", args("--include-protected", "--yes"), 0, "dev-default-guarded", "owns nothing in the cloud")
+	run(t, "quaymaster", args(), 0, "owns nothing in the cloud")
+	if err := shared.controllers.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUninstall(t *testing.T) {
+	args := []string{
+		"uninstall", "--kubeconfig=" + shared.AdminKubeconfig,
+		"--mutating-webhook-configuration=removed", "--validating-webhook-configuration=removed",
+	}
+	meta := metav1.ObjectMeta{Name: "removed"}
+	objects := []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
+	}
+	for _, object := range objects {
+		if err := shared.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := run(t, "quaymaster", args, 0)
+	if want := "MutatingWebhookConfiguration removed is deleted\nValidatingWebhookConfiguration removed is deleted\n"; out.Stdout != want {
+		t.Errorf("got %q, want %q", out.Stdout, want)
+	}
+	for _, object := range objects {
+		if err := shared.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			t.Errorf("%T: %v, want none", object, err)
+		}
+	}
+	out = run(t, "quaymaster", args, 0)
+	if want := "MutatingWebhookConfiguration removed is not there\nValidatingWebhookConfiguration removed is not there\n"; out.Stdout != want {
+		t.Errorf("got %q, want %q", out.Stdout, want)
+	}
+	missing := fmt.Sprintf("--kubeconfig=%s/absent", t.TempDir())
+	run(t, "quaymaster", append(args, missing), 1, "must be a readable kubeconfig")
+}
