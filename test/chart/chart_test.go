@@ -24,17 +24,41 @@ func cases() map[string]env.Values {
 	return map[string]env.Values{
 		"default": {},
 		"development": {
+			"certs": map[string]any{"mode": "self-signed"},
 			"webhook": map[string]any{
 				"url": "https://127.0.0.1:9443", "failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
 			},
 		},
-		"cert-manager": {
+		"self-signed": {
+			"certs":   map[string]any{"mode": "self-signed", "selfSignedValidity": "48h"},
+			"webhook": map[string]any{"hostNetwork": true, "port": 10250, "healthPort": 10251, "metricsPort": 10252},
+		},
+		"files": {
 			"certs": map[string]any{"mode": "files", "secretName": "quaymaster-webhook", "injectCAFrom": "quaymaster-system/quaymaster-webhook"},
+		},
+		"issuer": {
+			"certs":     map[string]any{"issuerRef": map[string]any{"group": "issuers.example.com", "kind": "ClusterIssuer", "name": "internal"}},
+			"apiServer": map[string]any{"host": "10.0.0.2"},
+		},
+		"monitored": {
+			"certs":         map[string]any{"certManager": map[string]any{"managed": false}},
+			"networkPolicy": map[string]any{"enabled": true, "apiServerCIDRs": []any{"10.0.0.0/24"}},
+			"monitoring": map[string]any{
+				"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"prometheus": "main"}},
+				"prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"prometheus": "main"}},
+				"dashboard":      map[string]any{"enabled": true},
+			},
+		},
+		"controllers-only": {
+			"webhook":         map[string]any{"enabled": false},
+			"cloudController": map[string]any{"kind": "DaemonSet", "useServiceAccountCredentials": true, "clusterCIDR": "10.244.0.0/16"},
+			"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
 		},
 		"webhooks-only": {
 			"fullnameOverride": "admission",
 			"cloudController":  map[string]any{"enabled": false},
 			"crds":             map[string]any{"enabled": false},
+			"networkPolicy":    map[string]any{"enabled": true},
 			"webhook":          map[string]any{"replicas": 1, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
 		},
 		"webhooks-with-cloud": {
@@ -48,7 +72,7 @@ func cases() map[string]env.Values {
 		"routes": {
 			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
 			"cloud": map[string]any{
-				"clusterID": "prod", "token": "secret", "network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
+				"clusterID": "prod", "token": "secret", "caBundle": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", "network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
 			},
 		},
 	}
@@ -124,7 +148,29 @@ func TestRefusedValues(t *testing.T) {
 		"URL without TLS":       {env.Values{"webhook": map[string]any{"url": "http://127.0.0.1"}}, "/webhook/url"},
 		"no cluster":            {env.Values{"cloud": map[string]any{"clusterID": ""}}, "/cloud/clusterID"},
 		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName must name the Secret"},
-		"self-signed with more": {env.Values{"certs": map[string]any{"secretName": "x"}}, "must be empty when certs.mode is self-signed"},
+		"self-signed with more": {env.Values{"certs": map[string]any{"mode": "self-signed", "injectCAFrom": "a/b"}}, "must be empty when certs.mode is self-signed"},
+		"unknown mode":          {env.Values{"certs": map[string]any{"mode": "magic"}}, "/certs/mode"},
+		"issuer for files": {
+			env.Values{"certs": map[string]any{"mode": "files", "secretName": "x", "issuerRef": map[string]any{"name": "x"}}},
+			"certs.issuerRef.name must be empty unless",
+		},
+		"issuer of nobody's Certificate": {
+			env.Values{"certs": map[string]any{"certManager": map[string]any{"managed": false}, "issuerRef": map[string]any{"name": "x"}}},
+			"certs.issuerRef.name must be empty unless",
+		},
+		"nothing": {
+			env.Values{"webhook": map[string]any{"enabled": false}, "cloudController": map[string]any{"enabled": false}},
+			"webhook.enabled or cloudController.enabled must be true",
+		},
+		"URL of no webhook": {
+			env.Values{"webhook": map[string]any{"enabled": false, "url": "https://127.0.0.1"}}, "webhook.url must be empty when webhook.enabled is false",
+		},
+		"same port twice": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must differ"},
+		"no such kind":    {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
+		"no port":         {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
+		"too little grace": {
+			env.Values{"webhook": map[string]any{"terminationGracePeriodSeconds": 5}}, "/webhook/terminationGracePeriodSeconds",
+		},
 		"two authorities": {
 			env.Values{
 				"certs":   map[string]any{"mode": "files", "secretName": "x", "injectCAFrom": "a/b"},

@@ -30,6 +30,16 @@ func TestInstalled(t *testing.T) {
 	if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("objects", func(t *testing.T) {
+		// The API server asks nobody yet, and the release must not be there.
+		if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}); err != nil {
+			t.Fatal(err)
+		}
+		acceptsEverything(t, e)
+		satisfiesPodSecurity(t, e)
+		tellsWhatToDo(t, e)
+		livesAndDies(t, e)
+	})
 	asked := newCounter(t)
 	// A condition that cannot be evaluated refuses, too, so that no mistake in one passes for a call that was saved.
 	failurePolicy := map[string]any{}

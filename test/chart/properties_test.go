@@ -10,7 +10,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -151,9 +153,17 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
+// cert-manager puts the authority of what signs the certificate into the configurations; a self-signed one needs no help.
 func TestInjectionOfTheAuthority(t *testing.T) {
 	const annotation = "cert-manager.io/inject-ca-from"
-	for name, want := range map[string]string{"default": "", "cert-manager": "quaymaster-system/quaymaster-webhook"} {
+	for name, want := range map[string]string{
+		"default":     "quaymaster-system/quaymaster-webhook-ca",
+		"issuer":      "quaymaster-system/quaymaster-webhook",
+		"monitored":   "quaymaster-system/quaymaster-webhook",
+		"files":       "quaymaster-system/quaymaster-webhook",
+		"self-signed": "",
+		"development": "",
+	} {
 		for _, object := range render(t, cases()[name]) {
 			if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") && object.GetAnnotations()[annotation] != want {
 				t.Errorf("%s: %s is annotated with %q, want %q", name, object.GetKind(), object.GetAnnotations()[annotation], want)
@@ -162,41 +172,178 @@ func TestInjectionOfTheAuthority(t *testing.T) {
 	}
 }
 
-// Pods satisfy the strictest Pod Security level, the host's network of the controllers apart, and their flags exist.
-func TestPods(t *testing.T) {
-	for name, values := range cases() {
+// What each mode of the certificate means in flags.
+func TestCertificateFlags(t *testing.T) {
+	own := []string{
+		"--namespace=quaymaster-system", "--cert-hosts=quaymaster-webhook.quaymaster-system.svc",
+	}
+	request := append([]string{
+		"--cert-mode=cert-manager", "--cert-secret=quaymaster-webhook-tls", "--cert-name-prefix=quaymaster-webhook",
+	}, own...)
+	tests := map[string][]string{
+		"default":     append([]string{"--cert-manager-managed=true"}, request...),
+		"issuer":      append([]string{"--cert-manager-managed=true", "--cert-issuer-ref=issuers.example.com/ClusterIssuer/internal"}, request...),
+		"monitored":   append([]string{"--cert-manager-managed=false"}, request...),
+		"self-signed": append([]string{"--cert-mode=self-signed", "--cert-secret=quaymaster-webhook-self-signed", "--self-signed-validity=48h"}, own...),
+		"files":       {"--cert-mode=files", "--tls-cert-file=/certs/tls.crt", "--tls-private-key-file=/certs/tls.key"},
+	}
+	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, object := range render(t, values) {
-				if object.GetKind() != "Deployment" {
-					continue
-				}
-				d := find[appsv1.Deployment](t, []*unstructured.Unstructured{object}, "Deployment", object.GetName())
-				pod := d.Spec.Template.Spec
-				if !ptr.Deref(pod.SecurityContext.RunAsNonRoot, false) || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-					t.Errorf("%s: security context of the pod is %+v", d.Name, pod.SecurityContext)
-				}
-				if pod.HostNetwork != strings.HasSuffix(d.Name, "-controllers") {
-					t.Errorf("%s: hostNetwork is %t", d.Name, pod.HostNetwork)
-				}
-				if !within(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels) {
-					t.Errorf("%s does not select its pods", d.Name)
-				}
-				for _, c := range pod.Containers {
-					s := c.SecurityContext
-					if ptr.Deref(s.AllowPrivilegeEscalation, true) || !ptr.Deref(s.ReadOnlyRootFilesystem, false) ||
-						!cmp.Equal(s.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}) {
-						t.Errorf("%s: security context is %+v", c.Name, s)
-					}
-					cmd, flags, err := app.NewCommand().Find(c.Args)
-					if err == nil {
-						err = cmd.ParseFlags(flags)
-					}
-					if err != nil {
-						t.Errorf("%s: arguments %v: %v", c.Name, c.Args, err)
+			var got []string
+			for _, arg := range find[appsv1.Deployment](t, render(t, cases()[name]), "Deployment", webhooks).Spec.Template.Spec.Containers[0].Args {
+				for _, prefix := range []string{"--cert-", "--namespace", "--self-signed", "--tls-"} {
+					if strings.HasPrefix(arg, prefix) {
+						got = append(got, arg)
 					}
 				}
 			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
+	}
+}
+
+// Webhook configurations go before what they call.
+func TestRemoval(t *testing.T) {
+	tests := map[string]bool{"default": true, "webhooks-only": true, "development": false, "controllers-only": false}
+	for name, want := range tests {
+		for _, object := range render(t, cases()[name]) {
+			if object.GetKind() != "Job" {
+				continue
+			}
+			if !want {
+				t.Errorf("%s: there is a Job, and nothing for it to do", name)
+			}
+			want = false
+			if got := object.GetAnnotations()["helm.sh/hook-delete-policy"]; got != "before-hook-creation,hook-succeeded" {
+				t.Errorf("%s: the Job is deleted at %q", name, got)
+			}
+		}
+		if want {
+			t.Errorf("%s: nobody removes the configurations", name)
+		}
+	}
+}
+
+// pods are the pods of all workloads by their container's name.
+func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	found := map[string]corev1.PodTemplateSpec{}
+	for _, object := range objects {
+		raw, ok, err := unstructured.NestedMap(object.Object, "spec", "template")
+		if !ok || err != nil || object.GetKind() == definition {
+			continue
+		}
+		var template corev1.PodTemplateSpec
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, &template, true); err != nil {
+			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+		if selector, ok, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); ok && !within(selector, template.Labels) {
+			t.Errorf("%s %s does not select its pods", object.GetKind(), object.GetName())
+		}
+		found[template.Spec.Containers[0].Name] = template
+	}
+	return found
+}
+
+// Whatever the values: flags exist, nobody may more than needed, and what initialises Nodes waits for nothing that needs them.
+func TestPods(t *testing.T) {
+	for name, values := range cases() {
+		t.Run(name, func(t *testing.T) {
+			for role, template := range pods(t, render(t, values)) {
+				pod := template.Spec
+				if !ptr.Deref(pod.SecurityContext.RunAsNonRoot, false) || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+					t.Errorf("%s: security context of the pod is %+v", role, pod.SecurityContext)
+				}
+				c := pod.Containers[0]
+				s := c.SecurityContext
+				if ptr.Deref(s.AllowPrivilegeEscalation, true) || !ptr.Deref(s.ReadOnlyRootFilesystem, false) ||
+					!cmp.Equal(s.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}) {
+					t.Errorf("%s: security context is %+v", role, s)
+				}
+				for _, toleration := range pod.Tolerations {
+					if toleration.TolerationSeconds != nil {
+						t.Errorf("%s: %+v ends", role, toleration)
+					}
+				}
+				if pod.HostNetwork && pod.DNSPolicy != corev1.DNSDefault {
+					t.Errorf("%s: DNS is %s on the host's network", role, pod.DNSPolicy)
+				}
+				cmd, flags, err := app.NewCommand().Find(c.Args)
+				if err == nil {
+					err = cmd.ParseFlags(flags)
+				}
+				if err != nil {
+					t.Errorf("%s: arguments %v: %v", role, c.Args, err)
+				}
+			}
+		})
+	}
+}
+
+// Only what must work without a network of pods is on the host's.
+func TestHostNetwork(t *testing.T) {
+	tests := map[string]map[string]bool{
+		"default":          {"webhook": false, "controllers": true, "uninstall": true},
+		"self-signed":      {"webhook": true, "controllers": true, "uninstall": true},
+		"controllers-only": {"controllers": true},
+		"webhooks-only":    {"webhook": false, "controllers": false, "uninstall": false},
+	}
+	for name, want := range tests {
+		got := map[string]bool{}
+		for role, template := range pods(t, render(t, cases()[name])) {
+			got[role] = template.Spec.HostNetwork
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The API server can be named to pods that run before its Service works.
+func TestAddressOfTheAPIServer(t *testing.T) {
+	want := []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.2"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}}
+	for role, template := range pods(t, render(t, cases()["issuer"])) {
+		if diff := cmp.Diff(want, template.Spec.Containers[0].Env); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", role, diff)
+		}
+	}
+}
+
+// The authorities of the cloud reach who asks it, and nobody else.
+func TestAuthoritiesOfTheCloud(t *testing.T) {
+	objects := render(t, cases()["routes"])
+	if find[corev1.ConfigMap](t, objects, "ConfigMap", cloud).Data["ca.crt"] == "" {
+		t.Error("they are not in the ConfigMap")
+	}
+	for role, template := range pods(t, objects) {
+		var want []corev1.EnvVar
+		if role != "uninstall" {
+			want = []corev1.EnvVar{{Name: "SSL_CERT_FILE", Value: "/etc/quaymaster/ca.crt"}}
+		}
+		if diff := cmp.Diff(want, template.Spec.Containers[0].Env); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", role, diff)
+		}
+	}
+}
+
+// The controllers without a cloud leave the lease, and everything else of a cloud-controller-manager, to another one.
+func TestWithoutCloud(t *testing.T) {
+	objects := render(t, cases()["webhooks-only"])
+	args := pods(t, objects)["controllers"].Spec.Containers[0].Args
+	for _, want := range []string{
+		"--without-cloud", "--leader-elect-resource-name=admission-policy-controller", "--leader-elect-resource-namespace=" + env.Namespace,
+	} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%v lack %s", args, want)
+		}
+	}
+	role := find[rbacv1.Role](t, objects, "Role", "admission-controllers-leader-election")
+	if role.Namespace != env.Namespace || !slices.Equal(role.Rules[1].ResourceNames, []string{"admission-policy-controller"}) {
+		t.Errorf("the lease is in %s: %v", role.Namespace, role.Rules)
 	}
 }
 
@@ -212,9 +359,6 @@ func TestServiceOfTheWebhooks(t *testing.T) {
 	port := service.Spec.Ports[0].TargetPort.StrVal
 	if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == port && p.ContainerPort == 9443 }) {
 		t.Errorf("the pods have no port %q: %v", port, container.Ports)
-	}
-	if host := "--self-signed-hosts=" + webhooks + "." + env.Namespace + ".svc"; !slices.Contains(container.Args, host) {
-		t.Errorf("the certificate is not for the Service: %v lack %s", container.Args, host)
 	}
 }
 
@@ -261,11 +405,8 @@ func TestCloudOfThePods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := render(t, cases()[name])
 			got := map[string]access{}
-			for _, object := range objects {
-				if object.GetKind() != "Deployment" {
-					continue
-				}
-				pod := find[appsv1.Deployment](t, []*unstructured.Unstructured{object}, "Deployment", object.GetName()).Spec.Template.Spec
+			for _, template := range pods(t, objects) {
+				pod := template.Spec
 				container := pod.Containers[0]
 				if !slices.Contains(container.Args, "--cloud-config=/etc/quaymaster/cloud.yaml") {
 					continue

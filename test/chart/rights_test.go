@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"quaymaster.dev/test/env"
@@ -14,7 +16,9 @@ import (
 // Rights are spelt out, and those over objects that many share are bound to names, or only for reading.
 func TestRights(t *testing.T) {
 	// What a role may do by name alone.
-	named := []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "configmaps"}
+	named := []string{
+		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token",
+	}
 	// What nobody writes.
 	read := []string{"namespaces", "storageclasses", "customresourcedefinitions"}
 	for name, values := range cases() {
@@ -46,7 +50,7 @@ func among(words, list []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(list, word) })
 }
 
-// With certificates from files nobody writes the configurations; without the cloud nobody reads volumes.
+// Only with a self-signed certificate the configurations are written; without the cloud nobody reads volumes.
 func TestRightsOfTheWebhooks(t *testing.T) {
 	reading := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
@@ -62,9 +66,10 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 		verbs   []string
 		volumes bool
 	}{
-		"default":             {release, []string{"get", "patch"}, true},
-		"cert-manager":        {release, []string{"get"}, true},
-		"webhooks-only":       {"admission", []string{"get", "patch"}, false},
+		"default":             {release, []string{"get"}, true},
+		"self-signed":         {release, []string{"get", "patch"}, true},
+		"files":               {release, []string{"get"}, true},
+		"webhooks-only":       {"admission", []string{"get"}, false},
 		"webhooks-with-cloud": {release, []string{"get"}, true},
 	}
 	for name, test := range tests {
@@ -81,6 +86,108 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What the webhooks may do about their certificate depends on its mode, and is limited to names as far as possible.
+func TestRightsOfTheCertificate(t *testing.T) {
+	secret := func(name string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: verbs}
+	}
+	request := func(names []string, verbs []string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"cert-manager.io"}, Resources: resources, ResourceNames: names, Verbs: verbs}
+	}
+	create, write := []string{"create"}, []string{"get", "patch"}
+	tests := map[string][]rbacv1.PolicyRule{
+		"default": {
+			secret("quaymaster-webhook-tls", "list", "watch"),
+			request(nil, create, "certificates", "issuers"),
+			request([]string{"quaymaster-webhook-selfsigned", "quaymaster-webhook-ca"}, write, "issuers"),
+			request([]string{"quaymaster-webhook-ca", "quaymaster-webhook"}, write, "certificates"),
+		},
+		"issuer": {
+			secret("quaymaster-webhook-tls", "list", "watch"),
+			request(nil, create, "certificates"),
+			request([]string{"quaymaster-webhook"}, write, "certificates"),
+		},
+		"monitored":   {secret("quaymaster-webhook-tls", "list", "watch")},
+		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "update")},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			role := find[rbacv1.Role](t, render(t, cases()[name]), "Role", webhooks+"-certificate")
+			if role.Namespace != env.Namespace {
+				t.Errorf("the role is in %s", role.Namespace)
+			}
+			if diff := cmp.Diff(want, role.Rules); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Without a cloud the controllers write the status of policies, and nothing of Nodes, Services and volumes.
+func TestRightsWithoutCloud(t *testing.T) {
+	role := find[rbacv1.ClusterRole](t, render(t, cases()["webhooks-only"]), "ClusterRole", "admission-controllers")
+	got := map[string][]string{}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			got[resource] = rule.Verbs
+		}
+	}
+	want := map[string][]string{
+		"services": {"list", "watch"}, "events": {"create", "patch"}, "namespaces": {"get", "list", "watch"},
+		"loadbalancerpolicies": {"list", "watch"}, "clusterloadbalancerpolicies": {"list", "watch"},
+		"loadbalancerpolicies/status": {"patch"}, "clusterloadbalancerpolicies/status": {"patch"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// With accounts of their own, what the controllers may write is theirs alone, and the pods get tokens of these accounts only.
+func TestSeparateAccounts(t *testing.T) {
+	const pods = release + "-controllers"
+	objects := render(t, cases()["controllers-only"])
+	accounts := []string{"node-controller", "route-controller", "service-controller"}
+	for _, account := range accounts {
+		if sa := find[corev1.ServiceAccount](t, objects, "ServiceAccount", account); sa.Namespace != metav1.NamespaceSystem {
+			t.Errorf("%s is in %s", account, sa.Namespace)
+		}
+		binding := find[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding", pods+"-"+account)
+		want := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: account}}
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Name != pods+"-"+account {
+			t.Errorf("%s is bound to %s (-want +got):\n%s", account, binding.RoleRef.Name, diff)
+		}
+	}
+	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole", pods).Rules {
+		if among(rule.Resources, []string{"nodes", "nodes/status"}) && !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
+			t.Errorf("the pods may %v", rule)
+		}
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: accounts, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: accounts, Verbs: []string{"create"}},
+	}
+	if diff := cmp.Diff(want, find[rbacv1.Role](t, objects, "Role", pods+"-accounts").Rules); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
+// Who removes the webhook configurations may do only that, and only while it happens.
+func TestRightsOfTheRemoval(t *testing.T) {
+	objects := render(t, env.Values{})
+	want := []rbacv1.PolicyRule{{
+		APIGroups: []string{"admissionregistration.k8s.io"}, ResourceNames: []string{release}, Verbs: []string{"delete"},
+		Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
+	}}
+	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", release+"-uninstall").Rules); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, object := range objects {
+		if object.GetName() == release+"-uninstall" && object.GetAnnotations()["helm.sh/hook"] != "pre-delete" {
+			t.Errorf("%s is there all the time", object.GetKind())
+		}
 	}
 }
 

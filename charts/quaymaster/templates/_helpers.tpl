@@ -50,14 +50,64 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
+{{/* The environment of a container, if it needs any: (list $ asksCloud) */}}
+{{- define "quaymaster.env" -}}
+{{- $root := index . 0 -}}
+{{- $authorities := and (index . 1) $root.Values.cloud.caBundle -}}
+{{- if or $root.Values.apiServer.host $authorities -}}
+env:
+{{- with $root.Values.apiServer.host }}
+  - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
+  - {name: KUBERNETES_SERVICE_PORT, value: {{ $root.Values.apiServer.port | quote }}}
+{{- end }}
+{{- if $authorities }}
+  - {name: SSL_CERT_FILE, value: /etc/quaymaster/ca.crt}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* Of what is read at start alone. */}}
+{{- define "quaymaster.cloudConfigChecksum" -}}
+{{ printf "%s\n%s" (include "quaymaster.cloudConfig" .) .Values.cloud.caBundle | sha256sum }}
+{{- end -}}
+
+{{/* The affinity of values or, without it, a node for each replica if possible: (list $ "webhook" affinity) */}}
+{{- define "quaymaster.affinity" -}}
+affinity:
+{{- if index . 2 }}
+  {{- toYaml (index . 2) | nindent 2 }}
+{{- else }}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "quaymaster.selectorLabels" . | nindent 14 }}
+{{- end }}
+{{- end -}}
+
 {{- define "quaymaster.tokenSecret" -}}
 {{- .Values.cloud.tokenSecret.name | default (printf "%s-cloud-token" (include "quaymaster.fullname" .)) -}}
+{{- end -}}
+
+{{/* The lease of the controllers without a cloud, of which one release may run beside another. */}}
+{{- define "quaymaster.policyLease" -}}
+{{ include "quaymaster.fullname" . }}-policy-controller
+{{- end -}}
+
+{{/* Whether the chart makes pods for the webhooks: "true" or nothing. */}}
+{{- define "quaymaster.webhookPods" -}}
+{{- if and .Values.webhook.enabled (not .Values.webhook.url) -}}
+true
+{{- end -}}
 {{- end -}}
 
 {{/* Whether the webhooks ask the cloud: "true" or nothing. */}}
 {{- define "quaymaster.webhookAsksCloud" -}}
 {{- $enabled := toString .Values.webhook.cloud.enabled -}}
-{{- if or (eq $enabled "true") (and (eq $enabled "auto") .Values.cloudController.enabled) -}}
+{{- if and .Values.webhook.enabled (or (eq $enabled "true") (and (eq $enabled "auto") .Values.cloudController.enabled)) -}}
 true
 {{- end -}}
 {{- end -}}
@@ -66,26 +116,8 @@ true
 {{- define "quaymaster.cloudIsUsed" -}}
 {{- if .Values.cloudController.enabled -}}
 true
-{{- else if not .Values.webhook.url -}}
+{{- else if include "quaymaster.webhookPods" . -}}
 {{- include "quaymaster.webhookAsksCloud" . -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Values that contradict each other. */}}
-{{- define "quaymaster.check" -}}
-{{- with .Values.certs -}}
-{{- if and (eq .mode "files") (not .secretName) (not $.Values.webhook.url) -}}
-{{- fail "certs.secretName must name the Secret with tls.crt and tls.key when certs.mode is files" -}}
-{{- end -}}
-{{- if and (eq .mode "self-signed") (or .secretName .injectCAFrom $.Values.webhook.caBundle) -}}
-{{- fail "certs.secretName, certs.injectCAFrom and webhook.caBundle must be empty when certs.mode is self-signed: it brings its own authority" -}}
-{{- end -}}
-{{- if and .injectCAFrom $.Values.webhook.caBundle -}}
-{{- fail "certs.injectCAFrom and webhook.caBundle must not both be set: cert-manager would overwrite the bundle" -}}
-{{- end -}}
-{{- end -}}
-{{- if and .Values.cloudController.enabled .Values.cloudController.clusterCIDR (not .Values.cloud.network.routeTableID) -}}
-{{- fail "cloud.network.routeTableID must name the table for the routes when cloudController.clusterCIDR is set" -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,76 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/env"
+)
+
+// acceptsEverything tries every object of every installation on the API server, which must know all its fields.
+func acceptsEverything(t *testing.T, e *env.Env) {
+	for name, values := range cases() {
+		t.Run(name, func(t *testing.T) {
+			for _, object := range render(t, values) {
+				if !served(object) {
+					continue
+				}
+				err := e.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+				if client.IgnoreAlreadyExists(err) != nil {
+					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+				}
+			}
+		})
+	}
+}
+
+// satisfiesPodSecurity asks the API server by which of its strictest rules pods would be refused. Only the host's network is one.
+func satisfiesPodSecurity(t *testing.T, e *env.Env) {
+	const namespace = "restricted"
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+		}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}},
+	} {
+		if err := e.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const hostNetwork = `violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true), hostPort`
+	tests := map[string]map[string]string{
+		"webhooks-only":    {"webhook": "", "controllers": "", "uninstall": ""},
+		"default":          {"webhook": "", "controllers": hostNetwork, "uninstall": "host namespaces (hostNetwork=true)"},
+		"controllers-only": {"controllers": hostNetwork},
+		"self-signed":      {"webhook": hostNetwork, "controllers": hostNetwork, "uninstall": "host namespaces (hostNetwork=true)"},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for role, template := range pods(t, render(t, cases()[name])) {
+				pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+				pod.Namespace, pod.Name, pod.Spec.ServiceAccountName = namespace, role, ""
+				err := e.Client.Create(t.Context(), pod, client.DryRunAll)
+				switch {
+				case err == nil:
+					got[role] = ""
+				case !apierrors.IsForbidden(err):
+					t.Errorf("%s: %v", role, err)
+				case want[role] != "" && strings.Contains(err.Error(), want[role]) && !strings.Contains(err.Error(), "securityContext"):
+					got[role] = want[role]
+				default:
+					got[role] = err.Error()
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("refusals by role (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

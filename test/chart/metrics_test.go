@@ -1,0 +1,195 @@
+package chart
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/env"
+)
+
+// Both roles do their work with the arguments and the rights that the chart gives them, the controllers with accounts of their own,
+// and serve every metric that the documentation has.
+func TestMetrics(t *testing.T) {
+	e := env.Start(t, env.Options{})
+	ctx := t.Context()
+	ports := freePorts(t, 4)
+	values := env.Values{
+		"certs":           map[string]any{"mode": "self-signed"},
+		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR, "useServiceAccountCredentials": true},
+		"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
+	}
+	args := map[string][]string{}
+	for role, template := range pods(t, render(t, values)) {
+		args[role] = template.Spec.Containers[0].Args
+	}
+	values["webhook"] = map[string]any{"url": env.WebhookURL(ports[0]), "failurePolicy": map[string]any{"validateService": "Fail"}}
+	if err := e.InstallChart(ctx, values); err != nil {
+		t.Fatal(err)
+	}
+	cloud, err := e.StartMycloud(ctx, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := e.CloudConfigArg("chart", env.CloudConfigFor("dev", cloud))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(role string, more func(kubeconfig string) []string) {
+		t.Helper()
+		kubeconfig, err := e.ServiceAccountKubeconfig(ctx, env.Namespace, release+"-"+role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := env.Program("quaymaster")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := slices.Concat(args[role], []string{"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", config}, more(kubeconfig))
+		if _, err := e.Start(role, path, all...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := func(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+	start("webhook", func(string) []string {
+		return []string{
+			"--secure-port=" + strconv.Itoa(ports[0]), "--cert-hosts=127.0.0.1", "--cert-secret=",
+			"--health-probe-bind-address=" + address(ports[1]), "--metrics-bind-address=" + address(ports[2]),
+		}
+	})
+	start("controllers", func(kubeconfig string) []string {
+		return []string{
+			"--secure-port=" + strconv.Itoa(ports[3]), "--cert-dir=" + filepath.Join(e.Dir, "pki"),
+			// In a pod it finds these by itself.
+			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+		}
+	})
+	work(t, e.Client)
+
+	secure, err := rest.TLSConfigFor(e.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure.InsecureSkipVerify = true // the process made its certificate itself
+	for role, url := range map[string]string{
+		"webhook": "http://" + address(ports[2]) + "/metrics", "controllers": "https://" + address(ports[3]) + "/metrics",
+	} {
+		t.Run(role, func(t *testing.T) {
+			env.Eventually(t, 2*soon, "all metrics", func(ctx context.Context) error {
+				served, err := scrape(ctx, url, secure)
+				if err != nil {
+					return err
+				}
+				var missing []string
+				for metric, roles := range documentedMetrics(t) {
+					if strings.Contains(roles, role) && !served[metric] {
+						missing = append(missing, metric)
+					}
+				}
+				if len(missing) > 0 {
+					return fmt.Errorf("there is no %s", strings.Join(missing, ", "))
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// work gives both roles something to do: a Node, a policy, and Services that are good, bad and against the policy.
+func work(t *testing.T, kube client.Client) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelHostname: "node-1"}}}
+	node.Spec.PodCIDR, node.Spec.PodCIDRs = "10.244.1.0/24", []string{"10.244.1.0/24"}
+	node.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	object := policy(t, v1alpha1.KindClusterLoadBalancerPolicy,
+		`{namespaceSelector: {}, enforcement: Audit, rules: [{annotation: example.com/team, required: true}]}`)
+	service := func(name string, options ...builder.ServiceOption) *corev1.Service {
+		svc := unidentified(builder.Service(options...))
+		svc.Namespace, svc.Name = metav1.NamespaceDefault, name
+		return svc
+	}
+	env.Eventually(t, soon, "objects", func(ctx context.Context) error {
+		for _, o := range []client.Object{node, object, service("good")} {
+			if err := client.IgnoreAlreadyExists(kube.Create(ctx, o)); err != nil {
+				return err
+			}
+			o.SetResourceVersion("")
+		}
+		if err := kube.Create(ctx, service("bad", builder.DLB("scheduler", "fastest")), client.DryRunAll); err == nil {
+			return errors.New("a bad Service is not refused yet")
+		}
+		return nil
+	})
+	env.Eventually(t, soon, "a Node with a route, and an address", func(ctx context.Context) error {
+		var svc corev1.Service
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(service("good")), &svc); err != nil {
+			return err
+		}
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+			return err
+		}
+		routed := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse
+		})
+		if node.Spec.ProviderID == "" || !routed || len(svc.Status.LoadBalancer.Ingress) == 0 {
+			return fmt.Errorf("provider ID is %q, conditions %v, addresses %v", node.Spec.ProviderID, node.Status.Conditions, svc.Status.LoadBalancer.Ingress)
+		}
+		return nil
+	})
+}
+
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		port, err := env.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// scrape reads which metrics there are, histograms by their name without suffix.
+func scrape(ctx context.Context, url string, secure *tls.Config) (map[string]bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{TLSClientConfig: secure}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return nil, fmt.Errorf("%s: %s: %s", url, response.Status, text)
+	}
+	found := map[string]bool{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "# TYPE "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			found[name] = true
+		}
+	}
+	return found, nil
+}

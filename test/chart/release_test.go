@@ -1,0 +1,197 @@
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/test/env"
+)
+
+// helm runs Helm for the release in its namespace and returns what it says.
+func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string {
+	t.Helper()
+	path, err := env.Tool("helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := yaml.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := slices.Concat(command, []string{"--kubeconfig", e.AdminKubeconfig, "--namespace", env.Namespace})
+	if values != nil {
+		args = append(args, "--values", "-")
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Stdin = bytes.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+	return string(out)
+}
+
+// tellsWhatToDo looks at what users read after an installation.
+func tellsWhatToDo(t *testing.T, e *env.Env) {
+	tests := map[string][]string{
+		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates"},
+		"development":      {"Webhooks are called at https://127.0.0.1:9443"},
+		"webhooks-only":    {"Load balancers are made by another cloud's controllers", "rollout status deployment admission-webhook"},
+		"controllers-only": {"The controllers talk to https://api.mycloud.internal as cluster kubernetes"},
+	}
+	for name, wants := range tests {
+		notes := helm(t, e, cases()[name], "install", release, folder(t), "--dry-run=client")
+		_, notes, found := strings.Cut(notes, "\nNOTES:\n")
+		if !found || strings.Contains(notes, "<no value>") {
+			t.Errorf("%s: the notes are\n%s", name, notes)
+		}
+		for _, want := range wants {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s: the notes lack %q:\n%s", name, want, notes)
+			}
+		}
+	}
+}
+
+// folder is where the chart is.
+func folder(t *testing.T) string {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "charts", "quaymaster")
+}
+
+// livesAndDies takes a release through its life on the API server. Nothing runs its pods: it is about what Helm does to objects.
+func livesAndDies(t *testing.T, e *env.Env) {
+	values := func(timeout int) env.Values {
+		return env.Values{
+			"certs":           map[string]any{"mode": "self-signed"},
+			"webhook":         map[string]any{"timeoutSeconds": timeout},
+			"cloudController": map[string]any{"useServiceAccountCredentials": true},
+		}
+	}
+	upgrade := func(values env.Values) { helm(t, e, values, "upgrade", "--install", release, folder(t)) }
+	// As kube-controller-manager may have made it: it is not Helm's to take over.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "node-controller"}}
+	if err := e.Client.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	upgrade(values(3))
+	state := fillIn(t, e.Client)
+
+	before := versions(t, e.Client)
+	upgrade(values(3))
+	if diff := cmp.Diff(before, versions(t, e.Client)); diff != "" {
+		t.Errorf("an upgrade to the same changed objects (-before +after):\n%s", diff)
+	}
+	upgrade(values(2))
+	if diff := cmp.Diff(state, filledIn(t, e.Client)); diff != "" {
+		t.Errorf("an upgrade took away what the webhooks put in (-want +got):\n%s", diff)
+	}
+	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := e.Client.Get(t.Context(), client.ObjectKey{Name: release}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	if got := *configuration.Webhooks[0].TimeoutSeconds; got != 2 {
+		t.Errorf("the timeout is %d after the upgrade, want 2", got)
+	}
+
+	// Nothing here runs the Job of the hook.
+	helm(t, e, nil, "uninstall", release, "--no-hooks")
+	for object := range versions(t, e.Client) {
+		kept := strings.HasPrefix(object, definition) || strings.HasPrefix(object, "ServiceAccount kube-system/")
+		if !kept {
+			t.Errorf("%s is left behind", object)
+		}
+	}
+}
+
+// filling is what the webhooks put into objects of the chart.
+type filling struct {
+	Secret map[string][]byte
+	Bundle []byte
+}
+
+// fillIn does as the webhooks do.
+func fillIn(t *testing.T, kube client.Client) filling {
+	t.Helper()
+	secret, configuration := filled(t, kube)
+	if len(secret.Data) > 0 {
+		t.Errorf("the Secret of the certificate begins with %d keys", len(secret.Data))
+	}
+	secret.Data = map[string][]byte{"tls.crt": []byte("certificate"), "ca.crt": []byte("authority")}
+	if err := kube.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for i := range configuration.Webhooks {
+		configuration.Webhooks[i].ClientConfig.CABundle = []byte(newCounter(t).authority())
+	}
+	if err := kube.Update(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	return filledIn(t, kube)
+}
+
+func filledIn(t *testing.T, kube client.Client) filling {
+	t.Helper()
+	secret, configuration := filled(t, kube)
+	return filling{Secret: secret.Data, Bundle: configuration.Webhooks[0].ClientConfig.CABundle}
+}
+
+func filled(t *testing.T, kube client.Client) (*corev1.Secret, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	t.Helper()
+	secret, configuration := &corev1.Secret{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: webhooks + "-self-signed"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: release}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	return secret, configuration
+}
+
+// versions are the resource versions of all objects of the release.
+func versions(t *testing.T, kube client.Client) map[string]string {
+	t.Helper()
+	kinds := map[schema.GroupVersionKind]bool{}
+	for _, values := range cases() {
+		for _, object := range render(t, values) {
+			if served(object) {
+				kinds[object.GroupVersionKind()] = true
+			}
+		}
+	}
+	found := map[string]string{}
+	for kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := kube.List(t.Context(), list, client.MatchingLabels{"app.kubernetes.io/instance": release}); err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range list.Items {
+			found[fmt.Sprintf("%s %s/%s", object.GetKind(), object.GetNamespace(), object.GetName())] = object.GetResourceVersion()
+		}
+	}
+	return found
+}
+
+// served tells whether an API server knows the object's kind by itself.
+func served(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().Group != "monitoring.coreos.com"
+}
