@@ -7,20 +7,31 @@ GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 STAMP := quaymaster.dev/internal/version
-LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT)
+# What k8s.io's libraries log and serve as their version. They panic at start unless it begins like v1.2.3, which the name of a
+# commit does not.
+KUBE_STAMP := k8s.io/component-base/version
+KUBE_VERSION := $(if $(shell echo '$(VERSION)' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+([-+]|$$)'),$(VERSION),v0.0.0-g$(VERSION))
+LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
+	-X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) -X $(KUBE_STAMP).gitCommit=$(COMMIT)
 
 # What each target runs, so that nobody builds more tools than he needs.
 DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm kwok
-TEST_TOOLS := $(DEV_TOOLS)
+TEST_TOOLS := $(DEV_TOOLS) promtool
 VERIFY_TOOLS := helm golangci-lint controller-gen
+
+# What `make image` builds, on what and with what.
+BASE ?= scratch
+IMAGE ?= quaymaster:$(VERSION)
+BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
 
 FUZZTIME ?= 10s
 # The race detector needs a C compiler. Test binaries are built with it or not at all, since everything they import
 # would otherwise be compiled once more.
 RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
 
-# Tests that import test/env run a control plane; those of test/dev run the whole demonstration.
-TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/dev '
+# Tests that import test/env run a control plane; those of test/dev run the whole demonstration, and
+# those of test/e2e need a cluster.
+TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v quaymaster.dev/test/architecture | cut -d ' ' -f 1)
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
@@ -31,8 +42,25 @@ help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { print "\n" substr($$0, 5) } /^[a-z%-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/quaymaster and bin/mycloud, static and version-stamped.
+build: ## Build bin/quaymaster, bin/quayctl and bin/mycloud, static and version-stamped.
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: image
+image: ## Build the image IMAGE with podman, docker or buildah, whichever is there (or BUILDER).
+	@[ -n "$(BUILDER)" ] || { echo "image: there is no podman, docker or buildah; install one, or name another with BUILDER=" >&2; exit 1; }
+	@# In a folder of its own, so that nothing else is sent to the builder.
+	@mkdir -p bin/image
+	@CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/image/quaymaster ./cmd/quaymaster
+	@$(BUILDER) build --file Containerfile --tag $(IMAGE) --build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) bin/image
+
+.PHONY: reproducible
+reproducible: ## Build quaymaster twice from nothing and compare the two (minutes).
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	for build in first second; do \
+		echo "building quaymaster, the $$build time"; \
+		CGO_ENABLED=0 GOCACHE=$$folder/cache-$$build $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o "$$folder/$$build" ./cmd/quaymaster || exit 1; \
+	done && \
+	cmp "$$folder/first" "$$folder/second" && echo "both are sha256:$$(openssl dgst -sha256 -r "$$folder/first" | cut -d ' ' -f 1)"
 
 .PHONY: tools
 tools: ## Build every pinned tool into bin/tools (minutes the first time).
@@ -54,7 +82,7 @@ generate: ## Write the generated files anew.
 
 .PHONY: clean
 clean: ## Remove what was built and the demonstration's state, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/mycloud bin/dev
+	@rm -rf .dev bin/quaymaster bin/quayctl bin/mycloud bin/dev bin/image
 
 .PHONY: distclean
 distclean: clean ## Remove the tools as well.
@@ -102,6 +130,12 @@ test-integration: ## Run the tests on a real API server.
 test-dev: build-dev ## Run the demonstration and try on it what it promises.
 	@echo "the demonstration, end to end"
 	@$(GO) test $(RACE) -count=1 -timeout 15m ./test/dev
+
+.PHONY: e2e
+e2e: ## Install the chart into the cluster of KUBECONFIG, which has cert-manager, and check it there (E2E_VALUES=file).
+	@tools/build.sh kubectl helm
+	@$(MAKE) build
+	@$(GO) test -count=1 -timeout 20m -v ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).

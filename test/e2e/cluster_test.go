@@ -1,0 +1,140 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"quaymaster.dev/test/env"
+)
+
+const (
+	release   = "quaymaster"
+	namespace = "quaymaster-system"
+	// promised is how long an installation may take once the images are there.
+	promised = 3 * time.Minute
+)
+
+// cluster is the one that KUBECONFIG names.
+type cluster struct {
+	kubeconfig, root string
+	// values is a file with what depends on the cluster, such as the image and the cloud; empty for none.
+	values string
+}
+
+// connect skips the test where there is no cluster.
+func connect(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{kubeconfig: os.Getenv("KUBECONFIG"), values: os.Getenv("E2E_VALUES")}
+	if c.kubeconfig == "" {
+		t.Skip("KUBECONFIG names no cluster; see docs/operations/e2e.md")
+	}
+	var err error
+	if c.root, err = env.Root(); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.kubectl(t, "", "get", "nodes"); out.Code != 0 {
+		t.Fatalf("the cluster of KUBECONFIG does not answer: %s", out.Stderr)
+	}
+	if out := c.kubectl(t, "", "get", "validatingwebhookconfigurations", release, "--ignore-not-found", "-o", "name"); out.Stdout != "" {
+		t.Fatal("the cluster has Quaymaster already; uninstall it first")
+	}
+	return c
+}
+
+func (c *cluster) kubectl(t *testing.T, stdin string, args ...string) env.Output {
+	t.Helper()
+	out, err := env.Kubectl(t.Context(), c.kubeconfig, stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// must is kubectl where a failure ends the test.
+func (c *cluster) must(t *testing.T, args ...string) string {
+	t.Helper()
+	out := c.kubectl(t, "", args...)
+	if out.Code != 0 {
+		t.Fatalf("kubectl %s: %s", strings.Join(args, " "), out.Stderr)
+	}
+	return strings.TrimSpace(out.Stdout)
+}
+
+func (c *cluster) helm(t *testing.T, args ...string) string {
+	t.Helper()
+	path, err := env.Tool("helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append(args, "--kubeconfig", c.kubeconfig, "--namespace", namespace)
+	out, err := env.Run(t.Context(), "", path, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Code != 0 {
+		t.Fatalf("helm %s: %s", strings.Join(args, " "), out.Stderr)
+	}
+	return out.Stdout
+}
+
+// install installs or upgrades, with Services refused rather than unchecked.
+func (c *cluster) install(t *testing.T, verb ...string) {
+	t.Helper()
+	args := slices.Concat(verb, []string{release, filepath.Join(c.root, "charts", "quaymaster"), "--set", "webhook.failurePolicy.validateService=Fail"})
+	if c.values != "" {
+		args = append(args, "--values", c.values)
+	}
+	c.helm(t, args...)
+}
+
+// uninstall leaves nothing behind that a failed test has installed.
+func (c *cluster) uninstall() error {
+	path, err := env.Tool("helm")
+	if err != nil {
+		return err
+	}
+	out, err := env.Run(context.Background(), "", path, "uninstall", release, "--ignore-not-found", "--wait",
+		"--kubeconfig", c.kubeconfig, "--namespace", namespace)
+	if err == nil && out.Code != 0 {
+		err = fmt.Errorf("helm uninstall: %s", out.Stderr)
+	}
+	return err
+}
+
+// eventually asks until there is nothing to complain about.
+func eventually(t *testing.T, limit time.Duration, what string, complaint func() string) {
+	t.Helper()
+	env.Eventually(t, limit, what, func(context.Context) error {
+		if text := complaint(); text != "" {
+			return fmt.Errorf("%s", text)
+		}
+		return nil
+	})
+}
+
+// trouble is a line of a log, in either format, that an operator would have to look at.
+var trouble = regexp.MustCompile(`^E\d{4} |"level":"error"|is forbidden`)
+
+// errors are the lines of trouble in the logs of a component since a moment ago.
+func (c *cluster) errors(t *testing.T, component string, since time.Duration) []string {
+	t.Helper()
+	logs := c.must(t, "--namespace", namespace, "logs", "--selector", "app.kubernetes.io/component="+component,
+		"--since", since.String(), "--tail", "-1", "--ignore-errors")
+	var lines []string
+	for scanner := bufio.NewScanner(strings.NewReader(logs)); scanner.Scan(); {
+		if trouble.MatchString(scanner.Text()) {
+			lines = append(lines, scanner.Text())
+		}
+	}
+	return lines
+}
+
+func (c *cluster) example(name string) string { return filepath.Join(c.root, "examples", name) }

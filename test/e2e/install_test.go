@@ -1,0 +1,91 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"quaymaster.dev/test/env"
+)
+
+const (
+	uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+	// settled is after which time nothing may go wrong any more.
+	settled = time.Minute
+)
+
+// TestInstallation is what a platform team meets first: one installation, on nodes that nobody has initialised, beside
+// cert-manager, which may come before or after.
+func TestInstallation(t *testing.T) {
+	c := connect(t)
+	t.Cleanup(func() {
+		if err := c.uninstall(); err != nil {
+			t.Error(err)
+		}
+	})
+	began := time.Now()
+	c.install(t, "install", "--create-namespace")
+	eventually(t, promised, "initialised nodes", func() string {
+		if taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}"); strings.Contains(taints, uninitialized) {
+			return "taints are " + taints
+		}
+		return ""
+	})
+	left := promised - time.Since(began)
+	if out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", left.String()); out.Code != 0 {
+		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
+	}
+	t.Logf("ready after %s", time.Since(began).Round(time.Second))
+
+	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 || !strings.Contains(out.Stderr, "dlb-scheduler") {
+		t.Errorf("a bad Service: %+v", out)
+	}
+	c.must(t, "apply", "-f", c.example("service-good.yaml"))
+	eventually(t, promised-time.Since(began), "an address", func() string {
+		if c.must(t, "get", "service", "shop", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}") == "" {
+			return "there is none"
+		}
+		return ""
+	})
+	c.must(t, "delete", "service", "shop", "--timeout", "1m")
+	c.doctor(t)
+
+	generations := func() string {
+		return c.must(t, "--namespace", namespace, "get", "deployments", "-o", "jsonpath={.items[*].metadata.generation}")
+	}
+	before := generations()
+	c.install(t, "upgrade")
+	if after := generations(); after != before {
+		t.Errorf("an upgrade without a change: the Deployments went from generation %s to %s", before, after)
+	}
+
+	time.Sleep(settled)
+	for _, component := range []string{"webhook", "controllers"} {
+		if lines := c.errors(t, component, settled); len(lines) > 0 {
+			t.Errorf("the log of the %s has %d errors, the first is %s", component, len(lines), lines[0])
+		}
+	}
+
+	c.helm(t, "uninstall", release, "--wait")
+	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		if left := c.must(t, "get", kind, release, "--ignore-not-found", "-o", "name"); left != "" {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
+// doctor finds nothing wrong.
+func (c *cluster) doctor(t *testing.T) {
+	t.Helper()
+	path, err := env.Program("quayctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace, "--release", release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Code != 0 {
+		t.Errorf("quayctl doctor ends with %d:\n%s%s", out.Code, out.Stdout, out.Stderr)
+	}
+}
