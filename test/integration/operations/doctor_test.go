@@ -1,9 +1,12 @@
 package operations_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +35,16 @@ func remove(t *testing.T, objects ...client.Object) {
 		if err := shared.Client.Delete(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// Definitions take their objects along first.
+	for _, object := range objects {
+		env.Eventually(t, 30*time.Second, "the end of "+object.GetName(), func(ctx context.Context) error {
+			err := shared.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+			if err == nil {
+				err = errors.New("it is still there")
+			}
+			return client.IgnoreNotFound(err)
+		})
 	}
 }
 
