@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,31 @@ func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.
 			field, gvk.GroupVersion(), gvk.Kind, is.GroupVersion(), is.Kind)}
 	}
 	return nil
+}
+
+// DecodePair reads the objects of a request. The old one is nil on creation; both are nil on a deletion, which has only the old
+// object, about which there is nothing to say.
+func DecodePair[T any, Object interface {
+	*T
+	runtime.Object
+}](req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind) (oldObject, newObject Object, err error) {
+	decode := func(field string, raw []byte) (Object, error) {
+		object := Object(new(T))
+		if err := Decode(field, raw, gvk, object); err != nil {
+			return nil, err
+		}
+		return object, nil
+	}
+	switch req.Operation {
+	case admissionv1.Create:
+		newObject, err = decode("request.object", req.Object.Raw)
+	case admissionv1.Update:
+		if newObject, err = decode("request.object", req.Object.Raw); err == nil {
+			oldObject, err = decode("request.oldObject", req.OldObject.Raw)
+		}
+	default:
+	}
+	return oldObject, newObject, err
 }
 
 // ObjectName is what the user knows an object by: one with generateName has no name yet.

@@ -2,9 +2,14 @@ package webhook
 
 import (
 	"context"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 )
+
+// DefaultBudget is how long a review may wait for what only others know, such as the cloud: it leaves a second of the three that
+// the API server waits.
+const DefaultBudget = 2 * time.Second
 
 // Reviewer judges admission requests of one resource. It must heed the deadline of the context.
 type Reviewer interface {

@@ -27,7 +27,13 @@ const (
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }
 
 // Judge refuses an object for the errors among the findings, with 422 Invalid and one cause a problem, and shows the warnings.
-func Judge(kind schema.GroupKind, name string, findings []rules.Finding) *admissionv1.AdmissionResponse {
+// onFinding is told of each finding, if it is not nil.
+func Judge(kind schema.GroupKind, name string, findings []rules.Finding, onFinding func(rules.Finding)) *admissionv1.AdmissionResponse {
+	if onFinding != nil {
+		for _, f := range findings {
+			onFinding(f)
+		}
+	}
 	response := Allow()
 	response.Warnings = bounded(rules.Warnings(findings))
 	response.AuditAnnotations = auditOf(findings)

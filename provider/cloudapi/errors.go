@@ -82,6 +82,9 @@ func IsNotFound(err error) bool {
 	return errors.As(err, &e) && e.Status == http.StatusNotFound && HasCode(err, CodeResourceNotFound)
 }
 
+// IsAbsent tells whether the cloud itself says that the object it was asked for is not there, or not there any more.
+func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, CodeResourceGone) }
+
 // HasCode tells whether err is an answer of the cloud with one of the codes.
 func HasCode(err error, codes ...string) bool {
 	var e *Error

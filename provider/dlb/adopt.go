@@ -20,7 +20,7 @@ func (b *Balancer) adopt(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
 ) (*cloudapi.LoadBalancer, error) {
 	lb, err := b.cloud.LoadBalancer(ctx, d.AdoptID, cloudapi.ReadOptions{})
-	if absent(err) {
+	if cloudapi.IsAbsent(err) {
 		return nil, invalid(keyAdoptID, d.AdoptID, "the cloud has no such load balancer")
 	}
 	if err != nil {

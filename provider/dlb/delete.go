@@ -66,7 +66,7 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 	}
 	lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 	switch {
-	case absent(err):
+	case cloudapi.IsAbsent(err):
 		return nil
 	case err != nil:
 		return err
@@ -88,11 +88,6 @@ func wish(svc *corev1.Service, key string) (bool, error) {
 	return value, nil
 }
 
-// absent tells whether the cloud says that the object it was asked for is not there.
-func absent(err error) bool {
-	return cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone)
-}
-
 func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
 	if lb.DeletionProtection {
 		off := false
@@ -107,7 +102,7 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.L
 	}
 	if lb.ProvisioningState != cloudapi.PendingDelete {
 		job, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
-		if err != nil && !absent(err) {
+		if err != nil && !cloudapi.IsAbsent(err) {
 			return fmt.Errorf("delete load balancer: %w", err)
 		}
 		if err := b.waitJob(ctx, job); err != nil {
@@ -116,7 +111,7 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.L
 	}
 	_, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 	switch {
-	case absent(err):
+	case cloudapi.IsAbsent(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)

@@ -41,7 +41,7 @@ func labels(ctx context.Context, pv *corev1.PersistentVolume, read func(context.
 func readVolume(ctx context.Context, cloud Cloud, id string) (*cloudapi.Volume, error) {
 	found, err := cloud.Volume(ctx, id, cloudapi.ReadOptions{})
 	switch {
-	case cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone):
+	case cloudapi.IsAbsent(err):
 		return nil, fmt.Errorf("read volume: %w: %w", cloudprovider.DiskNotFound, err)
 	case err != nil:
 		return nil, fmt.Errorf("read volume: %w", err)

@@ -37,7 +37,7 @@ func Create[T any](identity []string, create func(key string) (T, error), confir
 			return none, err
 		}
 		confirmed, err := confirm(made)
-		if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone) || errors.Is(err, ErrNotOurs) {
+		if cloudapi.IsAbsent(err) || errors.Is(err, ErrNotOurs) {
 			continue
 		}
 		if err != nil {

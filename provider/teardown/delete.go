@@ -73,7 +73,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudap
 		conditions.IfMatch = unprotected.Revision
 	}
 	job, err := cloud.DeleteLoadBalancer(ctx, lb.ID, conditions)
-	if absent(err) {
+	if cloudapi.IsAbsent(err) {
 		return nil
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudap
 	}
 	_, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 	switch {
-	case absent(err):
+	case cloudapi.IsAbsent(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)
@@ -94,7 +94,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudap
 
 func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudapi.NodeGroup) error {
 	err := cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: ours(group.Tags)})
-	if absent(err) {
+	if cloudapi.IsAbsent(err) {
 		return nil
 	}
 	return err
@@ -132,7 +132,7 @@ func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan
 			continue
 		}
 		refused := &cloudapi.Error{Method: one.Op, Path: one.Destination, Status: one.Status, Problem: one.Error}
-		if !absent(refused) {
+		if !cloudapi.IsAbsent(refused) {
 			failed[i] = refused
 		}
 	}
@@ -143,9 +143,4 @@ func ours(tags map[string]string) map[string]string {
 	kept := maps.Clone(tags)
 	maps.DeleteFunc(kept, func(key, _ string) bool { return !strings.HasPrefix(key, ownership.Prefix) })
 	return kept
-}
-
-// absent tells whether the cloud says that the object it was asked for is not there.
-func absent(err error) bool {
-	return cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeResourceGone)
 }

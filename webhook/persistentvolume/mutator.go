@@ -23,9 +23,6 @@ const (
 	auditLabeled = "labeled"
 )
 
-// defaultBudget leaves a second of the API server's three for everything else.
-const defaultBudget = 2 * time.Second
-
 // Resource is what the webhook of this package serves.
 func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumes"}
@@ -35,7 +32,7 @@ func Resource() metav1.GroupVersionResource {
 type MutatorOptions struct {
 	// Labeler asks the cloud; it must heed the deadline of the context. nil is no cloud: only what a provisioner wrote counts.
 	Labeler cloudprovider.PVLabeler
-	// Budget bounds the question to the cloud; 0 is 2 s.
+	// Budget bounds the question to the cloud; 0 is webhook.DefaultBudget.
 	Budget time.Duration
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
 	OnFinding func(rules.Finding)
@@ -50,37 +47,29 @@ var _ webhook.Reviewer = (*Mutator)(nil)
 // NewMutator makes the reviewer of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator {
 	if o.Budget == 0 {
-		o.Budget = defaultBudget
+		o.Budget = webhook.DefaultBudget
 	}
 	return &Mutator{o: o}
 }
 
 // Review refuses a volume that does not exist, and admits one about which the cloud says nothing.
 func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	switch req.Operation {
-	case admissionv1.Create:
-		return m.complete(ctx, req)
-	case admissionv1.Update:
-		return keep(req)
-	default:
+	oldPV, newPV, err := webhook.DecodePair[corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind))
+	switch {
+	case err != nil:
+		return nil, err
+	case newPV == nil || newPV.DeletionTimestamp != nil || !volume.Zoned(newPV):
 		return webhook.Allow(), nil
+	case oldPV != nil:
+		return keep(oldPV, newPV)
 	}
+	return m.complete(ctx, newPV)
 }
 
 // keep carries over what the update leaves out because its author does not know of it. What a creation missed the controllers
 // add.
-func keep(req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	oldPV, newPV := &corev1.PersistentVolume{}, &corev1.PersistentVolume{}
-	if err := decode("request.object", req.Object.Raw, newPV); err != nil {
-		return nil, err
-	}
-	if err := decode("request.oldObject", req.OldObject.Raw, oldPV); err != nil {
-		return nil, err
-	}
+func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	response := webhook.Allow()
-	if newPV.DeletionTimestamp != nil || !volume.Zoned(newPV) {
-		return response, nil
-	}
 	var p webhook.Patch
 	if affinity := volume.CarryOver(oldPV, newPV); affinity != nil {
 		p.Add("/spec/nodeAffinity", affinity)
@@ -88,26 +77,10 @@ func keep(req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, er
 	return response, p.Into(response)
 }
 
-func decode(field string, raw []byte, into *corev1.PersistentVolume) error {
-	return webhook.Decode(field, raw, corev1.SchemeGroupVersion.WithKind(kind), into)
-}
-
 // complete adds what a new PersistentVolume lacks.
-func (m *Mutator) complete(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	pv := &corev1.PersistentVolume{}
-	if err := decode("request.object", req.Object.Raw, pv); err != nil {
-		return nil, err
-	}
-	if pv.DeletionTimestamp != nil || !volume.Zoned(pv) {
-		return webhook.Allow(), nil
-	}
+func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	change := m.change(ctx, pv)
-	if m.o.OnFinding != nil {
-		for _, f := range change.Findings {
-			m.o.OnFinding(f)
-		}
-	}
-	response := webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pv.ObjectMeta), change.Findings)
+	response := webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pv.ObjectMeta), change.Findings, m.o.OnFinding)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}

@@ -18,25 +18,7 @@ func Resource() metav1.GroupVersionResource {
 
 // decodePair reads the claims of a request: the old one is nil on creation, both are nil on deletion.
 func decodePair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
-	switch req.Operation {
-	case admissionv1.Create:
-		newPVC, err = decode("request.object", req.Object.Raw)
-	case admissionv1.Update:
-		if newPVC, err = decode("request.object", req.Object.Raw); err == nil {
-			oldPVC, err = decode("request.oldObject", req.OldObject.Raw)
-		}
-	default:
-		// A deletion has only the old claim, about which there is nothing to say.
-	}
-	return oldPVC, newPVC, err
-}
-
-func decode(field string, raw []byte) (*corev1.PersistentVolumeClaim, error) {
-	pvc := &corev1.PersistentVolumeClaim{}
-	if err := webhook.Decode(field, raw, corev1.SchemeGroupVersion.WithKind(kind), pvc); err != nil {
-		return nil, err
-	}
-	return pvc, nil
+	return webhook.DecodePair[corev1.PersistentVolumeClaim](req, corev1.SchemeGroupVersion.WithKind(kind))
 }
 
 // beingDeleted is true where admission has nothing more to say: finalizers must be able to go.

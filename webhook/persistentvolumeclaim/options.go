@@ -1,6 +1,7 @@
 package persistentvolumeclaim
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -14,9 +15,6 @@ import (
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 )
-
-// DefaultBudget leaves time to answer within the three seconds that an API server waits.
-const DefaultBudget = 2 * time.Second
 
 // Classes knows the StorageClasses.
 type Classes interface {
@@ -39,7 +37,7 @@ type Options struct {
 	Classes Classes
 	// Volumes knows the limits of the cloud; nil if no cloud is configured.
 	Volumes Volumes
-	// Budget is how long one call may wait for facts; DefaultBudget if zero.
+	// Budget is how long one call may wait for facts; webhook.DefaultBudget if zero.
 	Budget time.Duration
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
 	OnFinding func(rules.Finding)
@@ -47,11 +45,7 @@ type Options struct {
 
 // bounded gives up on facts early enough that the call is answered without them.
 func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	budget := o.Budget
-	if budget == 0 {
-		budget = DefaultBudget
-	}
-	return context.WithTimeout(ctx, budget)
+	return context.WithTimeout(ctx, cmp.Or(o.Budget, webhook.DefaultBudget))
 }
 
 // volumeType is the one that a class names, of which the cloud must know.
@@ -68,12 +62,7 @@ func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass)
 
 // judge counts the findings and answers with them.
 func (o *Options) judge(pvc *corev1.PersistentVolumeClaim, findings []rules.Finding) *admissionv1.AdmissionResponse {
-	if o.OnFinding != nil {
-		for _, f := range findings {
-			o.OnFinding(f)
-		}
-	}
-	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings)
+	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
 }
 
 // logged is the finding that stands for facts that are missing.

@@ -36,38 +36,27 @@ func (o *object) beingDeleted() bool { return o.meta.DeletionTimestamp != nil }
 
 func (o *object) sameSpec(other *object) bool { return equality.Semantic.DeepEqual(o.spec, other.spec) }
 
-// decoder reads an object of a request.
-type decoder func(field string, raw []byte) (*object, error)
+// decoder reads the policies of a request: the old one is nil on creation, both are nil on deletion.
+type decoder func(req *admissionv1.AdmissionRequest) (before, after *object, err error)
 
-func decodeNamespaced(field string, raw []byte) (*object, error) {
-	p := &v1alpha1.LoadBalancerPolicy{}
-	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy)
-	if err := webhook.Decode(field, raw, gvk, p); err != nil {
-		return nil, err
-	}
-	return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.Compile(p) }}, nil
-}
-
-func decodeCluster(field string, raw []byte) (*object, error) {
-	p := &v1alpha1.ClusterLoadBalancerPolicy{}
-	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy)
-	if err := webhook.Decode(field, raw, gvk, p); err != nil {
-		return nil, err
-	}
-	return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.CompileCluster(p) }}, nil
-}
-
-// pair reads the policies of a request: the old one is nil on creation, both are nil on deletion.
-func (decode decoder) pair(req *admissionv1.AdmissionRequest) (before, after *object, err error) {
-	switch req.Operation {
-	case admissionv1.Create:
-		after, err = decode("request.object", req.Object.Raw)
-	case admissionv1.Update:
-		if after, err = decode("request.object", req.Object.Raw); err == nil {
-			before, err = decode("request.oldObject", req.OldObject.Raw)
+func decodeNamespaced(req *admissionv1.AdmissionRequest) (before, after *object, err error) {
+	was, is, err := webhook.DecodePair[v1alpha1.LoadBalancerPolicy](req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy))
+	of := func(p *v1alpha1.LoadBalancerPolicy) *object {
+		if p == nil {
+			return nil
 		}
-	default:
-		// A deletion has only the old policy, about which there is nothing to say.
+		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.Compile(p) }}
 	}
-	return before, after, err
+	return of(was), of(is), err
+}
+
+func decodeCluster(req *admissionv1.AdmissionRequest) (before, after *object, err error) {
+	was, is, err := webhook.DecodePair[v1alpha1.ClusterLoadBalancerPolicy](req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy))
+	of := func(p *v1alpha1.ClusterLoadBalancerPolicy) *object {
+		if p == nil {
+			return nil
+		}
+		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.CompileCluster(p) }}
+	}
+	return of(was), of(is), err
 }

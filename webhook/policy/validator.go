@@ -55,7 +55,7 @@ func NewClusterValidator(o Options) *Validator {
 // Review refuses with 422 Invalid and one cause a problem. What was wrong before an update, or comes from another policy that
 // was there before, only warns.
 func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	before, after, err := v.decode.pair(req)
+	before, after, err := v.decode(req)
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +66,8 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
-	if v.o.OnFinding != nil {
-		for _, f := range findings {
-			v.o.OnFinding(f)
-		}
-	}
 	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: v.kind}
-	return webhook.Judge(kind, webhook.ObjectName(after.meta), findings), nil
+	return webhook.Judge(kind, webhook.ObjectName(after.meta), findings, v.o.OnFinding), nil
 }
 
 // review judges the new policy, and the old one beside the same others, so that the difference is the update's alone.

@@ -15,25 +15,7 @@ func Resource() metav1.GroupVersionResource {
 
 // decodePair reads the Services of a request: the old one is nil on creation, both are nil on deletion.
 func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
-	switch req.Operation {
-	case admissionv1.Create:
-		newSvc, err = decode("request.object", req.Object.Raw)
-	case admissionv1.Update:
-		if newSvc, err = decode("request.object", req.Object.Raw); err == nil {
-			oldSvc, err = decode("request.oldObject", req.OldObject.Raw)
-		}
-	default:
-		// A deletion has only the old Service, about which there is nothing to say.
-	}
-	return oldSvc, newSvc, err
-}
-
-func decode(field string, raw []byte) (*corev1.Service, error) {
-	svc := &corev1.Service{}
-	if err := webhook.Decode(field, raw, corev1.SchemeGroupVersion.WithKind(kind), svc); err != nil {
-		return nil, err
-	}
-	return svc, nil
+	return webhook.DecodePair[corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind))
 }
 
 // beingDeleted is true where admission has nothing more to say: finalizers must be able to go.

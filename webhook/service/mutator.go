@@ -50,10 +50,7 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
 		f := unavailable(ctx, newSvc, idDefaultsUnavailable, "defaults were not added, because policies cannot be read at the moment", err)
-		if m.o.OnFinding != nil {
-			m.o.OnFinding(f)
-		}
-		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []rules.Finding{f}), nil
+		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []rules.Finding{f}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Judge.Annotations(newSvc, applicable))
 }

@@ -47,12 +47,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
-	if v.o.OnFinding != nil {
-		for _, f := range findings {
-			v.o.OnFinding(f)
-		}
-	}
-	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings), nil
+	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
 }
 
 // review judges a Service with the defaults that the controllers will give it: it may need one of them, such as the certificate
