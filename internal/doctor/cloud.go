@@ -6,9 +6,6 @@ import (
 	"quaymaster.dev/provider/cloudapi"
 )
 
-// cloudStatusOK is that of a cloud which knows what it has.
-const cloudStatusOK = "ok"
-
 // cloud looks whether the cloud answers from here, with the token of the cloud config.
 func (e *examination) cloud(ctx context.Context) Result {
 	if e.Cloud == nil {
@@ -22,7 +19,7 @@ func (e *examination) cloud(ctx context.Context) Result {
 	if err != nil {
 		return fail("correct endpoint of the cloud config, or see what is between here and the cloud", "it does not answer: %v", err)
 	}
-	if meta.Status != cloudStatusOK {
+	if meta.Status != cloudapi.StatusOK {
 		return warn("wait for the cloud's operators; meanwhile the controllers keep what there is", "API %s is %s", meta.APIVersion, meta.Status)
 	}
 	if d := difference(meta.ServerTime, before, e.Clock.Now()); d.Abs() > clockTolerance {

@@ -11,13 +11,6 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// The lease of the controllers, as their flags have it by default: with a cloud, and without one.
-const (
-	leaseNamespace = metav1.NamespaceSystem
-	cloudLease     = "cloud-controller-manager"
-	policyLease    = "quaymaster-policy-controller"
-)
-
 // leader looks whether controllers are at work.
 func (e *examination) leader(ctx context.Context) Result {
 	role := e.release.controllers
@@ -27,7 +20,7 @@ func (e *examination) leader(ctx context.Context) Result {
 	if role.argumentOr("--leader-elect", "true") == "false" {
 		return skip("the controllers run without leader election: %s", role.describe())
 	}
-	namespace := role.argumentOr("--leader-elect-resource-namespace", leaseNamespace)
+	namespace := role.argumentOr("--leader-elect-resource-namespace", leadership.Namespace)
 	name := role.argumentOr("--leader-elect-resource-name", role.lease())
 	lease, err := e.API.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -53,9 +46,9 @@ func (e *examination) leader(ctx context.Context) Result {
 // lease is the name of the lease without a flag.
 func (r *role) lease() string {
 	if r.withoutCloud() {
-		return policyLease
+		return leadership.PolicyLease
 	}
-	return cloudLease
+	return leadership.CloudLease
 }
 
 // withoutCloud tells whether the controllers keep the status of policies alone.

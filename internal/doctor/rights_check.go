@@ -9,6 +9,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/leadership"
 )
 
 // namedRights is how many missing rights a result names.
@@ -69,7 +71,7 @@ func (e *examination) settings() Settings {
 		s.Routes = c.argumentOr("--configure-cloud-routes", "true") == "true"
 		if c.template != nil && c.argumentOr("--leader-elect", "true") == "true" {
 			s.Lease = [2]string{
-				c.argumentOr("--leader-elect-resource-namespace", leaseNamespace), c.argumentOr("--leader-elect-resource-name", c.lease()),
+				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace), c.argumentOr("--leader-elect-resource-name", c.lease()),
 			}
 		}
 	}

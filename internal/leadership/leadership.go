@@ -13,6 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// The leases of the controllers, as their flags have them by default: with a cloud, and without one.
+const (
+	Namespace   = metav1.NamespaceSystem
+	CloudLease  = "cloud-controller-manager"
+	PolicyLease = "quaymaster-policy-controller"
+)
+
 // State is what a lease says.
 type State struct {
 	// Holder is who has the lease; empty if nobody.

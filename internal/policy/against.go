@@ -56,15 +56,10 @@ func selected(p *Policy, namespaces map[string]map[string]string) []string {
 
 func defaultsAgainst(p, other *Policy, where string) []rules.Finding {
 	var findings []rules.Finding
-	for i := range other.rules {
-		r := &other.rules[i]
-		value, given := p.defaults[r.key]
-		if !given {
-			continue
-		}
-		for _, b := range r.judgeText(value) {
+	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
+		for _, b := range other.breaches(key, p.defaults[key]) {
 			f := rules.Finding{
-				ID: idDefault, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(r.key).String(), Value: value,
+				ID: idDefault, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
 				Message: fmt.Sprintf("must %s by %s of %s", b.must, b.path, where), Remedy: "change the default",
 			}
 			if severity(other.enforcement) == rules.Audit {
@@ -81,16 +76,11 @@ func rulesAgainst(p, other *Policy, where string) []rules.Finding {
 		return nil
 	}
 	var findings []rules.Finding
-	for i := range p.rules {
-		r := &p.rules[i]
-		value, given := other.defaults[r.key]
-		if !given {
-			continue
-		}
-		for _, b := range r.judgeText(value) {
+	for _, key := range slices.Sorted(maps.Keys(other.defaults)) {
+		for _, b := range p.breaches(key, other.defaults[key]) {
 			findings = append(findings, rules.Finding{
 				ID: idDefaultOfOthers, Severity: rules.Warning, Field: b.path.String(),
-				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will not be written any more", value, where),
+				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will not be written any more", other.defaults[key], where),
 				Remedy:  "change that default",
 			})
 		}

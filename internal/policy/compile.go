@@ -127,18 +127,11 @@ func (c *compiler) give(key, value string) {
 			return
 		}
 	}
-	good := true
-	for i := range c.policy.rules {
-		r := &c.policy.rules[i]
-		if r.key != key {
-			continue
-		}
-		for _, b := range r.judgeText(value) {
-			good = false
-			c.report(idDefault, path, value, "must "+b.must+" by "+b.path.String(), "change the default or the rule")
-		}
+	breaches := c.policy.breaches(key, value)
+	for _, b := range breaches {
+		c.report(idDefault, path, value, "must "+b.must+" by "+b.path.String(), "change the default or the rule")
 	}
-	if good {
+	if len(breaches) == 0 {
 		c.policy.defaults[key] = value
 	}
 }

@@ -31,7 +31,7 @@ func (j Judge) Complete(svc *corev1.Service, applicable []*Policy) (*corev1.Serv
 // complete does that for a Service that admission has given, or is about to give, everything that it lacks, or for one that it
 // has left alone.
 func (j Judge) complete(svc *corev1.Service, applicable []*Policy, admitted bool) (*corev1.Service, []Given) {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if !isLoadBalancer(svc) {
 		return svc, nil
 	}
 	given := j.candidates(svc, applicable, admitted)
@@ -97,17 +97,9 @@ func (j Judge) candidates(svc *corev1.Service, applicable []*Policy, admitted bo
 
 // breaksRule tells whether a default breaks a rule. Audit is for trying a rule out, so that it changes nothing.
 func breaksRule(key, value string, applicable []*Policy) bool {
-	for _, p := range applicable {
-		if severity(p.enforcement) == rules.Audit {
-			continue
-		}
-		for i := range p.rules {
-			if r := &p.rules[i]; r.key == key && len(r.judgeText(value)) > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(applicable, func(p *Policy) bool {
+		return severity(p.enforcement) != rules.Audit && len(p.breaches(key, value)) > 0
+	})
 }
 
 // with is the Service with annotations more; the rest is shared.

@@ -8,7 +8,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/corpus"
@@ -31,7 +30,7 @@ func TestCorpus(t *testing.T) {
 			findings := judgePolicy(c, namespaces)
 			if c.New != nil {
 				applicable := policy.Applicable(compiled(c.Policies), c.Namespace, namespaces[c.Namespace])
-				findings = slices.Concat(loadbalancer.Review(c.Old, c.New, judge.Options), judge.Review(c.Old, c.New, applicable))
+				findings = judge.Admit(c.Old, c.New, applicable)
 			}
 			got := corpus.Verdict{
 				Causes: problems(findings, rules.Error), Warnings: problems(findings, rules.Warning), Audits: problems(findings, rules.Audit),

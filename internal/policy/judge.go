@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,20 +16,44 @@ type Judge struct {
 	Options loadbalancer.Options
 }
 
-// Review judges a Service at admission by the policies that apply to its namespace, with the defaults that it lacks and will
-// get: on an update nobody gives it those that only other clouds read. oldSvc is nil on creation. What was so before only warns.
+// Admit judges a Service at admission, by the rules of the DLB and by the policies that apply to its namespace. oldSvc is nil on
+// creation. A load balancer that is updated is judged with the defaults that the controllers will give it: it may need one of
+// them, such as the certificate of a new listener.
+func (j Judge) Admit(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+	if !isLoadBalancer(newSvc) || len(applicable) == 0 {
+		return loadbalancer.Review(oldSvc, newSvc, j.Options)
+	}
+	if isLoadBalancer(oldSvc) {
+		oldSvc, _ = j.Complete(oldSvc, applicable)
+		newSvc, _ = j.Complete(newSvc, applicable)
+	}
+	return rules.Merge(slices.Concat(loadbalancer.Review(oldSvc, newSvc, j.Options), j.review(oldSvc, newSvc, applicable)))
+}
+
+// Review judges a Service by the policies alone, with the defaults that it lacks and will get: on an update nobody gives it those
+// that only other clouds read. oldSvc is nil on creation. What was so before only warns.
 func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
 	if len(applicable) == 0 {
 		return nil
 	}
-	becomes := oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer
-	newSvc, _ = j.complete(newSvc, applicable, becomes)
-	is := j.all(newSvc, applicable)
-	if becomes {
-		return rules.Merge(is)
+	if isLoadBalancer(oldSvc) {
+		oldSvc, _ = j.Complete(oldSvc, applicable)
+		newSvc, _ = j.Complete(newSvc, applicable)
 	}
-	oldSvc, _ = j.Complete(oldSvc, applicable)
-	return rules.Ratchet(j.all(oldSvc, applicable), is)
+	return j.review(oldSvc, newSvc, applicable)
+}
+
+// review is Review of an update whose Services have their defaults already.
+func (j Judge) review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+	if isLoadBalancer(oldSvc) {
+		return rules.Ratchet(j.all(oldSvc, applicable), j.all(newSvc, applicable))
+	}
+	newSvc, _ = j.complete(newSvc, applicable, true)
+	return rules.Merge(j.all(newSvc, applicable))
+}
+
+func isLoadBalancer(svc *corev1.Service) bool {
+	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
 // Violations are what in a Service breaks the rules of a policy. The Service has its defaults already.
@@ -45,7 +71,7 @@ func (j Judge) MaxQPS(svc *corev1.Service) int64 {
 
 // all judges by every rule of every policy. Its findings name one listener each, for the ratchet.
 func (j Judge) all(svc *corev1.Service, applicable []*Policy) []rules.Finding {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if !isLoadBalancer(svc) {
 		return nil
 	}
 	var readings *loadbalancer.Readings

@@ -127,7 +127,18 @@ func (r *rule) allows(raw string, value annotation.Value) bool {
 
 func isList(value annotation.Value) bool { return value.IsValid() && value.Kind() == reflect.Slice }
 
-// judgeText is the same for a value that stands in a policy.
+// breaches are the ways in which a value that stands in a policy, this or another, breaks the policy's rules.
+func (p *Policy) breaches(key, value string) []breach {
+	var found []breach
+	for i := range p.rules {
+		if p.rules[i].key == key {
+			found = append(found, p.rules[i].judgeText(value)...)
+		}
+	}
+	return found
+}
+
+// judgeText is judge for a text that has not been read.
 func (r *rule) judgeText(raw string) []breach {
 	var value annotation.Value
 	if r.descriptor != nil {

@@ -9,6 +9,9 @@ import (
 // CapabilityNodeGroups is offered by clouds whose pools can refer to node groups.
 const CapabilityNodeGroups = "node-groups"
 
+// StatusOK is the status of a cloud that knows what it has.
+const StatusOK = "ok"
+
 // Meta describes the cloud's API as it runs.
 type Meta struct {
 	APIVersion   string    `json:"api_version" example:"1.0.0"`

@@ -11,9 +11,6 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// statusOK is that of a cloud which knows what it has.
-const statusOK = "ok"
-
 // errDegraded keeps an incomplete list from passing for a clean cloud.
 var errDegraded = errors.New("the cloud says that it is degraded, so its lists may lack what is there; try again later")
 
@@ -31,7 +28,7 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	if err != nil {
 		return Inventory{}, err
 	}
-	if meta.Status != statusOK {
+	if meta.Status != cloudapi.StatusOK {
 		return Inventory{}, errDegraded
 	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID}

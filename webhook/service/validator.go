@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
@@ -50,21 +49,16 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
 }
 
-// review judges a Service with the defaults that the controllers will give it: it may need one of them, such as the certificate
-// of a new listener. Those that a Service of another type would get do not matter.
+// review judges a Service. Policies matter for load balancers alone.
 func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []rules.Finding {
 	if !isLoadBalancer(newSvc) {
-		return loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options)
+		return v.o.Judge.Admit(oldSvc, newSvc, nil)
 	}
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
+	findings := v.o.Judge.Admit(oldSvc, newSvc, applicable)
 	if err != nil {
-		f := unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)
-		return rules.Merge(append(loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options), f))
+		findings = rules.Merge(append(findings,
+			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)))
 	}
-	findings := v.o.Judge.Review(oldSvc, newSvc, applicable)
-	if isLoadBalancer(oldSvc) && len(applicable) > 0 {
-		oldSvc, _ = v.o.Judge.Complete(oldSvc, applicable)
-		newSvc, _ = v.o.Judge.Complete(newSvc, applicable)
-	}
-	return rules.Merge(append(loadbalancer.Review(oldSvc, newSvc, v.o.Judge.Options), findings...))
+	return findings
 }

@@ -14,6 +14,7 @@ import (
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/ownership"
@@ -25,12 +26,9 @@ const (
 	flagLease        = "leader-elect-resource-name"
 )
 
-// policyLease is the lease of controllers without a cloud: the app's own name is that of the other cloud's controllers.
-const policyLease = "quaymaster-policy-controller"
-
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.withoutCloud, flagWithoutCloud, false,
-		"Run "+policy.Name+" alone, beside the controllers of another cloud: no cloud config is read and no cloud is called. The lease is then "+policyLease+", unless --"+flagLease+" names another.")
+		"Run "+policy.Name+" alone, beside the controllers of another cloud: no cloud config is read and no cloud is called. The lease is then "+leadership.PolicyLease+", unless --"+flagLease+" names another.")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
 		"Class of Services that policies are about besides those without one, as for the webhooks. With a cloud, the cloud config says it.")
 }
@@ -75,7 +73,8 @@ func (r *controllers) checkWithoutCloud() []error {
 	generic := r.manager.Options.Generic
 	generic.Controllers = []string{policy.Name}
 	if !r.given(flagLease) {
-		generic.LeaderElection.ResourceName = policyLease
+		// The app's own name is that of the other cloud's controllers.
+		generic.LeaderElection.ResourceName = leadership.PolicyLease
 	}
 	if err := r.manager.Validate(); err != nil {
 		errs = append(errs, err)

@@ -14,12 +14,6 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// The lease of cloud controllers, as their flags have it by default.
-const (
-	controllersLease          = "cloud-controller-manager"
-	controllersLeaseNamespace = metav1.NamespaceSystem
-)
-
 // keyRetain is how a Service says that its load balancer outlives it.
 const keyRetain = loadbalancer.Prefix + "retain-on-delete"
 
@@ -44,13 +38,13 @@ func (o *teardownOptions) askCluster(ctx context.Context, api kubernetes.Interfa
 	if o.ignoreControllers {
 		return uid, retained, nil
 	}
-	state, err := leadership.Read(ctx, api, controllersLeaseNamespace, controllersLease)
+	state, err := leadership.Read(ctx, api, leadership.Namespace, leadership.CloudLease)
 	if err != nil {
 		return "", nil, err
 	}
 	if state.Held {
 		return "", nil, fmt.Errorf("the controllers still run: %s holds the lease %s/%s, for some seconds after its end; uninstall them first, or say --ignore-controllers",
-			state.Holder, controllersLeaseNamespace, controllersLease)
+			state.Holder, leadership.Namespace, leadership.CloudLease)
 	}
 	return uid, retained, nil
 }
