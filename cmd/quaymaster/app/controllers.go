@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/cloud"
@@ -168,7 +168,7 @@ func cloudClient(cfg config.Config, userAgent string, timeout time.Duration) (*c
 
 // assemble makes the provider and our own controllers.
 func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster) (cloud.Assembly, error) {
-	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
+	assembly, store, err := r.assemblePolicies(completed)
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
@@ -206,43 +206,34 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
-	status, err := r.policyStatus(completed, store)
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	return cloud.Assembly{
-		Cloud:      provider,
-		Run:        map[string]func(context.Context){ingressnode.Name: nodes.Run, persistentvolume.Name: volumes.Run, policy.Name: status},
-		Background: store.Run,
-		Synced:     store.HasSynced,
-	}, nil
+	assembly.Cloud = provider
+	assembly.Run[ingressnode.Name] = nodes.Run
+	assembly.Run[persistentvolume.Name] = volumes.Run
+	return assembly, nil
 }
 
-// policyStatus makes the controller of the policies' status, with an informer of load balancers alone: those of the service
-// controller do not tell their class.
-func (r *controllers) policyStatus(completed *ccmconfig.CompletedConfig, store *policystore.Store) (func(context.Context), error) {
+// assemblePolicies makes what needs no cloud: the store of policies and the controller of their status, with an informer of load
+// balancers alone, because those of the service controller do not tell their class.
+func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cloud.Assembly, *policystore.Store, error) {
+	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
+	if err != nil {
+		return cloud.Assembly{}, nil, err
+	}
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
-		informers.WithTransform(stripManagedFields))
-	c, err := policy.New(policy.Options{
+		informers.WithTransform(cache.TransformStripManagedFields()))
+	status, err := policy.New(policy.Options{
 		Services: services.Core().V1().Services(), Store: store, Status: r.policies,
 		Judge:    enginepolicy.Judge{Options: loadbalancer.Options{Class: r.config.LoadBalancerClass}},
 		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
 	})
 	if err != nil {
-		return nil, err
+		return cloud.Assembly{}, nil, err
 	}
-	return func(ctx context.Context) {
+	run := func(ctx context.Context) {
 		services.StartWithContext(ctx)
 		defer services.Shutdown()
-		c.Run(ctx)
-	}, nil
-}
-
-// stripManagedFields drops what nobody reads.
-func stripManagedFields(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
+		status.Run(ctx)
 	}
-	return obj, nil
+	return cloud.Assembly{Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced}, store, nil
 }

@@ -8,14 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/ownership"
 )
@@ -84,18 +82,7 @@ func (r *controllers) checkWithoutCloud() []error {
 
 // assembleWithoutCloud makes the controller of the policies' status.
 func (r *controllers) assembleWithoutCloud(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
-	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	status, err := r.policyStatus(completed, store)
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	return cloud.Assembly{
-		Cloud:      noCloud{},
-		Run:        map[string]func(context.Context){policy.Name: status},
-		Background: store.Run,
-		Synced:     store.HasSynced,
-	}, nil
+	assembly, _, err := r.assemblePolicies(completed)
+	assembly.Cloud = noCloud{}
+	return assembly, err
 }

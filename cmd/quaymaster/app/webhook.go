@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
-	admissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -81,22 +81,22 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	cfg.UserAgent = webhookUserAgent + "/" + version.Version()
 	// Calls come no faster than reviews, which are limited. A crowd that waited for its turn would be admitted unchecked.
 	cfg.QPS = -1
-	api, err := admissionregistrationv1.NewForConfig(cfg)
+	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	source, err := o.certs.source(cfg, o.configurations)
+	source, err := o.certs.source(cfg, api, o.configurations)
 	if err != nil {
 		return err
 	}
-	known, err := newFacts(cfg, cloudConfig)
+	known, err := newFacts(cfg, api, cloudConfig)
 	if err != nil {
 		return err
 	}
 	if err := o.portsAreFree(ctx); err != nil {
 		return err
 	}
-	mgr, err := o.manager(ctx, cfg, api, source, known)
+	mgr, err := o.manager(ctx, cfg, source, known)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 
 // manager has everything that runs.
 func (o *webhookOptions) manager(
-	ctx context.Context, cfg *rest.Config, api admissionregistrationv1.AdmissionregistrationV1Interface, source certs.Source, known *facts,
+	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts,
 ) (ctrl.Manager, error) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{
 		Host: o.bindAddress, Port: o.securePort, TLSOpts: []func(*tls.Config){certs.ServerOptions(source, o.http2)},
@@ -130,7 +130,8 @@ func (o *webhookOptions) manager(
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	trust := certs.NewTrust(certs.TrustOptions{
-		Source: source, API: api, Configurations: o.configurations, MustExist: o.certs.mode != certModeFiles, Clock: clock.RealClock{},
+		Source: source, API: known.api.AdmissionregistrationV1(), Configurations: o.configurations,
+		MustExist: o.certs.mode != certModeFiles, Clock: clock.RealClock{},
 	})
 	return mgr, errors.Join(
 		mgr.Add(source),

@@ -147,17 +147,13 @@ func (o *certOptions) request() (certs.Request, error) {
 }
 
 // source has the certificates of the mode.
-func (o *certOptions) source(cfg *rest.Config, configurations certs.Configurations) (certs.Source, error) {
+func (o *certOptions) source(cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations) (certs.Source, error) {
 	if o.mode == certModeFiles {
 		files, err := certs.NewFiles(o.certFile, o.keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; write a certificate and its key there, or choose --cert-mode=self-signed", err)
 		}
 		return files, nil
-	}
-	api, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	secrets := api.CoreV1().Secrets(o.namespace)
 	if o.mode == certModeSelfSigned {

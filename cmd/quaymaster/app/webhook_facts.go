@@ -16,6 +16,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/policystore"
@@ -35,13 +36,13 @@ type facts struct {
 	api   kubernetes.Interface
 }
 
-func newFacts(cfg *rest.Config, cloudConfig *config.Config) (*facts, error) {
-	api, err := kubernetes.NewForConfig(cfg)
+func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Config) (*facts, error) {
+	policies, err := policystore.NewClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	f := &facts{api: api, classes: newClasses(api)}
-	if f.policies, err = newPolicyStore(cfg, api); err != nil {
+	if f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}}); err != nil {
 		return nil, err
 	}
 	if cloudConfig == nil {
@@ -53,14 +54,6 @@ func newFacts(cfg *rest.Config, cloudConfig *config.Config) (*facts, error) {
 	}
 	f.cloud = lookup.New(lookup.Options{Cloud: client})
 	return f, nil
-}
-
-func newPolicyStore(cfg *rest.Config, api kubernetes.Interface) (*policystore.Store, error) {
-	client, err := policystore.NewClient(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	return policystore.New(policystore.Options{API: client, Cluster: api, Clock: clock.RealClock{}})
 }
 
 // labeler is nil without a cloud.
@@ -115,7 +108,7 @@ type classes struct {
 }
 
 func newClasses(api kubernetes.Interface) *classes {
-	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(stripManagedFields))
+	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(cache.TransformStripManagedFields()))
 	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses(), api: api}
 	c.informer.Informer()
 	return c
