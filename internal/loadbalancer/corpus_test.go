@@ -1,7 +1,6 @@
 package loadbalancer_test
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 
@@ -25,10 +24,10 @@ func TestCorpus(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			findings := loadbalancer.Review(c.Old, c.New, options)
-			if diff := gocmp.Diff(sorted(c.Causes), problems(findings, rules.Error)); diff != "" {
+			if diff := gocmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, rules.Error)); diff != "" {
 				t.Errorf("causes (-want +got):\n%s%v", diff, findings)
 			}
-			if diff := gocmp.Diff(sorted(c.Warnings), problems(findings, rules.Warning)); diff != "" {
+			if diff := gocmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, rules.Warning)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s%v", diff, findings)
 			}
 			for _, f := range findings {
@@ -38,23 +37,6 @@ func TestCorpus(t *testing.T) {
 			}
 		})
 	}
-}
-
-func problems(findings []rules.Finding, severity rules.Severity) []corpus.Problem {
-	var list []corpus.Problem
-	for _, f := range findings {
-		if f.Severity == severity {
-			list = append(list, corpus.Problem{ID: f.ID, Field: f.Field})
-		}
-	}
-	return sorted(list)
-}
-
-func sorted(list []corpus.Problem) []corpus.Problem {
-	slices.SortFunc(list, func(a, b corpus.Problem) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID))
-	})
-	return list
 }
 
 // TestEveryRuleIsShown fails on a rule without a case in the corpus, and on a finding that the docs do not know.

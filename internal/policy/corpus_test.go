@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,9 +32,9 @@ func TestCorpus(t *testing.T) {
 				findings = judge.Admit(c.Old, c.New, applicable)
 			}
 			got := corpus.Verdict{
-				Causes: problems(findings, rules.Error), Warnings: problems(findings, rules.Warning), Audits: problems(findings, rules.Audit),
+				Causes: corpus.Problems(findings, rules.Error), Warnings: corpus.Problems(findings, rules.Warning), Audits: corpus.Problems(findings, rules.Audit),
 			}
-			want := corpus.Verdict{Causes: sorted(c.Causes), Warnings: sorted(c.Warnings), Audits: sorted(c.Audits)}
+			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings), Audits: corpus.Sorted(c.Audits)}
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s%v", diff, findings)
 			}
@@ -92,21 +91,4 @@ func compiled(p corpus.Policies) []*policy.Policy {
 		all = append(all, c)
 	}
 	return all
-}
-
-func problems(findings []rules.Finding, severity rules.Severity) []corpus.Problem {
-	var list []corpus.Problem
-	for _, f := range findings {
-		if f.Severity == severity {
-			list = append(list, corpus.Problem{ID: f.ID, Field: f.Field})
-		}
-	}
-	return sorted(list)
-}
-
-func sorted(list []corpus.Problem) []corpus.Problem {
-	slices.SortFunc(list, func(a, b corpus.Problem) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID))
-	})
-	return list
 }

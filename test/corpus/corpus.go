@@ -12,10 +12,12 @@
 package corpus
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/rules"
 )
 
 //go:embed valid invalid update limited policies
@@ -30,6 +33,25 @@ var files embed.FS
 
 // Problem is an expected finding.
 type Problem struct{ ID, Field string }
+
+// Problems are the findings of a severity, in the order of Sorted.
+func Problems(findings []rules.Finding, severity rules.Severity) []Problem {
+	var list []Problem
+	for _, f := range findings {
+		if f.Severity == severity {
+			list = append(list, Problem{ID: f.ID, Field: f.Field})
+		}
+	}
+	return Sorted(list)
+}
+
+// Sorted orders problems by field and id.
+func Sorted(list []Problem) []Problem {
+	slices.SortFunc(list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
 
 // Verdict is what must be found.
 type Verdict struct {

@@ -1,8 +1,6 @@
 package volumes_test
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,23 +10,6 @@ import (
 
 	"quaymaster.dev/test/builder"
 )
-
-// calls is how many admission calls the webhooks answered so far, by their own count.
-func calls(t *testing.T) int {
-	t.Helper()
-	sum := 0
-	for line := range strings.Lines(metrics(t)) {
-		if !strings.HasPrefix(line, "quaymaster_webhook_requests_total{") {
-			continue
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
-}
 
 // step is a request and the calls that it may cost.
 type step struct {
@@ -40,11 +21,11 @@ type step struct {
 func count(t *testing.T, steps ...step) {
 	t.Helper()
 	for _, s := range steps {
-		before := calls(t)
+		before := shared.webhook.Calls(t)
 		if err := s.do(); err != nil {
 			t.Fatalf("%s: %v", s.what, err)
 		}
-		if got := calls(t) - before; got != s.want {
+		if got := shared.webhook.Calls(t) - before; got != s.want {
 			t.Errorf("%s costs %d calls, want %d", s.what, got, s.want)
 		}
 	}

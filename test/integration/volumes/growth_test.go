@@ -124,14 +124,14 @@ func TestGrowth(t *testing.T) {
 			if test.refused != "" {
 				want = env.Output{Stderr: test.warnings + fmt.Sprintf(test.refused, pvc), Code: 1}
 			}
-			before := calls(t)
+			before := shared.webhook.Calls(t)
 			got := grow(t, pvc, test.to)
 			// Of what is immutable the API server shows the difference, too.
 			got.Stderr, _, _ = strings.Cut(got.Stderr, "@@ ")
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("kubectl (-want +got):\n%s", diff)
 			}
-			if got := calls(t) - before; got != test.calls {
+			if got := shared.webhook.Calls(t) - before; got != test.calls {
 				t.Errorf("%d calls of the webhooks, want %d", got, test.calls)
 			}
 		})

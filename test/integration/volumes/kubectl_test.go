@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,25 +89,6 @@ func create(t *testing.T, object client.Object, options ...client.CreateOption) 
 		t.Fatal(err)
 	}
 	return heard
-}
-
-// metrics are those of the webhooks.
-func metrics(t *testing.T) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, shared.webhook.Metrics, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // asked is how often the cloud was asked about something by this id.

@@ -118,7 +118,7 @@ func admitted(t *testing.T, list ...*corev1.PersistentVolume) {
 func counted(t *testing.T) int {
 	t.Helper()
 	const series = `quaymaster_webhook_findings_total{rule="pv-zone-unavailable",severity="warning",webhook="mutate-persistentvolume"} `
-	_, rest, found := strings.Cut(metrics(t), "\n"+series)
+	_, rest, found := strings.Cut(shared.webhook.Scrape(t), "\n"+series)
 	if !found {
 		return 0
 	}

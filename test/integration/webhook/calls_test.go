@@ -1,9 +1,6 @@
 package webhook_test
 
 import (
-	"io"
-	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,32 +9,6 @@ import (
 
 	"quaymaster.dev/test/builder"
 )
-
-// calls is how many admission calls the webhooks answered so far, by their own count.
-func calls(t *testing.T) int {
-	t.Helper()
-	response, err := http.Get(shared.webhook.Metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := 0
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "quaymaster_webhook_requests_total{") {
-			continue
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
-}
 
 // Only what can have something to say is asked: calls cost every user time.
 func TestCallsOfTheAPIServer(t *testing.T) {
@@ -73,11 +44,11 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			start := calls(t)
+			start := shared.webhook.Calls(t)
 			if err := shared.Client.Create(t.Context(), test.service); err != nil {
 				t.Fatal(err)
 			}
-			created := calls(t)
+			created := shared.webhook.Calls(t)
 			test.change(test.service)
 			var err error
 			if test.status {
@@ -88,11 +59,11 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			updated := calls(t)
+			updated := shared.webhook.Calls(t)
 			if err := shared.Client.Delete(t.Context(), test.service); err != nil {
 				t.Fatal(err)
 			}
-			deleted := calls(t)
+			deleted := shared.webhook.Calls(t)
 			if got := created - start; got != test.create {
 				t.Errorf("creation costs %d calls, want %d", got, test.create)
 			}
@@ -110,21 +81,13 @@ func TestRefusalsAreCountedByRule(t *testing.T) {
 	if err := shared.Client.Create(t.Context(), service("refused", builder.DLB("schedular", "source-ip")), client.DryRunAll); err == nil {
 		t.Fatal("not refused")
 	}
-	response, err := http.Get(shared.webhook.Metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := shared.webhook.Scrape(t)
 	for _, series := range []string{
 		`quaymaster_webhook_findings_total{rule="dlb-unknown-key",severity="error",webhook="validate-service"}`,
 		`quaymaster_webhook_request_duration_seconds_bucket{webhook="validate-service",le="5e-05"}`,
 		`quaymaster_webhook_certificate_expiration_timestamp_seconds`,
 	} {
-		if !strings.Contains(string(text), "\n"+series+" ") {
+		if !strings.Contains(metrics, "\n"+series+" ") {
 			t.Errorf("metrics lack %s", series)
 		}
 	}
