@@ -13,6 +13,9 @@ import (
 // Prefix begins every annotation key of the DLB. Services in clusters carry it: it must not change.
 const Prefix = "service.beta.kubernetes.io/dlb-"
 
+// Catalog is what the annotations of the DLB are called among those of other clouds.
+const Catalog = "mycloud"
+
 // The names of the keys that the code itself asks about; all others are only copied into Desired.
 const (
 	keyNetworkType   = "network-type"

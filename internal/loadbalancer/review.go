@@ -14,6 +14,10 @@ import (
 // Review judges a Service at admission. oldSvc is nil on creation. What an update did not introduce only warns, unless
 // the Service becomes a load balancer by it.
 func Review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
+	return rules.Of(Catalog, review(oldSvc, newSvc, o))
+}
+
+func review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
 	if !Owned(newSvc, o) {
 		return unowned(newSvc)
 	}

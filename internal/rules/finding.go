@@ -22,6 +22,8 @@ const (
 type Finding struct {
 	// ID names the rule, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
 	ID string
+	// Catalog names the catalog of annotations whose rule it is, such as mycloud; empty for rules of others.
+	Catalog string
 	// Severity is the rule's own; Review lowers what an update did not introduce.
 	Severity Severity
 	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for what is only ever a warning.

@@ -78,3 +78,12 @@ func sameProblem(a, b Finding) bool {
 	return a.ID == b.ID && a.Field == b.Field && a.Value == b.Value && a.Message == b.Message &&
 		a.Severity == b.Severity && len(a.Listeners) > 0 && len(b.Listeners) > 0
 }
+
+// Of says of findings which catalog's they are, on a copy.
+func Of(catalog string, findings []Finding) []Finding {
+	named := slices.Clone(findings)
+	for i := range named {
+		named[i].Catalog = catalog
+	}
+	return named
+}
