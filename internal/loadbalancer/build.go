@@ -19,10 +19,10 @@ const (
 // Desired the Service is not ours, or a finding is an error.
 func Build(svc *corev1.Service, o Options) (*Desired, []rules.Finding) {
 	if !Owned(svc, o) {
-		return nil, unowned(svc)
+		return nil, rules.Of(Catalog, unowned(svc))
 	}
 	s := evaluate(svc)
-	findings := rules.Merge(s.findings)
+	findings := rules.Of(Catalog, rules.Merge(s.findings))
 	if len(rules.Errors(findings)) > 0 {
 		return nil, findings
 	}
