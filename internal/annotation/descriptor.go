@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -104,8 +103,8 @@ func (d *Descriptor) Parse(raw string) (Value, error) {
 		return Value{}, err
 	}
 	if d.Rule != "" {
-		if err := d.validate.Var(parsed, d.Rule); err != nil {
-			return Value{}, errors.New(explain(err))
+		if err := Check(d.validate, parsed, d.Rule); err != nil {
+			return Value{}, err
 		}
 	}
 	return Value{reflect.ValueOf(parsed)}, nil

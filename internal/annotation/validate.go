@@ -59,6 +59,14 @@ func NewValidator() *validator.Validate {
 	return v
 }
 
+// Check applies a rule to a parsed value. The error, which may be without words, completes a sentence that says what the rule allows.
+func Check(v *validator.Validate, parsed any, rule string) error {
+	if err := v.Var(parsed, rule); err != nil {
+		return errors.New(explain(err))
+	}
+	return nil
+}
+
 // explain says which part of a list or of a set of tags broke a rule; a value that is no list needs no more than its rule.
 func explain(err error) string {
 	var broken validator.ValidationErrors
@@ -70,11 +78,11 @@ func explain(err error) string {
 	case at.Tag() == "max" && at.Kind() == reflect.Map:
 		return fmt.Sprintf("these are %d", reflect.ValueOf(at.Value()).Len())
 	case at.Tag() == tagTagKey:
-		return fmt.Sprintf("the key %s is not", quote(fmt.Sprint(at.Value())))
+		return fmt.Sprintf("the key %s is not", Quote(fmt.Sprint(at.Value())))
 	case at.Tag() == tagTagValue:
-		return fmt.Sprintf("the value %s is not", quote(fmt.Sprint(at.Value())))
+		return fmt.Sprintf("the value %s is not", Quote(fmt.Sprint(at.Value())))
 	case strings.HasSuffix(at.Field(), "]"):
-		return fmt.Sprintf("element %s is not", quote(fmt.Sprint(at.Value())))
+		return fmt.Sprintf("element %s is not", Quote(fmt.Sprint(at.Value())))
 	}
 	return ""
 }

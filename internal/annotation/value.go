@@ -122,7 +122,7 @@ func ParseList(raw string) ([]string, error) {
 			return nil, fmt.Errorf("element %d is empty", i+1)
 		}
 		if seen[element] {
-			return nil, fmt.Errorf("%s occurs twice", quote(element))
+			return nil, fmt.Errorf("%s occurs twice", Quote(element))
 		}
 		seen[element] = true
 	}
@@ -139,18 +139,18 @@ func ParseTags(raw string) (map[string]string, error) {
 	for _, element := range list {
 		key, value, found := strings.Cut(element, "=")
 		if !found {
-			return nil, fmt.Errorf("%s lacks a =", quote(element))
+			return nil, fmt.Errorf("%s lacks a =", Quote(element))
 		}
 		if _, twice := tags[key]; twice {
-			return nil, fmt.Errorf("the key %s occurs twice", quote(key))
+			return nil, fmt.Errorf("the key %s occurs twice", Quote(key))
 		}
 		tags[key] = value
 	}
 	return tags, nil
 }
 
-// quote shows a piece of what the user wrote, short enough for a message.
-func quote(s string) string {
+// Quote shows a piece of what the user wrote, short enough for a message.
+func Quote(s string) string {
 	const most = 64
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"

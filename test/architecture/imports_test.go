@@ -49,6 +49,11 @@ var rules = map[string]rule{
 		only:    []string{"k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
+	"catalogs of other clouds are pure": {
+		folders: []string{"internal/catalog"},
+		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
+		never:   clients[:3],
+	},
 	"policies are pure": {
 		folders: []string{"internal/policy"},
 		only: []string{

@@ -3,7 +3,8 @@
 //
 // valid/ and invalid/ hold one Service a file; update/ the old Service and the new one. limited/ holds policies and then a
 // Service, or the old one and the new one; policies/ holds policies of which the last is judged, with the old one before it
-// if it is an update. NAMESPACE stands for the namespace of the case, so that policies of the cluster can be told apart. Comment
+// if it is an update. clouds/ holds one file for each catalog of another cloud's annotations, with many Services, each of which is a
+// case that its name is the name of. NAMESPACE stands for the namespace of the case, so that policies of the cluster can be told apart. Comment
 // lines at the top tell the verdict, one a line, in any order:
 //
 //	# cause: <finding id> <field path>     an error
@@ -14,6 +15,7 @@ package corpus
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -28,7 +30,7 @@ import (
 	"quaymaster.dev/internal/rules"
 )
 
-//go:embed valid invalid update limited policies
+//go:embed valid invalid update limited policies clouds
 var files embed.FS
 
 // Problem is an expected finding.
@@ -71,6 +73,8 @@ type Case struct {
 	Name string
 	// Namespace is the case's own, where it has one; else it is empty.
 	Namespace string
+	// Catalog is the only one to judge by, where the case is about another cloud; else it is empty.
+	Catalog string
 	// Old is nil unless the case is an update. New is nil if a policy is judged.
 	Old, New *corev1.Service
 	// Policies are those of the Service, or those beside the policy that is judged.
@@ -80,22 +84,38 @@ type Case struct {
 	Verdict
 }
 
-// Load reads the whole corpus.
+// Load reads the cases of the DLB and of policies.
 func Load() ([]Case, error) {
+	return load(func(folder string) bool { return folder != clouds }, func(stem, text string) ([]Case, error) {
+		c, err := parse(stem, text)
+		return []Case{c}, err
+	})
+}
+
+// Clouds reads the cases of other clouds.
+func Clouds() ([]Case, error) {
+	return load(func(folder string) bool { return folder == clouds }, parseCloud)
+}
+
+// clouds is the folder of other clouds' cases.
+const clouds = "clouds"
+
+// load reads the files of some folders.
+func load(wanted func(folder string) bool, parse func(stem, text string) ([]Case, error)) ([]Case, error) {
 	var cases []Case
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || !wanted(path.Dir(name)) {
 			return err
 		}
 		raw, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		c, err := parse(strings.TrimSuffix(name, path.Ext(name)), string(raw))
+		parsed, err := parse(strings.TrimSuffix(name, path.Ext(name)), string(raw))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		cases = append(cases, c)
+		cases = append(cases, parsed...)
 		return nil
 	})
 	return cases, err
@@ -143,6 +163,22 @@ func parse(name, text string) (Case, error) {
 		c.Policies.Cluster = append(c.Policies.Cluster, p.Cluster...)
 	}
 	return c, nil
+}
+
+// parseCloud reads the cases of a catalog.
+func parseCloud(stem, text string) ([]Case, error) {
+	var cases []Case
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		svc, _, err := decode([]byte(document), "")
+		if err == nil && (svc == nil || svc.Name == "") {
+			err = errors.New("a document is no Service with a name")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("case %d: %w", len(cases)+1, err)
+		}
+		cases = append(cases, Case{Name: stem + "/" + svc.Name, Catalog: path.Base(stem), New: svc, Verdict: verdict(document)})
+	}
+	return cases, nil
 }
 
 func verdict(text string) Verdict {

@@ -1,0 +1,69 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Catalog is what is known of one controller. It never changes.
+type Catalog struct {
+	Head
+	read func() *contents
+}
+
+// Document is the catalog as it was written, with what it leaves out filled in. Nobody may change it.
+func (c *Catalog) Document() Document { return Document{Head: c.Head, Body: c.read().Body} }
+
+// Owns tells whether the controller acts on a Service, as far as the Service tells.
+func (c *Catalog) Owns(svc *corev1.Service) bool {
+	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return false
+	}
+	o := c.Head.Owns
+	var r *reading
+	if len(o.When)+len(o.Also) > 0 {
+		r = c.view(svc)
+	}
+	if len(o.Also) > 0 && slices.ContainsFunc(o.Also, func(condition Condition) bool { return r.all([]Condition{condition}, nil) }) {
+		return true
+	}
+	return o.class(svc.Spec.LoadBalancerClass) && (len(o.When) == 0 || r.all(o.When, nil))
+}
+
+func (o Ownership) class(class *string) bool {
+	if o.AnyClass {
+		return true
+	}
+	if class == nil {
+		return o.NoClass
+	}
+	return slices.ContainsFunc(o.Classes, func(pattern string) bool { return matches(pattern, *class) })
+}
+
+// matches compares with a pattern, where one * at the end stands for anything.
+func matches(pattern, text string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(text, prefix)
+	}
+	return pattern == text
+}
+
+// Knows tells whether a key means something to the controller, if only on other objects.
+func (c *Catalog) Knows(key string) bool {
+	if slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) }) {
+		return true
+	}
+	_, _, found := c.read().find(key)
+	return found
+}
+
+// Concerns tells whether a key may be the controller's, by its prefix.
+func (c *Catalog) Concerns(key string) bool {
+	return hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes)
+}
+
+func hasPrefix(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}

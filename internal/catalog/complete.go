@@ -1,0 +1,172 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Problems are what is missing or wrong in a catalog as it was written. Tests want none.
+func (d Document) Problems() []string {
+	p := &problems{names: map[string]bool{}}
+	p.demand("the head", map[string]string{"title": d.Title, "controller": d.Controller, "version": d.Version, "help": d.Help})
+	if len(d.Prefixes)+len(d.SharedPrefixes) == 0 && len(d.Annotations) > 0 {
+		p.add("the head lacks prefixes and sharedPrefixes")
+	}
+	for i := range d.Annotations {
+		for _, name := range append([]string{d.Annotations[i].Name}, d.Annotations[i].Aliases...) {
+			if p.names[name] {
+				p.add("%s occurs twice", name)
+			}
+			p.names[name] = true
+		}
+	}
+	for i := range d.Annotations {
+		p.annotation(d, &d.Annotations[i])
+	}
+	for i := range d.Rules {
+		p.rule(&d.Rules[i])
+	}
+	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Also))
+	for _, left := range d.Left {
+		p.demand("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
+	}
+	return p.found
+}
+
+type problems struct {
+	found []string
+	// names are those of annotations and their aliases.
+	names map[string]bool
+}
+
+func (p *problems) add(format string, args ...any) {
+	p.found = append(p.found, fmt.Sprintf(format, args...))
+}
+
+// demand reports empty texts.
+func (p *problems) demand(where string, texts map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.TrimSpace(texts[name]) == "" {
+			p.add("%s lacks %s", where, name)
+		}
+	}
+}
+
+func (p *problems) annotation(d Document, a *Annotation) {
+	p.demand(a.Name, map[string]string{"help": a.Help, "type": string(a.Type.Type), "onInvalid": string(a.OnInvalid), "source": strings.Join(a.Source, "")})
+	p.outcome(a.Name, a.OnInvalid, a.OnChange, a.UnknownPort)
+	c := &Catalog{Head: d.Head}
+	if !c.Concerns(a.Name) {
+		p.add("%s is under none of the prefixes", a.Name)
+	}
+	p.typ(a.Name, &a.Type)
+	if a.Invalid == nil && !a.Written && !a.free() {
+		p.add("%s lacks an invalid example", a.Name)
+	}
+	for _, q := range a.Requires {
+		p.outcome(a.Name, q.OnBreach)
+		p.conditions(a.Name, slices.Concat(q.If, q.Any))
+		if len(q.Any) == 0 || q.OnBreach == "" {
+			p.add("%s has a requirement without any or onBreach", a.Name)
+		}
+	}
+	for i := range a.Checks {
+		p.check(a.Name, &a.Checks[i])
+	}
+}
+
+// free tells whether every text is a value.
+func (t *Type) free() bool {
+	return t.Type == Text && t.Rule == "" && t.Pattern == "" && t.Empty != Invalid
+}
+
+func (p *problems) rule(r *Rule) {
+	p.demand("rule "+r.ID, map[string]string{
+		"id": r.ID, "help": r.Help, "at": r.At, "onBreach": string(r.OnBreach), "remedy": r.Remedy, "source": strings.Join(r.Source, ""),
+	})
+	p.outcome("rule "+r.ID, r.OnBreach)
+	p.conditions("rule "+r.ID, slices.Concat(r.If, r.Any))
+	if (len(r.Any) == 0) == (r.Check == nil) {
+		p.add("rule %s must have either any or check", r.ID)
+	}
+	if r.Check != nil {
+		p.check("rule "+r.ID, r.Check)
+	}
+	if _, isField := fields[r.At]; !isField && !p.names[r.At] {
+		p.add("rule %s blames %s, which is neither a field nor a key", r.ID, r.At)
+	}
+}
+
+func (p *problems) conditions(where string, list []Condition) {
+	for _, c := range list {
+		_, isField := fields[c.Field]
+		switch {
+		case (c.Key == "") == (c.Field == ""):
+			p.add("%s has a condition of neither or both of key and field", where)
+		case c.Field != "" && !isField:
+			p.add("%s has a condition of %s, which is no field", where, c.Field)
+		case c.Key != "" && !p.names[c.Key]:
+			p.add("%s has a condition of %s, which is no key", where, c.Key)
+		case c.Set == nil && c.Is == nil && c.Not == nil && c.Only == nil:
+			p.add("%s has a condition that says nothing", where)
+		}
+	}
+}
+
+func (p *problems) outcome(where string, outcomes ...Outcome) {
+	for _, o := range outcomes {
+		if !slices.Contains([]Outcome{"", Refused, Misread, Ignored}, o) {
+			p.add("%s has an unknown outcome %q", where, o)
+		}
+	}
+}
+
+func (p *problems) check(where string, c *Check) {
+	behaviour, known := behaviours[c.Name]
+	if !known {
+		p.add("%s names a behaviour %q that does not exist", where, c.Name)
+		return
+	}
+	p.outcome(where, c.OnBreach)
+	for _, arg := range behaviour.Args {
+		if c.With[arg] == "" {
+			p.add("%s lacks the argument %s of %s", where, arg, c.Name)
+		}
+	}
+	for _, arg := range slices.Sorted(maps.Keys(c.With)) {
+		if !slices.Contains(slices.Concat(behaviour.Args, behaviour.Optional), arg) {
+			p.add("%s gives %s an argument %s that it does not have", where, c.Name, arg)
+		}
+		if arg == "key" && !p.names[c.With[arg]] {
+			p.add("%s gives %s a key %s that does not exist", where, c.Name, c.With[arg])
+		}
+	}
+}
+
+func (p *problems) typ(where string, t *Type) {
+	kinds := []Kind{Text, Enum, Bool, Int, Float, Duration, List, Map, JSON, Selector}
+	_, isBool := bools[t.Dialect]
+	switch {
+	case !slices.Contains(kinds, t.Type):
+		p.add("%s has an unknown type %q", where, t.Type)
+	case t.Type == Enum && len(t.Values) == 0:
+		p.add("%s is an enum without values", where)
+	case t.Pattern != "" && t.Allowed == "":
+		p.add("%s has a pattern, but not the words for it in allowed", where)
+	case t.Dialect != "" && isBool != (t.Type == Bool):
+		p.add("%s has a dialect %q that is not of its type", where, t.Dialect)
+	case !slices.Contains([]Empty{"", Absent, Value, Invalid}, t.Empty), !slices.Contains([]Empty{"", Absent, Value, Invalid}, t.EmptyElements):
+		p.add("%s says what empty is in an unknown word", where)
+	}
+	if _, err := regexp.Compile(t.Pattern); err != nil {
+		p.add("%s: %v", where, err)
+	}
+	for _, inner := range []*Type{t.Of, t.Keys} {
+		if inner != nil {
+			p.typ(where, inner)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/test/corpus"
+)
+
+func TestCorpus(t *testing.T) {
+	cases, err := corpus.Clouds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := map[string]bool{}
+	for _, c := range cases {
+		judged[c.Catalog] = true
+		t.Run(c.Name, func(t *testing.T) {
+			set, err := catalog.NewSet([]string{c.Catalog}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			findings := set.Review(nil, c.New)
+			if diff := cmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, rules.Error)); diff != "" {
+				t.Errorf("errors (-want +got):\n%s\n%+v", diff, findings)
+			}
+			if diff := cmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, rules.Warning)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s\n%+v", diff, findings)
+			}
+		})
+	}
+	for _, name := range catalog.Names() {
+		if !judged[name] {
+			t.Errorf("the corpus has no cases of %s", name)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package catalog
+
+import "quaymaster.dev/internal/rules"
+
+// Head is the first YAML document of a catalog's file: enough to tell which Services the catalog is about. The second one is
+// read when a Service is.
+type Head struct {
+	// Name is what users select the catalog by; it is the name of the file, too.
+	Name string `json:"name"`
+	// Title is what the docs call the cloud.
+	Title string `json:"title"`
+	// Controller is the repository that was read, Version what of it.
+	Controller string `json:"controller"`
+	Version    string `json:"version"`
+	// Help is a sentence or two for the docs: how the controller reads annotations, and what it does with what it cannot read.
+	Help string `json:"help"`
+	// Prefixes begin keys that nobody but this controller reads: any other key under them is unknown.
+	Prefixes []string `json:"prefixes,omitempty"`
+	// SharedPrefixes begin keys that others read, too: there, only what is near to a known key is called unknown.
+	SharedPrefixes []string `json:"sharedPrefixes,omitempty"`
+	// Elsewhere are keys under the prefixes that are known but say nothing about Services of type LoadBalancer, such as those of
+	// Nodes or Ingresses. One * at the end stands for the rest of a key.
+	Elsewhere []string `json:"elsewhere,omitempty"`
+	// Owns tells which Services the controller acts on.
+	Owns Ownership `json:"owns"`
+}
+
+// Ownership tells which Services of type LoadBalancer a controller acts on: those with one of the classes, or without class where
+// NoClass says so, for which every condition of When holds. Any conditions of Also make a Service owned whatever its class.
+type Ownership struct {
+	// Classes are the loadBalancerClasses; one * at the end stands for the rest.
+	Classes []string `json:"classes,omitempty"`
+	// NoClass is whether Services without loadBalancerClass are owned.
+	NoClass bool `json:"noClass,omitempty"`
+	// AnyClass is for controllers that do not look at the loadBalancerClass.
+	AnyClass bool        `json:"anyClass,omitempty"`
+	When     []Condition `json:"when,omitempty"`
+	Also     []Condition `json:"also,omitempty"`
+	// Note says what a Service does not tell, such as flags of the controller.
+	Note string `json:"note,omitempty"`
+}
+
+// Body is the second YAML document of a catalog's file.
+type Body struct {
+	// Empty is what an empty value is where an annotation does not say.
+	Empty       Empty        `json:"empty,omitempty"`
+	Annotations []Annotation `json:"annotations"`
+	// Rules are about the Service as a whole.
+	Rules []Rule `json:"rules,omitempty"`
+	// Left are facts about the controller that no entry holds.
+	Left []Left `json:"left,omitempty"`
+}
+
+// Document is a whole catalog.
+type Document struct {
+	Head
+	Body
+}
+
+// Annotation is what there is to know about one key, or about a family of keys.
+type Annotation struct {
+	// Name is the key. {port} in it stands for the number of a port of the Service, {portname} for its name, {portref} for either,
+	// {protocol} for tcp, udp or sctp in any case, {index} for a number, and {any} for anything else.
+	Name string `json:"name"`
+	// Aliases are keys that are read where Name is absent.
+	Aliases []string `json:"aliases,omitempty"`
+	// AliasesDeprecated says that the controller wants to be rid of them.
+	AliasesDeprecated bool `json:"aliasesDeprecated,omitempty"`
+	// Help is a sentence or two for the docs.
+	Help string `json:"help"`
+	Type
+	// Default is what holds where the key is absent, as a value of the type, if there is one that does not depend on anything.
+	Default string `json:"default,omitempty"`
+	// OnInvalid is what the controller does with a value that breaks the type.
+	OnInvalid Outcome `json:"onInvalid"`
+	// UnknownPort is what happens where the name's port is none of the Service's; ignored if it is not given.
+	UnknownPort Outcome `json:"unknownPort,omitempty"`
+	// OnChange is what happens where the value changes while there is a load balancer; empty where that is possible.
+	OnChange Outcome `json:"onChange,omitempty"`
+	// Severity overrides what OnInvalid says about an invalid value.
+	Severity rules.Severity `json:"severity,omitempty"`
+	// Consequence tells users what an invalid value leads to, such as "anything else makes the load balancer public".
+	Consequence string `json:"consequence,omitempty"`
+	// Deprecated says what to use instead.
+	Deprecated string `json:"deprecated,omitempty"`
+	// Written says that the controller writes the key itself: whatever its value, nobody is refused.
+	Written bool `json:"written,omitempty"`
+	// Requires must hold wherever the key is set.
+	Requires []Requirement `json:"requires,omitempty"`
+	// Checks are behaviours in Go that judge the value once it is of the type.
+	Checks []Check `json:"checks,omitempty"`
+	// Remedy says what to write in place of an invalid value; made of Valid if it is empty.
+	Remedy string `json:"remedy,omitempty"`
+	// Source is where the controller's repository or documentation says so.
+	Source []string `json:"source"`
+	// Valid and Invalid are values: each is tried. Only for a free text no value is invalid.
+	Valid   string  `json:"valid"`
+	Invalid *string `json:"invalid,omitempty"`
+}
+
+// Requirement is about other keys and fields, where an annotation is set.
+type Requirement struct {
+	// Values limits the requirement to these values of the annotation, in their normal form.
+	Values []string `json:"values,omitempty"`
+	// If limits it to Services for which all of these hold.
+	If []Condition `json:"if,omitempty"`
+	// Any is what must hold: one of them.
+	Any []Condition `json:"any"`
+	// OnBreach is what happens otherwise.
+	OnBreach Outcome `json:"onBreach"`
+	// Message completes "must …"; made of Any if it is empty.
+	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Condition is about one key, or about one field of the Service.
+type Condition struct {
+	// Key is an annotation of the catalog, by its Name. In a requirement of a family of keys, placeholders have the family's values.
+	Key string `json:"key,omitempty"`
+	// Field is one of those in fields.go, such as spec.loadBalancerIP.
+	Field string `json:"field,omitempty"`
+	// Set is whether there is a value, without its default.
+	Set *bool `json:"set,omitempty"`
+	// Is are the values of which one must hold, the default included; of a list one element is enough.
+	Is []string `json:"is,omitempty"`
+	// Not are values that may not hold, the default included; of a list no element may be one.
+	Not []string `json:"not,omitempty"`
+	// Only are the values that every element of a list must be one of.
+	Only []string `json:"only,omitempty"`
+}
+
+// Rule is about the Service as a whole.
+type Rule struct {
+	// ID follows the catalog's name and a dash in the ids of findings.
+	ID string `json:"id"`
+	// Help is a sentence or two for the docs.
+	Help string `json:"help"`
+	// If are conditions that all hold where the rule says anything.
+	If []Condition `json:"if,omitempty"`
+	// Any is what must hold: one of them.
+	Any []Condition `json:"any,omitempty"`
+	// Check is a behaviour in Go, in place of Any.
+	Check *Check `json:"check,omitempty"`
+	// At is the key or field to blame.
+	At       string  `json:"at"`
+	OnBreach Outcome `json:"onBreach"`
+	// Message completes "must …"; made of Any, or by the behaviour, if it is empty.
+	Message string   `json:"message,omitempty"`
+	Remedy  string   `json:"remedy"`
+	Source  []string `json:"source"`
+	// Valid keeps the rule, Invalid breaks it; nothing else is wrong with either.
+	Valid   Example `json:"valid"`
+	Invalid Example `json:"invalid"`
+}
+
+// Example is a Service of type LoadBalancer.
+type Example struct {
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Spec is merged over a spec with one port, tcp/80 named http.
+	Spec map[string]any `json:"spec,omitempty"`
+}
+
+// Check names a Behaviour.
+type Check struct {
+	Name string `json:"name"`
+	// With are its arguments.
+	With map[string]string `json:"with,omitempty"`
+	// OnBreach is what happens where it finds fault; that of an invalid value if it is not given.
+	OnBreach Outcome `json:"onBreach,omitempty"`
+}
+
+// Left is a fact about the controller that is left out.
+type Left struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// Outcome is what a controller does with a mistake. It decides whether we refuse or warn.
+type Outcome string
+
+// The outcomes.
+const (
+	// Refused: the controller, or its cloud, fails with an error, and the Service gets no load balancer or keeps an old one.
+	Refused Outcome = "refused"
+	// Misread: something else holds in silence, and that harms: it opens, exposes, disconnects or deletes.
+	Misread Outcome = "misread"
+	// Ignored: it has no effect, in silence.
+	Ignored Outcome = "ignored"
+)
+
+// severity of a mistake with this outcome.
+func (o Outcome) severity() rules.Severity {
+	if o == Ignored {
+		return rules.Warning
+	}
+	return rules.Error
+}

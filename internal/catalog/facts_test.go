@@ -1,0 +1,52 @@
+package catalog_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/internal/catalog"
+)
+
+// factsFolder has what was found out about the controllers, where that is at hand. Everything in it is in a catalog, or the catalog
+// says why not.
+const factsFolder = "../../../shared/catalog-facts"
+
+func TestFactsAreKnown(t *testing.T) {
+	if _, err := os.Stat(factsFolder); err != nil {
+		t.Skip("the facts are not here")
+	}
+	each(t, func(t *testing.T, c *catalog.Catalog) {
+		raw, err := os.ReadFile(filepath.Join(factsFolder, c.Name+".yaml"))
+		if err != nil {
+			t.Skip(err)
+		}
+		var facts struct {
+			Annotations []struct {
+				Name    string   `json:"name"`
+				Aliases []string `json:"aliases"`
+			} `json:"annotations"`
+		}
+		if err := yaml.Unmarshal(raw, &facts); err != nil {
+			t.Fatal(err)
+		}
+		var known []string
+		d := c.Document()
+		for _, left := range d.Left {
+			known = append(known, left.Name)
+		}
+		for _, a := range d.Annotations {
+			known = append(append(known, a.Name), a.Aliases...)
+		}
+		for _, fact := range facts.Annotations {
+			for _, name := range append([]string{fact.Name}, fact.Aliases...) {
+				if !slices.Contains(known, name) && !c.Knows(name) {
+					t.Errorf("%s is neither in the catalog nor left out with a reason", name)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// judge finds everything that is wrong with a Service that the controller acts on, unknown keys apart.
+func (r *reading) judge() []rules.Finding {
+	var findings []rules.Finding
+	for _, s := range r.settings {
+		findings = append(findings, r.setting(s)...)
+	}
+	for i := range r.Rules {
+		if f, broken := r.rule(&r.Rules[i]); broken {
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+func (r *reading) setting(s *setting) []rules.Finding {
+	switch {
+	case s.Written:
+		return nil
+	case s.shadowed:
+		if s.raw == r.svc.Annotations[s.name] {
+			return nil
+		}
+		return []rules.Finding{r.finding(s, idShadowed, rules.Warning, "is not read, because "+s.name+" is there, too", "remove one of the two")}
+	}
+	var findings []rules.Finding
+	if port, known := r.port(s); !known {
+		outcome := s.UnknownPort
+		if outcome == "" {
+			outcome = Ignored
+		}
+		findings = append(findings, r.finding(s, idUnknownPort, outcome.severity(),
+			fmt.Sprintf("the key must be for a port of the Service; %s is none", port), "correct or remove the key"))
+	}
+	if f, old := r.deprecated(s); old {
+		findings = append(findings, f)
+	}
+	if s.err != nil {
+		return append(findings, r.invalid(s))
+	}
+	if s.parsed.Absent {
+		return findings
+	}
+	for _, q := range s.Requires {
+		if f, broken := r.requirement(s, q); broken {
+			findings = append(findings, f)
+		}
+	}
+	for _, check := range s.Checks {
+		problem := behaviours[check.Name].Judge(Subject{Service: r.svc, Value: s.parsed, With: check.With, reading: r, bindings: s.bindings})
+		if problem == "" {
+			continue
+		}
+		outcome := check.OnBreach
+		if outcome == "" {
+			outcome = s.OnInvalid
+		}
+		findings = append(findings, r.finding(s, idInvalidValue, outcome.severity(), "must "+problem, "correct the value"))
+	}
+	return findings
+}
+
+// port tells whether the port in a family's key is one of the Service.
+func (r *reading) port(s *setting) (text string, known bool) {
+	for _, place := range []string{placePort, placePortName, placePortRef} {
+		text, bound := s.bindings[place]
+		if !bound {
+			continue
+		}
+		byNumber := place != placePortName && slices.Contains(fields["spec.ports.port"](r.svc), text)
+		byName := place != placePort && slices.Contains(fields["spec.ports.name"](r.svc), text)
+		return text, byNumber || byName
+	}
+	return "", true
+}
+
+func (r *reading) deprecated(s *setting) (rules.Finding, bool) {
+	switch {
+	case s.Deprecated != "":
+		return r.finding(s, idDeprecated, rules.Warning, "the key is deprecated", s.Deprecated), true
+	case s.AliasesDeprecated && s.key != s.name:
+		return r.finding(s, idDeprecated, rules.Warning, "the key is deprecated", "write "+s.name), true
+	}
+	return rules.Finding{}, false
+}
+
+func (r *reading) requirement(s *setting, q Requirement) (rules.Finding, bool) {
+	if q.Values != nil && !slices.ContainsFunc(s.parsed.List, func(v string) bool { return slices.Contains(q.Values, v) }) {
+		return rules.Finding{}, false
+	}
+	if !r.all(q.If, s.bindings) || !r.none(q.Any, s.bindings) {
+		return rules.Finding{}, false
+	}
+	message, remedy := q.Message, q.Remedy
+	if message == "" {
+		message = demand(q.Any, s.bindings)
+	}
+	if remedy == "" {
+		remedy = "add that or remove the key"
+	}
+	return r.finding(s, idRequirement, q.OnBreach.severity(), "must "+message, remedy), true
+}
+
+func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
+	if !r.all(rule.If, nil) {
+		return rules.Finding{}, false
+	}
+	message := rule.Message
+	if rule.Check != nil {
+		problem := behaviours[rule.Check.Name].Judge(Subject{Service: r.svc, With: rule.Check.With, reading: r})
+		if problem == "" {
+			return rules.Finding{}, false
+		}
+		if message == "" {
+			message = problem
+		}
+	} else if !r.none(rule.Any, nil) {
+		return rules.Finding{}, false
+	}
+	if message == "" {
+		message = demand(rule.Any, nil)
+	}
+	f := rules.Finding{
+		ID: r.catalog.id(rule.ID), Catalog: r.catalog.Name, Severity: rule.OnBreach.severity(), Type: field.ErrorTypeInvalid,
+		Field: pathOf(rule.At), Message: "must " + message, Remedy: rule.Remedy,
+	}
+	if ask, isField := fields[rule.At]; isField {
+		f.Value = strings.Join(ask(r.svc), ",")
+	} else if settings := r.of(rule.At, nil); len(settings) > 0 {
+		f.Field, f.Value = pathOf(settings[0].key), settings[0].raw
+	} else {
+		f.Type = field.ErrorTypeRequired
+	}
+	return f, true
+}
+
+// changes are the keys whose values may not change, and do. Only what was good can be kept.
+func (r *reading) changes(was *reading) []rules.Finding {
+	if len(was.svc.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	var findings []rules.Finding
+	for _, e := range r.entries {
+		if e.OnChange == "" || e.templates != nil {
+			continue
+		}
+		before, _, knew := was.values(e.Name, nil)
+		after, _, knows := r.values(e.Name, nil)
+		if !knew || !knows || slices.Equal(before, after) {
+			continue
+		}
+		s := &setting{entry: e, key: e.Name}
+		if settings := r.of(e.Name, nil); len(settings) > 0 {
+			s = settings[0]
+		}
+		findings = append(findings, r.finding(s, idChanged, e.OnChange.severity(), "must stay "+orUnset(before),
+			"create a new Service to have it otherwise"))
+	}
+	return findings
+}
+
+func orUnset(values []string) string {
+	if len(values) == 0 {
+		return "unset"
+	}
+	return strings.Join(values, ",")
+}
+
+// unowned warns of keys that the controller would read if it acted on the Service.
+func (c *Catalog) unowned(svc *corev1.Service, key string) rules.Finding {
+	message := "has no effect, because " + c.Title + " does not act on this Service"
+	if class := svc.Spec.LoadBalancerClass; class != nil {
+		message += " of the loadBalancerClass " + *class
+	}
+	return rules.Finding{
+		ID: c.id(idNotOwned), Catalog: c.Name, Severity: rules.Warning, Field: pathOf(key), Message: message, Remedy: "remove the key",
+	}
+}

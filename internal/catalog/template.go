@@ -1,0 +1,69 @@
+package catalog
+
+import (
+	"regexp"
+	"strings"
+)
+
+// bindings are what the placeholders of a family's name stand for in one key.
+type bindings map[string]string
+
+// The placeholders.
+const (
+	placePort     = "{port}"
+	placePortName = "{portname}"
+	placePortRef  = "{portref}"
+	placeProtocol = "{protocol}"
+	placeIndex    = "{index}"
+	placeAny      = "{any}"
+)
+
+var placeholders = map[string]string{
+	placePort: `([0-9]+)`, placePortName: `([a-z0-9-]+)`, placePortRef: `([a-z0-9-]+)`,
+	placeProtocol: `((?i:tcp|udp|sctp))`, placeIndex: `([0-9]+)`, placeAny: `(.+)`,
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
+
+// template recognises the keys of a family.
+type template struct {
+	pattern *regexp.Regexp
+	places  []string
+}
+
+func newTemplate(name string) *template {
+	t := &template{places: placeholder.FindAllString(name, -1)}
+	var pattern strings.Builder
+	at := 0
+	for _, where := range placeholder.FindAllStringIndex(name, -1) {
+		expression, known := placeholders[name[where[0]:where[1]]]
+		if !known {
+			panic(name + ": has an unknown placeholder")
+		}
+		pattern.WriteString(regexp.QuoteMeta(name[at:where[0]]) + expression)
+		at = where[1]
+	}
+	t.pattern = regexp.MustCompile("^" + pattern.String() + regexp.QuoteMeta(name[at:]) + "$")
+	return t
+}
+
+// match tells what the placeholders are in a key of the family.
+func (t *template) match(key string) (bindings, bool) {
+	groups := t.pattern.FindStringSubmatch(key)
+	if groups == nil {
+		return nil, false
+	}
+	b := bindings{}
+	for i, place := range t.places {
+		b[place] = groups[i+1]
+	}
+	return b, true
+}
+
+// expand is a name with the placeholders filled in that are bound.
+func (b bindings) expand(name string) string {
+	for place, value := range b {
+		name = strings.ReplaceAll(name, place, value)
+	}
+	return name
+}

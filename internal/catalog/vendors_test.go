@@ -1,0 +1,119 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/rules"
+)
+
+func each(t *testing.T, test func(t *testing.T, c *catalog.Catalog)) {
+	t.Helper()
+	for _, name := range catalog.Names() {
+		t.Run(name, func(t *testing.T) {
+			c, _ := catalog.Find(name)
+			test(t, c)
+		})
+	}
+}
+
+func TestCatalogsAreComplete(t *testing.T) {
+	each(t, func(t *testing.T, c *catalog.Catalog) {
+		for _, problem := range c.Document().Problems() {
+			t.Error(problem)
+		}
+	})
+}
+
+// service is a load balancer that every catalog has nothing to say about, changed as the example says.
+func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Service {
+	t.Helper()
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+	}}
+	if !c.Head.Owns.NoClass && !c.Head.Owns.AnyClass && len(c.Head.Owns.Classes) > 0 {
+		svc.Spec.LoadBalancerClass = &c.Head.Owns.Classes[0]
+	}
+	raw, err := json.Marshal(e.Spec)
+	if err == nil {
+		err = json.Unmarshal(raw, &svc.Spec)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc.Annotations = e.Annotations
+	return svc
+}
+
+// Every value's example is judged with the value alone; what it requires stands beside it in the examples of rules and in the corpus.
+func TestExamplesOfValues(t *testing.T) {
+	each(t, func(t *testing.T, c *catalog.Catalog) {
+		for _, a := range c.Document().Annotations {
+			if p, err := a.Parse(a.Valid); err != nil || p.Absent {
+				t.Errorf("%s: valid %q is refused: %v", a.Name, a.Valid, err)
+			}
+			if a.Default != "" {
+				if _, err := a.Parse(a.Default); err != nil {
+					t.Errorf("%s: default %q is refused: %v", a.Name, a.Default, err)
+				}
+			}
+			if words := a.Words(); words == "" || strings.Contains(words, "%!") {
+				t.Errorf("%s: allowed is %q", a.Name, words)
+			}
+			if a.Invalid == nil {
+				continue
+			}
+			if _, err := a.Parse(*a.Invalid); err == nil {
+				if problems := review(t, c, catalog.Example{Annotations: map[string]string{a.Name: *a.Invalid}}); len(problems) == 0 {
+					t.Errorf("%s: invalid %q is not", a.Name, *a.Invalid)
+				}
+			}
+		}
+	})
+}
+
+func TestExamplesOfRules(t *testing.T) {
+	each(t, func(t *testing.T, c *catalog.Catalog) {
+		for _, r := range c.Document().Rules {
+			if got := review(t, c, r.Valid); len(got) > 0 {
+				t.Errorf("%s: the valid example is not: %+v", r.ID, got)
+			}
+			got := review(t, c, r.Invalid)
+			if len(got) != 1 || got[0].ID != c.Name+"-"+r.ID {
+				t.Errorf("%s: the invalid example breaks not just the rule: %+v", r.ID, got)
+			}
+		}
+	})
+}
+
+func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []rules.Finding {
+	t.Helper()
+	set, err := catalog.NewSet([]string{c.Name}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Review(nil, service(t, c, e))
+}
+
+func TestFindingsAreDocumented(t *testing.T) {
+	each(t, func(t *testing.T, c *catalog.Catalog) {
+		seen := map[string]bool{}
+		for _, r := range c.Rules() {
+			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, c.Name+"-") {
+				t.Errorf("rule %+v", r)
+			}
+			seen[r.ID] = true
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	if names := catalog.Names(); !slices.IsSorted(names) || len(names) == 0 {
+		t.Errorf("names %q", names)
+	}
+}
