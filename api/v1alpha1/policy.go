@@ -24,6 +24,7 @@ type LoadBalancerPolicy struct {
 
 	// Spec is what the policy wants.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules)",message="must have defaults or rules"
 	Spec LoadBalancerPolicySpec `json:"spec"`
 	// Status is what the controllers found.
 	// +optional
@@ -60,6 +61,7 @@ type ClusterLoadBalancerPolicy struct {
 
 	// Spec is what the policy wants.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules) || has(self.catalogs)",message="must have defaults, rules or catalogs"
 	Spec ClusterLoadBalancerPolicySpec `json:"spec"`
 	// Status is what the controllers found.
 	// +optional

@@ -6,8 +6,6 @@ import (
 )
 
 // LoadBalancerPolicySpec is what a policy says about Services of type LoadBalancer.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules)",message="must have defaults or rules"
 type LoadBalancerPolicySpec struct {
 	// Defaults are annotations, by key, that a Service gets when it is created, or becomes a load balancer, without them.
 	// One that breaks a rule is never written, nor is one that would make the Service invalid. The Service's annotation
@@ -46,6 +44,16 @@ type ClusterLoadBalancerPolicySpec struct {
 	// +optional
 	// +default=0
 	Priority int32 `json:"priority"`
+
+	// Catalogs are those by which Services of the namespaces are judged at admission, in place of the ones that the webhooks were
+	// installed with: mycloud, or the names of other clouds. Of several policies the one decides whose defaults win. It is not
+	// among what a LoadBalancerPolicy has, for who is limited should not lift the limit.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=63
+	Catalogs []string `json:"catalogs,omitempty"`
 
 	LoadBalancerPolicySpec `json:",inline"`
 }

@@ -73,6 +73,11 @@ func (in *ClusterLoadBalancerPolicyList) DeepCopyObject() runtime.Object {
 func (in *ClusterLoadBalancerPolicySpec) DeepCopyInto(out *ClusterLoadBalancerPolicySpec) {
 	*out = *in
 	in.NamespaceSelector.DeepCopyInto(&out.NamespaceSelector)
+	if in.Catalogs != nil {
+		in, out := &in.Catalogs, &out.Catalogs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	in.LoadBalancerPolicySpec.DeepCopyInto(&out.LoadBalancerPolicySpec)
 }
 

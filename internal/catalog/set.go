@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/rules"
 )
 
@@ -21,35 +20,23 @@ type Set struct {
 
 // NewSet selects catalogs by name. unknown is the severity of unknown keys by catalog, "" that of all others; none is Error.
 func NewSet(names []string, unknown map[string]rules.Severity) (Set, error) {
-	s := Set{unknown: unknown}
 	for _, name := range names {
-		c, found := Find(name)
-		if !found {
-			return Set{}, fmt.Errorf("there is no catalog %q%s; there are %s", name, nearest(name), strings.Join(Names(), ", "))
-		}
-		if !slices.Contains(s.catalogs, c) {
-			s.catalogs = append(s.catalogs, c)
+		if _, found := Find(name); !found {
+			return Set{}, fmt.Errorf("there is no catalog %q; there are %s", name, strings.Join(Names(), ", "))
 		}
 	}
-	return s, nil
+	return Set{unknown: unknown}.With(names), nil
 }
 
-func nearest(name string) string {
-	if candidate, slips := annotation.Nearest(name, Names()); annotation.Near(name, slips) {
-		return ", the nearest is " + candidate
-	}
-	return ""
-}
-
-// Only is the set without catalogs that are not among these names.
-func (s Set) Only(names []string) Set {
-	less := Set{unknown: s.unknown}
-	for _, c := range s.catalogs {
-		if slices.Contains(names, c.Name) {
-			less.catalogs = append(less.catalogs, c)
+// With is a set of other catalogs that says the same of unknown keys. Names of none are left out.
+func (s Set) With(names []string) Set {
+	other := Set{unknown: s.unknown}
+	for _, name := range names {
+		if c, found := Find(name); found && !slices.Contains(other.catalogs, c) {
+			other.catalogs = append(other.catalogs, c)
 		}
 	}
-	return less
+	return other
 }
 
 // Detect names the catalogs that a Service seems to be written for: those that know one of its keys, or have its prefix to
@@ -67,6 +54,25 @@ func Detect(svc *corev1.Service) []string {
 		}
 	}
 	return names
+}
+
+// Refuses tells that no catalog that knows a key takes the value, and completes "must be …".
+func Refuses(key, value string) (words string, refused bool) {
+	for _, name := range Names() {
+		c := heads()[name]
+		if !c.Concerns(key) {
+			continue
+		}
+		e, _, found := c.read().find(key)
+		if !found {
+			continue
+		}
+		if _, err := e.Parse(value); err == nil {
+			return "", false
+		}
+		words, refused = e.Words(), true
+	}
+	return words, refused
 }
 
 // Review judges a Service by the catalogs whose controllers act on it. oldSvc is nil on creation. What an update did not introduce

@@ -19,7 +19,7 @@ const (
 // Desired the Service is not ours, or a finding is an error.
 func Build(svc *corev1.Service, o Options) (*Desired, []rules.Finding) {
 	if !Owned(svc, o) {
-		return nil, rules.Of(Catalog, unowned(svc))
+		return nil, rules.Of(Catalog, unowned(svc, o))
 	}
 	s := evaluate(svc)
 	findings := rules.Of(Catalog, rules.Merge(s.findings))

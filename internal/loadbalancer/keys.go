@@ -49,11 +49,13 @@ const (
 type Options struct {
 	// Class is the loadBalancerClass that is ours besides none.
 	Class string
+	// Off says that no Service is ours: the catalog was not chosen.
+	Off bool
 }
 
 // Owned tells whether the Service is a load balancer of ours.
 func Owned(svc *corev1.Service, o Options) bool {
-	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+	if o.Off || svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return false
 	}
 	return svc.Spec.LoadBalancerClass == nil || *svc.Spec.LoadBalancerClass == o.Class

@@ -19,7 +19,7 @@ func Review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
 
 func review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
 	if !Owned(newSvc, o) {
-		return unowned(newSvc)
+		return unowned(newSvc, o)
 	}
 	is := evaluate(newSvc)
 	if !Owned(oldSvc, o) {

@@ -92,8 +92,8 @@ func (s *settings) checkAddress() {
 }
 
 // unowned warns of keys that nobody will read, on load balancers of another class.
-func unowned(svc *corev1.Service) []rules.Finding {
-	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+func unowned(svc *corev1.Service, o Options) []rules.Finding {
+	if o.Off || svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
 	var findings []rules.Finding

@@ -14,6 +14,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/rules"
 )
@@ -30,6 +31,7 @@ const (
 	idSilent          = "policy-silent-service"
 	idSelectsNothing  = "policy-selects-nothing"
 	idDefaultOfOthers = "policy-default-of-others"
+	idCatalog         = "policy-catalog"
 )
 
 // Compile makes a policy of a namespace ready, and tells everything that is wrong with it. What is wrong is left out; the
@@ -53,7 +55,20 @@ func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []rules.Fin
 		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(), "correct it; until then the policy applies nowhere")
 	}
 	c.policy.selector = selector
+	c.choose(p.Spec.Catalogs)
 	return c.compile(&p.Spec.LoadBalancerPolicySpec)
+}
+
+// choose takes the catalogs that there are.
+func (c *compiler) choose(names []string) {
+	known := CatalogNames()
+	for i, name := range names {
+		if slices.Contains(known, name) {
+			c.policy.catalogs = append(c.policy.catalogs, name)
+			continue
+		}
+		c.report(idCatalog, spec.Child("catalogs").Index(i), name, "must be one of "+strings.Join(known, ", ")+nearestCatalog(name), "correct the name")
+	}
 }
 
 var spec = field.NewPath("spec")
@@ -126,6 +141,9 @@ func (c *compiler) give(key, value string) {
 			c.report(idKey, path, value, "must not be a default: it is what one Service alone can have", "write it into that Service")
 			return
 		}
+	} else if words, refused := catalog.Refuses(key, value); refused {
+		c.report(idValue, path, value, "must be "+words, "correct the value")
+		return
 	}
 	breaches := c.policy.breaches(key, value)
 	for _, b := range breaches {

@@ -43,6 +43,7 @@ func (j Judge) complete(svc *corev1.Service, applicable []*Policy, admitted bool
 
 // Annotations are what admission adds to a Service that becomes a load balancer: its defaults, and where they come from.
 func (j Judge) Annotations(svc *corev1.Service, applicable []*Policy) map[string]string {
+	j = j.chosen(applicable)
 	fresh := *svc
 	// The API server has not dropped yet what somebody wrote there: it is not this Service's.
 	fresh.Status = corev1.ServiceStatus{}

@@ -16,8 +16,8 @@ import (
 // no others: that one does not fit says nothing about the rest. Of two that exclude each other that of the policy that comes
 // first stays.
 func (j Judge) fitting(svc *corev1.Service, given []Given, applicable []*Policy) []Given {
-	f := &fit{svc: readable(svc), options: j.Options}
-	f.before = loadbalancer.Review(nil, f.svc, f.options)
+	f := &fit{svc: readable(svc), judge: j}
+	f.before = j.clouds(nil, f.svc)
 	if f.fits(given) {
 		return given
 	}
@@ -34,8 +34,8 @@ func (j Judge) fitting(svc *corev1.Service, given []Given, applicable []*Policy)
 
 // fit divides defaults into those that fit a Service together and those that are left over.
 type fit struct {
-	svc     *corev1.Service
-	options loadbalancer.Options
+	svc   *corev1.Service
+	judge Judge
 	// before are the Service's own problems.
 	before      []rules.Finding
 	taken, left []Given
@@ -44,7 +44,7 @@ type fit struct {
 // fits tells whether defaults bring in no error, beside those that are taken.
 func (f *fit) fits(more []Given) bool {
 	completed := with(f.svc, slices.Concat(f.taken, more))
-	return len(rules.Introduced(f.before, loadbalancer.Review(nil, completed, f.options))) == 0
+	return len(rules.Introduced(f.before, f.judge.clouds(nil, completed))) == 0
 }
 
 // take takes what fits. Most defaults do, so it tries many at once.

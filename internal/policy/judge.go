@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/rules"
 )
@@ -14,20 +15,23 @@ import (
 type Judge struct {
 	// Options tell which Services are ours: only on these do policies say anything about keys of the DLB.
 	Options loadbalancer.Options
+	// Catalogs are those of other clouds by which Services are judged, too.
+	Catalogs catalog.Set
 }
 
-// Admit judges a Service at admission, by the rules of the DLB and by the policies that apply to its namespace. oldSvc is nil on
+// Admit judges a Service at admission, by the rules of the DLB, of other clouds, and by the policies that apply to its namespace. oldSvc is nil on
 // creation. A load balancer that is updated is judged with the defaults that the controllers will give it: it may need one of
 // them, such as the certificate of a new listener.
 func (j Judge) Admit(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+	j = j.chosen(applicable)
 	if !isLoadBalancer(newSvc) || len(applicable) == 0 {
-		return loadbalancer.Review(oldSvc, newSvc, j.Options)
+		return j.clouds(oldSvc, newSvc)
 	}
 	if isLoadBalancer(oldSvc) {
 		oldSvc, _ = j.Complete(oldSvc, applicable)
 		newSvc, _ = j.Complete(newSvc, applicable)
 	}
-	return rules.Merge(slices.Concat(loadbalancer.Review(oldSvc, newSvc, j.Options), j.review(oldSvc, newSvc, applicable)))
+	return rules.Merge(slices.Concat(j.clouds(oldSvc, newSvc), j.review(oldSvc, newSvc, applicable)))
 }
 
 // Review judges a Service by the policies alone, with the defaults that it lacks and will get: on an update nobody gives it those

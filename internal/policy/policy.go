@@ -26,6 +26,8 @@ type Policy struct {
 	selector labels.Selector
 	defaults map[string]string
 	rules    []rule
+	// catalogs are those that a cluster policy chooses; nil if it does not.
+	catalogs []string
 }
 
 // Key identifies the policy.

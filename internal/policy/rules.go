@@ -22,6 +22,7 @@ func DefinitionRules() []rules.Rule {
 		{ID: idBound, Severity: rules.Error, Help: "min or max is not of the key's type, min is above max, or forbidden stands beside something that judges values."},
 		{ID: idExpression, Severity: rules.Error, Help: "A pattern is no regular expression of the RE2 syntax, or has more than 2000 steps with its repetitions written out."},
 		{ID: idSelector, Severity: rules.Error, Help: "The namespaceSelector is no label selector. Until it is corrected the policy applies nowhere."},
+		{ID: idCatalog, Severity: rules.Error, Help: "A policy chooses a catalog that does not exist."},
 		{ID: idDefault, Severity: rules.Error, Help: "A default breaks a rule of the same policy, or of another one that applies to the same namespace: it would never be written. Against a policy that only audits it is a warning."},
 		{ID: idConflict, Severity: rules.Warning, Help: "Two policies of the same priority have different defaults for one key. The first by name wins."},
 		{ID: idSilent, Severity: rules.Warning, Help: "A Service that does not have the annotation breaks the rule, because the built-in default does, and the policy gives no other."},

@@ -56,10 +56,11 @@ func cases() map[string]env.Values {
 		},
 		"webhooks-only": {
 			"fullnameOverride": "admission",
+			"catalogs":         []any{"hcloud", "metallb"},
 			"cloudController":  map[string]any{"enabled": false},
 			"crds":             map[string]any{"enabled": false},
 			"networkPolicy":    map[string]any{"enabled": true},
-			"webhook":          map[string]any{"replicas": 1, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
+			"webhook":          map[string]any{"replicas": 1, "unknownKeys": map[string]any{"of": map[string]any{"hcloud": "deny"}}, "namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
 		},
 		"webhooks-with-cloud": {
 			"cloudController": map[string]any{"enabled": false},

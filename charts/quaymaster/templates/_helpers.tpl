@@ -131,3 +131,12 @@ network:
 ingressNodes:
   fallback: {{ .Values.cloud.ingressNodes.fallback }}
 {{- end -}}
+
+{{/* What the webhooks do with keys that a catalog does not know, as their flag says it. */}}
+{{- define "quaymaster.unknownKeys" -}}
+{{- $entries := list .Values.webhook.unknownKeys.default -}}
+{{- range $catalog, $action := .Values.webhook.unknownKeys.of -}}
+{{- $entries = append $entries (printf "%s=%s" $catalog $action) -}}
+{{- end -}}
+{{- join "," $entries -}}
+{{- end }}

@@ -13,7 +13,9 @@ import (
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
+	"quaymaster.dev/internal/policy"
 )
 
 // off as an address means that nothing listens.
@@ -29,6 +31,9 @@ type webhookOptions struct {
 	http2             bool
 	maxRequests       int
 	loadBalancerClass string
+	catalogs          []string
+	unknownKeys       []string
+	judge             policy.Judge
 	cloudConfig       string
 	certs             certOptions
 	configurations    certs.Configurations
@@ -45,6 +50,8 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
+	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog}, "`names` of the clouds whose annotations are judged: "+strings.Join(policy.CatalogNames(), ", "))
+	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn}, "what happens to keys under another cloud's prefix that its catalog does not know: deny, warn or ignore, for all clouds or as in hcloud=`deny` for one")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config, for questions about volumes; empty asks no cloud")
 	o.certs.addFlags(fs)
 	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster", "`name` of the configuration that calls /mutate-service; empty for none")
@@ -76,6 +83,7 @@ func (o *webhookOptions) validate() error {
 	if problems := validation.IsQualifiedName(o.loadBalancerClass); len(problems) > 0 {
 		add("--load-balancer-class must be a name such as %s; got %q", config.DefaultLoadBalancerClass, o.loadBalancerClass)
 	}
+	errs = append(errs, o.selectCatalogs()...)
 	errs = append(errs, o.certs.validate()...)
 	if o.logFormat != observability.FormatText && o.logFormat != observability.FormatJSON {
 		add("--log-format must be text or json; got %q", o.logFormat)

@@ -8,8 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"quaymaster.dev/internal/loadbalancer"
-	enginepolicy "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
@@ -54,7 +52,6 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 	count := func(name string) func(rules.Finding) {
 		return func(f rules.Finding) { counters.CountFinding(name, f.ID, string(f.Severity)) }
 	}
-	judge := enginepolicy.Judge{Options: loadbalancer.Options{Class: o.loadBalancerClass}}
 	claims := func(name string) persistentvolumeclaim.Options {
 		o := persistentvolumeclaim.Options{Classes: known.classes, OnFinding: count(name)}
 		if known.cloud != nil {
@@ -64,10 +61,10 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 	}
 	return map[string]served{
 		mutateService: {service.Resource(), service.NewMutator(service.MutatorOptions{
-			Judge: judge, Policies: known.policies, OnFinding: count(mutateService),
+			Judge: o.judge, Policies: known.policies, OnFinding: count(mutateService),
 		})},
 		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
-			Judge: judge, Policies: known.policies, OnFinding: count(validateService),
+			Judge: o.judge, Policies: known.policies, OnFinding: count(validateService),
 		})},
 		mutatePersistentVolume: {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{
 			Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
