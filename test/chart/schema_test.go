@@ -41,7 +41,7 @@ func refusesMistakenPolicies(t *testing.T, e *env.Env) {
 		"durations":               {spec: `{rules: [{annotation: example.com/key, min: 1s, max: 10m}]}`},
 		"forbidden":               {spec: `{rules: [{annotation: example.com/key, forbidden: true, message: x}]}`},
 		"as much as fits":         {spec: largest()},
-		"nothing":                 {`{enforcement: Warn}`, "must have defaults or rules"},
+		"nothing":                 {`{enforcement: Warn}`, "must have defaults"},
 		"empty defaults":          {`{defaults: {}}`, "spec.defaults in body should have at least 1 properties"},
 		"unknown enforcement":     {`{enforcement: Refuse, defaults: {a: b}}`, `Unsupported value: "Refuse": supported values: "Deny", "Warn", "Audit"`},
 		"key of the controllers":  {`{defaults: {quaymaster.dev/defaulted: x}}`, "must not have keys of quaymaster.dev/ and kubectl.kubernetes.io/, which others write"},

@@ -22,12 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/test/corpus"
 	"quaymaster.dev/test/env"
 )
 
-const namespace = "corpus"
+const (
+	namespace = "corpus"
+	// cloud begins the namespaces in which Services are judged by one catalog of another cloud.
+	cloud = "cloud-"
+)
 
 var (
 	cluster *env.Env
@@ -44,6 +49,11 @@ func setup(ctx context.Context, e *env.Env) error {
 	if cases, err = corpus.Load(); err != nil {
 		return err
 	}
+	clouds, err := corpus.Clouds()
+	if err != nil {
+		return err
+	}
+	cases = append(cases, clouds...)
 	if err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
 	}
@@ -65,7 +75,13 @@ func setup(ctx context.Context, e *env.Env) error {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
-	if _, err = e.StartWebhook(ctx, port); err != nil {
+	for _, name := range catalog.Names() {
+		if err := choose(ctx, name); err != nil {
+			return err
+		}
+	}
+	// As the linter does.
+	if _, err = e.StartWebhook(ctx, port, "--unknown-keys=deny"); err != nil {
 		return err
 	}
 	if err := e.InstallChart(ctx, values(port, "Fail")); err != nil {
@@ -106,6 +122,18 @@ func storeOld(ctx context.Context, c corpus.Case) error {
 	return cluster.Client.Status().Update(ctx, old)
 }
 
+// choose makes a namespace whose Services are judged by one catalog.
+func choose(ctx context.Context, name string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: cloud + name}}
+	if err := cluster.Client.Create(ctx, ns); err != nil {
+		return err
+	}
+	p := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
+	p.Spec.NamespaceSelector.MatchLabels = map[string]string{corev1.LabelMetadataName: ns.Name}
+	p.Spec.Catalogs = []string{name}
+	return cluster.Client.Create(ctx, p)
+}
+
 func storePolicies(ctx context.Context, all ...corpus.Policies) error {
 	for _, policies := range all {
 		for _, p := range objects(policies) {
@@ -130,6 +158,10 @@ func objects(policies corpus.Policies) []client.Object {
 
 func named(c corpus.Case, svc *corev1.Service) *corev1.Service {
 	svc = svc.DeepCopy()
+	if c.Catalog != "" {
+		svc.Namespace = cloud + c.Catalog
+		return svc
+	}
 	svc.Namespace, svc.Name = cmp.Or(c.Namespace, namespace), strings.ReplaceAll(path.Dir(c.Name)+"-"+path.Base(c.Name), ".", "-")
 	return svc
 }
