@@ -53,7 +53,10 @@ func (r *reading) none(conditions []Condition, b bindings) bool {
 	})
 }
 
-// must completes "must …" for conditions of which one has to hold.
+// Demand completes "must …" for conditions of which one has to hold.
+func Demand(conditions []Condition) string { return demand(conditions, nil) }
+
+// demand completes "must …" for conditions of which one has to hold.
 func demand(conditions []Condition, b bindings) string {
 	var texts []string
 	for _, c := range conditions {

@@ -188,8 +188,8 @@ const (
 	Ignored Outcome = "ignored"
 )
 
-// severity of a mistake with this outcome.
-func (o Outcome) severity() rules.Severity {
+// Severity is that of a mistake with this outcome.
+func (o Outcome) Severity() rules.Severity {
 	if o == Ignored {
 		return rules.Warning
 	}

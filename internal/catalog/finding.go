@@ -35,7 +35,7 @@ func (c *Catalog) Rules() []rules.Rule {
 		{ID: idNotOwned, Severity: rules.Warning, Help: "The key has no effect, because the controller does not act on the Service."},
 	}
 	for _, r := range c.read().Rules {
-		all = append(all, rules.Rule{ID: r.ID, Severity: r.OnBreach.severity(), Help: r.Help})
+		all = append(all, rules.Rule{ID: r.ID, Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	for i := range all {
 		all[i].ID = c.id(all[i].ID)
@@ -47,8 +47,8 @@ func (c *Catalog) id(rule string) string { return c.Name + "-" + rule }
 
 var annotations = field.NewPath("metadata", "annotations")
 
-// pathOf is that of a key, or of a field as it is.
-func pathOf(keyOrField string) string {
+// Path is that of a key, or of a field as it is.
+func Path(keyOrField string) string {
 	if _, isField := fields[keyOrField]; isField {
 		return keyOrField
 	}
@@ -59,12 +59,12 @@ func pathOf(keyOrField string) string {
 func (r *reading) finding(s *setting, rule string, severity rules.Severity, message, remedy string) rules.Finding {
 	return rules.Finding{
 		ID: r.catalog.id(rule), Catalog: r.catalog.Name, Severity: severity, Type: field.ErrorTypeInvalid,
-		Field: pathOf(s.key), Value: s.raw, Message: message, Remedy: remedy,
+		Field: Path(s.key), Value: s.raw, Message: message, Remedy: remedy,
 	}
 }
 
 func (r *reading) invalid(s *setting) rules.Finding {
-	severity := s.OnInvalid.severity()
+	severity := s.OnInvalid.Severity()
 	if s.Annotation.Severity != "" {
 		severity = s.Annotation.Severity
 	}
@@ -91,7 +91,7 @@ func (r *reading) invalid(s *setting) rules.Finding {
 // key is near.
 func (c *Catalog) unknown(key, raw string, severity rules.Severity) (rules.Finding, bool) {
 	f := rules.Finding{
-		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: severity, Type: field.ErrorTypeInvalid, Field: pathOf(key), Value: raw,
+		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: severity, Type: field.ErrorTypeInvalid, Field: Path(key), Value: raw,
 		Message: "the key must be one that " + c.Title + " reads", Remedy: "rename the key or remove it",
 	}
 	name, rest := c.split(key)

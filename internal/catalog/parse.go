@@ -110,11 +110,11 @@ func (t *Type) parse(text string, p *Parsed) (err error) {
 		}
 		return nil
 	case Bool:
-		words := bools[t.dialect()]
+		yes, no := t.BoolWords()
 		switch {
-		case slices.Contains(words[0], text):
+		case slices.Contains(yes, text):
 			p.Text = "true"
-		case slices.Contains(words[1], text):
+		case slices.Contains(no, text):
 			p.Text = "false"
 		default:
 			return errors.New("")
@@ -160,6 +160,12 @@ func (t *Type) dialect() Dialect {
 		return ParseBool
 	}
 	return Atoi
+}
+
+// BoolWords are the words that a bool has for true and for false.
+func (t *Type) BoolWords() (yes, no []string) {
+	words := bools[t.dialect()]
+	return words[0], words[1]
 }
 
 func (t *Type) same(word, text string) bool {

@@ -41,7 +41,7 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		if outcome == "" {
 			outcome = Ignored
 		}
-		findings = append(findings, r.finding(s, idUnknownPort, outcome.severity(),
+		findings = append(findings, r.finding(s, idUnknownPort, outcome.Severity(),
 			fmt.Sprintf("the key must be for a port of the Service; %s is none", port), "correct or remove the key"))
 	}
 	if f, old := r.deprecated(s); old {
@@ -67,7 +67,7 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		if outcome == "" {
 			outcome = s.OnInvalid
 		}
-		findings = append(findings, r.finding(s, idInvalidValue, outcome.severity(), "must "+problem, "correct the value"))
+		findings = append(findings, r.finding(s, idInvalidValue, outcome.Severity(), "must "+problem, "correct the value"))
 	}
 	return findings
 }
@@ -110,7 +110,7 @@ func (r *reading) requirement(s *setting, q Requirement) (rules.Finding, bool) {
 	if remedy == "" {
 		remedy = "add that or remove the key"
 	}
-	return r.finding(s, idRequirement, q.OnBreach.severity(), "must "+message, remedy), true
+	return r.finding(s, idRequirement, q.OnBreach.Severity(), "must "+message, remedy), true
 }
 
 func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
@@ -133,13 +133,13 @@ func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
 		message = demand(rule.Any, nil)
 	}
 	f := rules.Finding{
-		ID: r.catalog.id(rule.ID), Catalog: r.catalog.Name, Severity: rule.OnBreach.severity(), Type: field.ErrorTypeInvalid,
-		Field: pathOf(rule.At), Message: "must " + message, Remedy: rule.Remedy,
+		ID: r.catalog.id(rule.ID), Catalog: r.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
+		Field: Path(rule.At), Message: "must " + message, Remedy: rule.Remedy,
 	}
 	if ask, isField := fields[rule.At]; isField {
 		f.Value = strings.Join(ask(r.svc), ",")
 	} else if settings := r.of(rule.At, nil); len(settings) > 0 {
-		f.Field, f.Value = pathOf(settings[0].key), settings[0].raw
+		f.Field, f.Value = Path(settings[0].key), settings[0].raw
 	} else {
 		f.Type = field.ErrorTypeRequired
 	}
@@ -165,7 +165,7 @@ func (r *reading) changes(was *reading) []rules.Finding {
 		if settings := r.of(e.Name, nil); len(settings) > 0 {
 			s = settings[0]
 		}
-		findings = append(findings, r.finding(s, idChanged, e.OnChange.severity(), "must stay "+orUnset(before),
+		findings = append(findings, r.finding(s, idChanged, e.OnChange.Severity(), "must stay "+orUnset(before),
 			"create a new Service to have it otherwise"))
 	}
 	return findings
@@ -185,6 +185,6 @@ func (c *Catalog) unowned(svc *corev1.Service, key string) rules.Finding {
 		message += " of the loadBalancerClass " + *class
 	}
 	return rules.Finding{
-		ID: c.id(idNotOwned), Catalog: c.Name, Severity: rules.Warning, Field: pathOf(key), Message: message, Remedy: "remove the key",
+		ID: c.id(idNotOwned), Catalog: c.Name, Severity: rules.Warning, Field: Path(key), Message: message, Remedy: "remove the key",
 	}
 }

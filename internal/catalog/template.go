@@ -47,6 +47,11 @@ func newTemplate(name string) *template {
 	return t
 }
 
+// KeyPattern is a regular expression for the keys of a family.
+func KeyPattern(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(newTemplate(name).pattern.String(), "^"), "$")
+}
+
 // match tells what the placeholders are in a key of the family.
 func (t *template) match(key string) (bindings, bool) {
 	groups := t.pattern.FindStringSubmatch(key)

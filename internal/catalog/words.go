@@ -23,11 +23,11 @@ func (t *Type) words() string {
 	case Enum:
 		return "one of " + strings.Join(t.Values, ", ") + t.inAnyCase()
 	case Bool:
-		words := bools[t.dialect()]
+		yes, no := t.BoolWords()
 		if t.dialect() == ParseBool {
 			return "true or false (1, t, T, TRUE, True and their opposites are read alike)"
 		}
-		return "one of " + strings.Join(slices.Concat(words[0], words[1]), ", ") + t.inAnyCase()
+		return "one of " + strings.Join(slices.Concat(yes, no), ", ") + t.inAnyCase()
 	case Int:
 		return "a whole number" + t.ruleWords("")
 	case Float:

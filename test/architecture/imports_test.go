@@ -54,10 +54,14 @@ var rules = map[string]rule{
 		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
 		never:   clients[:3],
 	},
+	"exported policies are made without a cluster": {
+		folders: []string{"internal/export"},
+		never:   clients[:3],
+	},
 	"policies are pure": {
 		folders: []string{"internal/policy"},
 		only: []string{
-			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
+			"api", "internal/annotation", "internal/catalog", "internal/rules", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
 		},
 		never: clients[:3],
 	},

@@ -1,0 +1,224 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quaymaster.dev/internal/catalog"
+)
+
+// scope is a Service in CEL: the new one or the old one.
+type scope struct{ annotations, object string }
+
+var (
+	now    = scope{"variables.annotations", "object"}
+	before = scope{"variables.before", "oldObject"}
+)
+
+func (s scope) has(key string) string { return quote(key) + " in " + s.annotations }
+func (s scope) at(key string) string  { return s.annotations + "[" + quote(key) + "]" }
+
+// entries are annotations by their names.
+type entries map[string]*catalog.Annotation
+
+// listOf are the fields of Services that are lists, in CEL as lists of strings; the others are texts.
+var listOf = map[string]string{
+	"spec.loadBalancerSourceRanges": "%[1]s.spec.?loadBalancerSourceRanges.orValue([])",
+	"spec.externalIPs":              "%[1]s.spec.?externalIPs.orValue([])",
+	"spec.ipFamilies":               "%[1]s.spec.?ipFamilies.orValue([])",
+	"spec.ports.port":               "%[1]s.spec.?ports.orValue([]).map(p, string(p.port))",
+	"spec.ports.name":               "%[1]s.spec.?ports.orValue([]).map(p, p.?name.orValue('')).filter(n, n != '')",
+	"spec.ports.protocol":           "%[1]s.spec.?ports.orValue([]).map(p, p.?protocol.orValue('TCP'))",
+	"spec.ports.appProtocol":        "%[1]s.spec.?ports.orValue([]).map(p, p.?appProtocol.orValue('')).filter(n, n != '')",
+	"spec.selector":                 "%[1]s.spec.?selector.orValue({}).map(k, k)",
+}
+
+// textOf are the other fields; the empty text is none.
+var textOf = map[string]string{
+	"metadata.name":                      "%[1]s.metadata.?name.orValue('')",
+	"metadata.namespace":                 "%[1]s.metadata.?namespace.orValue('')",
+	"spec.loadBalancerIP":                "%[1]s.spec.?loadBalancerIP.orValue('')",
+	"spec.externalTrafficPolicy":         "%[1]s.spec.?externalTrafficPolicy.orValue('Cluster')",
+	"spec.sessionAffinity":               "%[1]s.spec.?sessionAffinity.orValue('None')",
+	"spec.loadBalancerClass":             "%[1]s.spec.?loadBalancerClass.orValue('')",
+	"spec.ipFamilyPolicy":                "%[1]s.spec.?ipFamilyPolicy.orValue('')",
+	"spec.internalTrafficPolicy":         "%[1]s.spec.?internalTrafficPolicy.orValue('')",
+	"spec.allocateLoadBalancerNodePorts": "string(%[1]s.spec.?allocateLoadBalancerNodePorts.orValue(true))",
+}
+
+// condition is true where one holds.
+func (e entries) condition(c catalog.Condition, s scope) (string, error) {
+	if c.Field != "" {
+		return field(c, s)
+	}
+	a, found := e[c.Key]
+	if !found || strings.Contains(c.Key, "{") {
+		return "", unsayable("a condition is about a family of keys")
+	}
+	// The alias holds where the name itself is absent.
+	expression, err := e.absent(c, a)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range slices.Backward(append([]string{a.Name}, a.Aliases...)) {
+		given, err := present(c, a, s.at(name))
+		if err != nil {
+			return "", err
+		}
+		expression = fmt.Sprintf("(%s ? %s : %s)", s.has(name), given, expression)
+	}
+	return expression, nil
+}
+
+// absent is what a condition is where the key is not set: what it is for the default.
+func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
+	holds := c.Set == nil || !*c.Set
+	if c.Is != nil || c.Not != nil || c.Only != nil {
+		var values []string
+		if a.Default != "" {
+			p, err := a.Parse(a.Default)
+			if err != nil {
+				return "", err
+			}
+			values = p.List
+		}
+		in := func(list []string) func(string) bool {
+			return func(v string) bool { return slices.Contains(list, v) }
+		}
+		holds = holds && (c.Is == nil || slices.ContainsFunc(values, in(c.Is))) &&
+			(c.Not == nil || !slices.ContainsFunc(values, in(c.Not))) &&
+			(c.Only == nil || !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }))
+	}
+	return strconv.FormatBool(holds), nil
+}
+
+// present is what a condition is for a value that is set and of its type.
+func present(c catalog.Condition, a *catalog.Annotation, v string) (string, error) {
+	all := "true"
+	if c.Set != nil {
+		set := "true"
+		if a.Empty == catalog.Absent {
+			set = normal(&a.Type, v) + " != ''"
+		}
+		if !*c.Set {
+			set = not(set)
+		}
+		all = set
+	}
+	if c.Is == nil && c.Not == nil && c.Only == nil {
+		return all, nil
+	}
+	v = normal(&a.Type, v)
+	list := "[" + v + "]"
+	spell := func(words []string) []string { return words }
+	switch a.Type.Type {
+	case catalog.Bool:
+		yes, no := a.BoolWords()
+		spell = func(words []string) []string {
+			var spelt []string
+			for _, word := range words {
+				spelt = append(spelt, map[string][]string{"true": yes, "false": no}[word]...)
+			}
+			return spelt
+		}
+	case catalog.List:
+		list = v + ".split(" + quote(a.Separator) + ").map(e, " + element(&a.Type, "e") + ")"
+	case catalog.Int:
+		if a.Dialect == catalog.AnyBase {
+			return "", unsayable("CEL reads decimal numbers alone")
+		}
+		list = "[string(int(" + v + "))]"
+	case catalog.Map, catalog.JSON:
+		return "", unsayable("CEL does not look into the value of " + a.Name)
+	case catalog.Text, catalog.Enum, catalog.Float, catalog.Duration, catalog.Selector:
+	}
+	return and(all, members(c, list, spell)), nil
+}
+
+// members compares the elements of a list.
+func members(c catalog.Condition, list string, spell func([]string) []string) string {
+	all := "true"
+	if c.Is != nil {
+		all = and(all, list+".exists(v, "+in("v", spell(c.Is))+")")
+	}
+	if c.Not != nil {
+		all = and(all, "!"+list+".exists(v, "+in("v", spell(c.Not))+")")
+	}
+	if c.Only != nil {
+		all = and(all, list+".all(v, "+in("v", spell(c.Only))+")")
+	}
+	return all
+}
+
+func field(c catalog.Condition, s scope) (string, error) {
+	same := func(words []string) []string { return words }
+	if format, isList := listOf[c.Field]; isList {
+		list := fmt.Sprintf(format, s.object)
+		all := members(c, list, same)
+		if c.Set != nil {
+			all = and(all, fmt.Sprintf("(size(%s) > 0) == %t", list, *c.Set))
+		}
+		return all, nil
+	}
+	format, found := textOf[c.Field]
+	if !found {
+		return "", unsayable("there is no CEL for the field " + c.Field)
+	}
+	text := fmt.Sprintf(format, s.object)
+	all := members(c, "["+text+"].filter(t, t != '')", same)
+	if c.Set != nil {
+		all = and(all, fmt.Sprintf("(%s != '') == %t", text, *c.Set))
+	}
+	return all, nil
+}
+
+// allOf is true where every condition holds.
+func (e entries) allOf(list []catalog.Condition, s scope) (string, error) {
+	all := "true"
+	for _, c := range list {
+		one, err := e.condition(c, s)
+		if err != nil {
+			return "", err
+		}
+		all = and(all, one)
+	}
+	return all, nil
+}
+
+// anyOf is true where one condition holds.
+func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
+	result := ""
+	for _, c := range list {
+		one, err := e.condition(c, s)
+		if err != nil {
+			return "", err
+		}
+		if result == "" {
+			result = "(" + one + ")"
+		} else {
+			result = or(result, "("+one+")")
+		}
+	}
+	return result, nil
+}
+
+// readable is true where every value that the conditions depend on is of its type: else nothing can be said.
+func (e entries) readable(list []catalog.Condition, s scope) (string, error) {
+	all := "true"
+	for _, c := range list {
+		a, found := e[c.Key]
+		if !found || c.Is == nil && c.Not == nil && c.Only == nil {
+			continue
+		}
+		for _, name := range append([]string{a.Name}, a.Aliases...) {
+			one, err := typeExpression(&a.Type, s.at(name))
+			if err != nil {
+				return "", err
+			}
+			all = and(all, or("!("+s.has(name)+")", "("+one+")"))
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,205 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/rules"
+)
+
+// Unsaid is a finding that the exported policies do not have, though webhook and linter do.
+type Unsaid struct {
+	Catalog string `json:"catalog"`
+	// Finding is the id, Field the path; an empty path is all of them.
+	Finding string `json:"finding"`
+	Field   string `json:"field,omitempty"`
+	Why     string `json:"why"`
+}
+
+// Policies are ValidatingAdmissionPolicies with their bindings: for each catalog one that refuses and one that warns.
+type Policies struct {
+	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
+	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// Unsaid is what they leave out.
+	Unsaid []Unsaid
+}
+
+// Validating makes the policies of catalogs, which exist.
+func Validating(names []string, o loadbalancer.Options) (Policies, error) {
+	var all Policies
+	for _, name := range names {
+		v, owned, err := checks(name, o)
+		if err != nil {
+			return Policies{}, err
+		}
+		all.Unsaid = append(all.Unsaid, v.unsaid...)
+		for _, kind := range []struct {
+			suffix   string
+			severity rules.Severity
+			action   admissionregistrationv1.ValidationAction
+		}{{"", rules.Error, admissionregistrationv1.Deny}, {"-warnings", rules.Warning, admissionregistrationv1.Warn}} {
+			var chosen []check
+			for _, c := range v.checks {
+				if c.severity == kind.severity {
+					chosen = append(chosen, c)
+				}
+			}
+			if len(chosen) == 0 {
+				continue
+			}
+			p, err := policy("quaymaster-"+name+kind.suffix, owned, chosen)
+			if err != nil {
+				return Policies{}, err
+			}
+			all.Policies = append(all.Policies, p)
+			all.Bindings = append(all.Bindings, binding(p.Name, kind.action))
+		}
+	}
+	return all, nil
+}
+
+// checks are those of a catalog, and the condition under which its controller acts on a Service.
+func checks(name string, o loadbalancer.Options) (v *vendor, owned string, err error) {
+	if name == loadbalancer.Catalog {
+		return dlb(), ours(o), nil
+	}
+	c, found := catalog.Find(name)
+	if !found {
+		return nil, "", fmt.Errorf("there is no catalog %q", name)
+	}
+	d := c.Document()
+	v = newVendor(d)
+	owned, err = v.entries.ownership(d.Owns)
+	return v, owned, err
+}
+
+// ours is true for Services of the DLB.
+func ours(o loadbalancer.Options) string {
+	return or("!has(object.spec.loadBalancerClass)", "object.spec.loadBalancerClass == "+quote(o.Class))
+}
+
+// ownership is true for Services that the controller acts on.
+func (e entries) ownership(o catalog.Ownership) (string, error) {
+	s := scope{"object.metadata.?annotations.orValue({})", "object"}
+	class := "false"
+	switch {
+	case o.AnyClass:
+		class = "true"
+	default:
+		if o.NoClass {
+			class = "!has(object.spec.loadBalancerClass)"
+		}
+		for _, pattern := range o.Classes {
+			one := "object.spec.?loadBalancerClass.orValue('') == " + quote(pattern)
+			if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+				one = "object.spec.?loadBalancerClass.orValue('').startsWith(" + quote(prefix) + ")"
+			}
+			if class == "false" {
+				class = one
+			} else {
+				class = or(class, one)
+			}
+		}
+	}
+	when, err := e.allOf(o.When, s)
+	if err != nil {
+		return "", err
+	}
+	owned := and(class, when)
+	if len(o.Also) == 0 {
+		return owned, nil
+	}
+	also, err := e.anyOf(o.Also, s)
+	return or("("+owned+")", also), err
+}
+
+func policy(name, owned string, checks []check) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    new(admissionregistrationv1.Ignore),
+			MatchConstraints: services(),
+			MatchConditions:  conditions(owned),
+			Variables: []admissionregistrationv1.Variable{
+				{Name: "annotations", Expression: "object.metadata.?annotations.orValue({})"},
+				{Name: "wasBalancer", Expression: "oldObject != null && oldObject.spec.type == 'LoadBalancer'"},
+				{Name: "before", Expression: "variables.wasBalancer ? oldObject.metadata.?annotations.orValue({}) : {}"},
+			},
+		},
+	}
+	for _, c := range checks {
+		v, err := c.validation()
+		if err != nil {
+			return nil, err
+		}
+		p.Spec.Validations = append(p.Spec.Validations, v)
+	}
+	return p, nil
+}
+
+// validation says a check. What was so before the request passes: it is not the request's fault.
+func (c check) validation() (admissionregistrationv1.Validation, error) {
+	expression, err := c.holds(now)
+	if err != nil {
+		return admissionregistrationv1.Validation{}, err
+	}
+	v := admissionregistrationv1.Validation{Message: c.message, Reason: new(metav1.StatusReasonInvalid)}
+	if c.key != "" {
+		unchanged := "variables.wasBalancer && " + before.has(c.key) + " && " + before.at(c.key) + " == " + now.at(c.key)
+		v.Message = c.field + ": " + c.message
+		v.MessageExpression = quote(c.field+": Invalid value: ") + " + " + now.at(c.key) + " + " + quote(": "+c.message)
+		if !c.alone {
+			was, err := c.holds(before)
+			if err != nil {
+				return v, err
+			}
+			unchanged += " && !(" + was + ")"
+		}
+		expression += " || (" + unchanged + ")"
+	} else if !c.alone {
+		was, err := c.holds(before)
+		if err != nil {
+			return v, err
+		}
+		expression = "(" + expression + ") || (variables.wasBalancer && !(" + was + "))"
+	}
+	v.Expression = expression
+	return v, nil
+}
+
+// conditions choose the Services that are judged.
+func conditions(owned string) []admissionregistrationv1.MatchCondition {
+	all := []admissionregistrationv1.MatchCondition{
+		{Name: "alive", Expression: "!has(object.metadata.deletionTimestamp)"},
+		{Name: "load-balancer", Expression: "object.spec.type == 'LoadBalancer'"},
+	}
+	if owned != "true" {
+		all = append(all, admissionregistrationv1.MatchCondition{Name: "owned", Expression: owned})
+	}
+	return all
+}
+
+func services() *admissionregistrationv1.MatchResources {
+	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+		},
+	}}}
+}
+
+func binding(policy string, action admissionregistrationv1.ValidationAction) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: policy},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy, ValidationActions: []admissionregistrationv1.ValidationAction{action},
+		},
+	}
+}

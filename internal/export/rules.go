@@ -1,0 +1,113 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ruleExpression says a rule in go-playground/validator's language about a text, or about a number. size is what min and max count.
+func ruleExpression(rule, text, size string) (string, error) {
+	all := "true"
+	for tag := range strings.SplitSeq(rule, ",") {
+		name, param, _ := strings.Cut(tag, "=")
+		var one string
+		switch name {
+		case "", "omitempty", "required":
+			continue
+		case "min", "gte":
+			one = size + " >= " + like(size, param)
+		case "max", "lte":
+			one = size + " <= " + like(size, param)
+		case "gt":
+			one = size + " > " + like(size, param)
+		case "lt":
+			one = size + " < " + like(size, param)
+		case "len":
+			one = size + " == " + param
+		case "oneof":
+			one = in(text, strings.Fields(param))
+		case "ip":
+			one = "isIP(" + text + ")"
+		case "ipv4", "ipv6":
+			one = and("isIP("+text+")", "ip("+text+").family() == "+strings.TrimPrefix(name, "ipv"))
+		case "cidr":
+			one = "isCIDR(" + text + ")"
+		case "cidrv4", "cidrv6":
+			one = and("isCIDR("+text+")", "cidr("+text+").ip().family() == "+strings.TrimPrefix(name, "cidrv"))
+		case "startswith":
+			one = text + ".startsWith(" + quote(param) + ")"
+		case "endswith":
+			one = text + ".endsWith(" + quote(param) + ")"
+		case "contains":
+			one = text + ".contains(" + quote(param) + ")"
+		case "numeric":
+			one = matches(text, `[-+]?[0-9]+(\.[0-9]+)?`)
+		case "lowercase":
+			one = text + ".lowerAscii() == " + text
+		case "alphanum":
+			one = matches(text, `[a-zA-Z0-9]+`)
+		case "ascii":
+			one = matches(text, `[\x00-\x7F]*`)
+		case "dnslabel":
+			one = "!format.dns1123Label().validate(" + text + ").hasValue()"
+		case "dnsname":
+			// An IPv6 address is no name anyway. The API server takes 192.168.010.001 for an address, which isIP does not.
+			one = and("!format.dns1123Subdomain().validate("+text+").hasValue()", "!"+matches(text, `[0-9]+(\.[0-9]+){3}`))
+		case "uuid", "uuid4":
+			one = matches(text, `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+		default:
+			return "", unsayable("there is no CEL for the rule " + name)
+		}
+		all = and(all, one)
+	}
+	return all, nil
+}
+
+// like writes a bound as the type of what it is compared with.
+func like(size, bound string) string {
+	if strings.HasPrefix(size, "double(") {
+		return "double('" + bound + "')"
+	}
+	return bound
+}
+
+func durationRule(rule, parsed string) (string, error) {
+	all := "true"
+	for tag := range strings.SplitSeq(rule, ",") {
+		name, param, _ := strings.Cut(tag, "=")
+		switch name {
+		case "":
+		case "min", "gte":
+			all = and(all, fmt.Sprintf("%s >= duration(%s)", parsed, quote(param)))
+		case "max", "lte":
+			all = and(all, fmt.Sprintf("%s <= duration(%s)", parsed, quote(param)))
+		case "wholesecs":
+			all = and(all, parsed+".getMilliseconds() % 1000 == 0")
+		default:
+			return "", unsayable("there is no CEL for the rule " + name + " of a duration")
+		}
+	}
+	return all, nil
+}
+
+// listRule is about the elements as a whole; what follows dive is about each.
+func listRule(rule, elements string) (string, error) {
+	of, each, dives := strings.Cut(rule, "dive")
+	all := "true"
+	for tag := range strings.SplitSeq(strings.TrimSuffix(of, ","), ",") {
+		if tag == "unique" {
+			all = and(all, elements+".all(e, "+elements+".exists_one(f, f == e))")
+			continue
+		}
+		one, err := ruleExpression(tag, "", "size("+elements+")")
+		if err != nil {
+			return "", err
+		}
+		all = and(all, one)
+	}
+	if !dives {
+		return all, nil
+	}
+	one, err := ruleExpression(strings.TrimPrefix(each, ","), "e", "size(e)")
+	return and(all, elements+".all(e, "+one+")"), err
+}

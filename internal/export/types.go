@@ -1,0 +1,154 @@
+package export
+
+import (
+	"slices"
+	"strings"
+
+	"quaymaster.dev/internal/catalog"
+)
+
+// unsayable is why something is not said in CEL.
+type unsayable string
+
+func (u unsayable) Error() string { return string(u) }
+
+// typeExpression is true for the values of v, a CEL expression of a string, that the type allows.
+func typeExpression(t *catalog.Type, v string) (string, error) {
+	v = normal(t, v)
+	body, err := bodyExpression(t, v)
+	if err != nil {
+		return "", err
+	}
+	if t.Pattern != "" {
+		body = and(body, matches(v, t.Pattern))
+	}
+	if len(t.Values) > 0 && t.Type != catalog.Enum && t.Type != catalog.JSON {
+		body = or(in(v, t.Values), body)
+	}
+	switch t.Empty {
+	case catalog.Absent:
+		return or(v+" == ''", body), nil
+	case catalog.Invalid:
+		return and(v+" != ''", body), nil
+	case catalog.Value:
+	}
+	return body, nil
+}
+
+// normal is the value as the controller compares it.
+func normal(t *catalog.Type, v string) string {
+	if t.Trim {
+		v += ".trim()"
+	}
+	if t.Fold {
+		v += ".lowerAscii()"
+	}
+	return v
+}
+
+// words are those of a type, as normal values.
+func words(t *catalog.Type, list []string) []string {
+	if !t.Fold {
+		return list
+	}
+	var lower []string
+	for _, word := range list {
+		lower = append(lower, strings.ToLower(word))
+	}
+	return lower
+}
+
+// numbers that CEL reads without an error.
+const (
+	wholeNumber = `[-+]?[0-9]{1,18}`
+	anyNumber   = `[-+]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][-+]?[0-9]{1,2})?`
+	anyDuration = `[-+]?(0|(([0-9]{1,9}\.?[0-9]{0,9}|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)){1,9})`
+)
+
+func bodyExpression(t *catalog.Type, v string) (string, error) {
+	switch t.Type {
+	case catalog.Enum:
+		return in(v, words(t, t.Values)), nil
+	case catalog.Bool:
+		yes, no := t.BoolWords()
+		return in(v, slices.Concat(yes, no)), nil
+	case catalog.Text:
+		return ruleExpression(t.Rule, v, "size("+v+")")
+	case catalog.Int:
+		if t.Dialect == catalog.AnyBase {
+			return "", unsayable("CEL reads decimal numbers alone")
+		}
+		return number(t, v, wholeNumber, "int("+v+")")
+	case catalog.Float:
+		return number(t, v, anyNumber, "double("+v+")")
+	case catalog.Duration:
+		rule, err := durationRule(t.Rule, "duration("+v+")")
+		return and(matches(v, anyDuration), rule), err
+	case catalog.List:
+		return listExpression(t, v)
+	case catalog.Map:
+		return mapExpression(t, v)
+	case catalog.JSON:
+		return "", unsayable("CEL does not read JSON")
+	case catalog.Selector:
+		return "", unsayable("CEL does not read label selectors")
+	}
+	return "", unsayable("there is no CEL for the type " + string(t.Type))
+}
+
+func number(t *catalog.Type, v, pattern, parsed string) (string, error) {
+	rule, err := ruleExpression(t.Rule, v, parsed)
+	return and(matches(v, pattern), rule), err
+}
+
+// listExpression judges every element, and then their number.
+func listExpression(t *catalog.Type, v string) (string, error) {
+	elements := v + ".split(" + quote(t.Separator) + ")"
+	e := element(t, "e")
+	if t.EmptyElements == catalog.Absent {
+		elements += ".filter(e, " + e + " != '')"
+	}
+	each := "true"
+	if t.EmptyElements != catalog.Value {
+		each = e + " != ''"
+	}
+	if t.Of != nil {
+		of, err := typeExpression(t.Of, e)
+		if err != nil {
+			return "", err
+		}
+		each = and(each, of)
+	}
+	rule, err := listRule(t.Rule, elements)
+	return and(elements+".all(e, "+each+")", rule), err
+}
+
+// element is one part of a value.
+func element(t *catalog.Type, v string) string {
+	if t.Trim {
+		return v + ".trim()"
+	}
+	return v
+}
+
+func mapExpression(t *catalog.Type, v string) (string, error) {
+	entries := v + ".split(" + quote(t.Separator) + ")"
+	if t.EmptyElements == catalog.Absent {
+		entries += ".filter(e, " + element(t, "e") + " != '')"
+	}
+	assign := quote(t.Assign)
+	each := "e.contains(" + assign + ")"
+	for at, part := range []*catalog.Type{t.Keys, t.Of} {
+		if part == nil {
+			continue
+		}
+		text := element(t, "e.split("+assign+", 2)["+[]string{"0", "1"}[at]+"]")
+		of, err := typeExpression(part, text)
+		if err != nil {
+			return "", err
+		}
+		each = and(each, of)
+	}
+	rule, err := listRule(t.Rule, entries)
+	return and(entries+".all(e, "+each+")", rule), err
+}

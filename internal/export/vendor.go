@@ -1,0 +1,239 @@
+package export
+
+import (
+	"regexp"
+	"strings"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/rules"
+)
+
+// check is one validation: something that must hold of a Service.
+type check struct {
+	severity rules.Severity
+	// holds is the expression in a scope.
+	holds func(s scope) (string, error)
+	// key is the annotation that it is about; empty for one that is about the Service as a whole, or about a family of keys.
+	key     string
+	field   string
+	message string
+	id      string
+	// alone says that what was so before is known from the key alone, or is part of the expression.
+	alone bool
+}
+
+// vendor turns a catalog into checks. What it cannot say is told.
+type vendor struct {
+	document catalog.Document
+	entries  entries
+	checks   []check
+	unsaid   []Unsaid
+}
+
+func newVendor(d catalog.Document) *vendor {
+	v := &vendor{document: d, entries: entries{}}
+	for i := range d.Annotations {
+		v.entries[d.Annotations[i].Name] = &d.Annotations[i]
+	}
+	v.unknownKeys()
+	for i := range d.Annotations {
+		v.annotation(&d.Annotations[i])
+	}
+	for i := range d.Rules {
+		v.rule(&d.Rules[i])
+	}
+	return v
+}
+
+// add takes a check whose expression can be written, and else tells that it cannot.
+func (v *vendor) add(c check) {
+	c.id = v.document.Name + "-" + c.id
+	if _, err := c.holds(now); err != nil {
+		v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: c.id, Field: c.field, Why: err.Error()})
+		return
+	}
+	v.checks = append(v.checks, c)
+}
+
+func (v *vendor) leave(id, field, why string) {
+	v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: v.document.Name + "-" + id, Field: field, Why: why})
+}
+
+// unknownKeys are those under the catalog's own prefixes. Under shared ones nobody but our own code can tell what was meant.
+func (v *vendor) unknownKeys() {
+	var known, patterns []string
+	for _, a := range v.document.Annotations {
+		for _, name := range append([]string{a.Name}, a.Aliases...) {
+			if strings.Contains(name, "{") {
+				patterns = append(patterns, catalog.KeyPattern(name))
+			} else {
+				known = append(known, name)
+			}
+		}
+	}
+	for _, name := range v.document.Elsewhere {
+		if prefix, ok := strings.CutSuffix(name, "*"); ok {
+			patterns = append(patterns, regexp.QuoteMeta(prefix)+".*")
+		} else {
+			known = append(known, name)
+		}
+	}
+	for _, prefix := range v.document.Prefixes {
+		v.add(check{
+			id: "unknown-key", severity: rules.Error, alone: true, field: "metadata.annotations",
+			message: "metadata.annotations: the keys under " + prefix + " must be those that " + v.document.Title + " reads",
+			holds: func(s scope) (string, error) {
+				ok := "!k.startsWith(" + quote(prefix) + ") || " + in("k", known)
+				if len(patterns) > 0 {
+					ok += " || " + matches("k", strings.Join(patterns, "|"))
+				}
+				return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
+			},
+		})
+	}
+	if len(v.document.SharedPrefixes) > 0 {
+		v.leave("unknown-key", "metadata.annotations", "under "+strings.Join(v.document.SharedPrefixes, " and ")+" others have keys, too")
+	}
+}
+
+func (v *vendor) annotation(a *catalog.Annotation) {
+	if a.Written {
+		return
+	}
+	severity := a.OnInvalid.Severity()
+	if a.Severity != "" {
+		severity = a.Severity
+	}
+	message := "must be " + a.Words()
+	if a.Remedy != "" {
+		message += "; " + a.Remedy
+	}
+	for _, name := range append([]string{a.Name}, a.Aliases...) {
+		field := "metadata.annotations[" + name + "]"
+		if strings.Contains(name, "{") {
+			v.family(a, name, severity, message)
+			continue
+		}
+		v.add(check{
+			id: "invalid-value", severity: severity, key: name, field: field, message: message, alone: true,
+			holds: v.where(a, name, func(s scope) (string, error) { return typeExpression(&a.Type, s.at(name)) }),
+		})
+		for _, q := range a.Requires {
+			v.requirement(a, name, q)
+		}
+		for _, c := range a.Checks {
+			v.leave("invalid-value", field, "the check "+c.Name+" is not written in CEL")
+		}
+	}
+	if a.OnChange != "" {
+		v.leave("changed", "metadata.annotations["+a.Name+"]", "changes are not compared")
+	}
+}
+
+// where limits an expression to Services that have the key, and where it is read.
+func (v *vendor) where(a *catalog.Annotation, name string, holds func(s scope) (string, error)) func(s scope) (string, error) {
+	return func(s scope) (string, error) {
+		expression, err := holds(s)
+		if err != nil {
+			return "", err
+		}
+		unread := "!(" + s.has(name) + ")"
+		if name != a.Name {
+			unread += " || " + s.has(a.Name)
+		}
+		return unread + " || (" + expression + ")", nil
+	}
+}
+
+// family judges the values of all keys of a family at once.
+func (v *vendor) family(a *catalog.Annotation, name string, severity rules.Severity, message string) {
+	v.add(check{
+		id: "invalid-value", severity: severity, alone: true, field: "metadata.annotations[" + name + "]", message: "metadata.annotations[" + name + "]: " + message,
+		holds: func(s scope) (string, error) {
+			valid, err := typeExpression(&a.Type, s.annotations+"[k]")
+			if err != nil {
+				return "", err
+			}
+			ok := "!" + matches("k", catalog.KeyPattern(name)) + " || (" + valid + ")"
+			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
+		},
+	})
+	field := "metadata.annotations[" + name + "]"
+	if len(a.Requires) > 0 {
+		v.leave("requirement", field, "it is about a family of keys")
+	}
+	if len(a.Checks) > 0 {
+		v.leave("invalid-value", field, "the check "+a.Checks[0].Name+" is not written in CEL")
+	}
+	if strings.Contains(name, "{port") {
+		v.leave("unknown-port", field, "ports are not looked up")
+	}
+}
+
+func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requirement) {
+	message := q.Message
+	if message == "" {
+		message = catalog.Demand(q.Any)
+	}
+	message = "must " + message
+	if q.Remedy != "" {
+		message += "; " + q.Remedy
+	}
+	v.add(check{
+		id: "requirement", severity: q.OnBreach.Severity(), key: name, field: "metadata.annotations[" + name + "]", message: message,
+		holds: v.where(a, name, func(s scope) (string, error) {
+			applies, err := typeExpression(&a.Type, s.at(name))
+			if err != nil {
+				return "", err
+			}
+			if a.Empty == catalog.Absent {
+				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
+			}
+			if q.Values != nil {
+				of, err := present(catalog.Condition{Is: q.Values}, a, s.at(name))
+				if err != nil {
+					return "", err
+				}
+				applies = and("("+applies+")", of)
+			}
+			return v.entries.implies(applies, q.If, q.Any, s)
+		}),
+	})
+}
+
+// implies is false where it applies, all conditions hold, and none of what is demanded does. All of them are readable.
+func (e entries) implies(applies string, conditions, demanded []catalog.Condition, s scope) (string, error) {
+	var parts []string
+	for _, list := range [][]catalog.Condition{conditions, demanded} {
+		readable, err := e.readable(list, s)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, readable)
+	}
+	holds, err := e.allOf(conditions, s)
+	if err != nil {
+		return "", err
+	}
+	demand, err := e.anyOf(demanded, s)
+	if err != nil {
+		return "", err
+	}
+	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), demand), nil
+}
+
+func (v *vendor) rule(r *catalog.Rule) {
+	field := catalog.Path(r.At)
+	if r.Check != nil {
+		v.leave(r.ID, field, "the check "+r.Check.Name+" is not written in CEL")
+		return
+	}
+	message := r.Message
+	if message == "" {
+		message = catalog.Demand(r.Any)
+	}
+	v.add(check{
+		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": must " + message + "; " + r.Remedy,
+		holds: func(s scope) (string, error) { return v.entries.implies("true", r.If, r.Any, s) },
+	})
+}

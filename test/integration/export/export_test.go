@@ -1,0 +1,190 @@
+// Package export_test applies exported policies to a real API server, without any webhook: on the corpus their verdict must be that of
+// the engine, but for what the export says that they leave out.
+package export_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/export"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/corpus"
+	"quaymaster.dev/test/env"
+)
+
+var (
+	cluster  *env.Env
+	exported export.Policies
+	options  = loadbalancer.Options{Class: config.DefaultLoadBalancerClass}
+)
+
+func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{ControllerManager: true}, setup)) }
+
+// setup gives every catalog a namespace, where its policies hold.
+func setup(ctx context.Context, e *env.Env) error {
+	cluster = e
+	var err error
+	if exported, err = export.Validating(policy.CatalogNames(), options); err != nil {
+		return err
+	}
+	for _, name := range policy.CatalogNames() {
+		if err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	for _, p := range exported.Policies {
+		if err := e.Client.Create(ctx, p.DeepCopy()); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	for _, b := range exported.Bindings {
+		b = b.DeepCopy()
+		b.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{corev1.LabelMetadataName: catalogOf(b.Name)},
+		}}
+		if err := e.Client.Create(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+func catalogOf(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, "quaymaster-"), "-warnings")
+}
+
+// The API server checks the types of what it compiles, and says in the status what would not do.
+func TestExpressionsHaveTypes(t *testing.T) {
+	for _, p := range exported.Policies {
+		t.Run(p.Name, func(t *testing.T) {
+			stored := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := env.Poll(ctx, "the API server to check "+p.Name, func(ctx context.Context) error {
+				if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(p), stored); err != nil {
+					return err
+				}
+				if stored.Status.TypeChecking == nil {
+					return fmt.Errorf("status %+v", stored.Status)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, warning := range stored.Status.TypeChecking.ExpressionWarnings {
+				t.Errorf("%s: %s", warning.FieldRef, warning.Warning)
+			}
+		})
+	}
+}
+
+func TestCorpus(t *testing.T) {
+	ofDLB, err := corpus.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofOthers, err := corpus.Clouds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]bool{}
+	for _, c := range slices.Concat(ofDLB, ofOthers) {
+		if c.Catalog == "" {
+			c.Catalog = loadbalancer.Catalog
+		}
+		if c.Namespace != "" || c.Old != nil || c.New == nil {
+			continue // policies of namespaces, and updates
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			svc := c.New.DeepCopy()
+			svc.Namespace = c.Catalog
+			if svc.Name = strings.NewReplacer("/", "-", ".", "-").Replace(c.Name); len(svc.Name) > 63 {
+				svc.Name = svc.Name[len(svc.Name)-60:]
+			}
+			said := slices.DeleteFunc(slices.Clone(c.Causes), func(p corpus.Problem) bool { return unsaid(c.Catalog, p) })
+			err := cluster.Client.Create(t.Context(), svc, client.DryRunAll)
+			for began := time.Now(); err == nil && len(said) > 0 && !tried[c.Catalog] && time.Since(began) < 30*time.Second; {
+				err = cluster.Client.Create(t.Context(), svc, client.DryRunAll) // the API server is not there yet
+			}
+			tried[c.Catalog] = tried[c.Catalog] || err != nil
+			switch {
+			case err != nil && !apierrors.IsInvalid(err):
+				t.Error(err)
+			case err == nil && len(said) > 0:
+				t.Errorf("not refused, but for %+v it must be", said)
+			case err != nil && len(c.Causes) == 0:
+				t.Errorf("refused: %v", err)
+			case err != nil && !strings.Contains(err.Error(), "ValidatingAdmissionPolicy"):
+				t.Errorf("somebody else refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	const namespace = "defaults"
+	if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	p, b := export.Mutating(options)
+	b.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
+	}}
+	for _, object := range []client.Object{p, b} {
+		if err := cluster.Client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := loadbalancer.Defaults(builder.Service(), options)
+	given := func(ctx context.Context, svc *corev1.Service) (map[string]string, error) {
+		svc.Namespace = namespace
+		err := cluster.Client.Create(ctx, svc, client.DryRunAll)
+		return svc.Annotations, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := env.Poll(ctx, "the API server to write defaults", func(ctx context.Context) error {
+		annotations, err := given(ctx, builder.Service())
+		if err == nil && !maps.Equal(annotations, want) {
+			err = fmt.Errorf("annotations %v, want %v", annotations, want)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	annotations, err := given(t.Context(), builder.Service(builder.DLB("listener-maxqps", "7")))
+	if err != nil || annotations[loadbalancer.Prefix+"listener-maxqps"] != "7" || len(annotations) != len(want) {
+		t.Errorf("beside a value of its own a Service has %v, %v", annotations, err)
+	}
+	if annotations, err = given(t.Context(), builder.Service(builder.Class("example.com/other"))); err != nil || len(annotations) > 0 {
+		t.Errorf("a Service of another class has %v, %v", annotations, err)
+	}
+}
+
+// unsaid tells whether the export says that it leaves a problem out.
+func unsaid(catalog string, p corpus.Problem) bool {
+	return slices.ContainsFunc(exported.Unsaid, func(u export.Unsaid) bool {
+		return u.Catalog == catalog && u.Finding == p.ID && (u.Field == "" || u.Field == p.Field || u.Field == "metadata.annotations" || family(u.Field, p.Field))
+	})
+}
+
+// family tells whether a path with a placeholder is about a path.
+func family(pattern, path string) bool {
+	before, _, found := strings.Cut(pattern, "{")
+	return found && strings.HasPrefix(path, before)
+}
