@@ -42,8 +42,9 @@ help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { print "\n" substr($$0, 5) } /^[a-z%-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/quaymaster, bin/quayctl and bin/mycloud, static and version-stamped.
+build: ## Build bin/quaymaster, bin/quayctl (kubectl quay) and bin/mycloud, static and version-stamped.
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@ln -sf quayctl bin/kubectl-quay
 
 .PHONY: image
 image: ## Build the image IMAGE with podman, docker or buildah, whichever is there (or BUILDER).
@@ -82,7 +83,7 @@ generate: ## Write the generated files anew.
 
 .PHONY: clean
 clean: ## Remove what was built and the demonstration's state, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/quayctl bin/mycloud bin/dev bin/image
+	@rm -rf .dev bin/quaymaster bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image
 
 .PHONY: distclean
 distclean: clean ## Remove the tools as well.

@@ -28,6 +28,14 @@ func Usage(err error) error { return usageError{err} }
 // Usagef is Usage of a new error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
+// exit is the end of a command that has told already why.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Exit makes Run exit with a code and print nothing: the command has done so.
+func Exit(code int) error { return exit(code) }
+
 // Root completes a command that only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -49,6 +57,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
+	}
+	if code, ok := errors.AsType[exit](err); ok {
+		return int(code)
 	}
 	line := ran.CommandPath() + ": " + strings.Join(strings.Fields(err.Error()), " ")
 	if _, ok := errors.AsType[usageError](err); ok {

@@ -14,12 +14,6 @@ import (
 	"quaymaster.dev/internal/doctor"
 )
 
-// The forms of output.
-const (
-	outputText = "text"
-	outputJSON = "json"
-)
-
 // doctorOptions are the flags of quayctl doctor.
 type doctorOptions struct {
 	kubeconfig, context, namespace, release, cloudConfig, output string
@@ -43,6 +37,7 @@ func newDoctorCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	completeWith(cmd, "output", []string{outputText, outputJSON})
 	return cmd
 }
 

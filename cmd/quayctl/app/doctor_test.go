@@ -17,7 +17,7 @@ import (
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = app.Run(t.Context(), args, &out, &err)
+	code = app.Run(t.Context(), append([]string{"quayctl"}, args...), &out, &err)
 	return code, out.String(), err.String()
 }
 

@@ -28,8 +28,8 @@ func showText(out io.Writer, results []doctor.Result) error {
 	return nil
 }
 
-// report is the form for programs.
-type report struct {
+// examination is the form for programs.
+type examination struct {
 	// OK tells whether no check failed.
 	OK     bool            `json:"ok"`
 	Checks []doctor.Result `json:"checks"`
@@ -39,5 +39,5 @@ func showJSON(out io.Writer, results []doctor.Result) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(report{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
+	return encoder.Encode(examination{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
 }

@@ -1,0 +1,45 @@
+package lint_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"quaymaster.dev/internal/lint"
+	"quaymaster.dev/internal/manifest"
+)
+
+// tree writes a thousand manifests of a Service with a slip and a Deployment, in folders of teams.
+func tree(b *testing.B) string {
+	b.Helper()
+	root := b.TempDir()
+	text, err := os.ReadFile("testdata/shop.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 1000 {
+		folder := filepath.Join(root, fmt.Sprintf("team-%d", i%20))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("shop-%d.yaml", i)), text, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return root
+}
+
+// People wait for this before each commit.
+func BenchmarkThousandManifests(b *testing.B) {
+	root := tree(b)
+	judge := lint.NewJudge(lint.JudgeOptions{})
+	for b.Loop() {
+		names, problems := manifest.Names([]string{root}, true)
+		files := manifest.Read(names, nil, lint.Wanted)
+		results := (&lint.Linter{}).Files(files, judge)
+		if len(problems) > 0 || len(results) != 1000 || len(results[0].Findings) != 1 {
+			b.Fatalf("%v, %d results", problems, len(results))
+		}
+	}
+}

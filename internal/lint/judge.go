@@ -1,0 +1,77 @@
+package lint
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules"
+)
+
+// Judge says of a Service what admission would say when it is created. The Service has its namespace.
+type Judge interface {
+	Findings(svc *corev1.Service) []rules.Finding
+	// Defaults are the annotations that admission would add, in the order of their keys.
+	Defaults(svc *corev1.Service) []report.Default
+}
+
+// JudgeOptions are what Services are judged by.
+type JudgeOptions struct {
+	// Catalogs names those whose annotations are known; nil for whichever fit.
+	Catalogs []string
+	// Class is the loadBalancerClass of Services that are ours besides those without one.
+	Class string
+	// Policies and Namespaces, labels by name, are the cluster's.
+	Policies   []*policy.Policy
+	Namespaces map[string]map[string]string
+}
+
+// Catalogs are the names of all catalogs.
+func Catalogs() []string { return []string{loadbalancer.Catalog} }
+
+// NewJudge makes the judge of the catalogs and policies.
+func NewJudge(o JudgeOptions) Judge {
+	return &judge{engine: policy.Judge{Options: loadbalancer.Options{Class: o.Class}}, o: o}
+}
+
+type judge struct {
+	engine policy.Judge
+	o      JudgeOptions
+}
+
+var _ Judge = (*judge)(nil)
+
+func (j *judge) Findings(svc *corev1.Service) []rules.Finding {
+	return j.engine.Admit(nil, svc, j.applicable(svc))
+}
+
+func (j *judge) Defaults(svc *corev1.Service) []report.Default {
+	added := j.engine.Annotations(svc, j.applicable(svc))
+	origins := map[string]string{}
+	for entry := range strings.SplitSeq(added[policy.AnnotationDefaulted], ",") {
+		key, by, _ := strings.Cut(entry, "=")
+		origins[key] = by
+	}
+	delete(added, policy.AnnotationDefaulted) // it tells the origins, which are told already
+	var defaults []report.Default
+	for _, key := range slices.Sorted(maps.Keys(added)) {
+		defaults = append(defaults, report.Default{Key: key, Value: added[key], Policy: origins[key]})
+	}
+	return defaults
+}
+
+func (j *judge) applicable(svc *corev1.Service) []*policy.Policy {
+	return policy.Applicable(j.o.Policies, svc.Namespace, Labels(j.o.Namespaces, svc.Namespace))
+}
+
+// Labels are those of a namespace. That of its name the API server gives to each, whether or not anything is known of it.
+func Labels(namespaces map[string]map[string]string, name string) map[string]string {
+	labels := map[string]string{corev1.LabelMetadataName: name}
+	maps.Copy(labels, namespaces[name])
+	return labels
+}

@@ -1,0 +1,116 @@
+package lint
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/manifest"
+	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/rules"
+)
+
+const (
+	kindService   = "Service"
+	kindNamespace = "Namespace"
+	// idManifest is the finding when the API server could not decode a manifest.
+	idManifest = "manifest-invalid"
+)
+
+// Rules documents the findings that are of manifests alone.
+func Rules() []rules.Rule {
+	return []rules.Rule{{
+		ID: idManifest, Severity: rules.Error,
+		Help: "A field is not known, occurs twice or has a value of another type, so that kubectl or the API server refuses the manifest. " +
+			"An annotation's value that is not quoted is the usual cause: it is a string even where it looks like a number or a boolean.",
+	}}
+}
+
+// Wanted tells whether manifests of a kind are of any interest here.
+func Wanted(apiVersion, kind string) bool {
+	switch kind {
+	case kindService, kindNamespace:
+		// Others have a kind of this name, too.
+		return apiVersion == "v1" || apiVersion == ""
+	case v1alpha1.KindLoadBalancerPolicy, v1alpha1.KindClusterLoadBalancerPolicy:
+		return apiVersion == v1alpha1.GroupVersion().String()
+	}
+	return false
+}
+
+// Linter judges manifests.
+type Linter struct {
+	// Namespace is that of objects that name none; default if empty.
+	Namespace string
+	// ShowDefaults says that results tell what admission would add.
+	ShowDefaults bool
+}
+
+// Files judges the load balancers of files, several at a time, and gives the results in the order of the files.
+func (l *Linter) Files(files []manifest.File, judge Judge) []report.Result {
+	results := make([][]report.Result, len(files))
+	var judges errgroup.Group
+	judges.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range files {
+		judges.Go(func() error {
+			results[i] = l.services(f.Objects, judge)
+			return nil
+		})
+	}
+	_ = judges.Wait() // nothing can go wrong
+	return slices.Concat(results...)
+}
+
+// services judges the load balancers among the objects.
+func (l *Linter) services(objects []*manifest.Object, judge Judge) []report.Result {
+	var results []report.Result
+	for _, o := range objects {
+		if o.Kind != kindService {
+			continue
+		}
+		svc, mistakes := manifest.Decode[corev1.Service](o)
+		if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
+		name := report.Object{Kind: o.Kind, Namespace: svc.Namespace, Name: svc.Name}
+		svc.Namespace = l.namespace(svc.Namespace)
+		r := result(o, name, judge.Findings(svc), mistakes)
+		if l.ShowDefaults {
+			r.Defaults = judge.Defaults(svc)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+func (l *Linter) namespace(named string) string {
+	return cmp.Or(named, l.Namespace, metav1.NamespaceDefault)
+}
+
+// result puts findings into their places.
+func result(o *manifest.Object, name report.Object, found []rules.Finding, mistakes []manifest.Mistake) report.Result {
+	r := report.Result{File: o.File, Line: o.Line, Object: name, Findings: report.Findings(found)}
+	for i := range r.Findings {
+		r.Findings[i] = place(r.Findings[i], o.Find(r.Findings[i].Path))
+	}
+	if o.APIVersion == "" {
+		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be v1", Remedy: "add it", Place: o.Find("apiVersion")})
+	}
+	for _, m := range mistakes {
+		f := report.Finding{ID: idManifest, Severity: rules.Error, Path: m.Path, Value: m.Value, Message: m.Message, Remedy: m.Remedy}
+		r.Findings = append(r.Findings, place(f, m.Place))
+	}
+	report.Sort(r.Findings)
+	return r
+}
+
+func place(f report.Finding, at manifest.Place) report.Finding {
+	f.Line, f.Column = at.Line, at.Column
+	f.Excerpt = report.Excerpt{Text: at.Text, Mark: at.Mark, Width: at.Width}
+	return f
+}

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// The colours of a terminal.
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+	cyan   = "\x1b[36m"
+	plain  = "\x1b[0m"
+)
+
+// Text writes a line for each finding. In colour, that is for people, it shows the line of the source, too.
+func Text(w io.Writer, results []Result, colour bool) error {
+	out := bufio.NewWriter(w)
+	paint := func(_, text string) string { return text }
+	if colour {
+		paint = func(with, text string) string { return with + text + plain }
+	}
+	for _, r := range results {
+		for _, f := range r.Findings {
+			place := fmt.Sprintf("%s:%d:%d:", r.File, f.Line, f.Column)
+			severity := paint(red, "error:")
+			if f.Severity == rules.Warning {
+				severity = paint(yellow, "warning:")
+			}
+			fmt.Fprintln(out, paint(bold, place), severity, f.text(), paint(cyan, "["+f.ID+"]"))
+			if colour {
+				f.Excerpt.show(out)
+			}
+		}
+		for i, d := range r.Defaults {
+			if i == 0 {
+				fmt.Fprintf(out, "%s:%d: %s gets\n", r.File, r.Line, r.Object)
+			}
+			fmt.Fprintf(out, "    %s: %q  # %s\n", d.Key, d.Value, d.origin())
+		}
+	}
+	return out.Flush()
+}
+
+func (d Default) origin() string {
+	if d.Policy == "" {
+		return "built-in"
+	}
+	return d.Policy
+}
+
+// show writes the line and a mark below. Tabs of the line are tabs before the mark, so that it stands right.
+func (e Excerpt) show(out io.Writer) {
+	text := []rune(e.Text)
+	if e.Mark < 1 || e.Mark > len(text) {
+		return
+	}
+	before := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(text[:e.Mark-1]))
+	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", e.Text, before, red, "^"+strings.Repeat("~", e.Width-1), plain)
+}
