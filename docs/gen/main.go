@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
@@ -25,6 +26,7 @@ func main() {
 	pages := map[string][]byte{
 		"annotations.md": annotations(loadbalancer.Keys()),
 		"findings.md": findings([]chapter{
+			{"Manifests, before any cluster sees them", lint.Rules()},
 			{"Services of type LoadBalancer", loadbalancer.Rules()},
 			{"Services under policies", slices.Concat(policy.Rules(), service.Rules())},
 			{"Policies", slices.Concat(policy.DefinitionRules(), policywebhook.Rules())},

@@ -70,6 +70,14 @@ var rules = map[string]rule{
 		only:    []string{"internal/rules", "k8s.io/api", "k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
+	"manifests are judged without a cluster": {
+		folders: []string{"internal/lint", "internal/manifest", "internal/report"},
+		only: []string{
+			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "internal/policy", "internal/manifest", "internal/report",
+			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
+		},
+		never: append([]string{"internal/audit"}, clients[:3]...),
+	},
 	"the cloud's client is standard library": {
 		folders: []string{"provider/cloudapi", "provider/providerid"},
 		only:    []string{},

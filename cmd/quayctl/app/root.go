@@ -32,7 +32,6 @@ func NewCommand(calledBy string) *cobra.Command {
 	}, newLintCommand(), newDoctorCommand(), newManCommand())
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
-	root.InitDefaultCompletionCmd(root.Name())
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
 	}

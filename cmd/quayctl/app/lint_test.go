@@ -1,0 +1,123 @@
+package app_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/cmd/quayctl/app"
+)
+
+var update = flag.Bool("update", false, "write the expected outputs anew")
+
+// golden compares what was written with a file of testdata.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// The forms of output show the same findings.
+func TestLintOutputs(t *testing.T) {
+	const summary = "7 errors and 3 warnings in 3 of 5 objects\n"
+	for file, tc := range map[string]struct {
+		args   []string
+		stderr string
+	}{
+		"lint.txt":        {args: nil, stderr: summary},
+		"lint-colour.txt": {args: []string{"--color=always"}, stderr: summary},
+		"lint.json":       {args: []string{"-o", "json", "--defaults"}},
+		"lint.sarif":      {args: []string{"-o", "sarif"}},
+		"lint.github":     {args: []string{"-o", "github"}, stderr: summary},
+		"lint-defaults":   {args: []string{"--defaults"}, stderr: summary},
+	} {
+		t.Run(file, func(t *testing.T) {
+			args := append([]string{"lint", "-R", "-f", "testdata/lint", "--policy=testdata/policies.yaml"}, tc.args...)
+			code, stdout, stderr := run(t, args...)
+			if code != 1 || stderr != tc.stderr {
+				t.Errorf("exit code %d, stderr %q", code, stderr)
+			}
+			golden(t, file, stdout)
+		})
+	}
+}
+
+func TestLintExitCodes(t *testing.T) {
+	const (
+		good    = "../../../test/corpus/valid/plain.yaml"
+		warned  = "../../../test/corpus/valid/load-balancer-ip.yaml"
+		bad     = "../../../test/corpus/invalid/maxqps-empty.yaml"
+		missing = "missing.yaml: stat: no such file or directory\n"
+	)
+	for name, tc := range map[string]struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		"clean":               {[]string{good}, 0, "no problems in 1 Service\n"},
+		"warnings are clean":  {[]string{good, warned}, 0, "1 warning in 1 of 2 Services\n"},
+		"an error":            {[]string{good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n"},
+		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service\n"},
+		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
+		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
+		"no manifest in JSON": {[]string{"-o", "json", "missing.yaml"}, 2, missing},
+		"nothing to judge":    {nil, 2, "quayctl lint: must be told what to judge: files, folders, or - for the standard input; see \"quayctl lint --help\"\n"},
+		"mistakes in flags": {
+			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
+			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or never; got "red"; ` +
+				`--catalog must name some of mycloud; got "x"; see "quayctl lint --help"` + "\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append([]string{"lint"}, tc.args...)...)
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if diff := cmp.Diff(tc.stderr, stderr); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+			if name == "no manifest in JSON" && stdout != "{\n  \"results\": []\n}\n" {
+				t.Errorf("stdout %q", stdout)
+			}
+		})
+	}
+}
+
+func TestLintStandardInput(t *testing.T) {
+	bad, err := os.ReadFile("../../../test/corpus/invalid/maxqps-empty.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd := app.NewCommand("quayctl")
+	cmd.SetArgs([]string{"lint", "-f", "-"})
+	cmd.SetIn(bytes.NewReader(bad))
+	cmd.SetOut(&out)
+	cmd.SetErr(&stderr)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(out.String(), "stdin:") {
+		t.Errorf("%v, stdout %q", err, out.String())
+	}
+}
+
+func TestLintNamespace(t *testing.T) {
+	_, stdout, _ := run(t, "lint", "-n", "edge", "--defaults", "testdata/lint/more", "--policy=testdata/policies.yaml")
+	if want := "Service clean gets\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
+		t.Errorf("want the policy's default for both Services, got\n%s", stdout)
+	}
+}
