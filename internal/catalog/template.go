@@ -52,6 +52,15 @@ func KeyPattern(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(newTemplate(name).pattern.String(), "^"), "$")
 }
 
+// IsOf tells whether a key belongs to the family of a name with placeholders.
+func IsOf(name, key string) bool {
+	if !strings.Contains(name, "{") {
+		return false
+	}
+	_, ok := newTemplate(name).match(key)
+	return ok
+}
+
 // match tells what the placeholders are in a key of the family.
 func (t *template) match(key string) (bindings, bool) {
 	groups := t.pattern.FindStringSubmatch(key)

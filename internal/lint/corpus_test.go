@@ -68,7 +68,7 @@ func judge(t *testing.T, c corpus.Case) (report.Result, bool) {
 	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace), "other": lint.Labels(nil, "other")}
 	linter := lint.Linter{Namespace: c.Namespace}
 	policies, results := linter.Policies(f.Objects, namespaces)
-	judge := lint.NewJudge(lint.JudgeOptions{Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
+	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
 	if c.New != nil {
 		results = linter.Files([]manifest.File{f}, judge)
 		if len(results) == 0 && len(c.Causes)+len(c.Warnings) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
@@ -22,7 +23,7 @@ type Judge interface {
 
 // JudgeOptions are what Services are judged by.
 type JudgeOptions struct {
-	// Catalogs names those whose annotations are known; nil for whichever fit.
+	// Catalogs names those to judge by, which exist; nil for those that each Service seems to be written for.
 	Catalogs []string
 	// Class is the loadBalancerClass of Services that are ours besides those without one.
 	Class string
@@ -31,27 +32,46 @@ type JudgeOptions struct {
 	Namespaces map[string]map[string]string
 }
 
-// Catalogs are the names of all catalogs.
-func Catalogs() []string { return []string{loadbalancer.Catalog} }
-
 // NewJudge makes the judge of the catalogs and policies.
-func NewJudge(o JudgeOptions) Judge {
-	return &judge{engine: policy.Judge{Options: loadbalancer.Options{Class: o.Class}}, o: o}
-}
+func NewJudge(o JudgeOptions) Judge { return &judge{o: o} }
 
-type judge struct {
-	engine policy.Judge
-	o      JudgeOptions
-}
+type judge struct{ o JudgeOptions }
 
 var _ Judge = (*judge)(nil)
 
+// engine is the judge by the catalogs that were named or, without any, by those that the Service seems to be written for.
+func (j *judge) engine(catalogs []string) policy.Judge {
+	engine, err := policy.NewJudge(loadbalancer.Options{Class: j.o.Class}, policy.Selection{Catalogs: catalogs})
+	if err != nil {
+		panic(err) // a catalog that does not exist: flags are checked before
+	}
+	return engine
+}
+
+// catalogs are those named or, without any, those that the Service seems to be written for. Who gives policies has Quaymaster for an
+// admission, where a Service that is nobody else's is the DLB's.
+func (j *judge) catalogs(svc *corev1.Service, admission bool) []string {
+	if j.o.Catalogs != nil {
+		return j.o.Catalogs
+	}
+	names := catalog.Detect(svc)
+	class := svc.Spec.LoadBalancerClass
+	ours := class != nil && *class == j.o.Class
+	for key := range svc.Annotations {
+		ours = ours || strings.HasPrefix(key, loadbalancer.Prefix)
+	}
+	if ours || admission && class == nil && len(names) == 0 {
+		names = append(names, loadbalancer.Catalog)
+	}
+	return names
+}
+
 func (j *judge) Findings(svc *corev1.Service) []rules.Finding {
-	return j.engine.Admit(nil, svc, j.applicable(svc))
+	return j.engine(j.catalogs(svc, len(j.o.Policies) > 0)).Admit(nil, svc, j.applicable(svc))
 }
 
 func (j *judge) Defaults(svc *corev1.Service) []report.Default {
-	added := j.engine.Annotations(svc, j.applicable(svc))
+	added := j.engine(j.catalogs(svc, true)).Annotations(svc, j.applicable(svc))
 	origins := map[string]string{}
 	for entry := range strings.SplitSeq(added[policy.AnnotationDefaulted], ",") {
 		key, by, _ := strings.Cut(entry, "=")

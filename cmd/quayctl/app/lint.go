@@ -14,6 +14,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/manifest"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
 )
 
@@ -52,7 +53,7 @@ func newLintCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", lintOutputs)
 	completeWith(cmd, "color", colours)
-	completeWith(cmd, "catalog", lint.Catalogs())
+	completeWith(cmd, "catalog", policy.CatalogNames())
 	return cmd
 }
 

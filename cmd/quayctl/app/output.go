@@ -54,8 +54,8 @@ func completeWith(cmd *cobra.Command, flag string, values []string) {
 func unknownCatalogs(names []string) []string {
 	var problems []string
 	for _, name := range names {
-		if !slices.Contains(lint.Catalogs(), name) {
-			problems = append(problems, fmt.Sprintf("--catalog must name some of %s; got %q", strings.Join(lint.Catalogs(), ", "), name))
+		if !slices.Contains(policy.CatalogNames(), name) {
+			problems = append(problems, fmt.Sprintf("--catalog must name some of %s; got %q", strings.Join(policy.CatalogNames(), ", "), name))
 		}
 	}
 	return problems
