@@ -91,11 +91,10 @@ var known sync.Map
 // fieldTypes are the types of the fields of a struct by their names in JSON.
 func fieldTypes(t reflect.Type) map[string]reflect.Type {
 	if types, ok := known.Load(t); ok {
-		return types.(map[string]reflect.Type) //nolint:errcheck,forcetypeassert // nothing else is stored
+		return types.(map[string]reflect.Type) // nothing else is stored
 	}
 	types := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "" && f.Anonymous:

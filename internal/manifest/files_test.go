@@ -57,7 +57,7 @@ func TestNames(t *testing.T) {
 func TestReadKeepsTheOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var names []string
-	for _, name := range strings.Split("abcdefghijklmnop", "") {
+	for name := range strings.SplitSeq("abcdefghijklmnop", "") {
 		if err := os.WriteFile(name, []byte(j), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,7 @@ func (o *Object) twice(node *yamlnode.Node, path string) []Mistake {
 		for i, element := range node.Content {
 			mistakes = append(mistakes, o.twice(element, fmt.Sprintf("%s[%d]", path, i))...)
 		}
+	default: // scalars hold nothing, and what an alias stands for is looked at where it is
 	}
 	return mistakes
 }

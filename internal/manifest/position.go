@@ -56,8 +56,9 @@ func width(node *yamlnode.Node) int {
 		return n + len(`""`)
 	case yamlnode.LiteralStyle, yamlnode.FoldedStyle:
 		return 1
+	default:
+		return n
 	}
-	return n
 }
 
 // steps takes a path apart.
@@ -127,6 +128,7 @@ func direct(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 				return node.Content[i], content(node.Content[i+1])
 			}
 		}
+	default: // nothing is below
 	}
 	return nil, nil
 }

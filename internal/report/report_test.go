@@ -159,6 +159,9 @@ func TestSummary(t *testing.T) {
 		return report.Result{Object: report.Object{Kind: "Service"}, Findings: findings}
 	}
 	bad, doubtful := found("x", rules.Error), found("x", rules.Warning)
+	if got, want := report.Summary([]report.Result{service(bad)}, 9), "1 error in 1 of 9 objects"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	for want, results := range map[string][]report.Result{
 		"no problems in 0 Services":                nil,
 		"no problems in 1 Service":                 {service()},

@@ -20,10 +20,11 @@ func Count(results []Result, severity rules.Severity) int {
 	return n
 }
 
-// Summary is one sentence about all results, such as 3 errors and 1 warning in 2 of 14 Services.
+// Summary is one sentence about all objects that were judged, such as 3 errors and 1 warning in 2 of 14 Services. There may be
+// results of those with findings alone.
 func Summary(results []Result, judged int) string {
 	kind := "object"
-	if !slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
+	if len(results) == judged && !slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
 		kind = "Service"
 	}
 	concerned := 0

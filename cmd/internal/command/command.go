@@ -28,13 +28,14 @@ func Usage(err error) error { return usageError{err} }
 // Usagef is Usage of a new error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// exit is the end of a command that has told already why.
-type exit int
+// exitError is the end of a command with a code of its own.
+type exitError struct {
+	error
+	code int
+}
 
-func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
-
-// Exit makes Run exit with a code and print nothing: the command has done so.
-func Exit(code int) error { return exit(code) }
+// Exit makes Run exit with a code. The error is nil if the command has told already why.
+func Exit(code int, err error) error { return exitError{err, code} }
 
 // Root completes a command that only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
@@ -58,8 +59,12 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	if err == nil {
 		return 0
 	}
-	if code, ok := errors.AsType[exit](err); ok {
-		return int(code)
+	code := ExitFailure
+	if exit, ok := errors.AsType[exitError](err); ok {
+		code = exit.code
+		if exit.error == nil {
+			return code
+		}
 	}
 	line := ran.CommandPath() + ": " + strings.Join(strings.Fields(err.Error()), " ")
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -67,7 +72,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		return ExitUsage
 	}
 	fmt.Fprintln(stderr, line)
-	return ExitFailure
+	return code
 }
 
 // knownCommand refuses words that are no command, with the nearest one that is.

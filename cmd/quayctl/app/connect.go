@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -28,18 +29,37 @@ const (
 	podVariable = "KUBERNETES_SERVICE_HOST"
 )
 
+// cluster is how people name one, as they do to kubectl.
+type cluster struct{ kubeconfig, context string }
+
+func (c *cluster) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty for KUBECONFIG, ~/.kube/config, or the pod's own rights")
+	fs.StringVar(&c.context, "context", "", "`name` of the kubeconfig's context; empty for the current one")
+}
+
+// clients make clients of the API server for what has types and for what has none.
+func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
+	cfg, err := c.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return api, objects, nil
+}
+
 // connect makes the clients.
 func (o *doctorOptions) connect() (doctor.Options, error) {
 	options := doctor.Options{Namespace: o.namespace, Release: o.release, Clock: clock.RealClock{}}
-	cfg, err := o.restConfig()
-	if err != nil {
+	var err error
+	if options.API, options.Objects, err = o.clients(); err != nil {
 		return options, err
-	}
-	if options.API, err = kubernetes.NewForConfig(cfg); err != nil {
-		return options, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	if options.Objects, err = dynamic.NewForConfig(cfg); err != nil {
-		return options, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if os.Getenv(podVariable) != "" {
 		options.Resolve = net.DefaultResolver.LookupHost
@@ -60,10 +80,10 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 }
 
 // restConfig finds the API server as kubectl does.
-func (o *doctorOptions) restConfig() (*rest.Config, error) {
+func (c *cluster) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context}).ClientConfig()
+	rules.ExplicitPath = c.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig, --context: must lead to an API server: %w", err)
 	}

@@ -16,7 +16,9 @@ import (
 
 // doctorOptions are the flags of quayctl doctor.
 type doctorOptions struct {
-	kubeconfig, context, namespace, release, cloudConfig, output string
+	cluster
+
+	namespace, release, cloudConfig, output string
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -42,8 +44,7 @@ func newDoctorCommand() *cobra.Command {
 }
 
 func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty for KUBECONFIG, ~/.kube/config, or the pod's own rights")
-	fs.StringVar(&o.context, "context", "", "`name` of the kubeconfig's context; empty for the current one")
+	o.cluster.addFlags(fs)
 	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
 	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the release, as Helm calls it")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config; empty asks no cloud")

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/manifest"
 	"quaymaster.dev/internal/policy"
@@ -61,11 +60,10 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&o.files, "filename", "f", nil, "`file` or folder with manifests, or - for the standard input; may be repeated")
 	fs.BoolVarP(&o.recursive, "recursive", "R", false, "read the folders below folders, too, but for hidden ones")
 	fs.StringArrayVar(&o.policies, "policy", nil, "`file` or folder with policies, which are judged and applied, and with their Namespaces; may be repeated")
-	fs.StringSliceVar(&o.catalogs, "catalog", nil, "`names` of the catalogs of annotations to judge by; empty for whichever fit")
 	fs.StringVarP(&o.output, "output", "o", outputText, "form of output: "+orList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "tell which annotations admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests that name none; empty for default")
-	fs.StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are mycloud's besides those without one")
+	addJudgeFlags(fs, &o.catalogs, &o.class)
 	fs.StringVar(&o.colour, "color", colours[0], "colour and lines of the source in text: "+orList(colours))
 }
 
@@ -119,22 +117,16 @@ func objects(files []manifest.File) []*manifest.Object {
 }
 
 func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result) error {
-	switch o.output {
-	case outputJSON:
-		return report.JSON(stdout, results)
-	case outputSARIF:
-		return report.SARIF(stdout, results, tool())
-	case outputGitHub:
-		if err := report.GitHub(stdout, results); err != nil {
-			return err
-		}
-	default:
-		if err := report.Text(stdout, results, o.inColour(stdout)); err != nil {
-			return err
-		}
+	var err error
+	if o.output == outputText {
+		err = report.Text(stdout, results, o.inColour(stdout))
+	} else {
+		err = show(stdout, o.output, results)
 	}
-	fmt.Fprintln(stderr, report.Summary(results, len(results)))
-	return nil
+	if err == nil && (o.output == outputText || o.output == outputGitHub) {
+		fmt.Fprintln(stderr, report.Summary(results, len(results)))
+	}
+	return err
 }
 
 // inColour follows https://no-color.org.

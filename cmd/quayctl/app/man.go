@@ -30,7 +30,7 @@ func newManCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody may read man pages
 				return fmt.Errorf("make the folder: %w", err)
 			}
 			root := cmd.Root()

@@ -76,11 +76,24 @@ func tool() report.Tool {
 func verdict(results []report.Result, unreadable bool) error {
 	switch {
 	case unreadable:
-		return command.Exit(command.ExitUsage)
+		return command.Exit(command.ExitUsage, nil)
 	case report.Count(results, rules.Error) > 0:
-		return command.Exit(command.ExitFailure)
+		return command.Exit(command.ExitFailure, nil)
 	}
 	return nil
+}
+
+// show writes results in a form that does not depend on where they come from.
+func show(w io.Writer, form string, results []report.Result) error {
+	switch form {
+	case outputJSON:
+		return report.JSON(w, results)
+	case outputSARIF:
+		return report.SARIF(w, results, tool())
+	case outputTable:
+		return report.Table(w, results)
+	}
+	return report.GitHub(w, results)
 }
 
 // isTerminal tells whether people read what is written.
