@@ -63,6 +63,9 @@ func (p *problems) annotation(d Document, a *Annotation) {
 		p.add("%s is under none of the prefixes", a.Name)
 	}
 	p.typ(a.Name, &a.Type)
+	for i := range a.Variants {
+		p.variant(a.Name, &a.Variants[i])
+	}
 	if a.Invalid == nil && !a.Written && !a.free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
@@ -75,6 +78,19 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	}
 	for i := range a.Checks {
 		p.check(a.Name, &a.Checks[i])
+	}
+}
+
+func (p *problems) variant(where string, v *Variant) {
+	p.demand("a variant of "+where, map[string]string{"type": string(v.Type.Type), "onInvalid": string(v.OnInvalid)})
+	p.outcome(where, v.OnInvalid, v.OnChange)
+	p.typ(where, &v.Type)
+	if v.Invalid == nil && !v.free() {
+		p.add("a variant of %s lacks an invalid example", where)
+	}
+	p.conditions(where, v.If)
+	if len(v.If) == 0 || slices.ContainsFunc(v.If, func(c Condition) bool { return c.Key != "" }) {
+		p.add("a variant of %s must have conditions, and of fields alone", where)
 	}
 }
 

@@ -69,6 +69,8 @@ type Annotation struct {
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
 	Type
+	// Variants are the types that the value has on some Services instead: the first one counts whose conditions all hold.
+	Variants []Variant `json:"variants,omitempty"`
 	// Default is what holds where the key is absent, as a value of the type, if there is one that does not depend on anything.
 	Default string `json:"default,omitempty"`
 	// OnInvalid is what the controller does with a value that breaks the type.
@@ -96,6 +98,19 @@ type Annotation struct {
 	// Valid and Invalid are values: each is tried. Only for a free text no value is invalid.
 	Valid   string  `json:"valid"`
 	Invalid *string `json:"invalid,omitempty"`
+}
+
+// Variant is what an annotation is on some Services, for controllers that drive several kinds of load balancers.
+type Variant struct {
+	// If are conditions about fields of the Service, never about keys.
+	If []Condition `json:"if"`
+	Type
+	// The rest is as in an Annotation, and in its place.
+	OnInvalid   Outcome `json:"onInvalid"`
+	OnChange    Outcome `json:"onChange,omitempty"`
+	Consequence string  `json:"consequence,omitempty"`
+	Valid       string  `json:"valid"`
+	Invalid     *string `json:"invalid,omitempty"`
 }
 
 // Requirement is about other keys and fields, where an annotation is set.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -97,19 +98,23 @@ func (c *Catalog) unknown(key, raw string, severity rules.Severity) (rules.Findi
 	name, rest := c.split(key)
 	var candidates []string
 	for _, e := range c.read().entries {
-		if prefix, tail := c.split(e.Name); prefix == name {
-			candidates = append(candidates, tail)
+		for _, known := range append([]string{e.Name}, e.Aliases...) {
+			if prefix, tail := c.split(known); prefix == name {
+				candidates = append(candidates, tail)
+			}
 		}
 	}
+	// A prefix of the controller's own may begin with one that it shares.
+	shared := slices.Contains(c.SharedPrefixes, name)
 	if len(candidates) == 0 {
-		return f, !hasPrefix(key, c.SharedPrefixes)
+		return f, !shared
 	}
 	nearest, slips := annotation.Nearest(rest, candidates)
 	near := annotation.Near(rest, slips)
 	if near {
 		f.Message += "; the nearest is " + name + nearest
 	}
-	return f, near || !hasPrefix(key, c.SharedPrefixes)
+	return f, near || !shared
 }
 
 // split cuts a key behind the longest of the catalog's prefixes that it has.

@@ -79,13 +79,14 @@ type entry struct {
 	*Annotation
 	// templates are those of the name and of the aliases, for a family; else nil.
 	templates []*template
+	// variants are what it is in place of itself where the conditions of its Variants hold, in their order.
+	variants []*entry
 }
 
 func newContents(b Body) *contents {
 	c := &contents{Body: b, byName: map[string]*entry{}}
 	for i := range b.Annotations {
-		e := &entry{Annotation: &b.Annotations[i]}
-		e.Type.inherit(b.Empty)
+		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)
 		names := append([]string{e.Name}, e.Aliases...)
 		if !strings.Contains(e.Name, "{") {
@@ -100,6 +101,30 @@ func newContents(b Body) *contents {
 		c.families = append(c.families, e)
 	}
 	return c
+}
+
+func newEntry(a *Annotation, empty Empty) *entry {
+	e := &entry{Annotation: a}
+	e.Type.inherit(empty)
+	for i := range a.Variants {
+		v := &a.Variants[i]
+		v.Type.inherit(empty)
+		other := *a
+		other.Type, other.OnInvalid, other.OnChange = v.Type, v.OnInvalid, v.OnChange
+		other.Consequence, other.Valid, other.Invalid = v.Consequence, v.Valid, v.Invalid
+		e.variants = append(e.variants, &entry{Annotation: &other})
+	}
+	return e
+}
+
+// on is the entry as it is on a Service.
+func (e *entry) on(r *reading) *entry {
+	for i, other := range e.variants {
+		if r.all(e.Variants[i].If, nil) {
+			return other
+		}
+	}
+	return e
 }
 
 // must is for what is wrong in the program, never in its input.

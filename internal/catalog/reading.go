@@ -42,11 +42,11 @@ func (c *Catalog) view(svc *corev1.Service) *reading {
 		if !found {
 			continue
 		}
-		s := &setting{entry: e, key: key, raw: svc.Annotations[key], name: b.expand(e.Name), bindings: b}
+		s := &setting{entry: e.on(r), key: key, raw: svc.Annotations[key], name: b.expand(e.Name), bindings: b}
 		if _, twice := svc.Annotations[s.name]; twice && s.name != key {
 			s.shadowed = true
 		}
-		s.parsed, s.err = e.Parse(s.raw)
+		s.parsed, s.err = s.Parse(s.raw)
 		r.settings = append(r.settings, s)
 	}
 	return r

@@ -153,6 +153,7 @@ func (r *reading) changes(was *reading) []rules.Finding {
 	}
 	var findings []rules.Finding
 	for _, e := range r.entries {
+		e = e.on(r)
 		if e.OnChange == "" || e.templates != nil {
 			continue
 		}

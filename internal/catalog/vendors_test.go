@@ -57,6 +57,16 @@ func TestExamplesOfValues(t *testing.T) {
 			if p, err := a.Parse(a.Valid); err != nil || p.Absent {
 				t.Errorf("%s: valid %q is refused: %v", a.Name, a.Valid, err)
 			}
+			for _, v := range a.Variants {
+				if p, err := v.Parse(v.Valid); err != nil || p.Absent {
+					t.Errorf("%s: valid %q is refused by a variant: %v", a.Name, v.Valid, err)
+				}
+				if v.Invalid != nil {
+					if _, err := v.Parse(*v.Invalid); err == nil {
+						t.Errorf("%s: invalid %q is not by a variant", a.Name, *v.Invalid)
+					}
+				}
+			}
 			if a.Default != "" {
 				if _, err := a.Parse(a.Default); err != nil {
 					t.Errorf("%s: default %q is refused: %v", a.Name, a.Default, err)

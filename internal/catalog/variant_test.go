@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// twoKinds is a controller with an exclusive prefix under one that it shares, and one key that the class other reads in its own way.
+func twoKinds() *Catalog {
+	set, no := true, "yes"
+	return &Catalog{
+		Head: Head{
+			Name: "two", Title: "Two", Prefixes: []string{"example.com/two-"}, SharedPrefixes: []string{"example.com/"},
+			Owns: Ownership{AnyClass: true},
+		},
+		read: func() *contents {
+			return newContents(Body{Annotations: []Annotation{{
+				Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: Type{Type: Bool, Dialect: OnOff},
+				OnInvalid: Refused, OnChange: Refused, Valid: "on", Invalid: &no,
+				Variants: []Variant{{
+					If:   []Condition{{Field: "spec.loadBalancerClass", Set: &set}},
+					Type: Type{Type: Bool, Dialect: OnOff, Fold: true}, OnInvalid: Ignored, Valid: "ON", Invalid: &no,
+				}},
+			}}})
+		},
+	}
+}
+
+func load(class, key, value string) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	if class != "" {
+		svc.Spec.LoadBalancerClass = &class
+	}
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	return svc
+}
+
+func said(findings []rules.Finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, string(f.Severity)+" "+f.ID)
+	}
+	return all
+}
+
+func TestVariants(t *testing.T) {
+	const key = "example.com/two-drain"
+	set := Set{catalogs: []*Catalog{twoKinds()}}
+	for name, test := range map[string]struct {
+		old, svc *corev1.Service
+		want     []string
+	}{
+		"the annotation itself":         {nil, load("", key, "ON"), []string{"error two-invalid-value"}},
+		"the variant":                   {nil, load("other", key, "ON"), nil},
+		"the outcome of the variant":    {nil, load("other", key, "yes"), []string{"warning two-invalid-value"}},
+		"a change":                      {load("", key, "off"), load("", key, "on"), []string{"error two-changed"}},
+		"a change where there may be":   {load("other", key, "off"), load("other", key, "on"), nil},
+		"an alias has variants as well": {nil, load("other", "example.com/two-old-draining", "On"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(set.Review(test.old, test.svc)); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestVariantsAreComplete(t *testing.T) {
+	c := twoKinds()
+	d := Document{Head: c.Head, Body: c.read().Body}
+	v := &d.Annotations[0].Variants[0]
+	v.If, v.OnInvalid, v.Invalid = []Condition{{Key: "example.com/two-drain", Set: v.If[0].Set}}, "", nil
+	for _, want := range []string{
+		"a variant of example.com/two-drain lacks onInvalid",
+		"a variant of example.com/two-drain lacks an invalid example",
+		"a variant of example.com/two-drain must have conditions, and of fields alone",
+	} {
+		if problems := d.Problems(); !slices.Contains(problems, want) {
+			t.Errorf("%q is not among %q", want, problems)
+		}
+	}
+}
+
+func TestUnknownKeysUnderNestedPrefixes(t *testing.T) {
+	set := Set{catalogs: []*Catalog{twoKinds()}}
+	for key, want := range map[string][]string{
+		"example.com/two-something-else": {"error two-unknown-key"},
+		"example.com/two-old-drainig":    {"error two-unknown-key"},
+		"example.com/three":              nil,
+	} {
+		if got := said(set.Review(nil, load("", key, "x"))); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}
