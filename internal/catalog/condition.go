@@ -13,7 +13,9 @@ func (r *reading) holds(c Condition, b bindings) (holds, known bool) {
 		return false, true
 	}
 	if !known {
-		return false, c.Is == nil && c.Not == nil && c.Only == nil
+		// That it is there can be told of a wrong value, too.
+		present := c.Is == nil && c.Not == nil && c.Only == nil
+		return present, present
 	}
 	in := func(words []string) func(string) bool {
 		return func(v string) bool { return slices.Contains(words, v) }
