@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ func twoKinds() *Catalog {
 	}
 }
 
-func load(class, key, value string) *corev1.Service {
+func withKey(class, key, value string) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
@@ -43,7 +44,7 @@ func load(class, key, value string) *corev1.Service {
 	return svc
 }
 
-func said(findings []rules.Finding) []string {
+func problemsOf(findings []rules.Finding) []string {
 	var all []string
 	for _, f := range findings {
 		all = append(all, string(f.Severity)+" "+f.ID)
@@ -58,15 +59,15 @@ func TestVariants(t *testing.T) {
 		old, svc *corev1.Service
 		want     []string
 	}{
-		"the annotation itself":         {nil, load("", key, "ON"), []string{"error two-invalid-value"}},
-		"the variant":                   {nil, load("other", key, "ON"), nil},
-		"the outcome of the variant":    {nil, load("other", key, "yes"), []string{"warning two-invalid-value"}},
-		"a change":                      {load("", key, "off"), load("", key, "on"), []string{"error two-changed"}},
-		"a change where there may be":   {load("other", key, "off"), load("other", key, "on"), nil},
-		"an alias has variants as well": {nil, load("other", "example.com/two-old-draining", "On"), nil},
+		"the annotation itself":         {nil, withKey("", key, "ON"), []string{"error two-invalid-value"}},
+		"the variant":                   {nil, withKey("other", key, "ON"), nil},
+		"the outcome of the variant":    {nil, withKey("other", key, "yes"), []string{"warning two-invalid-value"}},
+		"a change":                      {withKey("", key, "off"), withKey("", key, "on"), []string{"error two-changed"}},
+		"a change where there may be":   {withKey("other", key, "off"), withKey("other", key, "on"), nil},
+		"an alias has variants as well": {nil, withKey("other", "example.com/two-old-draining", "On"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := said(set.Review(test.old, test.svc)); !slices.Equal(got, test.want) {
+			if got := problemsOf(set.Review(test.old, test.svc)); !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -96,19 +97,15 @@ func TestUnknownKeysUnderNestedPrefixes(t *testing.T) {
 		"example.com/two-old-drainig":    {"error two-unknown-key"},
 		"example.com/three":              nil,
 	} {
-		if got := said(set.Review(nil, load("", key, "x"))); !slices.Equal(got, want) {
+		if got := problemsOf(set.Review(nil, withKey("", key, "x"))); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
 }
 
-func TestWrongValuesAreThere(t *testing.T) {
-	r := twoKinds().view(load("", "example.com/two-drain", "ON"))
-	set := true
-	if holds, known := r.holds(Condition{Key: "example.com/two-drain", Set: &set}, nil); !holds || !known {
-		t.Errorf("that a wrong value is there: %v, known %v", holds, known)
-	}
-	if _, known := r.holds(Condition{Key: "example.com/two-drain", Is: []string{"true"}}, nil); known {
-		t.Error("what a wrong value is, is known")
+func TestMistypedAliasIsRecognised(t *testing.T) {
+	findings := Set{catalogs: []*Catalog{twoKinds()}}.Review(nil, withKey("", "example.com/two-old-drainig", "x"))
+	if len(findings) != 1 || !strings.HasSuffix(findings[0].Message, "the nearest is example.com/two-old-draining") {
+		t.Errorf("got %+v", findings)
 	}
 }
