@@ -1,0 +1,146 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What the behaviours ask other annotations of Alibaba Cloud.
+const (
+	alibabaProtocols = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-protocol-port"
+	alibabaID        = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
+	alibabaOverride  = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-force-override-listeners"
+)
+
+var behavioursOfAlibaba = map[string]Behaviour{
+	"alibaba-listener": {
+		Help:     "One of the listeners at least speaks one of the protocols: clb those of a CLB, nlb those of an NLB; any where one is not given.",
+		Optional: []string{"clb", "nlb"},
+		Judge:    alibabaListenerSpeaks,
+	},
+	"alibaba-listener-needs": {
+		Help:  "Where a listener that the controller makes speaks one of the protocols, the key is set.",
+		Args:  []string{"protocols", "key"},
+		Judge: alibabaListenerNeeds,
+	},
+	"alibaba-item-ports": {
+		Help:  "What stands behind the first colon of every element is a port of the Service.",
+		Judge: alibabaItemPorts,
+	},
+	"alibaba-port-ranges": {
+		Help:  "Every element is first-last:port, first is less than last, and no two listeners of one protocol overlap.",
+		Judge: alibabaPortRanges,
+	},
+}
+
+// alibabaListener is what becomes of a port of the Service.
+type alibabaListener struct {
+	port     int32
+	protocol string
+	// first and last are those of a range, else the port.
+	first, last int
+}
+
+// alibabaListeners are the listeners, or none where protocol-port is wrong.
+func alibabaListeners(s Subject) []alibabaListener {
+	protocols, found := s.Other(alibabaProtocols)
+	if !found && len(s.reading.of(alibabaProtocols, nil)) > 0 {
+		return nil
+	}
+	var all []alibabaListener
+	for _, p := range s.Service.Spec.Ports {
+		l := alibabaListener{port: p.Port, protocol: strings.ToLower(protocol(p)), first: int(p.Port), last: int(p.Port)}
+		for _, item := range protocols.List {
+			word, port := alibabaItem(item)
+			if port == strconv.Itoa(int(p.Port)) {
+				l.protocol = strings.ToLower(word)
+				break
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// alibabaItem cuts an element, such as http:80, as the controller does: what stands behind a second colon is not read.
+func alibabaItem(item string) (what, port string) {
+	parts := strings.Split(item, ":")
+	if len(parts) < 2 {
+		return item, ""
+	}
+	return parts[0], parts[1]
+}
+
+func alibabaListenerSpeaks(s Subject) string {
+	wanted := s.With["clb"]
+	if s.Service.Spec.LoadBalancerClass != nil {
+		wanted = s.With["nlb"]
+	}
+	listeners := alibabaListeners(s)
+	if wanted == "" || len(listeners) == 0 {
+		return ""
+	}
+	var spoken []string
+	for _, l := range listeners {
+		if slices.Contains(strings.Fields(wanted), l.protocol) {
+			return ""
+		}
+		spoken = append(spoken, l.protocol)
+	}
+	return fmt.Sprintf("stand beside a listener of the protocol %s; the Service has %s alone",
+		strings.Join(strings.Fields(wanted), " or "), strings.Join(slices.Compact(spoken), ", "))
+}
+
+func alibabaListenerNeeds(s Subject) string {
+	override, _ := s.Other(alibabaOverride)
+	if len(s.reading.of(alibabaID, nil)) > 0 && override.Text != "true" {
+		return "" // the listeners are the user's own
+	}
+	if len(s.reading.of(s.With["key"], nil)) > 0 {
+		return ""
+	}
+	for _, l := range alibabaListeners(s) {
+		if slices.Contains(strings.Fields(s.With["protocols"]), l.protocol) {
+			return fmt.Sprintf("be there, because the listener of port %d speaks %s", l.port, l.protocol)
+		}
+	}
+	return ""
+}
+
+func alibabaItemPorts(s Subject) string {
+	ports := fields["spec.ports.port"](s.Service)
+	for _, item := range s.Value.List {
+		if _, port := alibabaItem(item); !slices.Contains(ports, port) {
+			return fmt.Sprintf("be for ports of the Service alone, which are %s; %s is not", strings.Join(ports, ", "), quote(item))
+		}
+	}
+	return ""
+}
+
+func alibabaPortRanges(s Subject) string {
+	listeners := alibabaListeners(s)
+	for _, item := range s.Value.List {
+		span, port := alibabaItem(item)
+		left, right, _ := strings.Cut(span, "-")
+		first, err1 := strconv.Atoi(left)
+		last, err2 := strconv.Atoi(right)
+		if err1 != nil || err2 != nil || first < 1 || last > 65535 || first >= last {
+			return fmt.Sprintf("have ranges that rise within 1 to 65535; %s does not", quote(item))
+		}
+		for i := range listeners {
+			if l := &listeners[i]; port == strconv.Itoa(int(l.port)) && l.first == l.last {
+				l.first, l.last = first, last
+			}
+		}
+	}
+	for i, a := range listeners {
+		for _, b := range listeners[i+1:] {
+			if a.protocol == b.protocol && a.first <= b.last && b.first <= a.last {
+				return fmt.Sprintf("have ranges that do not overlap; those of ports %d and %d do", a.port, b.port)
+			}
+		}
+	}
+	return ""
+}
