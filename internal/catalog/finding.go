@@ -44,6 +44,9 @@ func (c *Catalog) Rules() []rules.Rule {
 	return all
 }
 
+// Names tells whether a finding's id is the catalog's, by its beginning.
+func (c *Catalog) Names(id string) bool { return strings.HasPrefix(id, c.Name+"-") }
+
 func (c *Catalog) id(rule string) string { return c.Name + "-" + rule }
 
 var annotations = field.NewPath("metadata", "annotations")

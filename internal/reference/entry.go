@@ -12,6 +12,9 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
+// titleDLB is what people call the cloud of the project's own annotations.
+const titleDLB = "DLB"
+
 // Entry is what there is to say about one annotation, or about a family of them.
 type Entry struct {
 	// Catalog and Title name the cloud.
@@ -24,6 +27,9 @@ type Entry struct {
 	// Type is a word, Allowed completes "must be …".
 	Type    string `json:"type"`
 	Allowed string `json:"allowed"`
+	// Values are all there are, where they are a closed set; Pattern is a regular expression for them, where there is one.
+	Values  []string `json:"values,omitempty"`
+	Pattern string   `json:"pattern,omitempty"`
 	// Default is what holds without the annotation; empty for none, or for one that nobody but the controller knows.
 	Default string `json:"default,omitempty"`
 	// PortForm is how the key is written for one port; empty where it cannot be.
@@ -61,14 +67,14 @@ func Entries(name string) []Entry {
 
 func ofDescriptor(d *annotation.Descriptor) Entry {
 	e := Entry{
-		Catalog: loadbalancer.Catalog, Title: "DLB", Key: d.Key, Help: d.Help, Type: d.Type(), Allowed: d.Allowed(), Default: d.Default,
-		Rule: d.Rule, Example: d.Example,
+		Catalog: loadbalancer.Catalog, Title: titleDLB, Key: d.Key, Help: d.Help, Type: d.Type(), Allowed: d.Allowed(), Default: d.Default,
+		Rule: d.Rule, Example: d.Example, Values: d.Words(),
 	}
 	if d.PortForm {
 		e.PortForm = d.Key + ".<port number or name>"
 	}
 	if d.Immutable {
-		e.Rules = append(e.Rules, "It is immutable: compared by its effective value, it may not change after the Service became a load balancer.")
+		e.Rules = append(e.Rules, immutable)
 	}
 	return e
 }
@@ -78,6 +84,9 @@ func ofAnnotation(head catalog.Head, a *catalog.Annotation) Entry {
 		Catalog: head.Name, Title: head.Title, Key: a.Name, Aliases: a.Aliases, Help: a.Help, Type: string(a.Type.Type), Allowed: a.Words(),
 		Default: a.Default, Rule: a.Rule, Deprecated: a.Deprecated, Written: a.Written, Example: a.Valid, Source: a.Source,
 	}
+	if len(a.Variants) == 0 {
+		e.Values, e.Pattern = closed(&a.Type), a.Pattern
+	}
 	if a.Written {
 		return e
 	}
@@ -86,6 +95,9 @@ func ofAnnotation(head catalog.Head, a *catalog.Annotation) Entry {
 		text += ": " + a.Consequence
 	}
 	e.Rules = append(e.Rules, text+".")
+	for i := range a.Variants {
+		e.Rules = append(e.Rules, variant(&a.Variants[i]))
+	}
 	for _, q := range a.Requires {
 		e.Rules = append(e.Rules, requirement(q))
 	}
@@ -95,11 +107,34 @@ func ofAnnotation(head catalog.Head, a *catalog.Annotation) Entry {
 	return e
 }
 
+// closed are the values of a type that has a closed set of them.
+func closed(t *catalog.Type) []string {
+	var words []string
+	switch {
+	case t.Fold || t.Trim || t.Empty == catalog.Absent:
+		return nil
+	case t.Type == catalog.Enum:
+		words = t.Values
+	case t.Type == catalog.Bool:
+		yes, no := t.BoolWords()
+		words = slices.Concat(yes, no, t.Values)
+	}
+	return words
+}
+
 // outcomes are what controllers do with mistakes.
 var outcomes = map[catalog.Outcome]string{
 	catalog.Refused: "refused by the controller or its cloud",
 	catalog.Misread: "read as something else, in silence and with harm",
 	catalog.Ignored: "ignored in silence",
+}
+
+func variant(v *catalog.Variant) string {
+	text := fmt.Sprintf("Where it %s, it must be %s; a bad value is %s", strings.Replace(catalog.Demand(v.If), "stand", "stands", 1), v.Words(), outcomes[v.OnInvalid])
+	if v.Consequence != "" {
+		text += ": " + v.Consequence
+	}
+	return text + "."
 }
 
 func requirement(q catalog.Requirement) string {
@@ -137,6 +172,18 @@ func (e Entry) names(key string) bool {
 	return slices.ContainsFunc(append([]string{e.Key}, e.Aliases...), func(name string) bool {
 		return name == key || catalog.IsOf(name, key)
 	})
+}
+
+// Nearest is the key of the catalogs that somebody probably meant.
+func Nearest(names []string, key string) string {
+	var keys []string
+	for _, name := range names {
+		for _, e := range Entries(name) {
+			keys = append(append(keys, e.Key), e.Aliases...)
+		}
+	}
+	nearest, _ := annotation.Nearest(key, keys)
+	return nearest
 }
 
 // Search are the entries in which every word occurs, in key or help, whatever their case.

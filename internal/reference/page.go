@@ -9,11 +9,14 @@ import (
 	"quaymaster.dev/internal/rules"
 )
 
+// notice stands on pages that are made from the code.
+const notice = "<!-- Made from the code by make generate. -->\n\n"
+
 // Page is the reference of another cloud's catalog, in Markdown.
 func Page(c *catalog.Catalog) string {
 	var b strings.Builder
 	d := c.Document()
-	fmt.Fprintf(&b, "# Annotations of %s\n\n%s\n\n", d.Title, d.Help)
+	fmt.Fprintf(&b, "# Annotations of %s\n\n%s%s\n\n", d.Title, notice, d.Help)
 	fmt.Fprintf(&b, "Catalog `%s`, read from %s at %s.\n\n%s\n", d.Name, d.Controller, d.Version, owns(d.Owns))
 	if len(d.Annotations) > 0 {
 		fmt.Fprint(&b, "\n| key | type | default |\n|---|---|---|\n")
@@ -35,6 +38,28 @@ func Page(c *catalog.Catalog) string {
 		fmt.Fprintf(&b, "- `%s`: %s\n", left.Name, left.Why)
 	}
 	return b.String()
+}
+
+// FindingsPage is the reference of what may be found, in Markdown, other clouds' findings apart.
+func FindingsPage(chapters []Chapter) string {
+	var page strings.Builder
+	fmt.Fprint(&page, "# Findings\n\n"+notice+
+		"What Quaymaster may say of an object. The ids are stable: they stand in metrics, in the API server's audit log and in\n"+
+		"machine-readable output. The severity is that of a mistake that a request introduces: what was so before only warns, and\n"+
+		"policies have an enforcement of their own. Those about other clouds' annotations are on the pages of [their catalogs](catalogs.md).\n")
+	for _, c := range chapters {
+		fmt.Fprintf(&page, "\n## %s\n", c.Title)
+		for _, r := range c.Rules {
+			page.WriteString(finding(r))
+		}
+	}
+	return page.String()
+}
+
+// CatalogsPage lists the catalogs, in Markdown.
+func CatalogsPage(names []string) string {
+	return "# Catalogs\n\n" + notice +
+		"The clouds whose annotations are known, with what that was read from. [How they are chosen](../guides/other-clouds.md).\n\n" + index(names)
 }
 
 func finding(r rules.Rule) string {
@@ -60,15 +85,37 @@ func owns(o catalog.Ownership) string {
 	return text
 }
 
-// Catalogs are the names, titles and versions of all catalogs, one a line of a Markdown table.
-func Catalogs() string {
+// Summary is what a list of catalogs says of one.
+type Summary struct {
+	Name, Title string
+	// Keys counts annotations and families of them.
+	Keys int
+	// From is what the knowledge was read from.
+	From string
+}
+
+// Catalogs are the summaries of catalogs, which exist.
+func Catalogs(names []string) []Summary {
+	var all []Summary
+	for _, name := range names {
+		s := Summary{Name: name, Title: titleDLB, Keys: len(Entries(name)), From: "this project"}
+		if c, found := catalog.Find(name); found {
+			s.Title, s.From = c.Title, c.Controller+" "+c.Version
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func index(names []string) string {
 	var b strings.Builder
 	b.WriteString("| catalog | cloud | keys | read from |\n|---|---|---|---|\n")
-	fmt.Fprintf(&b, "| [%s](annotations.md) | DLB | %d | this project |\n", loadbalancer.Catalog, len(loadbalancer.Keys()))
-	for _, name := range catalog.Names() {
-		c, _ := catalog.Find(name)
-		d := c.Document()
-		fmt.Fprintf(&b, "| [%s](catalogs/%s.md) | %s | %d | %s %s |\n", name, name, d.Title, len(d.Annotations), d.Controller, d.Version)
+	for _, s := range Catalogs(names) {
+		page := "catalogs/" + s.Name + ".md"
+		if s.Name == loadbalancer.Catalog {
+			page = "annotations.md"
+		}
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %d | %s |\n", s.Name, page, s.Title, s.Keys, s.From)
 	}
 	return b.String()
 }

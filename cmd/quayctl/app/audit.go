@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/audit"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/lint"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
 )
 
@@ -47,7 +47,7 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", auditOutputs)
-	completeWith(cmd, "catalog", lint.Catalogs())
+	completeWith(cmd, "catalog", policy.CatalogNames())
 	return cmd
 }
 

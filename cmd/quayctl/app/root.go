@@ -29,7 +29,7 @@ func NewCommand(calledBy string) *cobra.Command {
 		Use:   name,
 		Short: "Tools for people who install, run and use Quaymaster",
 		Long:  "quayctl judges manifests and clusters, and looks after installations of Quaymaster. kubectl finds it as kubectl quay through a\nlink named " + link + ".",
-	}, newLintCommand(), newAuditCommand(), newDoctorCommand(), newManCommand())
+	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newManCommand())
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {
