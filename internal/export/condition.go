@@ -54,8 +54,11 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 		return field(c, s)
 	}
 	a, found := e[c.Key]
-	if !found || strings.Contains(c.Key, "{") {
+	switch {
+	case !found || strings.Contains(c.Key, "{"):
 		return "", unsayable("a condition is about a family of keys")
+	case len(a.Variants) > 0:
+		return "", unsayable("the type of " + c.Key + " depends on the Service")
 	}
 	// The alias holds where the name itself is absent.
 	expression, err := e.absent(c, a)

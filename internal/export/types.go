@@ -103,7 +103,7 @@ func number(t *catalog.Type, v, pattern, parsed string) (string, error) {
 
 // listExpression judges every element, and then their number.
 func listExpression(t *catalog.Type, v string) (string, error) {
-	elements := v + ".split(" + quote(t.Separator) + ")"
+	elements := split(t, v)
 	e := element(t, "e")
 	if t.EmptyElements == catalog.Absent {
 		elements += ".filter(e, " + e + " != '')"
@@ -123,6 +123,11 @@ func listExpression(t *catalog.Type, v string) (string, error) {
 	return and(elements+".all(e, "+each+")", rule), err
 }
 
+// split are the parts of a value; the empty value has none.
+func split(t *catalog.Type, v string) string {
+	return "(" + v + " == '' ? [] : " + v + ".split(" + quote(t.Separator) + "))"
+}
+
 // element is one part of a value.
 func element(t *catalog.Type, v string) string {
 	if t.Trim {
@@ -132,7 +137,7 @@ func element(t *catalog.Type, v string) string {
 }
 
 func mapExpression(t *catalog.Type, v string) (string, error) {
-	entries := v + ".split(" + quote(t.Separator) + ")"
+	entries := split(t, v)
 	if t.EmptyElements == catalog.Absent {
 		entries += ".filter(e, " + element(t, "e") + " != '')"
 	}

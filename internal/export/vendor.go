@@ -100,24 +100,18 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 	if a.Written {
 		return
 	}
-	severity := a.OnInvalid.Severity()
-	if a.Severity != "" {
-		severity = a.Severity
-	}
-	message := "must be " + a.Words()
-	if a.Remedy != "" {
-		message += "; " + a.Remedy
-	}
 	for _, name := range append([]string{a.Name}, a.Aliases...) {
 		field := "metadata.annotations[" + name + "]"
 		if strings.Contains(name, "{") {
-			v.family(a, name, severity, message)
+			v.family(a, name)
 			continue
 		}
-		v.add(check{
-			id: "invalid-value", severity: severity, key: name, field: field, message: message, alone: true,
-			holds: v.where(a, name, func(s scope) (string, error) { return typeExpression(&a.Type, s.at(name)) }),
-		})
+		for _, one := range kinds(a) {
+			v.add(check{
+				id: "invalid-value", severity: one.severity(a), key: name, field: field, message: one.message(a), alone: true,
+				holds: v.where(a, name, func(s scope) (string, error) { return v.entries.on(one, s, s.at(name)) }),
+			})
+		}
 		for _, q := range a.Requires {
 			v.requirement(a, name, q)
 		}
@@ -146,18 +140,20 @@ func (v *vendor) where(a *catalog.Annotation, name string, holds func(s scope) (
 }
 
 // family judges the values of all keys of a family at once.
-func (v *vendor) family(a *catalog.Annotation, name string, severity rules.Severity, message string) {
-	v.add(check{
-		id: "invalid-value", severity: severity, alone: true, field: "metadata.annotations[" + name + "]", message: "metadata.annotations[" + name + "]: " + message,
-		holds: func(s scope) (string, error) {
-			valid, err := typeExpression(&a.Type, s.annotations+"[k]")
-			if err != nil {
-				return "", err
-			}
-			ok := "!" + matches("k", catalog.KeyPattern(name)) + " || (" + valid + ")"
-			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
-		},
-	})
+func (v *vendor) family(a *catalog.Annotation, name string) {
+	for _, one := range kinds(a) {
+		v.add(check{
+			id: "invalid-value", severity: one.severity(a), alone: true, field: "metadata.annotations[" + name + "]",
+			message: "metadata.annotations[" + name + "]: " + one.message(a),
+			holds: func(s scope) (string, error) {
+				valid, err := v.entries.on(one, s, s.annotations+"[k]")
+				if err != nil {
+					return "", err
+				}
+				return s.annotations + ".all(k, !" + matches("k", catalog.KeyPattern(name)) + " || (" + valid + ")" + unchanged("k") + ")", nil
+			},
+		})
+	}
 	field := "metadata.annotations[" + name + "]"
 	if len(a.Requires) > 0 {
 		v.leave("requirement", field, "it is about a family of keys")
@@ -178,6 +174,10 @@ func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requi
 	message = "must " + message
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
+	}
+	if len(a.Variants) > 0 {
+		v.leave("requirement", "metadata.annotations["+name+"]", "the type of the key depends on the Service")
+		return
 	}
 	v.add(check{
 		id: "requirement", severity: q.OnBreach.Severity(), key: name, field: "metadata.annotations[" + name + "]", message: message,
