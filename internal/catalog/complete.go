@@ -29,7 +29,7 @@ func (d Document) Problems() []string {
 	for i := range d.Rules {
 		p.rule(&d.Rules[i])
 	}
-	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Also))
+	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also))
 	for _, left := range d.Left {
 		p.demand("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
 	}
@@ -180,9 +180,10 @@ func (p *problems) typ(where string, t *Type) {
 	if _, err := regexp.Compile(t.Pattern); err != nil {
 		p.add("%s: %v", where, err)
 	}
-	for _, inner := range []*Type{t.Of, t.Keys} {
-		if inner != nil {
-			p.typ(where, inner)
-		}
+	for _, inner := range t.parts() {
+		p.typ(where, inner)
+	}
+	if t.Type != Map && (len(t.Entries) > 0 || t.Escape) {
+		p.add("%s has entries or an escape, but is no map", where)
 	}
 }

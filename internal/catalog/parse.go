@@ -65,11 +65,20 @@ func (t *Type) inherit(empty Empty) {
 	if t.Dialect == YAMLBool {
 		t.Fold = true
 	}
+	for _, inner := range t.parts() {
+		inner.inherit(Value)
+	}
+}
+
+// parts are the types of the parts of a list or map.
+func (t *Type) parts() []*Type {
+	parts := slices.Collect(maps.Values(t.Entries))
 	for _, inner := range []*Type{t.Of, t.Keys} {
 		if inner != nil {
-			inner.inherit(Value)
+			parts = append(parts, inner)
 		}
 	}
+	return parts
 }
 
 // Parse reads a value as the controller does. The error completes a sentence that begins with what Words returns.
@@ -216,7 +225,7 @@ func (t *Type) parseList(text string, p *Parsed) error {
 func (t *Type) parseMap(text string, p *Parsed) error {
 	p.Map, p.List = map[string]string{}, nil
 	if text != "" {
-		for i, one := range strings.Split(text, t.Separator) {
+		for i, one := range t.entries(text) {
 			if t.Trim {
 				one = strings.TrimSpace(one)
 			}
@@ -234,13 +243,41 @@ func (t *Type) parseMap(text string, p *Parsed) error {
 			if err != nil {
 				return err
 			}
-			if p.Map[key], err = t.Of.element(value); err != nil {
-				return err
+			of, known := t.Entries[key]
+			if !known {
+				of = t.Of
+			}
+			if p.Map[key], err = of.element(value); err != nil {
+				return fmt.Errorf("the value of %s, %w", key, err)
 			}
 		}
 	}
 	p.List = slices.Sorted(maps.Keys(p.Map))
 	return t.check(p.Map)
+}
+
+// entries splits a map. What a backslash stands before belongs to the entry, whatever it is.
+func (t *Type) entries(text string) []string {
+	if !t.Escape {
+		return strings.Split(text, t.Separator)
+	}
+	var all []string
+	var one strings.Builder
+	for text != "" {
+		rest, cut := strings.CutPrefix(text, t.Separator)
+		switch {
+		case cut:
+			all = append(all, one.String())
+			one.Reset()
+			text = rest
+			continue
+		case text[0] == '\\' && len(text) > 1:
+			text = text[1:]
+		}
+		one.WriteByte(text[0])
+		text = text[1:]
+	}
+	return append(all, one.String())
 }
 
 // element reads a part of a value; without a type it may be anything.

@@ -25,6 +25,10 @@ type Type struct {
 	Of *Type `json:"of,omitempty"`
 	// Keys is the type of a map's keys; text if it is not given.
 	Keys *Type `json:"keys,omitempty"`
+	// Entries are the types of the values that these keys of a map have; Of is that of all others.
+	Entries map[string]*Type `json:"entries,omitempty"`
+	// Escape says that a backslash takes from the next character of a map what it means.
+	Escape bool `json:"escape,omitempty"`
 	// Rule is in go-playground/validator's language with the rules of annotation.NewValidator. It judges the parsed value: a string,
 	// an int, a float64, a []string, or a map[string]string.
 	Rule string `json:"rule,omitempty"`

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -72,6 +73,9 @@ func (t *Type) partWords() string {
 	}
 	if t.Of != nil {
 		text += ", where each value is " + t.Of.Words()
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Entries)) {
+		text += fmt.Sprintf(", where %s is %s", key, t.Entries[key].Words())
 	}
 	return text
 }
