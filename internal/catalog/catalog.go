@@ -23,13 +23,17 @@ func (c *Catalog) Owns(svc *corev1.Service) bool {
 	}
 	o := c.Head.Owns
 	var r *reading
-	if len(o.When)+len(o.Also) > 0 {
+	if len(o.When)+len(o.Any)+len(o.Also) > 0 {
 		r = c.view(svc)
 	}
 	if len(o.Also) > 0 && slices.ContainsFunc(o.Also, func(condition Condition) bool { return r.all([]Condition{condition}, nil) }) {
 		return true
 	}
-	return o.class(svc.Spec.LoadBalancerClass) && (len(o.When) == 0 || r.all(o.When, nil))
+	if !o.class(svc.Spec.LoadBalancerClass) {
+		return false
+	}
+	fails := func(condition Condition) bool { return r.none([]Condition{condition}, nil) }
+	return !slices.ContainsFunc(o.When, fails) && (len(o.Any) == 0 || !r.none(o.Any, nil))
 }
 
 func (o Ownership) class(class *string) bool {

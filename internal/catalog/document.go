@@ -26,7 +26,8 @@ type Head struct {
 }
 
 // Ownership tells which Services of type LoadBalancer a controller acts on: those with one of the classes, or without class where
-// NoClass says so, for which every condition of When holds. Any conditions of Also make a Service owned whatever its class.
+// NoClass says so, unless a condition of When, or all of those of Any, are known not to hold: a value that is wrong does not make a
+// Service somebody else's. Any condition of Also makes a Service owned whatever its class.
 type Ownership struct {
 	// Classes are the loadBalancerClasses; one * at the end stands for the rest.
 	Classes []string `json:"classes,omitempty"`
@@ -35,6 +36,7 @@ type Ownership struct {
 	// AnyClass is for controllers that do not look at the loadBalancerClass.
 	AnyClass bool        `json:"anyClass,omitempty"`
 	When     []Condition `json:"when,omitempty"`
+	Any      []Condition `json:"any,omitempty"`
 	Also     []Condition `json:"also,omitempty"`
 	// Note says what a Service does not tell, such as flags of the controller.
 	Note string `json:"note,omitempty"`

@@ -1,0 +1,54 @@
+package catalog
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A controller that leaves Services of one type to another, and takes those alone that say something to it.
+var ownership = &Catalog{
+	Head: Head{Owns: Ownership{
+		NoClass: true,
+		Classes: []string{"example.com/*"},
+		When:    []Condition{{Key: "example.com/type", Not: []string{"theirs"}}},
+		Any:     []Condition{{Key: "example.com/type", Is: []string{"ours"}}, {Field: "spec.loadBalancerClass", Set: new(true)}},
+	}},
+	read: func() *contents {
+		return newContents(Body{Annotations: []Annotation{
+			{Name: "example.com/type", Type: Type{Type: Enum, Values: []string{"ours", "theirs", "neither"}}},
+		}})
+	},
+}
+
+func TestOwns(t *testing.T) {
+	for name, c := range map[string]struct {
+		class, value string
+		want         bool
+	}{
+		"nothing said":                {want: false},
+		"ours":                        {value: "ours", want: true},
+		"neither":                     {value: "neither", want: false},
+		"a wrong value may be ours":   {value: "Ours", want: true},
+		"a class in place of a value": {class: "example.com/x", want: true},
+		"a class, but theirs":         {class: "example.com/x", value: "theirs", want: false},
+		"a class of others":           {class: "example.org/x", value: "ours", want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}},
+				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
+			}
+			if c.value != "" {
+				svc.Annotations["example.com/type"] = c.value
+			}
+			if c.class != "" {
+				svc.Spec.LoadBalancerClass = &c.class
+			}
+			if got := ownership.Owns(svc); got != c.want {
+				t.Errorf("owned: %t", got)
+			}
+		})
+	}
+}
