@@ -69,6 +69,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	if a.Invalid == nil && !a.Written && !a.free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
+	p.conditions(a.Name, a.ReadIf)
 	for _, q := range a.Requires {
 		p.outcome(a.Name, q.OnBreach)
 		p.conditions(a.Name, slices.Concat(q.If, q.Any))

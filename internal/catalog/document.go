@@ -89,6 +89,9 @@ type Annotation struct {
 	Deprecated string `json:"deprecated,omitempty"`
 	// Written says that the controller writes the key itself: whatever its value, nobody is refused.
 	Written bool `json:"written,omitempty"`
+	// ReadIf are conditions that all hold where the controller reads the key. Elsewhere it has no effect, whatever its value: users
+	// are warned of that alone.
+	ReadIf []Condition `json:"readIf,omitempty"`
 	// Requires must hold wherever the key is set.
 	Requires []Requirement `json:"requires,omitempty"`
 	// Checks are behaviours in Go that judge the value once it is of the type.

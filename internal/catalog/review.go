@@ -47,6 +47,10 @@ func (r *reading) setting(s *setting) []rules.Finding {
 	if f, old := r.deprecated(s); old {
 		findings = append(findings, f)
 	}
+	if missing, unread := r.unread(s.Annotation, s.bindings); unread {
+		return append(findings, r.finding(s, idRequirement, rules.Warning,
+			"has no effect, because it is read only beside "+missing.words(s.bindings), "add that or remove the key"))
+	}
 	if s.err != nil {
 		return append(findings, r.invalid(s))
 	}
@@ -70,6 +74,16 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		findings = append(findings, r.finding(s, idInvalidValue, outcome.Severity(), "must "+problem, "correct the value"))
 	}
 	return findings
+}
+
+// unread tells whether the controller is known not to read a key, and for want of what.
+func (r *reading) unread(a *Annotation, b bindings) (missing Condition, unread bool) {
+	for _, c := range a.ReadIf {
+		if holds, known := r.holds(c, b); known && !holds {
+			return c, true
+		}
+	}
+	return Condition{}, false
 }
 
 // port tells whether the port in a family's key is one of the Service.
@@ -159,7 +173,7 @@ func (r *reading) changes(was *reading) []rules.Finding {
 		}
 		before, _, knew := was.values(e.Name, nil)
 		after, _, knows := r.values(e.Name, nil)
-		if !knew || !knows || slices.Equal(before, after) {
+		if _, unread := r.unread(e.Annotation, nil); unread || !knew || !knows || slices.Equal(before, after) {
 			continue
 		}
 		s := &setting{entry: e, key: e.Name}

@@ -1,0 +1,72 @@
+package catalog
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// setOf is a set of one catalog that no file has.
+func setOf(b Body) Set {
+	c := &Catalog{Head: Head{Name: "sample", Title: "Sample", Prefixes: []string{"sample/"}, Owns: Ownership{AnyClass: true}}}
+	made := newContents(b)
+	c.read = func() *contents { return made }
+	return Set{catalogs: []*Catalog{c}}
+}
+
+// balancer is a load balancer with these annotations that has its address.
+func balancer(annotations map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Annotations: annotations},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}}},
+	}
+}
+
+// brief is what tests compare of findings: their ids and severities.
+func brief(findings []rules.Finding) map[string]rules.Severity {
+	found := map[string]rules.Severity{}
+	for _, f := range findings {
+		found[f.ID] = f.Severity
+	}
+	return found
+}
+
+func TestReadIf(t *testing.T) {
+	set := setOf(Body{Annotations: []Annotation{
+		{Name: "sample/kind", Type: Type{Type: Enum, Values: []string{"big", "small"}}, Default: "small", OnInvalid: Refused},
+		{
+			Name: "sample/size", Type: Type{Type: Int}, OnInvalid: Refused, OnChange: Refused,
+			ReadIf: []Condition{{Key: "sample/kind", Is: []string{"big"}}},
+		},
+	}})
+	unread := map[string]rules.Severity{"sample-requirement": rules.Warning}
+	tests := map[string]struct {
+		old, new map[string]string
+		want     map[string]rules.Severity
+	}{
+		"read, and good":        {new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]rules.Severity{}},
+		"read, and bad":         {new: map[string]string{"sample/kind": "big", "sample/size": "x"}, want: map[string]rules.Severity{"sample-invalid-value": rules.Error}},
+		"unread by default":     {new: map[string]string{"sample/size": "3"}, want: unread},
+		"unread, and bad":       {new: map[string]string{"sample/kind": "small", "sample/size": "x"}, want: unread},
+		"nobody knows whether":  {new: map[string]string{"sample/kind": "?", "sample/size": "3"}, want: map[string]rules.Severity{"sample-invalid-value": rules.Error}},
+		"unread, and changed":   {old: map[string]string{"sample/size": "2"}, new: map[string]string{"sample/size": "3"}, want: unread},
+		"read, and is changed":  {old: map[string]string{"sample/kind": "big", "sample/size": "2"}, new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]rules.Severity{"sample-changed": rules.Error}},
+		"absent, and not asked": {new: map[string]string{"sample/kind": "small"}, want: map[string]rules.Severity{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var old *corev1.Service
+			if test.old != nil {
+				old = balancer(test.old)
+			}
+			if diff := cmp.Diff(test.want, brief(set.Review(old, balancer(test.new)))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
