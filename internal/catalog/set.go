@@ -47,6 +47,9 @@ func Detect(svc *corev1.Service) []string {
 		c := heads()[name]
 		concerned := svc.Spec.LoadBalancerClass != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(svc.Spec.LoadBalancerClass)
 		for key := range svc.Annotations {
+			if key == corev1.AnnotationLoadBalancerSourceRangesKey {
+				continue // Kubernetes' own: many controllers read it
+			}
 			concerned = concerned || hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes) && c.Knows(key)
 		}
 		if concerned {
