@@ -1,0 +1,225 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const awsPrefix = "service.beta.kubernetes.io/aws-load-balancer-"
+
+var behavioursOfAWSLBC = map[string]Behaviour{
+	"aws-lbc-listener": {
+		Help:  "The key names the protocol that the listener of its port has in the end.",
+		Judge: awsListener,
+	},
+	"aws-lbc-health-port": {
+		Help:  "traffic-port, a number, or the name of a port whose target port is a number where pods are the targets.",
+		Judge: awsHealthPort,
+	},
+	"aws-lbc-action": {
+		Help:  "The JSON is an action that forwards.",
+		Judge: awsAction,
+	},
+	"aws-lbc-quic": {
+		Help:  "Every port among the elements has UDP.",
+		Judge: awsQUIC,
+	},
+	"aws-lbc-source-ranges": {
+		Help:  "There is no IPv6 source for a load balancer with IPv4 alone.",
+		Judge: awsSourceRanges,
+	},
+	"aws-lbc-node-ports": {
+		Help:  "Every port has a node port of its own.",
+		Judge: awsNodePorts,
+	},
+	"aws-lbc-tcp-udp": {
+		Help:  "Of ports with the same number one has TCP and one UDP.",
+		Judge: awsTCPUDP,
+	},
+}
+
+// awsListener asks for the protocols that a listener may have in the end: whether ports share one may depend on a feature gate.
+func awsListener(s Subject) string {
+	var allowed []string
+	shared := map[corev1.Protocol]bool{}
+	for _, p := range s.Service.Spec.Ports {
+		if strconv.Itoa(int(p.Port)) != s.bindings[placePort] {
+			continue
+		}
+		shared[corev1.Protocol(protocol(p))] = true
+		switch {
+		case protocol(p) == string(corev1.ProtocolUDP) && s.lists("quic-enabled-ports", p):
+			allowed = append(allowed, "QUIC")
+		case protocol(p) == string(corev1.ProtocolTCP) && s.hasTLS(p):
+			allowed = append(allowed, "TLS")
+		default:
+			allowed = append(allowed, protocol(p))
+		}
+	}
+	if together, set := s.Other(awsPrefix + "enable-tcp-udp-listener"); shared[corev1.ProtocolTCP] && shared[corev1.ProtocolUDP] {
+		switch {
+		case !set:
+			allowed = append(allowed, "TCP_UDP", "TCP_QUIC")
+		case together.Text == "true":
+			allowed = []string{"TCP_UDP", "TCP_QUIC"}
+		}
+	}
+	if len(allowed) == 0 || slices.Contains(allowed, s.bindings[placeAny]) {
+		return ""
+	}
+	return "have " + strings.Join(allowed, " or ") + " in the key, which is what the listener has"
+}
+
+// lists tells whether a list of ports has one, by number or name.
+func (s Subject) lists(suffix string, p corev1.ServicePort) bool {
+	ports, found := s.Other(awsPrefix + suffix)
+	return found && (slices.Contains(ports.List, strconv.Itoa(int(p.Port))) || p.Name != "" && slices.Contains(ports.List, p.Name))
+}
+
+func (s Subject) hasTLS(p corev1.ServicePort) bool {
+	_, certificate := s.Other(awsPrefix + "ssl-cert")
+	ports, limited := s.Other(awsPrefix + "ssl-ports")
+	return certificate && (!limited || len(ports.List) == 0 || s.lists("ssl-ports", p))
+}
+
+func awsHealthPort(s Subject) string {
+	const lowest, highest = 1, 65535
+	text := s.Value.Text
+	if text == "traffic-port" {
+		return ""
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		if n < lowest || n > highest {
+			return fmt.Sprintf("be a port from %d to %d", lowest, highest)
+		}
+		return ""
+	}
+	at := slices.IndexFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == text })
+	if at < 0 {
+		return "be traffic-port, a number, or the name of a port of the Service"
+	}
+	kind, _ := s.Other(awsPrefix + "type")
+	targets, _ := s.Other(awsPrefix + "nlb-target-type")
+	if s.Service.Spec.Ports[at].TargetPort.Type == intstr.String && (kind.Text == "nlb-ip" || targets.Text == "ip") {
+		return "not name a port whose targetPort is a name, because pods are the targets"
+	}
+	return ""
+}
+
+func awsQUIC(s Subject) string {
+	for _, p := range s.Service.Spec.Ports {
+		number := strconv.Itoa(int(p.Port))
+		if !slices.Contains(s.Value.List, number) && (p.Name == "" || !slices.Contains(s.Value.List, p.Name)) {
+			continue
+		}
+		withUDP := func(other corev1.ServicePort) bool {
+			return other.Port == p.Port && other.Protocol == corev1.ProtocolUDP
+		}
+		if !slices.ContainsFunc(s.Service.Spec.Ports, withUDP) {
+			return fmt.Sprintf("name ports with UDP alone; %s has %s", number, protocol(p))
+		}
+	}
+	return ""
+}
+
+func awsSourceRanges(s Subject) string {
+	_, own := s.Other(awsPrefix + "security-groups")
+	none, _ := s.Other(awsPrefix + "disable-nlb-sg")
+	families, known := s.Other(awsPrefix + "ip-address-type")
+	if own || none.Text == "true" || !known || families.Text == "dualstack" {
+		return ""
+	}
+	ranges := s.Service.Spec.LoadBalancerSourceRanges
+	if annotated, found := s.Other("service.beta.kubernetes.io/load-balancer-source-ranges"); len(ranges) == 0 && found {
+		ranges = annotated.List
+	}
+	for _, source := range ranges {
+		if strings.Contains(source, ":") {
+			return "be dualstack where a source range is " + source
+		}
+	}
+	return ""
+}
+
+func awsNodePorts(s Subject) string {
+	for _, p := range s.Service.Spec.Ports {
+		if p.NodePort == 0 {
+			return fmt.Sprintf("be ip where spec.allocateLoadBalancerNodePorts is false and port %d has no nodePort", p.Port)
+		}
+	}
+	return ""
+}
+
+func awsTCPUDP(s Subject) string {
+	protocols := map[int32][]string{}
+	for _, p := range s.Service.Spec.Ports {
+		protocols[p.Port] = append(protocols[p.Port], protocol(p))
+	}
+	for _, p := range s.Service.Spec.Ports {
+		shared := slices.Sorted(slices.Values(protocols[p.Port]))
+		if len(shared) > 1 && !slices.Equal(shared, []string{string(corev1.ProtocolTCP), string(corev1.ProtocolUDP)}) {
+			return fmt.Sprintf("be one TCP and one UDP for port %d, which has %s", p.Port, strings.Join(shared, ", "))
+		}
+	}
+	return ""
+}
+
+// forward is what the controller reads of an action.
+type forward struct {
+	Type   string `json:"type"`
+	Config *struct {
+		BaseServiceWeight *int32        `json:"baseServiceWeight"`
+		TargetGroups      []forwardedTo `json:"targetGroups"`
+		Stickiness        *struct {
+			Enabled *bool `json:"enabled"`
+		} `json:"targetGroupStickinessConfig"`
+	} `json:"forwardConfig"`
+}
+
+type forwardedTo struct {
+	TargetGroupARN *string             `json:"targetGroupARN"`
+	ServiceName    *string             `json:"serviceName"`
+	ServicePort    *intstr.IntOrString `json:"servicePort"`
+	Decrypt        *bool               `json:"decrypt"`
+	Weight         *int32              `json:"weight"`
+}
+
+func awsAction(s Subject) string {
+	var action forward
+	if err := json.Unmarshal([]byte(s.Value.Text), &action); err != nil {
+		return "be an action with type and forwardConfig: " + err.Error()
+	}
+	switch {
+	case action.Type != "forward":
+		return "have the type forward"
+	case action.Config == nil:
+		return "have a forwardConfig, without which the controller crashes"
+	}
+	for i, group := range action.Config.TargetGroups {
+		if problem := group.problem(len(action.Config.TargetGroups) > 1); problem != "" {
+			return fmt.Sprintf("%s in targetGroups[%d]", problem, i)
+		}
+	}
+	return ""
+}
+
+func (g forwardedTo) problem(oneOfMany bool) string {
+	const heaviest = 999
+	switch {
+	case (g.TargetGroupARN == nil) == (g.ServiceName == nil):
+		return "have either targetGroupARN or serviceName"
+	case g.ServiceName != nil && g.ServicePort == nil:
+		return "have servicePort beside serviceName"
+	case g.Weight == nil && oneOfMany:
+		return "have a weight"
+	case g.Weight != nil && (*g.Weight < 0 || *g.Weight > heaviest):
+		return fmt.Sprintf("have a weight from 0 to %d", heaviest)
+	}
+	return ""
+}
