@@ -1,0 +1,115 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+var behavioursOfGCP = map[string]Behaviour{
+	"gcp-affinity-timeout": {
+		Help:  "The timeout of session affinity is one that strong session affinity allows.",
+		Judge: gcpAffinityTimeout,
+	},
+	"gcp-two-addresses": {
+		Help:  "There are at most two names.",
+		Judge: gcpTwoAddresses,
+	},
+	"gcp-neg": {
+		Help:  "The JSON tells of network endpoint groups for ports of the Service.",
+		Judge: gcpNEG,
+	},
+	"gcp-app-protocols": {
+		Help:  "The JSON has a protocol for each name.",
+		Judge: gcpAppProtocols,
+	},
+	"gcp-backend-config": {
+		Help:  "The JSON names at least one BackendConfig.",
+		Judge: gcpBackendConfig,
+	},
+	"gcp-transparent-health-checker": {
+		Help: "The JSON tells whether it is enabled.",
+		Judge: func(s Subject) string {
+			var checker struct {
+				Enabled bool `json:"enabled"`
+			}
+			return s.decode(&checker, "enabled, which is true or false")
+		},
+	},
+}
+
+// decode reads JSON as the controller does, which passes over fields that it does not know.
+func (s Subject) decode(into any, content string) string {
+	if err := json.Unmarshal([]byte(s.Value.Text), into); err != nil {
+		return "be JSON with " + content
+	}
+	return ""
+}
+
+func gcpAffinityTimeout(s Subject) string {
+	const least, most = 60, 16 * 60 * 60
+	config := s.Service.Spec.SessionAffinityConfig
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		return "" // the API server writes a timeout that is allowed
+	}
+	if seconds := *config.ClientIP.TimeoutSeconds; seconds < least || seconds > most {
+		return fmt.Sprintf("stand beside a timeoutSeconds of session affinity from %d to %d, not %d", least, most, seconds)
+	}
+	return ""
+}
+
+func gcpTwoAddresses(s Subject) string {
+	const most = 2
+	if len(s.Value.List) <= most {
+		return ""
+	}
+	return fmt.Sprintf("name at most %d addresses: from %s on they are not read", most, quote(s.Value.List[most]))
+}
+
+func gcpNEG(s Subject) string {
+	var groups struct {
+		Ingress bool `json:"ingress"`
+		Ports   map[int32]struct {
+			Name string `json:"name"`
+		} `json:"exposed_ports"`
+		Zones []string `json:"zones"`
+	}
+	if problem := s.decode(&groups, "ingress, exposed_ports by number, and zones"); problem != "" {
+		return problem
+	}
+	ports := fields["spec.ports.port"](s.Service)
+	for _, port := range slices.Sorted(maps.Keys(groups.Ports)) {
+		if !slices.Contains(ports, fmt.Sprint(port)) {
+			return fmt.Sprintf("expose ports of the Service alone, which are %s; %d is none", strings.Join(ports, ", "), port)
+		}
+	}
+	return ""
+}
+
+func gcpAppProtocols(s Subject) string {
+	protocols := []string{"HTTP", "HTTPS", "HTTP2"}
+	var byPort map[string]string
+	if problem := s.decode(&byPort, "a protocol by name of a port"); problem != "" {
+		return problem
+	}
+	for _, port := range slices.Sorted(maps.Keys(byPort)) {
+		if !slices.Contains(protocols, byPort[port]) {
+			return fmt.Sprintf("have one of %s for each port; %s has %s", strings.Join(protocols, ", "), port, quote(byPort[port]))
+		}
+	}
+	return ""
+}
+
+func gcpBackendConfig(s Subject) string {
+	var names struct {
+		Default string            `json:"default"`
+		Ports   map[string]string `json:"ports"`
+	}
+	problem := s.decode(&names, "default and ports, which name BackendConfigs")
+	if problem == "" && names.Default == "" && len(names.Ports) == 0 {
+		return "name at least one BackendConfig, as default or in ports"
+	}
+	return problem
+}
