@@ -67,17 +67,18 @@ func (t *Type) inAnyCase() string {
 }
 
 func (t *Type) partWords() string {
-	var text string
-	if t.Keys != nil {
-		text += ", where each key is " + t.Keys.Words()
+	var text strings.Builder
+	say := func(part string, of *Type) {
+		if of != nil {
+			fmt.Fprintf(&text, ", where %s is %s", part, of.Words())
+		}
 	}
-	if t.Of != nil {
-		text += ", where each value is " + t.Of.Words()
-	}
+	say("each key", t.Keys)
+	say("each value", t.Of)
 	for _, key := range slices.Sorted(maps.Keys(t.Entries)) {
-		text += fmt.Sprintf(", where %s is %s", key, t.Entries[key].Words())
+		say(key, t.Entries[key])
 	}
-	return text
+	return text.String()
 }
 
 func separatorWord(s string) string {
