@@ -56,11 +56,6 @@ var general = map[string]Behaviour{
 		Optional: []string{"also"},
 		Judge:    servicePorts,
 	},
-	"some-service-port": {
-		Help:     "At least one element is the number or name of a port of the Service, or the word that is also.",
-		Optional: []string{"also"},
-		Judge:    someServicePort,
-	},
 	"same-length": {
 		Help:  "The list is as long as that of another key.",
 		Args:  []string{"key"},
@@ -91,30 +86,16 @@ var general = map[string]Behaviour{
 	},
 }
 
-// portNames are what elements may call the ports of the Service: by number, name or, for anything else, either.
-func portNames(s Subject, accept string) []string {
+func servicePorts(s Subject) string {
 	var ports []string
-	if accept != "name" {
-		ports = fields["spec.ports.port"](s.Service)
-	}
-	if accept != "number" {
-		ports = append(ports, fields["spec.ports.name"](s.Service)...)
-	}
-	return ports
-}
-
-func someServicePort(s Subject) string {
-	ports := portNames(s, "either")
-	for _, element := range s.Value.List {
-		if element == s.With["also"] || slices.Contains(ports, element) {
-			return ""
+	for _, p := range s.Service.Spec.Ports {
+		if accept := s.With["accept"]; accept != "name" {
+			ports = append(ports, strconv.Itoa(int(p.Port)))
+		}
+		if accept := s.With["accept"]; accept != "number" && p.Name != "" {
+			ports = append(ports, p.Name)
 		}
 	}
-	return "name a port of the Service, which are " + strings.Join(ports, ", ")
-}
-
-func servicePorts(s Subject) string {
-	ports := portNames(s, s.With["accept"])
 	for _, element := range s.Value.List {
 		if element != s.With["also"] && !slices.Contains(ports, element) {
 			return fmt.Sprintf("name ports of the Service alone, which are %s; %s is none", strings.Join(ports, ", "), quote(element))
