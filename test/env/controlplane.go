@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -31,8 +32,12 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	audit, err := e.auditArgs()
+	if err != nil {
+		return err
+	}
 	e.server = "https://127.0.0.1:" + strconv.Itoa(port)
-	args := append([]string{
+	args := slices.Concat([]string{
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port),
@@ -47,7 +52,7 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + key,
 		"--service-account-signing-key-file=" + key,
-	}, e.options.APIServerArgs...)
+	}, audit, e.options.APIServerArgs)
 	server, err := e.Start("kube-apiserver", path, args...)
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ type Options struct {
 	ControllerManager bool
 	// APIServerArgs are appended to kube-apiserver's arguments.
 	APIServerArgs []string
+	// Audit makes kube-apiserver keep an audit log, in AuditLog.
+	Audit bool
 
 	temporary bool // Dir was made here
 }

@@ -78,6 +78,15 @@ func (a *authority) server(file string, names ...string) (keyPair, error) {
 	})
 }
 
+// ServingCertificate issues a certificate for a server on loopback, and returns the files of it and of its key.
+func (e *Env) ServingCertificate(name string) (certFile, keyFile string, err error) {
+	pair, err := e.authority.server(name)
+	return pair.cert, pair.key, err
+}
+
+// Authority is the file with the certificate of the authority behind every certificate of the control plane.
+func (e *Env) Authority() string { return e.authority.certificate() }
+
 func (a *authority) issue(file string, template *x509.Certificate) (keyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

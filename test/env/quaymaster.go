@@ -106,7 +106,9 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 	if err != nil {
 		return nil, err
 	}
+	url := fmt.Sprintf("https://127.0.0.1:%d", port)
 	s := &Server{
+		URL:  url,
 		name: "quaymaster-controllers",
 		path: "quaymaster",
 		args: append([]string{
@@ -120,7 +122,7 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 			"--allocate-node-cidrs",
 			"--cluster-cidr=" + ClusterCIDR,
 		}, args...),
-		ready: probe(fmt.Sprintf("https://127.0.0.1:%d/healthz", port)),
+		ready: probe(url + "/healthz"),
 	}
 	return s, e.startServer(ctx, s)
 }

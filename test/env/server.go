@@ -11,6 +11,8 @@ import (
 // Server is a program of the project that runs beside the control plane and tells whether it is ready.
 type Server struct {
 	*process.Process
+	// URL is where the controllers serve health and metrics.
+	URL string
 
 	env   *Env
 	name  string

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,28 +41,6 @@ privateKey: {algorithm: ECDSA, rotationPolicy: Always, size: 256}
 renewBefore: 720h0m0s
 secretName: managed-webhook-tls
 usages: [digital signature, server auth]`},
-}
-
-// certManagerCRDs installs the kinds of cert-manager, without its controllers.
-func certManagerCRDs(t *testing.T) {
-	t.Helper()
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, plural := range []string{"issuers", "certificates"} {
-		text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "deploy", "crds", "cert-manager.io_"+plural+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		crd := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, crd); err != nil {
-			t.Fatal(err)
-		}
-		if err := shared.Client.Create(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // read gets one of the requested objects.
@@ -148,7 +123,9 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 	webhook.eventually(t, "/certificate",
 		"waiting for cert-manager: cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed")
 
-	certManagerCRDs(t)
+	if err := shared.InstallCertManagerCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	webhook.eventually(t, "/certificate",
 		`waiting for cert-manager: issuer "managed-webhook-selfsigned" has no status yet; see whether cert-manager's controller runs`)
 	versions := map[string]string{}

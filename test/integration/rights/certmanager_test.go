@@ -1,0 +1,59 @@
+package rights_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/rights"
+)
+
+// certManager does what cert-manager would: it finds what the webhooks ask for ready and, when they have seen that, writes the
+// certificate.
+func (w *world) certManager(secret *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), soon)
+	defer cancel()
+	seen := rights.Right{
+		Account: env.Namespace + "/quaymaster-webhook", Verb: "get", Group: "cert-manager.io", Resource: "certificates",
+		Name: "quaymaster-webhook", Namespace: env.Namespace,
+	}
+	err := env.Poll(ctx, "the webhooks to see that the certificate is ready", func(ctx context.Context) error {
+		if err := errors.Join(w.ready(ctx, "Issuer"), w.ready(ctx, "Certificate"), w.log.Read()); err != nil {
+			return err
+		}
+		if !w.log.Used.Has(seen) {
+			return fmt.Errorf("nobody did: %s", seen)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return w.Client.Create(ctx, secret)
+}
+
+// ready gives all objects of a kind the condition Ready.
+func (w *world) ready(ctx context.Context, kind string) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind + "List"})
+	if err := w.Client.List(ctx, list, client.InNamespace(env.Namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		object := &list.Items[i]
+		if _, found := object.Object["status"]; found {
+			continue
+		}
+		object.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
+		if err := w.Client.Status().Update(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package rights_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/test/cloud"
+)
+
+// uninitialized is the taint with which kubelets register their Node.
+var uninitialized = corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// nodes come, and register again; one is annotated wrongly, one stops and one goes with its instance.
+func (w *world) nodes() {
+	// The first routes fail, for some time.
+	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/routes:batch") {
+			return false
+		}
+		cloud.Problem(answer, http.StatusForbidden, cloudapi.CodeQuotaExceeded)
+		return true
+	})
+	for i := 1; i <= 3; i++ {
+		n := node(fmt.Sprintf("node-%d", i))
+		cidr := fmt.Sprintf("10.244.%d.0/24", i)
+		n.Spec = corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{uninitialized}}
+		w.create(n)
+		w.untainted(n, uninitialized.Key)
+	}
+	first := node("node-1")
+	w.patch(first, func() { first.Spec.Taints = append(first.Spec.Taints, uninitialized) })
+	w.untainted(first, uninitialized.Key)
+	w.repeated("Synced")
+	w.patch(first, func() {
+		metav1.SetMetaDataAnnotation(&first.ObjectMeta, "node.beta.kubernetes.io/dlb-ingress-node", "yes please")
+	})
+	w.happened("InvalidIngressNodeAnnotation", 1)
+
+	ctx := w.t.Context()
+	_, err := w.cloud.Client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{})
+	w.must(err)
+	w.eventually("the taint of a stopped Node", func(ctx context.Context) error {
+		n, err := w.tainted(ctx, "node-2", cloudproviderapi.TaintNodeShutdown)
+		if err == nil && !n {
+			err = errors.New("no taint")
+		}
+		return err
+	})
+	_, err = w.cloud.Client.DeleteInstance(ctx, "i-node-3", cloudapi.WriteOptions{})
+	w.must(err)
+	w.gone(node("node-3"))
+}
+
+func (w *world) tainted(ctx context.Context, name, key string) (bool, error) {
+	n := node(name)
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(n), n)
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key }), err
+}
+
+func (w *world) untainted(n *corev1.Node, key string) {
+	w.t.Helper()
+	w.eventually("the initialisation of "+n.Name, func(ctx context.Context) error {
+		tainted, err := w.tainted(ctx, n.Name, key)
+		if err == nil && tainted {
+			err = errors.New("it is tainted")
+		}
+		return err
+	})
+}
+
+// routes cannot be made until the controller has said so more than once, and then lead to the Nodes.
+func (w *world) routes() {
+	w.repeated("FailedToCreateRoute")
+	w.cloud.Intercept(nil)
+	w.eventually("a route to node-1", func(ctx context.Context) error {
+		n := node("node-1")
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
+			return err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %v", n.Status.Conditions)
+	})
+}
+
+// repeated waits for an Event that was recorded twice: the second time changes the first.
+func (w *world) repeated(reason string) {
+	w.t.Helper()
+	w.happened(reason, 2)
+}
+
+// happened waits for an Event that was recorded so many times.
+func (w *world) happened(reason string, times int32) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("an Event %s, %d times", reason, times), func(ctx context.Context) error {
+		events := &corev1.EventList{}
+		if err := w.Client.List(ctx, events); err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range events.Items {
+			if e.Reason == reason && e.Count >= times {
+				return nil
+			}
+			seen = append(seen, fmt.Sprintf("%s %d", e.Reason, e.Count))
+		}
+		return fmt.Errorf("there are %q", seen)
+	})
+}
+
+// gone waits until an object is not there any more.
+func (w *world) gone(object client.Object) {
+	w.t.Helper()
+	w.eventually("the end of "+object.GetName(), func(ctx context.Context) error {
+		err := w.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}

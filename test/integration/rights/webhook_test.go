@@ -1,0 +1,172 @@
+package rights_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/env"
+)
+
+// shop is the namespace of users.
+const shop = "shop"
+
+// startWebhook runs the webhooks with a certificate as their mode has it, and registers them where they are.
+func (w *world) startWebhook() {
+	ctx := w.t.Context()
+	port, err := env.FreePort()
+	w.must(err)
+	certFile, keyFile, err := w.ServingCertificate("webhook")
+	w.must(err)
+	chart := w.arguments("webhook")
+	args := portable(chart)
+	authority := w.read(w.Authority())
+	switch flag(chart, "--cert-mode") {
+	case "self-signed":
+		authority = nil
+	case "files":
+		args = append(args, "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
+	case "cert-manager":
+		w.must(w.InstallCertManagerCRDs(ctx))
+		issuing := &errgroup.Group{}
+		defer func() { w.must(issuing.Wait()) }()
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")},
+			Data:       map[string][]byte{"ca.crt": authority, "tls.crt": w.read(certFile), "tls.key": w.read(keyFile)},
+		}
+		issuing.Go(func() error { return w.certManager(secret) })
+	}
+	if w.usesCloud("webhook") {
+		cloudConfig, err := w.CloudConfigArg("webhook", w.cloudConfig())
+		w.must(err)
+		args = append(args, cloudConfig)
+	}
+	w.address = env.WebhookURL(port)
+	w.register(authority)
+	w.webhook, err = w.StartWebhook(ctx, port, args...)
+	w.must(err)
+	w.eventually("the API server to call the webhooks", func(ctx context.Context) error {
+		bad := service("probe", builder.DLB("scheduler", "fastest"))
+		bad.Namespace = metav1.NamespaceDefault
+		if w.Client.Create(ctx, bad, client.DryRunAll) == nil {
+			return errors.New("a bad Service is not refused")
+		}
+		return nil
+	})
+}
+
+// register puts where the webhooks are into the configurations of the chart.
+func (w *world) register(authority []byte) {
+	values := maps.Clone(w.values)
+	webhook := map[string]any{"url": w.address, "caBundle": string(authority)}
+	if given, ok := values["webhook"].(map[string]any); ok {
+		maps.Copy(webhook, given)
+	}
+	values["webhook"] = webhook
+	w.must(w.InstallChart(w.t.Context(), values))
+}
+
+func (w *world) read(file string) []byte {
+	w.t.Helper()
+	text, err := os.ReadFile(file)
+	w.must(err)
+	return text
+}
+
+// service is a good one of the shop, changed by options.
+func service(name string, options ...builder.ServiceOption) *corev1.Service {
+	svc := builder.Service(options...)
+	svc.Namespace, svc.Name, svc.UID = shop, name, ""
+	svc.Spec.Ports[0].NodePort = 0 // the API server chooses
+	return svc
+}
+
+// unknownNamespace asks for a verdict as an API server does that knows of a namespace before the webhooks do.
+func (w *world) unknownNamespace() {
+	svc := service("web")
+	svc.Namespace = "unknown"
+	object, err := json.Marshal(svc)
+	w.must(err)
+	review := &admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Operation: admissionv1.Create, Namespace: svc.Namespace, Name: svc.Name, Object: runtime.RawExtension{Raw: object},
+			Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "Service"},
+			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
+		},
+	}
+	body, err := json.Marshal(review)
+	w.must(err)
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.address+"/mutate-service", bytes.NewReader(body))
+	w.must(err)
+	request.Header.Set("Content-Type", "application/json")
+	if status := w.ask(request, nil); status != http.StatusOK {
+		w.t.Errorf("the webhooks answer %d", status)
+	}
+}
+
+// ask sends a request to a role, which proves nothing about itself, with a certificate of the client's if there is one.
+func (w *world) ask(request *http.Request, client *tls.Certificate) (status int) {
+	w.t.Helper()
+	trust := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server may sign its own certificate
+	if client != nil {
+		trust.Certificates = []tls.Certificate{*client}
+	}
+	transport := &http.Transport{TLSClientConfig: trust}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	w.must(err)
+	w.must(response.Body.Close())
+	return response.StatusCode
+}
+
+// claims grow, one of a StorageClass that is not there.
+func (w *world) claims() {
+	// Volumes of this type cannot grow in use, so that the webhooks ask who uses them.
+	w.create(builder.StorageClass(func(class *storagev1.StorageClass) { class.Name, class.Parameters["type"] = "archive", "archive" }))
+	for _, class := range []string{"archive", "gone"} {
+		pv := builder.PersistentVolume()
+		pv.Name, pv.UID, pv.Spec.StorageClassName = class, "", class
+		w.create(pv)
+		pvc := builder.PersistentVolumeClaim(builder.ClaimClass(class))
+		pvc.Namespace, pvc.Name, pvc.UID, pvc.Spec.VolumeName = shop, class, "", class
+		status := pvc.Status
+		w.create(pvc)
+		pvc.Status = status
+		w.must(w.Client.Status().Update(w.t.Context(), pvc))
+		growth := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"resources":{"requests":{"storage":"30Gi"}}}}`))
+		err := w.Client.Patch(w.t.Context(), pvc, growth)
+		if refused := class == "gone"; refused != (err != nil) {
+			w.t.Errorf("a claim of class %s grows: %v", class, err)
+		}
+	}
+}
+
+// uninstall removes the webhooks from the API server, as the Job of the chart does.
+func (w *world) uninstall() {
+	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-uninstall")
+	w.must(err)
+	path, err := env.Program("quaymaster")
+	w.must(err)
+	out, err := env.Run(w.t.Context(), "", path, "uninstall", "--kubeconfig="+kubeconfig,
+		"--mutating-webhook-configuration=quaymaster", "--validating-webhook-configuration=quaymaster")
+	w.must(err)
+	if out.Code != 0 {
+		w.t.Errorf("uninstall: %s", out.Stderr)
+	}
+}
