@@ -106,9 +106,10 @@ func certificateRights(s Settings) []Grant {
 		return grants
 	}
 	apply := func(resource string, names ...string) {
-		grants = append(grants,
-			Grant{Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Verbs: []string{"create"}},
-			Grant{Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Names: names, Verbs: []string{"get", "patch"}})
+		grants = append(grants, Grant{
+			Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Names: names,
+			Verbs: []string{"create", "get", "patch"},
+		})
 	}
 	if s.OwnIssuer {
 		apply("issuers", s.CertPrefix+"-selfsigned", s.CertPrefix+"-ca")

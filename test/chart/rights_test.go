@@ -18,6 +18,7 @@ func TestRights(t *testing.T) {
 	// What a role may do by name alone.
 	named := []string{
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token",
+		"issuers", "certificates",
 	}
 	// What nobody writes.
 	read := []string{"namespaces", "storageclasses", "customresourcedefinitions"}
@@ -89,26 +90,25 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 	}
 }
 
-// What the webhooks may do about their certificate depends on its mode, and is limited to names as far as possible.
+// What the webhooks may do about their certificate depends on its mode, and is limited to names.
 func TestRightsOfTheCertificate(t *testing.T) {
 	secret := func(name string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: verbs}
 	}
-	request := func(names []string, verbs []string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{"cert-manager.io"}, Resources: resources, ResourceNames: names, Verbs: verbs}
+	request := func(resource string, names ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{
+			APIGroups: []string{"cert-manager.io"}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"create", "get", "patch"},
+		}
 	}
-	create, write := []string{"create"}, []string{"get", "patch"}
 	tests := map[string][]rbacv1.PolicyRule{
 		"default": {
 			secret("quaymaster-webhook-tls", "list", "watch"),
-			request(nil, create, "certificates", "issuers"),
-			request([]string{"quaymaster-webhook-selfsigned", "quaymaster-webhook-ca"}, write, "issuers"),
-			request([]string{"quaymaster-webhook-ca", "quaymaster-webhook"}, write, "certificates"),
+			request("issuers", "quaymaster-webhook-selfsigned", "quaymaster-webhook-ca"),
+			request("certificates", "quaymaster-webhook-ca", "quaymaster-webhook"),
 		},
 		"issuer": {
 			secret("quaymaster-webhook-tls", "list", "watch"),
-			request(nil, create, "certificates"),
-			request([]string{"quaymaster-webhook"}, write, "certificates"),
+			request("certificates", "quaymaster-webhook"),
 		},
 		"monitored":   {secret("quaymaster-webhook-tls", "list", "watch")},
 		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "update")},
