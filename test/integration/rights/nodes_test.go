@@ -20,22 +20,20 @@ import (
 // uninitialized is the taint with which kubelets register their Node.
 var uninitialized = corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
+// register is a Node as its kubelet makes it, with its range of pods.
+func register(i int) *corev1.Node {
+	n := node(fmt.Sprintf("node-%d", i))
+	cidr := fmt.Sprintf("10.244.%d.0/24", i)
+	n.Spec = corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{uninitialized}}
+	return n
+}
+
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // nodes come, and register again; one is annotated wrongly, one stops and one goes with its instance.
 func (w *world) nodes() {
-	// The first routes fail, for some time.
-	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/routes:batch") {
-			return false
-		}
-		cloud.Problem(answer, http.StatusForbidden, cloudapi.CodeQuotaExceeded)
-		return true
-	})
 	for i := 1; i <= 3; i++ {
-		n := node(fmt.Sprintf("node-%d", i))
-		cidr := fmt.Sprintf("10.244.%d.0/24", i)
-		n.Spec = corev1.NodeSpec{PodCIDR: cidr, PodCIDRs: []string{cidr}, Taints: []corev1.Taint{uninitialized}}
+		n := register(i)
 		w.create(n)
 		w.untainted(n, uninitialized.Key)
 	}
@@ -80,21 +78,29 @@ func (w *world) untainted(n *corev1.Node, key string) {
 	})
 }
 
-// routes cannot be made until the controller has said so more than once, and then lead to the Nodes.
+// routes to a new Node cannot be made until the controller has said so more than once, and then lead there.
 func (w *world) routes() {
+	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/routes:batch") {
+			return false
+		}
+		cloud.Problem(answer, http.StatusForbidden, cloudapi.CodeQuotaExceeded)
+		return true
+	})
+	late := register(4)
+	w.create(late)
 	w.repeated("FailedToCreateRoute")
 	w.cloud.Intercept(nil)
-	w.eventually("a route to node-1", func(ctx context.Context) error {
-		n := node("node-1")
-		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
+	w.eventually("a route to "+late.Name, func(ctx context.Context) error {
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(late), late); err != nil {
 			return err
 		}
-		for _, c := range n.Status.Conditions {
+		for _, c := range late.Status.Conditions {
 			if c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse {
 				return nil
 			}
 		}
-		return fmt.Errorf("its conditions are %v", n.Status.Conditions)
+		return fmt.Errorf("its conditions are %v", late.Status.Conditions)
 	})
 }
 

@@ -5,7 +5,6 @@ package rights_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +19,6 @@ import (
 // soon is how long a change may take until somebody acts on it, with room for slow machines.
 const soon = 30 * time.Second
 
-// exceptions are rights that nothing here uses, and why they are granted all the same. Each must be granted somewhere.
-var exceptions = map[rights.Right]string{}
-
 // modes are the chart's values that make a difference for rights.
 var modes = map[string]env.Values{
 	"one account, routes, cert-manager": {
@@ -34,6 +30,10 @@ var modes = map[string]env.Values{
 		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR, "useServiceAccountCredentials": true},
 		"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
 		"certs":           map[string]any{"mode": "self-signed"},
+	},
+	"separate accounts, a certificate that others ask for": {
+		"cloudController": map[string]any{"useServiceAccountCredentials": true},
+		"certs":           map[string]any{"mode": "cert-manager", "certManager": map[string]any{"managed": false}},
 	},
 	"policies alone, an issuer of the user's": {
 		"cloudController": map[string]any{"enabled": false},
@@ -48,46 +48,32 @@ var modes = map[string]env.Values{
 
 func TestRights(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	stale := map[rights.Right]bool{}
-	for right := range exceptions {
-		stale[right] = true
-	}
 	for name, values := range modes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, values)
-			granted := w.granted(nil)
-			for right := range granted {
-				delete(stale, right)
-			}
 			w.start()
 			w.drive()
-			env.Eventually(t, soon, "the use of every right", func(context.Context) error {
+			granted := w.granted(nil)
+			w.eventually("the use of every right", func(context.Context) error {
 				if err := w.log.Read(); err != nil {
 					return err
 				}
-				unused := slices.DeleteFunc(rights.Unused(granted, w.log.Used), func(right rights.Right) bool {
-					return exceptions[right] != ""
-				})
-				if len(unused) > 0 {
+				if unused := rights.Unused(granted, w.log.Used); len(unused) > 0 {
 					return fmt.Errorf("unused:\n%s", lines(unused))
 				}
 				return nil
 			})
 			w.stop()
-			if err := w.log.Read(); err != nil {
-				t.Fatal(err)
-			}
+			w.must(w.log.Read())
 			for refused := range w.log.Forbidden {
 				t.Errorf("a right is missing: %s", refused)
 			}
-			// An account of kube-system may do more by roles of the API server, which other clusters need not have.
+			// The accounts of kube-system may do more, by roles that the API server has for kube-controller-manager.
 			if beyond := rights.Beyond(w.granted(rights.WellKnown()), w.log.Used); len(beyond) > 0 {
 				t.Errorf("rights that the chart does not give:\n%s", lines(beyond))
 			}
 		})
-	}
-	for right := range stale {
-		t.Errorf("nobody has this right any more, forget the exception: %s", right)
 	}
 }
 

@@ -42,13 +42,17 @@ func (w *world) startWebhook() {
 	case "files":
 		args = append(args, "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
 	case "cert-manager":
-		w.must(w.InstallCertManagerCRDs(ctx))
 		issuing := &errgroup.Group{}
 		defer func() { w.must(issuing.Wait()) }()
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")},
 			Data:       map[string][]byte{"ca.crt": authority, "tls.crt": w.read(certFile), "tls.key": w.read(keyFile)},
 		}
+		if flag(chart, "--cert-manager-managed") == "false" {
+			w.create(secret)
+			break
+		}
+		w.must(w.InstallCertManagerCRDs(ctx))
 		issuing.Go(func() error { return w.certManager(secret) })
 	}
 	if w.usesCloud("webhook") {

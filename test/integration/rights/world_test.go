@@ -181,7 +181,9 @@ func (w *world) drive() {
 	w.metrics()
 	if w.usesCloud("controllers") {
 		w.nodes()
-		w.routes()
+		if flag(w.arguments("controllers"), "--configure-cloud-routes") == "true" {
+			w.routes()
+		}
 		w.services()
 		w.volumes()
 	}
