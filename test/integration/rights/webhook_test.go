@@ -8,9 +8,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"os"
 
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,35 +24,13 @@ import (
 // shop is the namespace of users.
 const shop = "shop"
 
-// startWebhook runs the webhooks with a certificate as their mode has it, and registers them where they are.
+// startWebhook runs the webhooks and registers them where they are.
 func (w *world) startWebhook() {
 	ctx := w.t.Context()
 	port, err := env.FreePort()
 	w.must(err)
-	certFile, keyFile, err := w.ServingCertificate("webhook")
-	w.must(err)
-	chart := w.arguments("webhook")
-	args := portable(chart)
-	authority := w.read(w.Authority())
-	switch flag(chart, "--cert-mode") {
-	case "self-signed":
-		authority = nil
-	case "files":
-		args = append(args, "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
-	case "cert-manager":
-		issuing := &errgroup.Group{}
-		defer func() { w.must(issuing.Wait()) }()
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")},
-			Data:       map[string][]byte{"ca.crt": authority, "tls.crt": w.read(certFile), "tls.key": w.read(keyFile)},
-		}
-		if flag(chart, "--cert-manager-managed") == "false" {
-			w.create(secret)
-			break
-		}
-		w.must(w.InstallCertManagerCRDs(ctx))
-		issuing.Go(func() error { return w.certManager(secret) })
-	}
+	certificate, authority := w.certificate()
+	args := append(portable(w.arguments("webhook")), certificate...)
 	if w.usesCloud("webhook") {
 		cloudConfig, err := w.CloudConfigArg("webhook", w.cloudConfig())
 		w.must(err)
@@ -63,7 +39,7 @@ func (w *world) startWebhook() {
 	w.address = env.WebhookURL(port)
 	w.register(authority)
 	w.webhook, err = w.StartWebhook(ctx, port, args...)
-	w.must(err)
+	w.must(errors.Join(err, w.issuing.Wait()))
 	w.eventually("the API server to call the webhooks", func(ctx context.Context) error {
 		bad := service("probe", builder.DLB("scheduler", "fastest"))
 		bad.Namespace = metav1.NamespaceDefault
@@ -83,13 +59,6 @@ func (w *world) register(authority []byte) {
 	}
 	values["webhook"] = webhook
 	w.must(w.InstallChart(w.t.Context(), values))
-}
-
-func (w *world) read(file string) []byte {
-	w.t.Helper()
-	text, err := os.ReadFile(file)
-	w.must(err)
-	return text
 }
 
 // service is a good one of the shop, changed by options.
@@ -127,7 +96,8 @@ func (w *world) unknownNamespace() {
 // ask sends a request to a role, which proves nothing about itself, with a certificate of the client's if there is one.
 func (w *world) ask(request *http.Request, client *tls.Certificate) (status int) {
 	w.t.Helper()
-	trust := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server may sign its own certificate
+	// The server may sign its own certificate.
+	trust := &tls.Config{InsecureSkipVerify: true}
 	if client != nil {
 		trust.Certificates = []tls.Certificate{*client}
 	}

@@ -1,17 +1,15 @@
 package rights_test
 
 import (
-	"context"
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/test/cloud"
@@ -29,6 +27,8 @@ type world struct {
 	values   env.Values
 	rendered []*unstructured.Unstructured
 
+	// issuing ends when cert-manager has done its part.
+	issuing errgroup.Group
 	// address is where the webhooks are called.
 	address     string
 	webhook     *env.Webhook
@@ -40,7 +40,7 @@ func newWorld(t *testing.T, values env.Values) *world {
 	ctx := t.Context()
 	w := &world{t: t, values: values, cloud: cloud.Start(t, 0), Env: env.Start(t, env.Options{
 		Audit: true,
-		// Clients list only where the API server does not stream, as elder ones do not.
+		// Clients list only where the API server does not stream, as older ones do not.
 		APIServerArgs: []string{"--feature-gates=WatchList=false"},
 	})}
 	var err error
@@ -52,8 +52,12 @@ func newWorld(t *testing.T, values env.Values) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.log.Close(); err != nil {
+		// For want of a right a test may have ended before its end.
+		if err := errors.Join(w.issuing.Wait(), w.log.Read(), w.log.Close()); err != nil {
 			t.Error(err)
+		}
+		for refused := range w.log.Forbidden {
+			t.Errorf("a right is missing: %s", refused)
 		}
 	})
 	return w
@@ -64,64 +68,6 @@ func (w *world) must(err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// granted are the rights that the chart gives, with those of the API server's own roles that are named.
-func (w *world) granted(others map[string][]rbacv1.PolicyRule) sets.Set[rights.Right] {
-	w.t.Helper()
-	if others == nil {
-		others = map[string][]rbacv1.PolicyRule{}
-		for name := range rights.WellKnown() {
-			others[name] = nil
-		}
-	}
-	granted, err := rights.Granted(w.rendered, others)
-	w.must(err)
-	return granted
-}
-
-// arguments are those of a role, as the chart has them; none if the chart runs no pods of it.
-func (w *world) arguments(role string) []string {
-	w.t.Helper()
-	for _, object := range w.rendered {
-		if object.GetKind() != "Deployment" || object.GetName() != "quaymaster-"+role {
-			continue
-		}
-		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
-		w.must(err)
-		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-		w.must(err)
-		return args[1:] // after the role's name
-	}
-	w.t.Fatalf("the chart has no Deployment of the %s", role)
-	return nil
-}
-
-// usesCloud tells whether a role is to read a cloud config.
-func (w *world) usesCloud(role string) bool {
-	return flag(w.arguments(role), "--cloud-config") != ""
-}
-
-// flag is the value of a flag among arguments, or empty.
-func flag(args []string, name string) string {
-	for _, arg := range args {
-		if value, ok := strings.CutPrefix(arg, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-// portable are the arguments that mean the same outside of a pod: they name no port and no file.
-func portable(args []string) []string {
-	var kept []string
-	for _, arg := range args {
-		name, _, _ := strings.Cut(arg, "=")
-		if !strings.HasSuffix(name, "-port") && !strings.HasSuffix(name, "-file") && !strings.HasSuffix(name, "-address") && name != "--cloud-config" {
-			kept = append(kept, arg)
-		}
-	}
-	return kept
 }
 
 // cloudConfig is that of both roles.
@@ -188,10 +134,4 @@ func (w *world) drive() {
 		w.volumes()
 	}
 	w.uninstall()
-}
-
-// eventually waits for an answer about the cluster.
-func (w *world) eventually(what string, check func(context.Context) error) {
-	w.t.Helper()
-	env.Eventually(w.t, soon, what, check)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +15,40 @@ import (
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/rights"
 )
+
+// certificate does what the mode of certificates asks of others, and gives the arguments for it and the authority that the chart
+// is told.
+func (w *world) certificate() (args []string, authority []byte) {
+	chart := w.arguments("webhook")
+	mode := flag(chart, "--cert-mode")
+	if mode == "self-signed" {
+		return nil, nil
+	}
+	certFile, keyFile, err := w.ServingCertificate("webhook")
+	w.must(err)
+	authority = w.read(w.Authority())
+	if mode == "files" {
+		return []string{"--tls-cert-file=" + certFile, "--tls-private-key-file=" + keyFile}, authority
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")},
+		Data:       map[string][]byte{"ca.crt": authority, "tls.crt": w.read(certFile), "tls.key": w.read(keyFile)},
+	}
+	if flag(chart, "--cert-manager-managed") == "false" {
+		w.create(secret)
+		return nil, authority
+	}
+	w.must(w.InstallCertManagerCRDs(w.t.Context()))
+	w.issuing.Go(func() error { return w.certManager(secret) })
+	return nil, authority
+}
+
+func (w *world) read(file string) []byte {
+	w.t.Helper()
+	text, err := os.ReadFile(file)
+	w.must(err)
+	return text
+}
 
 // certManager does what cert-manager would: it finds what the webhooks ask for ready and, when they have seen that, writes the
 // certificate.

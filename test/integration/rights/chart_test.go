@@ -1,0 +1,69 @@
+package rights_test
+
+import (
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"quaymaster.dev/test/rights"
+)
+
+// granted are the rights that the chart gives, with those of the API server's own roles that are named.
+func (w *world) granted(others map[string][]rbacv1.PolicyRule) sets.Set[rights.Right] {
+	w.t.Helper()
+	if others == nil {
+		others = map[string][]rbacv1.PolicyRule{}
+		for name := range rights.WellKnown() {
+			others[name] = nil
+		}
+	}
+	granted, err := rights.Granted(w.rendered, others)
+	w.must(err)
+	return granted
+}
+
+// arguments are those of a role, as the chart has them; none if the chart runs no pods of it.
+func (w *world) arguments(role string) []string {
+	w.t.Helper()
+	for _, object := range w.rendered {
+		if object.GetKind() != "Deployment" || object.GetName() != "quaymaster-"+role {
+			continue
+		}
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		w.must(err)
+		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		w.must(err)
+		return args[1:] // after the role's name
+	}
+	w.t.Fatalf("the chart has no Deployment of the %s", role)
+	return nil
+}
+
+// usesCloud tells whether a role is to read a cloud config.
+func (w *world) usesCloud(role string) bool {
+	return flag(w.arguments(role), "--cloud-config") != ""
+}
+
+// flag is the value of a flag among arguments, or empty.
+func flag(args []string, name string) string {
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(arg, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// portable are the arguments that mean the same outside of a pod: they name no port and no file.
+func portable(args []string) []string {
+	var kept []string
+	for _, arg := range args {
+		name, _, _ := strings.Cut(arg, "=")
+		if !strings.HasSuffix(name, "-port") && !strings.HasSuffix(name, "-file") && !strings.HasSuffix(name, "-address") && name != "--cloud-config" {
+			kept = append(kept, arg)
+		}
+	}
+	return kept
+}
