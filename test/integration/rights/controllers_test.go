@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,19 +67,23 @@ func (w *world) services() {
 
 // replaced lets the cloud refuse the load balancer of a Service that is gone by then, and its condition with it.
 func (w *world) replaced() {
-	brief := service("brief")
 	removed := make(chan error, 1)
 	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || r.URL.Path != "/v1/load-balancers" {
 			return false
 		}
 		w.cloud.Intercept(nil)
-		removed <- w.remove(r.Context(), brief)
+		removed <- w.remove(r.Context(), service("brief"))
 		cloud.Problem(answer, http.StatusUnprocessableEntity, cloudapi.CodeInvalid)
 		return true
 	})
-	w.create(brief)
-	w.must(<-removed)
+	w.create(service("brief"))
+	select {
+	case err := <-removed:
+		w.must(err)
+	case <-time.After(soon):
+		w.t.Fatal("the cloud was not asked for a load balancer")
+	}
 }
 
 // remove deletes a Service and waits for nobody.
