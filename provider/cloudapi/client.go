@@ -21,6 +21,8 @@ type Options struct {
 	HTTPClient *http.Client
 	// UserAgent names the program; empty is quaymaster.
 	UserAgent string
+	// OnCall, if set, is told how every request ended, repeated ones included. It must not block.
+	OnCall func(Call)
 }
 
 // Client speaks the mycloud API. It is safe for concurrent use. It repeats no request, but one that a stale token
@@ -30,6 +32,7 @@ type Client struct {
 	userAgent string
 	http      *http.Client
 	readToken func() (string, error)
+	onCall    func(Call)
 
 	mu    sync.Mutex
 	token string
@@ -57,12 +60,15 @@ func New(o Options) (*Client, error) {
 	if o.UserAgent == "" {
 		o.UserAgent = "quaymaster"
 	}
+	if o.OnCall == nil {
+		o.OnCall = func(Call) {}
+	}
 	// A redirect would carry the token elsewhere, or turn a write into a read.
 	hc := *o.HTTPClient
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
 		endpoint:  &url.URL{Scheme: u.Scheme, Host: u.Host},
-		userAgent: o.UserAgent, http: &hc, readToken: o.Token,
+		userAgent: o.UserAgent, http: &hc, readToken: o.Token, onCall: o.OnCall,
 	}, nil
 }
 

@@ -25,7 +25,7 @@ func get[T any, P interface {
 	*T
 	object
 }](ctx context.Context, c *Client, path, id string, o ReadOptions) (P, error) {
-	r := request{method: http.MethodGet, path: path}
+	r := &request{method: http.MethodGet, path: path, id: id}
 	if o.IfNoneMatch != "" {
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
@@ -34,7 +34,7 @@ func get[T any, P interface {
 		return nil, err
 	}
 	if v.objectID() != id {
-		return nil, malformed(r.method, path, fmt.Sprintf("the object's id is %q", v.objectID()))
+		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.objectID()))
 	}
 	return v, nil
 }
@@ -43,20 +43,21 @@ func get[T any, P interface {
 func write[T any, P interface {
 	*T
 	object
-}](ctx context.Context, c *Client, method, path string, body any, o WriteOptions) (P, error) {
+}](ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (P, error) {
+	r := o.request(method, path, id, body)
 	v := P(new(T))
-	if _, err := c.do(ctx, o.request(method, path, body), v); err != nil {
+	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
 	if v.objectID() == "" && !o.DryRun {
-		return nil, malformed(method, path, "the object has no id")
+		return nil, malformed(r, "the object has no id")
 	}
 	return v, nil
 }
 
 // list reads all pages of one snapshot.
-func list[T any](ctx context.Context, c *Client, path string, o ListOptions, q url.Values) (*List[T], error) {
-	r := request{method: http.MethodGet, path: path, query: o.query(q)}
+func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*List[T], error) {
+	r.method, r.query = http.MethodGet, o.query(r.query)
 	if o.IfNoneMatch != "" {
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
@@ -68,11 +69,11 @@ func list[T any](ctx context.Context, c *Client, path string, o ListOptions, q u
 		}
 		switch {
 		case page.Items == nil || page.Revision == "":
-			return nil, malformed(r.method, path, "items or revision is missing")
+			return nil, malformed(r, "items or revision is missing")
 		case all == nil:
 			all = &page
 		case page.Revision != all.Revision:
-			return nil, malformed(r.method, path, fmt.Sprintf("a page of revision %s follows one of %s", page.Revision, all.Revision))
+			return nil, malformed(r, fmt.Sprintf("a page of revision %s follows one of %s", page.Revision, all.Revision))
 		default:
 			all.Items = append(all.Items, page.Items...)
 			all.Complete = page.Complete
@@ -86,7 +87,7 @@ func list[T any](ctx context.Context, c *Client, path string, o ListOptions, q u
 	}
 	all.NextPageToken = ""
 	if !all.Complete {
-		return nil, fmt.Errorf("%s %s: %w", r.method, path, ErrIncomplete)
+		return nil, fmt.Errorf("%s: %w", r, ErrIncomplete)
 	}
 	return all, nil
 }

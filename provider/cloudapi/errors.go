@@ -101,7 +101,12 @@ func ResourceID(err error) string {
 	return e.Problem.Resource.ID
 }
 
+var errMalformed = errors.New("malformed answer")
+
 // malformed is a success whose content is not what the API promises.
-func malformed(method, path, what string) error {
-	return fmt.Errorf("%s %s: malformed answer: %s", method, path, what)
+func malformed(r *request, what string) error { return fmt.Errorf("%s: %w: %s", r, errMalformed, what) }
+
+func unauthorized(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusUnauthorized
 }

@@ -59,24 +59,23 @@ const (
 
 // Job reads a job. The cloud holds the answer until the job ends, at most for wait, in whole seconds.
 func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*Job, error) {
-	path := objectPath("jobs", id)
-	var q url.Values
+	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
 	if s := int(wait / time.Second); s > 0 {
-		q = url.Values{"wait": {strconv.Itoa(s)}}
+		r.query, r.held = url.Values{"wait": {strconv.Itoa(s)}}, true
 	}
 	var j Job
-	if _, err := c.do(ctx, request{method: http.MethodGet, path: path, query: q}, &j); err != nil {
+	if _, err := c.do(ctx, r, &j); err != nil {
 		return nil, err
 	}
 	if j.ID != id {
-		return nil, malformed(http.MethodGet, path, fmt.Sprintf("the job's id is %q", j.ID))
+		return nil, malformed(r, fmt.Sprintf("the job's id is %q", j.ID))
 	}
 	return &j, nil
 }
 
 // ListJobs reads all pages of the jobs that o selects.
 func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*List[Job], error) {
-	return list[Job](ctx, c, "/v1/jobs", o, nil)
+	return list[Job](ctx, c, &request{path: "/v1/jobs"}, o)
 }
 
 // WaitJob waits until a job ends or ctx does. A job that did not succeed is a *JobError. An empty id is that of a write

@@ -8,34 +8,34 @@ import (
 
 // LoadBalancer reads a load balancer with its tree.
 func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*LoadBalancer, error) {
-	return get[LoadBalancer](ctx, c, objectPath("load-balancers", id), id, o)
+	return get[LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id, o)
 }
 
 // ListLoadBalancers reads all pages of the load balancers that o selects, with their trees.
 func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*List[LoadBalancer], error) {
-	return list[LoadBalancer](ctx, c, "/v1/load-balancers", o, url.Values{"expand": {"tree"}})
+	return list[LoadBalancer](ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o)
 }
 
 // CreateLoadBalancer creates a load balancer. Where the cloud goes on working after its answer, the job's id is
 // returned, for WaitJob; else it is empty. So for the other writes.
 func (c *Client) CreateLoadBalancer(ctx context.Context, s LoadBalancerSpec, o WriteOptions) (*LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers", s, o)
+	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers", "", s, o)
 }
 
 // UpdateLoadBalancer replaces the whole tree (PUT). It needs WriteOptions.IfMatch. VIPs keep id and address as long as
 // their family stays.
 func (c *Client) UpdateLoadBalancer(ctx context.Context, id string, s LoadBalancerSpec, o WriteOptions) (*LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPut, objectPath("load-balancers", id), s, o)
+	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, s, o)
 }
 
 // PatchLoadBalancer changes name, tags or deletion protection and leaves the tree alone. It needs WriteOptions.IfMatch.
 func (c *Client) PatchLoadBalancer(ctx context.Context, id string, p LoadBalancerPatch, o WriteOptions) (*LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPatch, objectPath("load-balancers", id), p, o)
+	return writeLB(ctx, c, http.MethodPatch, "/v1/load-balancers/{id}", id, p, o)
 }
 
 // AdoptLoadBalancer adds tags to a load balancer that bears no other values for them. It needs WriteOptions.IfMatch.
 func (c *Client) AdoptLoadBalancer(ctx context.Context, id string, tags map[string]string, o WriteOptions) (*LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPost, objectPath("load-balancers", id)+":adopt", Adoption{Tags: tags}, o)
+	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers/{id}:adopt", id, Adoption{Tags: tags}, o)
 }
 
 // Adoption is the body of AdoptLoadBalancer.
@@ -46,28 +46,28 @@ type Adoption struct {
 // DeleteLoadBalancer deletes a load balancer with its tree and returns the id of the job, empty if it is gone already.
 // It needs WriteOptions.IfMatch.
 func (c *Client) DeleteLoadBalancer(ctx context.Context, id string, o WriteOptions) (string, error) {
-	_, job, err := writeLB(ctx, c, http.MethodDelete, objectPath("load-balancers", id), nil, o)
+	_, job, err := writeLB(ctx, c, http.MethodDelete, "/v1/load-balancers/{id}", id, nil, o)
 	return job, err
 }
 
 // ValidateLoadBalancer asks whether CreateLoadBalancer would take the tree; nil is yes.
 func (c *Client) ValidateLoadBalancer(ctx context.Context, s LoadBalancerSpec) error {
-	_, err := c.do(ctx, request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
+	_, err := c.do(ctx, &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
 	return err
 }
 
 // LoadBalancerHealth reads the health of every member.
 func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*Health, error) {
 	var h Health
-	if _, err := c.do(ctx, request{method: http.MethodGet, path: objectPath("load-balancers", id) + "/health"}, &h); err != nil {
+	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/health", id: id}, &h); err != nil {
 		return nil, err
 	}
 	return &h, nil
 }
 
-func writeLB(ctx context.Context, c *Client, method, path string, body any, o WriteOptions) (*LoadBalancer, string, error) {
+func writeLB(ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (*LoadBalancer, string, error) {
 	var lb LoadBalancer
-	r := o.request(method, path, body)
+	r := o.request(method, path, id, body)
 	if method == http.MethodPatch {
 		r.header["Content-Type"] = "application/merge-patch+json"
 	}
@@ -76,14 +76,14 @@ func writeLB(ctx context.Context, c *Client, method, path string, body any, o Wr
 		return nil, "", err
 	}
 	if lb.ID == "" && !o.DryRun {
-		return nil, "", malformed(method, path, "the object has no id")
+		return nil, "", malformed(r, "the object has no id")
 	}
 	if resp.status != http.StatusAccepted {
 		return &lb, "", nil
 	}
 	job, ok := jobID(resp.header.Get("Location"))
 	if !ok {
-		return nil, "", malformed(method, path, "status 202 without the location of a job")
+		return nil, "", malformed(r, "status 202 without the location of a job")
 	}
 	return &lb, job, nil
 }

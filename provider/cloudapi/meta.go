@@ -33,7 +33,7 @@ type Limits struct {
 // Meta reads what the cloud offers; it is also the cheapest way to try the token.
 func (c *Client) Meta(ctx context.Context) (*Meta, error) {
 	var m Meta
-	if _, err := c.do(ctx, request{method: http.MethodGet, path: "/v1/meta"}, &m); err != nil {
+	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/meta"}, &m); err != nil {
 		return nil, err
 	}
 	return &m, nil

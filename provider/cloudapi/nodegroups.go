@@ -48,31 +48,31 @@ type MembersPatch struct {
 
 // NodeGroup reads a node group.
 func (c *Client) NodeGroup(ctx context.Context, id string, o ReadOptions) (*NodeGroup, error) {
-	return get[NodeGroup](ctx, c, objectPath("node-groups", id), id, o)
+	return get[NodeGroup](ctx, c, "/v1/node-groups/{id}", id, o)
 }
 
 // ListNodeGroups reads all pages of the node groups that o selects.
 func (c *Client) ListNodeGroups(ctx context.Context, o ListOptions) (*List[NodeGroup], error) {
-	return list[NodeGroup](ctx, c, "/v1/node-groups", o, nil)
+	return list[NodeGroup](ctx, c, &request{path: "/v1/node-groups"}, o)
 }
 
 // CreateNodeGroup creates a node group.
 func (c *Client) CreateNodeGroup(ctx context.Context, s NodeGroupSpec, o WriteOptions) (*NodeGroup, error) {
-	return write[NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", s, o)
+	return write[NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", "", s, o)
 }
 
 // UpdateNodeGroup replaces name, tags and members. It needs WriteOptions.IfMatch.
 func (c *Client) UpdateNodeGroup(ctx context.Context, id string, s NodeGroupSpec, o WriteOptions) (*NodeGroup, error) {
-	return write[NodeGroup](ctx, c, http.MethodPut, objectPath("node-groups", id), s, o)
+	return write[NodeGroup](ctx, c, http.MethodPut, "/v1/node-groups/{id}", id, s, o)
 }
 
 // PatchMembers changes members of a node group, all or none. It needs WriteOptions.IfMatch.
 func (c *Client) PatchMembers(ctx context.Context, id string, p MembersPatch, o WriteOptions) (*NodeGroup, error) {
-	return write[NodeGroup](ctx, c, http.MethodPatch, objectPath("node-groups", id)+"/members", p, o)
+	return write[NodeGroup](ctx, c, http.MethodPatch, "/v1/node-groups/{id}/members", id, p, o)
 }
 
 // DeleteNodeGroup deletes a node group that no pool refers to. It needs WriteOptions.IfMatch.
 func (c *Client) DeleteNodeGroup(ctx context.Context, id string, o WriteOptions) error {
-	_, err := write[NodeGroup](ctx, c, http.MethodDelete, objectPath("node-groups", id), nil, o)
+	_, err := write[NodeGroup](ctx, c, http.MethodDelete, "/v1/node-groups/{id}", id, nil, o)
 	return err
 }

@@ -63,23 +63,23 @@ type RouteResult struct {
 
 // ListRouteTables reads the route tables.
 func (c *Client) ListRouteTables(ctx context.Context, o ListOptions) (*List[RouteTable], error) {
-	return list[RouteTable](ctx, c, "/v1/route-tables", o, nil)
+	return list[RouteTable](ctx, c, &request{path: "/v1/route-tables"}, o)
 }
 
 // ListRoutes reads all pages of a table's routes that o selects.
 func (c *Client) ListRoutes(ctx context.Context, tableID string, o ListOptions) (*List[Route], error) {
-	return list[Route](ctx, c, objectPath("route-tables", tableID)+"/routes", o, nil)
+	return list[Route](ctx, c, &request{path: "/v1/route-tables/{id}/routes", id: tableID}, o)
 }
 
 // BatchRoutes changes many routes of a table, up to Limits.BatchMax. An error of one operation is in its result.
 func (c *Client) BatchRoutes(ctx context.Context, tableID string, b RoutesBatch, o WriteOptions) (*RoutesBatchResult, error) {
-	path := objectPath("route-tables", tableID) + "/routes:batch"
+	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
 	var res RoutesBatchResult
-	if _, err := c.do(ctx, o.request(http.MethodPost, path, b), &res); err != nil {
+	if _, err := c.do(ctx, r, &res); err != nil {
 		return nil, err
 	}
 	if len(res.Results) != len(b.Upsert)+len(b.Remove) {
-		return nil, malformed(http.MethodPost, path, "the results do not match the operations")
+		return nil, malformed(r, "the results do not match the operations")
 	}
 	return &res, nil
 }

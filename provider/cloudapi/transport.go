@@ -22,11 +22,21 @@ const maxBody = 64 << 20
 
 // request is one call of the API.
 type request struct {
-	method, path string
-	query        url.Values
-	header       map[string]string
-	body         any
+	method string
+	// path may hold {id}, the place of id.
+	path, id string
+	query    url.Values
+	header   map[string]string
+	body     any
+	// held lets the cloud keep the answer back until there is something to tell.
+	held bool
 }
+
+// target is the path with the id in its place, escaped: ids are opaque and may hold anything.
+func (r *request) target() string { return strings.Replace(r.path, "{id}", url.PathEscape(r.id), 1) }
+
+// String names the request in errors.
+func (r *request) String() string { return r.method + " " + r.target() }
 
 // response is what callers need of an answer besides its body.
 type response struct {
@@ -34,8 +44,8 @@ type response struct {
 	header http.Header
 }
 
-func (o WriteOptions) request(method, path string, body any) request {
-	r := request{method: method, path: path, body: body, header: map[string]string{}}
+func (o WriteOptions) request(method, path, id string, body any) *request {
+	r := &request{method: method, path: path, id: id, body: body, header: map[string]string{}}
 	if o.IfMatch != "" {
 		r.header["If-Match"] = etag(o.IfMatch)
 	}
@@ -56,12 +66,12 @@ func (o WriteOptions) request(method, path string, body any) request {
 }
 
 // do sends a request and decodes a success into out, if that is not nil.
-func (c *Client) do(ctx context.Context, r request, out any) (*response, error) {
+func (c *Client) do(ctx context.Context, r *request, out any) (*response, error) {
 	var body []byte
 	if r.body != nil {
 		var err error
 		if body, err = json.Marshal(r.body); err != nil {
-			return nil, fmt.Errorf("%s %s: encode request: %w", r.method, r.path, err)
+			return nil, fmt.Errorf("%s: encode request: %w", r, err)
 		}
 	}
 	id := rand.Text()
@@ -69,30 +79,39 @@ func (c *Client) do(ctx context.Context, r request, out any) (*response, error) 
 	if err != nil {
 		return nil, err
 	}
+	resp, err := c.call(ctx, r, body, id, token, out)
+	if !unauthorized(err) {
+		return resp, err
+	}
+	fresh, unread := c.bearer(token)
+	switch {
+	case unread != nil:
+		return nil, unread
+	case fresh == token:
+		return nil, err
+	}
+	return c.call(ctx, r, body, id, fresh, out)
+}
+
+// call sends the request once and tells how that ended.
+func (c *Client) call(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
+	start := time.Now()
+	resp, err := c.exchange(ctx, r, body, id, token, out)
+	c.onCall(Call{Operation: r.operation(), Code: r.code(ctx, resp, err), Duration: time.Since(start)})
+	return resp, err
+}
+
+func (c *Client) exchange(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
 	resp, err := c.send(ctx, r, body, id, token)
 	if err != nil {
 		return nil, err
-	}
-	if resp.StatusCode == http.StatusUnauthorized {
-		fresh, err := c.bearer(token)
-		if err != nil {
-			_ = resp.Body.Close()
-			return nil, err
-		}
-		if fresh != token {
-			_ = resp.Body.Close()
-			if resp, err = c.send(ctx, r, body, id, fresh); err != nil {
-				return nil, err
-			}
-		}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return receive(r, resp, id, out)
 }
 
-func (c *Client) send(ctx context.Context, r request, body []byte, id, token string) (*http.Response, error) {
-	// The path is escaped already: ids are opaque and may hold anything.
-	target := c.endpoint.String() + r.path
+func (c *Client) send(ctx context.Context, r *request, body []byte, id, token string) (*http.Response, error) {
+	target := c.endpoint.String() + r.target()
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -102,7 +121,7 @@ func (c *Client) send(ctx context.Context, r request, body []byte, id, token str
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, reader)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		return nil, fmt.Errorf("%s: %w", r, err)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -122,16 +141,16 @@ func (c *Client) send(ctx context.Context, r request, body []byte, id, token str
 }
 
 // receive reads an answer to its end: one that is cut short, or is no JSON, is an error whatever its status.
-func receive(r request, resp *http.Response, id string, out any) (*response, error) {
+func receive(r *request, resp *http.Response, id string, out any) (*response, error) {
 	if resp.StatusCode == http.StatusNotModified {
 		return nil, ErrNotModified
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: read answer with status %d: %w", r.method, r.path, resp.StatusCode, err)
+		return nil, fmt.Errorf("%s: read answer with status %d: %w", r, resp.StatusCode, err)
 	}
 	if len(body) > maxBody {
-		return nil, malformed(r.method, r.path, fmt.Sprintf("longer than %d bytes", maxBody))
+		return nil, malformed(r, fmt.Sprintf("longer than %d bytes", maxBody))
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
@@ -141,17 +160,17 @@ func receive(r request, resp *http.Response, id string, out any) (*response, err
 		return &response{resp.StatusCode, resp.Header}, nil
 	}
 	if mediaType != "application/json" {
-		return nil, malformed(r.method, r.path, fmt.Sprintf("content type %q instead of application/json", mediaType))
+		return nil, malformed(r, fmt.Sprintf("content type %q instead of application/json", mediaType))
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return nil, fmt.Errorf("%s %s: decode answer: %w", r.method, r.path, err)
+		return nil, fmt.Errorf("%s: %w: decode answer: %w", r, errMalformed, err)
 	}
 	return &response{resp.StatusCode, resp.Header}, nil
 }
 
-func failure(r request, resp *http.Response, mediaType string, body []byte, id string) error {
+func failure(r *request, resp *http.Response, mediaType string, body []byte, id string) error {
 	e := &Error{
-		Method: r.method, Path: r.path, Status: resp.StatusCode, RequestID: id,
+		Method: r.method, Path: r.target(), Status: resp.StatusCode, RequestID: id,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	if mediaType == "application/problem+json" {
@@ -175,5 +194,3 @@ func retryAfter(v string, now time.Time) time.Duration {
 }
 
 func etag(revision string) string { return `"` + revision + `"` }
-
-func objectPath(collection, id string) string { return "/v1/" + collection + "/" + url.PathEscape(id) }

@@ -24,15 +24,15 @@ type VolumeType struct {
 
 // Volume reads a volume.
 func (c *Client) Volume(ctx context.Context, id string, o ReadOptions) (*Volume, error) {
-	return get[Volume](ctx, c, objectPath("volumes", id), id, o)
+	return get[Volume](ctx, c, "/v1/volumes/{id}", id, o)
 }
 
 // ListVolumes reads all pages of the volumes that o selects.
 func (c *Client) ListVolumes(ctx context.Context, o ListOptions) (*List[Volume], error) {
-	return list[Volume](ctx, c, "/v1/volumes", o, nil)
+	return list[Volume](ctx, c, &request{path: "/v1/volumes"}, o)
 }
 
 // VolumeTypes reads the types that volumes can have.
 func (c *Client) VolumeTypes(ctx context.Context, o ListOptions) (*List[VolumeType], error) {
-	return list[VolumeType](ctx, c, "/v1/volume-types", o, nil)
+	return list[VolumeType](ctx, c, &request{path: "/v1/volume-types"}, o)
 }

@@ -24,15 +24,15 @@ type InstanceType struct {
 
 // Zones reads the zones of every region.
 func (c *Client) Zones(ctx context.Context, o ListOptions) (*List[Zone], error) {
-	return list[Zone](ctx, c, "/v1/zones", o, nil)
+	return list[Zone](ctx, c, &request{path: "/v1/zones"}, o)
 }
 
 // Regions reads the regions.
 func (c *Client) Regions(ctx context.Context, o ListOptions) (*List[Region], error) {
-	return list[Region](ctx, c, "/v1/regions", o, nil)
+	return list[Region](ctx, c, &request{path: "/v1/regions"}, o)
 }
 
 // InstanceTypes reads the sizes that instances can have.
 func (c *Client) InstanceTypes(ctx context.Context, o ListOptions) (*List[InstanceType], error) {
-	return list[InstanceType](ctx, c, "/v1/instance-types", o, nil)
+	return list[InstanceType](ctx, c, &request{path: "/v1/instance-types"}, o)
 }

@@ -51,9 +51,33 @@ type Options struct {
 	NotFoundTTL time.Duration
 	// FailureTTL is how long a failure is remembered: 1 s, so that not everyone in a burst waits for a cloud that is gone.
 	FailureTTL time.Duration
+	// OnLookup, if set, is told what came of every question.
+	OnLookup func(Kind, Result)
 	// Clock tells what is too old; nil is the real one.
 	Clock clock.PassiveClock
 }
+
+// Kind is what is asked about, as metrics name it.
+type Kind string
+
+// The kinds of questions.
+const (
+	KindVolume      Kind = "volume"
+	KindVolumeTypes Kind = "volume-types"
+)
+
+// Result is what came of a question, as metrics name it.
+type Result string
+
+// The results of questions. That there is no such volume is an answer, too.
+const (
+	// ResultHit is an answer that was remembered.
+	ResultHit Result = "hit"
+	// ResultMiss is an answer for which the cloud was asked.
+	ResultMiss Result = "miss"
+	// ResultUnavailable is no answer.
+	ResultUnavailable Result = "unavailable"
+)
 
 func (o *Options) complete() {
 	orDefault(&o.Timeout, defaultTimeout)
@@ -64,6 +88,9 @@ func (o *Options) complete() {
 	orDefault(&o.FailureTTL, defaultFailureTTL)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.OnLookup == nil {
+		o.OnLookup = func(Kind, Result) {}
 	}
 }
 
@@ -88,8 +115,8 @@ func New(o Options) *Lookup {
 	g := newGate(o)
 	return &Lookup{
 		cloud:   o.Cloud,
-		volumes: newMemory[*cloudapi.Volume](g, o.MaxEntries, o),
-		types:   newMemory[map[string]cloudapi.VolumeType](g, 1, o),
+		volumes: newMemory[*cloudapi.Volume](g, KindVolume, o.MaxEntries, o),
+		types:   newMemory[map[string]cloudapi.VolumeType](g, KindVolumeTypes, 1, o),
 	}
 }
 

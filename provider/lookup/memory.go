@@ -17,6 +17,7 @@ type memory[T any] struct {
 	gate    *gate
 	flights singleflight.Group
 	answers *cache.LRUExpireCache
+	tell    func(Result)
 
 	ttl, notFoundTTL, failureTTL time.Duration
 }
@@ -27,9 +28,9 @@ type answer[T any] struct {
 	err   error
 }
 
-func newMemory[T any](g *gate, entries int, o Options) *memory[T] {
+func newMemory[T any](g *gate, kind Kind, entries int, o Options) *memory[T] {
 	return &memory[T]{
-		gate: g, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
+		gate: g, tell: func(r Result) { o.OnLookup(kind, r) }, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
 		ttl: o.TTL, notFoundTTL: o.NotFoundTTL, failureTTL: o.FailureTTL,
 	}
 }
@@ -37,9 +38,10 @@ func newMemory[T any](g *gate, entries int, o Options) *memory[T] {
 // get is the answer that is remembered, else that of a read.
 func (m *memory[T]) get(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
 	if a, ok := m.remember(key); ok {
+		m.note(ResultHit, a.err)
 		return a.value, a.err
 	}
-	return m.fly(ctx, "get "+key, func(ctx context.Context) answer[T] {
+	value, err := m.fly(ctx, "get "+key, func(ctx context.Context) answer[T] {
 		// Another flight may have landed since the look above.
 		if a, ok := m.remember(key); ok {
 			return a
@@ -52,17 +54,29 @@ func (m *memory[T]) get(ctx context.Context, key string, read func(context.Conte
 		})
 		return a
 	})
+	m.note(ResultMiss, err)
+	return value, err
 }
 
 // fresh is the answer of a read that has not ended yet.
 func (m *memory[T]) fresh(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
-	return m.fly(ctx, "fresh "+key, func(ctx context.Context) (a answer[T]) {
+	value, err := m.fly(ctx, "fresh "+key, func(ctx context.Context) (a answer[T]) {
 		a.err = m.gate.pass(ctx, func(ctx context.Context) (err error) {
 			a.value, err = read(ctx)
 			return err
 		})
 		return a
 	})
+	m.note(ResultMiss, err)
+	return value, err
+}
+
+// note tells what came of a question, where answered is the result if there was an answer.
+func (m *memory[T]) note(answered Result, err error) {
+	if err != nil && !errors.Is(err, cloudprovider.DiskNotFound) {
+		answered = ResultUnavailable
+	}
+	m.tell(answered)
 }
 
 // fly joins the flight of that name, or starts it. A flight does not end with the one who started it: others wait for it, too.

@@ -30,6 +30,7 @@ import (
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/provider/nodegroup"
@@ -80,6 +81,7 @@ type controllers struct {
 	class        string
 
 	config   config.Config
+	measured *cloudmetrics.Metrics
 	cloud    *cloudapi.Client
 	api      kubernetes.Interface
 	policies *policystore.Client
@@ -146,14 +148,17 @@ func (r *controllers) configureCloud(file string) []error {
 	}
 	errs := r.checkConfig()
 	r.manager.Options.KubeCloudShared.ClusterName = r.config.ClusterID
-	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout); err != nil {
+	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
+		return append(errs, err)
+	}
+	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call); err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
 	return errs
 }
 
-// cloudClient makes the client of a role; timeout bounds one call.
-func cloudClient(cfg config.Config, userAgent string, timeout time.Duration) (*cloudapi.Client, error) {
+// cloudClient makes the client of a role; timeout bounds one call, and onCall, if there is one, is told of each.
+func cloudClient(cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call)) (*cloudapi.Client, error) {
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
@@ -162,7 +167,7 @@ func cloudClient(cfg config.Config, userAgent string, timeout time.Duration) (*c
 	transport.MaxIdleConnsPerHost = idleConnections
 	return cloudapi.New(cloudapi.Options{
 		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: userAgent + "/" + version.Version(),
-		HTTPClient: &http.Client{Transport: transport, Timeout: timeout},
+		HTTPClient: &http.Client{Transport: transport, Timeout: timeout}, OnCall: onCall,
 	})
 }
 
@@ -200,7 +205,7 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	volumes, err := persistentvolume.New(persistentvolume.Options{
 		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
 		Client:            r.api.CoreV1(),
-		Labeler:           lookup.New(lookup.Options{Cloud: r.cloud}),
+		Labeler:           lookup.New(lookup.Options{Cloud: r.cloud, OnLookup: r.measured.Lookup}),
 		Recorder:          completed.EventRecorder,
 	})
 	if err != nil {

@@ -93,7 +93,7 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
-	client, err := cloudClient(cfg, teardownUserAgent, cloudTimeout)
+	client, err := cloudClient(cfg, teardownUserAgent, cloudTimeout, nil)
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -119,14 +119,15 @@ func (o *webhookOptions) manager(
 		Scheme:                 runtime.NewScheme(),
 		WebhookServer:          server,
 		HealthProbeBindAddress: o.healthAddress,
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
-		Logger:                 klog.FromContext(ctx),
-		BaseContext:            func() context.Context { return ctx },
+		// See addMetrics.
+		Metrics:     metricsserver.Options{BindAddress: off},
+		Logger:      klog.FromContext(ctx),
+		BaseContext: func() context.Context { return ctx },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the server: %w", err)
 	}
-	if err := certs.RegisterExpiry(metrics.Registry, source); err != nil {
+	if err := certs.RegisterExpiry(legacyregistry.Registerer(), source); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	trust := certs.NewTrust(certs.TrustOptions{
@@ -134,6 +135,7 @@ func (o *webhookOptions) manager(
 		MustExist: o.certs.mode != certModeFiles, Clock: clock.RealClock{},
 	})
 	return mgr, errors.Join(
+		o.addMetrics(mgr),
 		mgr.Add(source),
 		mgr.Add(trust),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {

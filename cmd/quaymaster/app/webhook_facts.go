@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,6 +22,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/lookup"
 )
 
@@ -48,11 +50,15 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	if cloudConfig == nil {
 		return f, nil
 	}
-	client, err := cloudClient(*cloudConfig, webhookUserAgent, admissionCloudTimeout)
+	measured, err := cloudmetrics.New(legacyregistry.Registerer())
+	if err != nil {
+		return nil, err
+	}
+	client, err := cloudClient(*cloudConfig, webhookUserAgent, admissionCloudTimeout, measured.Call)
 	if err != nil {
 		return nil, fmt.Errorf("--cloud-config: %w", err)
 	}
-	f.cloud = lookup.New(lookup.Options{Cloud: client})
+	f.cloud = lookup.New(lookup.Options{Cloud: client, OnLookup: measured.Lookup})
 	return f, nil
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/internal/rules"
@@ -35,7 +35,7 @@ type served struct {
 
 // register adds the webhooks to the server.
 func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts) error {
-	counters, err := webhook.NewMetrics(metrics.Registry)
+	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}

@@ -1,0 +1,47 @@
+package lookup_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/lookup"
+)
+
+// Every question is told once, whoever answers it.
+func TestResultsAreTold(t *testing.T) {
+	told := map[string]int{}
+	f := start(t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }})
+	expect := func(when string, want map[string]int) {
+		t.Helper()
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("%s: results (-want +got):\n%s", when, diff)
+		}
+		clear(told)
+	}
+	ask := func() {
+		// What is no answer is told, and tested elsewhere.
+		_, _ = f.Volume(t.Context(), "vol-data-1")
+		_, _ = f.FreshVolume(t.Context(), "vol-data-1")
+		_, _ = f.VolumeType(t.Context(), "ssd")
+	}
+
+	ask()
+	expect("first", map[string]int{"volume miss": 2, "volume-types miss": 1})
+	ask()
+	expect("again", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 1})
+	for range 2 {
+		_, _ = f.Volume(t.Context(), "vol-none")
+		_, _ = f.VolumeType(t.Context(), "gold")
+	}
+	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 2})
+
+	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudapi.CodeUnavailable))
+	f.pass(2 * time.Minute)
+	ask()
+	ask()
+	expect("without a cloud", map[string]int{"volume unavailable": 4, "volume-types unavailable": 2})
+}
