@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,10 @@ import (
 
 // instancesV2 answers for Nodes. A Node that is said not to exist is deleted at once, so it says so only of a machine whose
 // tombstone it has seen: whatever else the cloud answers or fails to answer is an error.
-type instancesV2 struct{ cloud *cloudapi.Client }
+type instancesV2 struct {
+	cloud *cloudapi.Client
+	guard *guard
+}
 
 var _ cloudprovider.InstancesV2 = (*instancesV2)(nil)
 
@@ -22,9 +26,19 @@ var _ cloudprovider.InstancesV2 = (*instancesV2)(nil)
 // the machine that it once was.
 func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	instance, err := i.find(ctx, node)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNameless):
+		i.guard.hold(node, unknownHostname, "The node has no provider ID, and no instance in the cloud has its name. "+
+			"It stays, since that proves nothing; delete it if its machine is gone")
+		return false, err
+	case cloudapi.IsAbsent(err):
+		i.guard.hold(node, unknownInstance, fmt.Sprintf("The cloud does not know %s, and does not say that it was deleted. "+
+			"The node stays; delete it if its machine is gone", node.Spec.ProviderID))
+		return false, err
+	case err != nil:
 		return false, err
 	}
+	i.guard.release(node)
 	return instance.State != cloudapi.InstanceDeleted, nil
 }
 
@@ -56,6 +70,9 @@ func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 	}, nil
 }
 
+// errNameless says that a name is all there is to find the instance by, and that none has it.
+var errNameless = errors.New("the node has no provider ID")
+
 func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
 	instance, err := i.byNode(ctx, node)
 	if err != nil {
@@ -86,7 +103,7 @@ func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudap
 	})
 	switch len(items) {
 	case 0:
-		return nil, fmt.Errorf("no instance has the hostname %q, and the node has no provider ID", hostname)
+		return nil, fmt.Errorf("no instance has the hostname %q, and %w", hostname, errNameless)
 	case 1:
 		return &items[0], nil
 	}

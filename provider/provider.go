@@ -2,7 +2,9 @@
 package provider
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"quaymaster.dev/provider/cloudapi"
@@ -26,12 +28,15 @@ type Options struct {
 	RouteTableID string
 	// LoadBalancer makes load balancers.
 	LoadBalancer cloudprovider.LoadBalancer
+	// Recorder takes Events about Nodes; nil is nobody.
+	Recorder record.EventRecorder
 }
 
 // Provider is a cloudprovider.Interface.
 type Provider struct {
 	cloud        *cloudapi.Client
 	clusterID    string
+	instances    *instancesV2
 	apiServer    string
 	loadBalancer cloudprovider.LoadBalancer
 	routes       *routes
@@ -44,19 +49,22 @@ var (
 
 // New makes a Provider; it does no I/O.
 func New(o Options) *Provider {
+	instances := &instancesV2{cloud: o.Cloud, guard: newGuard(o.Recorder)}
 	return &Provider{
-		cloud: o.Cloud, clusterID: o.ClusterID, apiServer: o.APIServer, loadBalancer: o.LoadBalancer,
-		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID, instances: &instancesV2{o.Cloud}},
+		cloud: o.Cloud, clusterID: o.ClusterID, apiServer: o.APIServer, instances: instances, loadBalancer: o.LoadBalancer,
+		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID, instances: instances},
 	}
 }
 
 // Initialize has nothing to do: a Provider has no goroutines, and its clients come with its Options.
 func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
 
-// SetInformers takes the Nodes, by which routes are told apart. It is called once, before anything else is.
+// SetInformers takes the Nodes, by which routes are told apart and Nodes that went away are forgotten. It is called once, before
+// anything else is.
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	nodes := factory.Core().V1().Nodes()
 	p.routes.setNodes(nodes.Lister(), nodes.Informer().HasSynced)
+	p.instances.guard.setNodes(nodes.Lister())
 }
 
 // ProviderName is the scheme of provider IDs.
@@ -72,16 +80,19 @@ func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 
 // InstancesV2 gives the machines of Nodes.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	return &instancesV2{p.cloud}, true
+	return p.instances, true
 }
 
 // Instances gives the machines of Nodes to callers of the older interface.
 func (p *Provider) Instances() (cloudprovider.Instances, bool) {
-	return &instances{&instancesV2{p.cloud}}, true
+	return &instances{p.instances}, true
 }
 
 // Zones gives the zones of Nodes to callers of the older interface.
-func (p *Provider) Zones() (cloudprovider.Zones, bool) { return &zones{&instancesV2{p.cloud}}, true }
+func (p *Provider) Zones() (cloudprovider.Zones, bool) { return &zones{p.instances}, true }
+
+// Metrics tell which Nodes stay without a machine.
+func (p *Provider) Metrics() prometheus.Collector { return p.instances.guard }
 
 // Clusters gives the one cluster that the provider serves.
 func (p *Provider) Clusters() (cloudprovider.Clusters, bool) {

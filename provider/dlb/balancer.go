@@ -7,8 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
@@ -52,6 +55,8 @@ type Options struct {
 	Policies Policies
 	// Services takes the conditions of Services.
 	Services typedcorev1.ServicesGetter
+	// ServiceLister knows the Services for Metrics, which nothing else needs.
+	ServiceLister corelisters.ServiceLister
 	// Recorder takes Events about Services.
 	Recorder record.EventRecorder
 	// Clock is the real one if nil.
@@ -72,6 +77,7 @@ type Balancer struct {
 	groups     NodeGroups
 	conditions conditions
 	recorder   record.EventRecorder
+	overview   *overview
 	wait       time.Duration
 }
 
@@ -85,12 +91,17 @@ func New(o Options) *Balancer {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
+	options := loadbalancer.Options{Class: o.LoadBalancerClass}
 	return &Balancer{
 		cloud: o.Cloud, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
-		judge: policy.Judge{Options: loadbalancer.Options{Class: o.LoadBalancerClass}}, policies: o.Policies, groups: o.NodeGroups,
+		judge: policy.Judge{Options: options}, policies: o.Policies, groups: o.NodeGroups,
 		conditions: conditions{services: o.Services, clock: o.Clock}, recorder: o.Recorder, wait: o.Wait,
+		overview: &overview{services: o.ServiceLister, options: options, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}
 }
+
+// Metrics count Services by what has come of them.
+func (b *Balancer) Metrics() prometheus.Collector { return b.overview }
 
 // GetLoadBalancerName is the plain name. Where that is taken, the load balancer's has a suffix.
 func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
@@ -103,9 +114,11 @@ func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.
 func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	lb, err := b.find(ctx, svc)
 	if err != nil {
+		b.overview.note(svc, err)
 		return nil, false, explain(err)
 	}
 	if lb == nil {
+		b.overview.note(svc, nil)
 		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.judge.Options) {
 			err = b.conditions.clear(ctx, svc)
 		}

@@ -16,6 +16,12 @@ import (
 // EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds only
 // when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
 func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
+	err := b.deleteAndReport(ctx, svc)
+	b.overview.note(svc, err)
+	return err
+}
+
+func (b *Balancer) deleteAndReport(ctx context.Context, svc *corev1.Service) error {
 	lb, err := b.find(ctx, svc)
 	if err != nil {
 		return b.report(ctx, svc, err)

@@ -33,12 +33,18 @@ const (
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
+	if !loadbalancer.Owned(svc, b.judge.Options) {
+		return nil, cloudprovider.ImplementedElsewhere
+	}
+	published, err := b.ensureAndReport(ctx, svc)
+	b.overview.note(svc, err)
+	return published, err
+}
+
+func (b *Balancer) ensureAndReport(ctx context.Context, svc *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 	asked, err := b.read(ctx, svc)
 	if err != nil {
 		return nil, err
-	}
-	if !loadbalancer.Owned(svc, b.judge.Options) {
-		return nil, cloudprovider.ImplementedElsewhere
 	}
 	lb, err := b.ensure(ctx, asked)
 	if err != nil {

@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ccmconfig "k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -187,21 +189,27 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
+	balancer := dlb.New(dlb.Options{
+		Cloud:             r.cloud,
+		Cluster:           cluster,
+		ClusterID:         r.config.ClusterID,
+		Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
+		LoadBalancerClass: r.config.LoadBalancerClass,
+		NodeGroups:        nodes,
+		Policies:          store,
+		Services:          r.api.CoreV1(),
+		ServiceLister:     completed.SharedInformers.Core().V1().Services().Lister(),
+		Recorder:          completed.EventRecorder,
+	})
 	provider := provider.New(provider.Options{
 		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
 		RouteTableID: r.config.Network.RouteTableID,
-		LoadBalancer: dlb.New(dlb.Options{
-			Cloud:             r.cloud,
-			Cluster:           cluster,
-			ClusterID:         r.config.ClusterID,
-			Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
-			LoadBalancerClass: r.config.LoadBalancerClass,
-			NodeGroups:        nodes,
-			Policies:          store,
-			Services:          r.api.CoreV1(),
-			Recorder:          completed.EventRecorder,
-		}),
+		LoadBalancer: balancer,
+		Recorder:     completed.EventRecorder,
 	})
+	if err := r.registerMetrics(provider, balancer); err != nil {
+		return cloud.Assembly{}, err
+	}
 	volumes, err := persistentvolume.New(persistentvolume.Options{
 		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
 		Client:            r.api.CoreV1(),
@@ -215,6 +223,20 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	return assembly, nil
+}
+
+// registerMetrics adds what provider and load balancers tell of. Without the service controller nothing comes of any Service.
+func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
+	told := []prometheus.Collector{provider.Metrics()}
+	if r.manager.Enabled(names.ServiceLBController) {
+		told = append(told, balancer.Metrics())
+	}
+	for _, collector := range told {
+		if err := legacyregistry.Registerer().Register(collector); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
 }
 
 // assemblePolicies makes what needs no cloud: the store of policies and the controller of their status, with an informer of load

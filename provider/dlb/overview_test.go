@@ -1,0 +1,173 @@
+package dlb_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/cloud"
+)
+
+// begin is when these tests begin, in seconds.
+const begin = 1_000_000
+
+// watched is a fixture whose Balancer sees Services as an informer shows them.
+type watched struct {
+	*fixture
+	seen  cache.Indexer
+	clock *clocktesting.FakePassiveClock
+}
+
+func startWatched(t *testing.T) *watched {
+	t.Helper()
+	w := &watched{
+		seen:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
+	}
+	w.fixture = start(t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock })
+	return w
+}
+
+// see shows the Balancer what the cluster has of the Service.
+func (w *watched) see(svc *corev1.Service) {
+	w.t.Helper()
+	now, err := w.client.CoreV1().Services(svc.Namespace).Get(w.t.Context(), svc.Name, metav1.GetOptions{})
+	if err == nil {
+		err = w.seen.Update(now)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pass lets seconds go by.
+func (w *watched) pass(seconds int) {
+	w.clock.SetTime(w.clock.Now().Add(time.Duration(seconds) * time.Second))
+}
+
+// expectMetrics compares reasons with how many Services have them, and since how many seconds after the beginning.
+func (w *watched) expectMetrics(when string, want map[string][2]int) {
+	w.t.Helper()
+	reasons := []string{"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported"}
+	var services, unsettled strings.Builder
+	for _, reason := range reasons {
+		w := want[reason]
+		fmt.Fprintf(&services, "quaymaster_load_balancer_services{reason=%q} %d\n", reason, w[0])
+		if reason == "Configured" {
+			continue
+		}
+		since := 0
+		if w[0] > 0 {
+			since = begin + w[1]
+		}
+		fmt.Fprintf(&unsettled, "quaymaster_load_balancer_unsettled_timestamp_seconds{reason=%q} %d\n", reason, since)
+	}
+	text := "# HELP quaymaster_load_balancer_services Services that are load balancers of ours, by what has come of them.\n" +
+		"# TYPE quaymaster_load_balancer_services gauge\n" + services.String() +
+		"# HELP quaymaster_load_balancer_unsettled_timestamp_seconds Since when a load balancer is not what its Service asks for: " +
+		"the longest of those with the reason, 0 if there is none.\n" +
+		"# TYPE quaymaster_load_balancer_unsettled_timestamp_seconds gauge\n" + unsettled.String()
+	w.cloud.Calls()
+	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text)); err != nil {
+		w.t.Errorf("%s: %v", when, err)
+	}
+	if calls := w.cloud.Calls(); len(calls) > 0 {
+		w.t.Errorf("%s: metrics cost %v", when, calls)
+	}
+}
+
+// named is a Service of its own, made at the beginning.
+func named(name string, options ...builder.ServiceOption) *corev1.Service {
+	svc := builder.Service(options...)
+	svc.Name, svc.UID, svc.CreationTimestamp = name, types.UID(name), metav1.Unix(begin, 0)
+	return svc
+}
+
+func TestMetricsOfServices(t *testing.T) {
+	w := startWatched(t)
+	good, bad := named("good"), named("bad", builder.DLB("listener-maxqps", "many"))
+	plain := named("plain")
+	plain.Spec.Type = corev1.ServiceTypeClusterIP
+	for _, svc := range []*corev1.Service{good, bad, plain} {
+		w.put(svc)
+		w.see(svc)
+	}
+	w.expectMetrics("at first", map[string][2]int{"Unreported": {2}})
+
+	w.pass(10)
+	for _, svc := range []*corev1.Service{good, bad} {
+		_, _ = w.ensure(svc)
+		w.see(svc)
+	}
+	w.expectMetrics("tried", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
+
+	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
+		cloud.Problem(answer, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		return true
+	})
+	for range 2 {
+		w.pass(10)
+		_, _ = w.ensure(good)
+		_, _ = w.ensure(bad)
+	}
+	w.expectMetrics("without a cloud", map[string][2]int{"SyncFailing": {1, 20}, "InvalidConfiguration": {1, 10}})
+	w.cloud.Intercept(nil)
+	w.mustEnsure(good)
+	w.expectMetrics("with a cloud again", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
+
+	bad.Spec.Type = corev1.ServiceTypeClusterIP
+	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", w.put(bad)); err != nil {
+		t.Fatal(err)
+	}
+	w.see(bad)
+	w.expectMetrics("after the bad one wants no load balancer any more", map[string][2]int{"Configured": {1}})
+}
+
+// Services that wait to be deleted are among those that are not settled, and nothing stays of those that are gone.
+func TestMetricsOfDeletedServices(t *testing.T) {
+	w := startWatched(t)
+	first, second := named("first", builder.DLB("deletion-protection", "true")), named("second")
+	for _, svc := range []*corev1.Service{first, second} {
+		w.mustEnsure(svc)
+		w.see(svc)
+	}
+	w.pass(10)
+	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+		}
+		return r.Method == http.MethodDelete
+	})
+	for _, svc := range []*corev1.Service{first, second} {
+		deleted := svc.DeepCopy()
+		deleted.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
+		if err := w.EnsureLoadBalancerDeleted(t.Context(), "dev", deleted); err == nil {
+			t.Errorf("%s is deleted", svc.Name)
+		}
+		w.see(svc)
+	}
+	w.expectMetrics("deletion fails", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {1, 10}})
+
+	for _, object := range slices.Clone(w.seen.List()) {
+		if err := w.seen.Delete(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expectMetrics("all are gone", nil)
+	w.see(second)
+	w.expectMetrics("one comes back as it was", map[string][2]int{"Configured": {1}})
+}

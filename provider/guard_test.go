@@ -1,0 +1,165 @@
+package provider_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/test/cloud"
+)
+
+// guarded is a provider in a cluster whose Nodes the test chooses.
+type guarded struct {
+	cloudprovider.InstancesV2
+
+	t        *testing.T
+	cloud    *cloud.Cloud
+	provider *provider.Provider
+	nodes    cache.Indexer
+	events   chan string
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	recorder := record.NewFakeRecorder(100)
+	g := &guarded{t: t, cloud: cloud.Start(t, 0), events: recorder.Events}
+	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder})
+	g.InstancesV2, _ = g.provider.InstancesV2()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	g.provider.SetInformers(factory)
+	g.nodes = factory.Core().V1().Nodes().Informer().GetIndexer()
+	return g
+}
+
+// add makes a Node that is not ready.
+func (g *guarded) add(name, providerID string) *corev1.Node {
+	g.t.Helper()
+	n := node(name, providerID)
+	n.UID = types.UID("uid of " + name)
+	g.put(n)
+	return n
+}
+
+func (g *guarded) put(n *corev1.Node) {
+	g.t.Helper()
+	if err := g.nodes.Update(n); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// ask asks for each Node whether it is there, as the lifecycle controller does every few seconds.
+func (g *guarded) ask(nodes ...*corev1.Node) {
+	g.t.Helper()
+	for _, n := range nodes {
+		if exists, err := g.InstanceExists(g.t.Context(), n); err == nil && !exists {
+			g.t.Errorf("%s is said to be gone", n.Name)
+		}
+	}
+}
+
+// expect compares how many Nodes are held, and what was told of them since the last time.
+func (g *guarded) expect(when string, byID, byName int, events ...string) {
+	g.t.Helper()
+	want := fmt.Sprintf(`
+# HELP quaymaster_node_deletions_held Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.
+# TYPE quaymaster_node_deletions_held gauge
+quaymaster_node_deletions_held{reason="unknown-hostname"} %d
+quaymaster_node_deletions_held{reason="unknown-instance"} %d
+`, byName, byID)
+	if err := testutil.CollectAndCompare(g.provider.Metrics(), strings.NewReader(want)); err != nil {
+		g.t.Errorf("%s: %v", when, err)
+	}
+	for _, event := range events {
+		select {
+		case got := <-g.events:
+			if !strings.Contains(got, event) {
+				g.t.Errorf("%s: Event %q lacks %q", when, got, event)
+			}
+		default:
+			g.t.Errorf("%s: no Event with %q", when, event)
+		}
+	}
+	if len(g.events) > 0 {
+		g.t.Errorf("%s: another Event: %s", when, <-g.events)
+	}
+}
+
+func TestNodesWhoseDeletionIsHeld(t *testing.T) {
+	g := newGuarded(t)
+	g.expect("at first", 0, 0)
+	unknown, nameless := g.add("node-9", "mycloud://i-node-9"), g.add("node-8", "")
+	g.ask(unknown, nameless, g.add("node-1", "mycloud://i-node-1"), g.add("foreign", "aws:///eu/i-1"))
+	g.expect("without machines", 1, 1, "Warning DeletionHeld The cloud does not know mycloud://i-node-9", "no instance in the cloud has its name")
+	g.cloud.Calls()
+	g.ask(unknown, nameless)
+	g.expect("asked again", 1, 1)
+	if calls := g.cloud.Calls(); len(calls) != 2 {
+		t.Errorf("%d calls, want one a question: %v", len(calls), calls)
+	}
+
+	g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+		cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		return true
+	})
+	g.ask(unknown, g.add("node-2", "mycloud://i-node-2"))
+	g.expect("during an outage, which proves nothing", 1, 1)
+	g.cloud.Intercept(nil)
+
+	again := unknown.DeepCopy()
+	again.UID = "another Node of that name"
+	g.put(again)
+	g.expect("after the Node was deleted and made again", 0, 1)
+	g.ask(again)
+	g.expect("the new Node is held, too", 1, 1, "mycloud://i-node-9")
+	if err := g.nodes.Delete(again); err != nil {
+		t.Fatal(err)
+	}
+	g.expect("after the Node was deleted", 0, 1)
+
+	ready := nameless.DeepCopy()
+	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	g.put(ready)
+	g.expect("the Node is ready again", 0, 0)
+}
+
+// A machine that the cloud knows again, or of which it shows a tombstone, is held no more.
+func TestHoldsEndWithTheCloudsWord(t *testing.T) {
+	for name, word := range map[string]func(t *testing.T, c *cloud.Cloud){
+		"it runs": func(*testing.T, *cloud.Cloud) {},
+		"it is deleted": func(t *testing.T, c *cloud.Cloud) {
+			t.Helper()
+			if _, err := c.Client.DeleteInstance(t.Context(), "i-node-1", cloudapi.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuarded(t)
+			n := g.add("node-1", "mycloud://i-node-1")
+			g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+				cloud.Problem(w, http.StatusNotFound, cloudapi.CodeResourceNotFound)
+				return true
+			})
+			g.ask(n)
+			g.expect("before", 1, 0, "mycloud://i-node-1")
+			g.cloud.Intercept(nil)
+			word(t, g.cloud)
+			if _, err := g.InstanceExists(t.Context(), n); err != nil {
+				t.Error(err)
+			}
+			g.expect("after", 0, 0)
+		})
+	}
+}
