@@ -144,7 +144,7 @@ func TestMetricNames(t *testing.T) {
 	documented := documentedMetrics(t)
 	for name, expression := range expressions {
 		for _, metric := range metricsOf(expression) {
-			if metric != "up" && documented[strings.TrimSuffix(metric, "_bucket")] == "" {
+			if metric != "up" && documented[strings.TrimSuffix(metric, "_bucket")].roles == "" {
 				t.Errorf("%s is about %s, which docs/operations/metrics.md does not have", name, metric)
 			}
 		}
@@ -152,7 +152,7 @@ func TestMetricNames(t *testing.T) {
 	source := regexp.MustCompile(`"(quaymaster_[a-z_]+)"`)
 	for _, folder := range []string{"webhook", "certs", "controllers", "provider", "internal", "cmd"} {
 		for _, match := range source.FindAllSubmatch(goFiles(t, folder), -1) {
-			if documented[string(match[1])] == "" {
+			if documented[string(match[1])].roles == "" {
 				t.Errorf("%s has %s, which docs/operations/metrics.md does not have", folder, match[1])
 			}
 		}
@@ -171,12 +171,16 @@ func metricsOf(expression string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// documentedMetrics are the roles of the metrics in the tables of docs/operations/metrics.md.
-func documentedMetrics(t *testing.T) map[string]string {
+// documentedMetric is a metric in a table of docs/operations/metrics.md: who serves it, with which labels, in alphabetical order.
+type documentedMetric struct{ roles, labels string }
+
+func documentedMetrics(t *testing.T) map[string]documentedMetric {
 	t.Helper()
-	found := map[string]string{}
-	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]+) \\|").FindAllStringSubmatch(string(readFile(t, "docs", "operations", "metrics.md")), -1) {
-		found[match[1]] = match[2]
+	found := map[string]documentedMetric{}
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]+) \\|([a-z, ]*)\\|")
+	for _, match := range row.FindAllStringSubmatch(string(readFile(t, "docs", "operations", "metrics.md")), -1) {
+		labels := slices.Sorted(slices.Values(strings.Fields(strings.ReplaceAll(match[3], ",", " "))))
+		found[match[1]] = documentedMetric{roles: match[2], labels: strings.Join(labels, ", ")}
 	}
 	return found
 }
