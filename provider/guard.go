@@ -1,14 +1,18 @@
 package provider
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 )
 
 // holdReason is why a Node is not reported gone, as metrics name it.
@@ -19,9 +23,11 @@ const (
 	unknownInstance holdReason = "unknown-instance"
 	// unknownHostname: the Node has no provider ID, and no instance bears its name.
 	unknownHostname holdReason = "unknown-hostname"
+	// tooMany: the instance is deleted, as too many others are.
+	tooMany holdReason = "too-many"
 )
 
-func holdReasons() []holdReason { return []holdReason{unknownInstance, unknownHostname} }
+func holdReasons() []holdReason { return []holdReason{unknownInstance, unknownHostname, tooMany} }
 
 // eventHeld is the Event that tells why a Node stays.
 const eventHeld = "DeletionHeld"
@@ -29,15 +35,17 @@ const eventHeld = "DeletionHeld"
 var heldDeletions = prometheus.NewDesc("quaymaster_node_deletions_held",
 	"Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.", []string{"reason"}, nil)
 
-// guard keeps in mind which Nodes stay although the cloud says that they have no machine.
+// guard decides which Nodes stay although the cloud says that they have no machine, and keeps them in mind.
 type guard struct {
 	recorder record.EventRecorder
+	clock    clock.PassiveClock
 
 	mu sync.Mutex
 	// nodes is nil as long as nobody knows the Nodes.
 	nodes corelisters.NodeLister
 	// held are the Nodes that stay, by name.
-	held map[string]hold
+	held   map[string]hold
+	budget budget
 }
 
 // hold is a Node that stays.
@@ -48,8 +56,11 @@ type hold struct {
 
 var _ prometheus.Collector = (*guard)(nil)
 
-func newGuard(recorder record.EventRecorder) *guard {
-	return &guard{recorder: recorder, held: map[string]hold{}}
+func newGuard(recorder record.EventRecorder, c clock.PassiveClock) *guard {
+	if c == nil {
+		c = clock.RealClock{}
+	}
+	return &guard{recorder: recorder, clock: c, held: map[string]hold{}, budget: budget{spent: map[types.UID]time.Time{}}}
 }
 
 func (g *guard) setNodes(nodes corelisters.NodeLister) {
@@ -70,6 +81,25 @@ func (g *guard) hold(node *corev1.Node, reason holdReason, message string) {
 	}
 }
 
+// mayGo tells whether a Node whose machine is deleted may be reported gone. Once one may not, none may until a person has said
+// what is to become of those that stay: time alone proves nothing.
+func (g *guard) mayGo(node *corev1.Node) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if expected(node) {
+		return true
+	}
+	if g.count()[tooMany] > 0 {
+		return false
+	}
+	var nodes []*corev1.Node
+	if g.nodes != nil {
+		// From a cache; without the others the budget is one.
+		nodes, _ = g.nodes.List(labels.Everything())
+	}
+	return g.budget.spend(node.UID, nodes, g.clock.Now())
+}
+
 // release notes that the cloud has said what became of a Node's machine.
 func (g *guard) release(node *corev1.Node) {
 	g.mu.Lock()
@@ -82,21 +112,19 @@ func (g *guard) Describe(descriptions chan<- *prometheus.Desc) { descriptions <-
 
 // Collect counts the Nodes that stay.
 func (g *guard) Collect(metrics chan<- prometheus.Metric) {
+	g.mu.Lock()
 	count := g.count()
+	g.mu.Unlock()
 	for _, reason := range holdReasons() {
 		metrics <- prometheus.MustNewConstMetric(heldDeletions, prometheus.GaugeValue, float64(count[reason]), string(reason))
 	}
 }
 
+// count forgets what is settled and counts the rest, by reason. It is called with the lock held.
 func (g *guard) count() map[holdReason]int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	maps.DeleteFunc(g.held, g.settled)
 	count := map[holdReason]int{}
-	for name, h := range g.held {
-		if g.settled(name, h) {
-			delete(g.held, name)
-			continue
-		}
+	for _, h := range g.held {
 		count[h.reason]++
 	}
 	return count

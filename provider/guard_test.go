@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudapi"
@@ -28,14 +30,16 @@ type guarded struct {
 	cloud    *cloud.Cloud
 	provider *provider.Provider
 	nodes    cache.Indexer
+	clock    *clocktesting.FakePassiveClock
 	events   chan string
 }
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	recorder := record.NewFakeRecorder(100)
-	g := &guarded{t: t, cloud: cloud.Start(t, 0), events: recorder.Events}
-	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder})
+	// One that is full would block.
+	recorder := record.NewFakeRecorder(1000)
+	g := &guarded{t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events}
+	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder, Clock: g.clock})
 	g.InstancesV2, _ = g.provider.InstancesV2()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	g.provider.SetInformers(factory)
@@ -69,15 +73,19 @@ func (g *guarded) ask(nodes ...*corev1.Node) {
 	}
 }
 
+// held is how many Nodes are held, by reason.
+type held struct{ tooMany, unknownHostname, unknownInstance int }
+
 // expect compares how many Nodes are held, and what was told of them since the last time.
-func (g *guarded) expect(when string, byID, byName int, events ...string) {
+func (g *guarded) expect(when string, count held, events ...string) {
 	g.t.Helper()
 	want := fmt.Sprintf(`
 # HELP quaymaster_node_deletions_held Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.
 # TYPE quaymaster_node_deletions_held gauge
+quaymaster_node_deletions_held{reason="too-many"} %d
 quaymaster_node_deletions_held{reason="unknown-hostname"} %d
 quaymaster_node_deletions_held{reason="unknown-instance"} %d
-`, byName, byID)
+`, count.tooMany, count.unknownHostname, count.unknownInstance)
 	if err := testutil.CollectAndCompare(g.provider.Metrics(), strings.NewReader(want)); err != nil {
 		g.t.Errorf("%s: %v", when, err)
 	}
@@ -98,13 +106,13 @@ quaymaster_node_deletions_held{reason="unknown-instance"} %d
 
 func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g := newGuarded(t)
-	g.expect("at first", 0, 0)
+	g.expect("at first", held{})
 	unknown, nameless := g.add("node-9", "mycloud://i-node-9"), g.add("node-8", "")
 	g.ask(unknown, nameless, g.add("node-1", "mycloud://i-node-1"), g.add("foreign", "aws:///eu/i-1"))
-	g.expect("without machines", 1, 1, "Warning DeletionHeld The cloud does not know mycloud://i-node-9", "no instance in the cloud has its name")
+	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1}, "Warning DeletionHeld The cloud does not know mycloud://i-node-9", "no instance in the cloud has its name")
 	g.cloud.Calls()
 	g.ask(unknown, nameless)
-	g.expect("asked again", 1, 1)
+	g.expect("asked again", held{unknownHostname: 1, unknownInstance: 1})
 	if calls := g.cloud.Calls(); len(calls) != 2 {
 		t.Errorf("%d calls, want one a question: %v", len(calls), calls)
 	}
@@ -114,24 +122,24 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 		return true
 	})
 	g.ask(unknown, g.add("node-2", "mycloud://i-node-2"))
-	g.expect("during an outage, which proves nothing", 1, 1)
+	g.expect("during an outage, which proves nothing", held{unknownHostname: 1, unknownInstance: 1})
 	g.cloud.Intercept(nil)
 
 	again := unknown.DeepCopy()
 	again.UID = "another Node of that name"
 	g.put(again)
-	g.expect("after the Node was deleted and made again", 0, 1)
+	g.expect("after the Node was deleted and made again", held{unknownHostname: 1})
 	g.ask(again)
-	g.expect("the new Node is held, too", 1, 1, "mycloud://i-node-9")
+	g.expect("the new Node is held, too", held{unknownHostname: 1, unknownInstance: 1}, "mycloud://i-node-9")
 	if err := g.nodes.Delete(again); err != nil {
 		t.Fatal(err)
 	}
-	g.expect("after the Node was deleted", 0, 1)
+	g.expect("after the Node was deleted", held{unknownHostname: 1})
 
 	ready := nameless.DeepCopy()
 	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	g.put(ready)
-	g.expect("the Node is ready again", 0, 0)
+	g.expect("the Node is ready again", held{})
 }
 
 // A machine that the cloud knows again, or of which it shows a tombstone, is held no more.
@@ -153,13 +161,13 @@ func TestHoldsEndWithTheCloudsWord(t *testing.T) {
 				return true
 			})
 			g.ask(n)
-			g.expect("before", 1, 0, "mycloud://i-node-1")
+			g.expect("before", held{unknownInstance: 1}, "mycloud://i-node-1")
 			g.cloud.Intercept(nil)
 			word(t, g.cloud)
 			if _, err := g.InstanceExists(t.Context(), n); err != nil {
 				t.Error(err)
 			}
-			g.expect("after", 0, 0)
+			g.expect("after", held{})
 		})
 	}
 }

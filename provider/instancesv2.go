@@ -22,7 +22,7 @@ type instancesV2 struct {
 
 var _ cloudprovider.InstancesV2 = (*instancesV2)(nil)
 
-// InstanceExists is false for a tombstone alone. A Node without provider ID is looked up by name, which proves nothing of
+// InstanceExists is false for a tombstone alone, and for not too many at once. A Node without provider ID is looked up by name, which proves nothing of
 // the machine that it once was.
 func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	instance, err := i.find(ctx, node)
@@ -38,8 +38,14 @@ func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bo
 	case err != nil:
 		return false, err
 	}
+	deleted := instance.State == cloudapi.InstanceDeleted
+	if deleted && !i.guard.mayGo(node) {
+		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud says that instance %s was deleted, as it says of too many. "+
+			"The node stays until you delete it, or annotate it %s=true", instance.ID, AnnotationAllowDeletion))
+		return false, fmt.Errorf("node %s: instance %s is deleted, as are those of too many nodes at once", node.Name, instance.ID)
+	}
 	i.guard.release(node)
-	return instance.State != cloudapi.InstanceDeleted, nil
+	return !deleted, nil
 }
 
 // InstanceShutdown is true once the machine is stopped. One that is still stopping may run pods, and the taint that follows

@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/utils/clock"
 
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
@@ -30,6 +31,8 @@ type Options struct {
 	LoadBalancer cloudprovider.LoadBalancer
 	// Recorder takes Events about Nodes; nil is nobody.
 	Recorder record.EventRecorder
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
 }
 
 // Provider is a cloudprovider.Interface.
@@ -49,7 +52,7 @@ var (
 
 // New makes a Provider; it does no I/O.
 func New(o Options) *Provider {
-	instances := &instancesV2{cloud: o.Cloud, guard: newGuard(o.Recorder)}
+	instances := &instancesV2{cloud: o.Cloud, guard: newGuard(o.Recorder, o.Clock)}
 	return &Provider{
 		cloud: o.Cloud, clusterID: o.ClusterID, apiServer: o.APIServer, instances: instances, loadBalancer: o.LoadBalancer,
 		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID, instances: instances},

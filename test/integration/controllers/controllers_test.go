@@ -20,6 +20,7 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
@@ -49,6 +50,8 @@ func TestControllers(t *testing.T) {
 		{"a crash after the creation leaves one load balancer", crashAfterCreate},
 		{"a stopped instance taints its node", stoppedInstance},
 		{"a deleted instance takes its node along", deletedInstance},
+		{"a second one waits for a person", secondDeletedInstance},
+		{"a node without a machine stays", nodeWithoutMachine},
 		{"a protected load balancer waits", protectedWaits},
 		{"a service takes its load balancer along", deletedService},
 	} {
@@ -463,6 +466,27 @@ func deletedInstance(w *world) {
 		"10.244.1.0/24": "i-node-1", "10.244.3.0/24": "i-node-3", "10.244.4.0/24": "i-node-4",
 	})
 	w.node("node-3")
+}
+
+// Of four Nodes one may go within ten minutes.
+func secondDeletedInstance(w *world) {
+	if _, err := w.cloud.Client.DeleteInstance(w.t.Context(), "i-node-3", cloudapi.WriteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	node := w.node("node-3")
+	w.event(node, "instance i-node-3 was deleted, as it says of too many")
+	w.patch(node, map[string]string{provider.AnnotationAllowDeletion: "true"})
+	w.gone(node, 20*time.Second)
+}
+
+func nodeWithoutMachine(w *world) {
+	w.register("ghost", "10.244.9.0/24")
+	w.setReady("ghost", corev1.ConditionUnknown)
+	ghost := w.node("ghost")
+	w.event(ghost, "no instance in the cloud has its name")
+	if err := w.client.Delete(w.t.Context(), ghost); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func protectedWaits(w *world) {

@@ -1,0 +1,138 @@
+package provider_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/cloudapi"
+)
+
+// massacre is a cluster of which the cloud says that every machine is deleted.
+func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
+	t.Helper()
+	g := newGuarded(t)
+	g.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(cloudapi.Instance{
+			Object: cloudapi.Object{ID: path.Base(r.URL.Path)}, State: cloudapi.InstanceDeleted,
+		})
+		return true
+	})
+	all := make([]*corev1.Node, nodes)
+	for i := range all {
+		name := fmt.Sprintf("node-%d", i)
+		all[i] = g.add(name, "mycloud://i-"+name)
+	}
+	return g, all
+}
+
+// bury asks for each Node, as the lifecycle controller does, deletes those that are said to be gone, and tells how many those were.
+func (g *guarded) bury(nodes ...*corev1.Node) int {
+	g.t.Helper()
+	gone := 0
+	for _, n := range nodes {
+		exists, err := g.InstanceExists(g.t.Context(), n)
+		if err != nil || exists {
+			continue
+		}
+		gone++
+		if err := g.nodes.Delete(n); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return gone
+}
+
+// forget drops the Events, which other tests are about.
+func (g *guarded) forget() {
+	for len(g.events) > 0 {
+		<-g.events
+	}
+}
+
+func TestHowManyNodesGoAtOnce(t *testing.T) {
+	for nodes, want := range map[int]int{1: 1, 4: 1, 39: 1, 40: 2, 100: 5, 199: 9} {
+		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
+			g, all := massacre(t, nodes)
+			if got := g.bury(all...); got != want {
+				t.Errorf("%d of %d Nodes are reported gone, want %d", got, nodes, want)
+			}
+			g.forget()
+			g.expect("the others stay", held{tooMany: nodes - want})
+		})
+	}
+}
+
+// The budget is for any ten minutes, not for each, and those who asked within it cost nothing more.
+func TestBudgetSlides(t *testing.T) {
+	g, all := massacre(t, 50)
+	if got := g.bury(all[0]); got != 1 {
+		t.Fatal("the first Node stays")
+	}
+	g.put(all[0]) // its deletion failed
+	g.clock.SetTime(g.clock.Now().Add(9 * time.Minute))
+	if got := g.bury(all[0], all[1]); got != 2 {
+		t.Errorf("%d Nodes are reported gone, want the first again, and a second", got)
+	}
+	g.clock.SetTime(g.clock.Now().Add(time.Minute))
+	if got := g.bury(all[2]); got != 1 {
+		t.Error("the third Node stays, though the first is long gone")
+	}
+	if got := g.bury(all[3]); got != 0 {
+		t.Error("three Nodes are reported gone within ten minutes")
+	}
+}
+
+// Past the limit nothing goes on by itself: a person says of each Node that stays what is to become of it.
+func TestPastTheLimitAPersonDecides(t *testing.T) {
+	g, all := massacre(t, 4)
+	if got := g.bury(all[0], all[1]); got != 1 {
+		t.Fatalf("%d Nodes are reported gone, want 1", got)
+	}
+	const event = "Warning DeletionHeld The cloud says that instance i-node-1 was deleted, as it says of too many. " +
+		"The node stays until you delete it, or annotate it quaymaster.dev/allow-deletion=true"
+	g.expect("the second", held{tooMany: 1}, event)
+	g.clock.SetTime(g.clock.Now().Add(24 * time.Hour))
+	if got := g.bury(all[1], all[2]); got != 0 {
+		t.Error("Nodes are reported gone a day later, and nobody has looked")
+	}
+	g.expect("a day later", held{tooMany: 2}, "i-node-2")
+
+	all[1].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
+	g.put(all[1])
+	if got := g.bury(all[1], all[2]); got != 1 {
+		t.Errorf("%d Nodes are reported gone, want the one that a person has annotated", got)
+	}
+	g.expect("one is allowed", held{tooMany: 1})
+	if err := g.nodes.Delete(all[2]); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.bury(all[3]); got != 1 {
+		t.Error("the last Node stays, though a person has deleted the one that was held")
+	}
+	g.expect("all is settled", held{})
+}
+
+// Nodes that somebody in the cluster takes away are not the cloud's doing, and leave the others their share.
+func TestExpectedDeletionsAreFree(t *testing.T) {
+	g, all := massacre(t, 4)
+	all[0].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
+	all[1].DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
+	all[2].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
+	if got := g.bury(all...); got != 4 {
+		t.Errorf("%d Nodes are reported gone, want three that are expected and one that is not", got)
+	}
+	other := g.add("node-5", "mycloud://i-node-5")
+	other.Annotations = map[string]string{provider.AnnotationAllowDeletion: "yes"}
+	if got := g.bury(other); got != 0 {
+		t.Error("a Node goes by an annotation that is not true")
+	}
+}
