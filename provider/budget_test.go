@@ -71,6 +71,18 @@ func TestHowManyNodesGoAtOnce(t *testing.T) {
 	}
 }
 
+// A Node that was reported gone and is still there is one Node.
+func TestNodesThatAreDeletedLateCountOnce(t *testing.T) {
+	g, all := massacre(t, 39)
+	if got := g.bury(all[0]); got != 1 {
+		t.Fatal("the first Node stays")
+	}
+	g.put(all[0])
+	if got := g.bury(all[1]); got != 0 {
+		t.Error("two of 39 Nodes are reported gone")
+	}
+}
+
 // The budget is for any ten minutes, not for each, and those who asked within it cost nothing more.
 func TestBudgetSlides(t *testing.T) {
 	g, all := massacre(t, 50)

@@ -118,7 +118,6 @@ func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 		return nil, false, explain(err)
 	}
 	if lb == nil {
-		b.overview.note(svc, nil)
 		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.judge.Options) {
 			err = b.conditions.clear(ctx, svc)
 		}

@@ -113,7 +113,15 @@ func TestMetricsOfServices(t *testing.T) {
 		_, _ = w.ensure(svc)
 		w.see(svc)
 	}
-	w.expectMetrics("tried", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
+	w.pass(5)
+	worse := named("worse", builder.DLB("listener-maxqps", "-1"))
+	_, _ = w.ensure(worse)
+	w.see(worse)
+	w.expectMetrics("tried", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {2, 10}})
+	if err := w.seen.Delete(worse); err != nil {
+		t.Fatal(err)
+	}
+	w.expectMetrics("one is gone", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
 
 	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
 		cloud.Problem(answer, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
@@ -124,7 +132,7 @@ func TestMetricsOfServices(t *testing.T) {
 		_, _ = w.ensure(good)
 		_, _ = w.ensure(bad)
 	}
-	w.expectMetrics("without a cloud", map[string][2]int{"SyncFailing": {1, 20}, "InvalidConfiguration": {1, 10}})
+	w.expectMetrics("without a cloud", map[string][2]int{"SyncFailing": {1, 25}, "InvalidConfiguration": {1, 10}})
 	w.cloud.Intercept(nil)
 	w.mustEnsure(good)
 	w.expectMetrics("with a cloud again", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
@@ -161,6 +169,18 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 		w.see(svc)
 	}
 	w.expectMetrics("deletion fails", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {1, 10}})
+
+	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
+		cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+		return true
+	})
+	third := w.put(named("third"))
+	w.see(third)
+	w.pass(10)
+	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", third); err == nil {
+		t.Error("there is an answer")
+	}
+	w.expectMetrics("the cloud does not even say what there is", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {2, 10}})
 
 	for _, object := range slices.Clone(w.seen.List()) {
 		if err := w.seen.Delete(object); err != nil {
