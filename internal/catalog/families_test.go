@@ -1,0 +1,49 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"quaymaster.dev/internal/catalog"
+)
+
+// What depends on families that not every cluster has cannot be in the corpus, whose cases an API server judges, too.
+func TestFamilies(t *testing.T) {
+	const (
+		collection = "networking.gke.io/ip-collection-v6"
+		subnet     = "networking.gke.io/load-balancer-subnet"
+		tier       = "cloud.google.com/network-tier"
+		kind       = "networking.gke.io/load-balancer-type"
+		addresses  = "service.beta.kubernetes.io/aws-load-balancer-ip-address-type"
+	)
+	ipv6, both := map[string]any{"ipFamilies": []string{"IPv6"}}, map[string]any{"ipFamilies": []string{"IPv6", "IPv4"}}
+	for name, c := range map[string]struct {
+		cloud       string
+		annotations map[string]string
+		spec        map[string]any
+		want        []string
+	}{
+		"prefix of one's own":              {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: ipv6},
+		"prefix, and IPv4 as well":         {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: both, want: []string{"error " + collection}},
+		"prefix, and nobody knows":         {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, want: []string{"warning " + collection}},
+		"prefix and subnet":                {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop"}, spec: ipv6, want: []string{"error " + collection}},
+		"prefix of an internal one":        {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop", kind: "Internal"}, spec: ipv6, want: []string{"warning " + collection}},
+		"standard tier and IPv6":           {cloud: "gcp", annotations: map[string]string{tier: "Standard"}, spec: both, want: []string{"error " + tier}},
+		"premium tier and IPv6":            {cloud: "gcp", annotations: map[string]string{tier: "Premium"}, spec: both},
+		"both families":                    {cloud: "aws-lbc", annotations: map[string]string{addresses: "dualstack"}, spec: both},
+		"both families on IPv4 alone":      {cloud: "aws-lbc", annotations: map[string]string{addresses: "ipv4"}, spec: both, want: []string{"error " + addresses}},
+		"IPv6 where the wrong value is it": {cloud: "aws-lbc", annotations: map[string]string{addresses: "DualStack"}, spec: ipv6, want: []string{"error " + addresses}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, _ := catalog.Find(c.cloud)
+			var got []string
+			for _, f := range review(t, found, catalog.Example{Annotations: c.annotations, Spec: c.spec}) {
+				got = append(got, string(f.Severity)+" "+f.Field[len("metadata.annotations["):len(f.Field)-1])
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
