@@ -171,6 +171,8 @@ func (p *problems) typ(where string, t *Type) {
 		p.add("%s has an unknown type %q", where, t.Type)
 	case t.Type == Enum && len(t.Values) == 0:
 		p.add("%s is an enum without values", where)
+	case t.Type == JSON && t.Of != nil && t.Of.Type != Text && t.Of.Type != JSON:
+		p.add("%s has JSON of a type %q, which cannot be judged", where, t.Of.Type)
 	case t.Pattern != "" && t.Allowed == "":
 		p.add("%s has a pattern, but not the words for it in allowed", where)
 	case t.Dialect != "" && isBool != (t.Type == Bool):

@@ -297,13 +297,31 @@ func (t *Type) parseJSON(text string) error {
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		return fmt.Errorf("it is no JSON: %w", err)
 	}
-	_, isArray := value.([]any)
-	_, isObject := value.(map[string]any)
-	switch {
-	case slices.Contains(t.Values, jsonArray) && isArray, slices.Contains(t.Values, jsonObject) && isObject, len(t.Values) == 0:
-		return nil
+	if !t.fits(value) {
+		return errors.New("")
 	}
-	return errors.New("")
+	return nil
+}
+
+// fits tells whether JSON is of the type. Go takes null for any value.
+func (t *Type) fits(value any) bool {
+	if t == nil || value == nil {
+		return true
+	}
+	if t.Type == Text {
+		_, isText := value.(string)
+		return isText
+	}
+	array, isArray := value.([]any)
+	object, isObject := value.(map[string]any)
+	switch {
+	case len(t.Values) == 0:
+	case isArray && slices.Contains(t.Values, jsonArray), isObject && slices.Contains(t.Values, jsonObject):
+	default:
+		return false
+	}
+	misfit := func(inner any) bool { return !t.Of.fits(inner) }
+	return !slices.ContainsFunc(array, misfit) && !slices.ContainsFunc(slices.Collect(maps.Values(object)), misfit)
 }
 
 // What a JSON value may have to be, among the Values of its type.

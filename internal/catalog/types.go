@@ -21,7 +21,8 @@ type Type struct {
 	Assign string `json:"assign,omitempty"`
 	// EmptyElements says what an empty element of a list is; the default is invalid.
 	EmptyElements Empty `json:"emptyElements,omitempty"`
-	// Of is the type of a list's elements, or of a map's values; text if it is not given.
+	// Of is the type of a list's elements, or of a map's values; text if it is not given. For JSON it is that of the elements or
+	// values, which is text or JSON; anything if it is not given.
 	Of *Type `json:"of,omitempty"`
 	// Keys is the type of a map's keys; text if it is not given.
 	Keys *Type `json:"keys,omitempty"`
@@ -51,7 +52,7 @@ const (
 	Duration Kind = "duration" // of Go: time.ParseDuration
 	List     Kind = "list"
 	Map      Kind = "map"
-	JSON     Kind = "json"     // its Of, if given: array, object
+	JSON     Kind = "json"     // its Values, if given: array, object
 	Selector Kind = "selector" // a Kubernetes label selector
 )
 
