@@ -25,6 +25,8 @@ type Subject struct {
 	Service *corev1.Service
 	// Value is that of the annotation, for checks of annotations.
 	Value Parsed
+	// Raw is the same as the user wrote it.
+	Raw string
 	// With are the arguments.
 	With map[string]string
 

@@ -28,6 +28,10 @@ var fields = map[string]func(*corev1.Service) []string{
 	"spec.ports.name": func(s *corev1.Service) []string {
 		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return p.Name })
 	},
+	// Those that are written down: what the API server allocates is not here.
+	"spec.ports.nodePort": func(s *corev1.Service) []string {
+		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return written(p.NodePort) })
+	},
 	"spec.ports.protocol": func(s *corev1.Service) []string { return each(s.Spec.Ports, protocol) },
 	"spec.ports.appProtocol": func(s *corev1.Service) []string {
 		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return value(p.AppProtocol) })
@@ -36,6 +40,14 @@ var fields = map[string]func(*corev1.Service) []string{
 		return []string{strconv.FormatBool(s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)}
 	},
 	"spec.selector": selector,
+}
+
+// written is a number in words, unless it is 0.
+func written(number int32) string {
+	if number == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(number))
 }
 
 func protocol(p corev1.ServicePort) string {

@@ -63,7 +63,7 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		}
 	}
 	for _, check := range s.Checks {
-		problem := behaviours[check.Name].Judge(Subject{Service: r.svc, Value: s.parsed, With: check.With, reading: r, bindings: s.bindings})
+		problem := behaviours[check.Name].Judge(Subject{Service: r.svc, Value: s.parsed, Raw: s.raw, With: check.With, reading: r, bindings: s.bindings})
 		if problem == "" {
 			continue
 		}
