@@ -1,0 +1,83 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var behavioursOfAzure = map[string]Behaviour{
+	"azure-probe-port": {
+		Help:  "The value is the name of a port of the Service, in any case, or a number from 0 to 65535.",
+		Judge: azureProbePort,
+	},
+	"azure-probe-time": {
+		Help:  "Interval and number of probes, the port's own or else the Service's or the default, make less than 120 seconds.",
+		Judge: azureProbeTime,
+	},
+}
+
+const highestPort = 65535
+
+func azureProbePort(s Subject) string {
+	named := slices.ContainsFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool { return strings.EqualFold(p.Name, s.Raw) })
+	if number, err := strconv.Atoi(s.Raw); named || err == nil && 0 <= number && number <= highestPort {
+		return ""
+	}
+	return fmt.Sprintf("be the name of a port of the Service, or a number from 0 to %d", highestPort)
+}
+
+const (
+	azureKeys     = "service.beta.kubernetes.io/"
+	azureInterval = azureKeys + "azure-load-balancer-health-probe-interval"
+	azureProbes   = azureKeys + "azure-load-balancer-health-probe-num-of-probe"
+	// azureProbeLimit is what interval and number of probes must stay below, in seconds.
+	azureProbeLimit = 120
+)
+
+// azureProbeTime judges one port, if the key is a port's, or else each port that the key counts for. Where high availability ports
+// are on, the controller goes on without a probe that is wrong.
+func azureProbeTime(s Subject) string {
+	if internal, _ := s.Other(azureKeys + "azure-load-balancer-internal"); internal.Text == "true" {
+		if all, _ := s.Other(azureKeys + "azure-load-balancer-enable-high-availability-ports"); all.Text == "true" {
+			return ""
+		}
+	}
+	for _, p := range s.Service.Spec.Ports {
+		number := strconv.Itoa(int(p.Port))
+		if bound, own := s.bindings[placePort]; own && bound != number || !azureProbed(s, p, number) {
+			continue
+		}
+		interval, known := azureOfPort(s, number, "interval", azureInterval)
+		probes, alsoKnown := azureOfPort(s, number, "num-of-probe", azureProbes)
+		if known && alsoKnown && interval*probes >= azureProbeLimit {
+			return fmt.Sprintf("be such that interval and number of probes make less than %d seconds; at port %s these are %g times %g",
+				azureProbeLimit, number, interval, probes)
+		}
+	}
+	return ""
+}
+
+// azureProbed tells whether a port has a probe.
+func azureProbed(s Subject, p corev1.ServicePort, number string) bool {
+	for _, word := range []string{"_no_lb_rule", "_no_probe_rule"} {
+		if off, _ := s.Other(azureKeys + "port_" + number + word); off.Text == "true" {
+			return false
+		}
+	}
+	return protocol(p) == string(corev1.ProtocolTCP)
+}
+
+// azureOfPort is a number for a port: its own, or that of the Service.
+func azureOfPort(s Subject, port, name, general string) (value float64, known bool) {
+	for _, key := range []string{azureKeys + "port_" + port + "_health-probe_" + name, general} {
+		if _, set := s.Service.Annotations[key]; set || key == general {
+			p, found := s.Other(key)
+			return p.Number, found
+		}
+	}
+	return 0, false
+}
