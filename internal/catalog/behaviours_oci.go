@@ -1,0 +1,93 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var behavioursOfOCI = map[string]Behaviour{
+	"oci-bandwidth": {
+		Help:     "The bandwidth is from 10 to 8192 Mbps, and at least that of another key.",
+		Optional: []string{"atLeast"},
+		Judge:    ociBandwidth,
+	},
+	"oci-grpc": {
+		Help:  "GRPC needs a Secret for TLS, and TLS at every port.",
+		Judge: ociGRPC,
+	},
+	"oci-ssl-config": {
+		Help:  "In the JSON, cipherSuiteName is a text and protocols is a list of texts.",
+		Judge: ociSSLConfig,
+	},
+}
+
+// What the controller cuts bandwidths to, in Mbps.
+const (
+	ociLeastBandwidth    = 10
+	ociGreatestBandwidth = 8192
+)
+
+func ociBandwidth(s Subject) string {
+	mbps := ociMbps(s.Value.Text)
+	if mbps < ociLeastBandwidth || mbps > ociGreatestBandwidth {
+		return fmt.Sprintf("be from %d to %d Mbps, to which other values are cut", ociLeastBandwidth, ociGreatestBandwidth)
+	}
+	key := s.With["atLeast"]
+	if key == "" {
+		return ""
+	}
+	if least, found := s.Other(key); found && !least.Absent && mbps < ociMbps(least.Text) {
+		return fmt.Sprintf("be at least that of %s, which is %s and counts instead", key, least.Text)
+	}
+	return ""
+}
+
+// ociMbps is the number of a bandwidth that its type allows.
+func ociMbps(text string) int {
+	digits := strings.TrimRight(text, "Mmbps _")
+	mbps, err := strconv.Atoi(digits)
+	if errors.Is(err, strconv.ErrRange) {
+		return ociGreatestBandwidth + 1
+	}
+	must(err)
+	return mbps
+}
+
+const (
+	ociSSLPorts = "service.beta.kubernetes.io/oci-load-balancer-ssl-ports"
+	ociSecret   = "service.beta.kubernetes.io/oci-load-balancer-tls-secret" //nolint:gosec // the name of a key, not a secret
+)
+
+func ociGRPC(s Subject) string {
+	if s.Value.Text != "grpc" {
+		return ""
+	}
+	ports, known := s.Other(ociSSLPorts)
+	if !known && s.Service.Annotations[ociSSLPorts] != "" {
+		return ""
+	}
+	for _, port := range fields["spec.ports.port"](s.Service) {
+		if !slices.Contains(ports.List, port) {
+			return fmt.Sprintf("have TLS at every port for GRPC, by %s; port %s has none", ociSSLPorts, port)
+		}
+	}
+	if secret, found := s.Other(ociSecret); !found || secret.Absent {
+		return "stand beside " + ociSecret + " for GRPC"
+	}
+	return ""
+}
+
+func ociSSLConfig(s Subject) string {
+	var config struct {
+		CipherSuiteName *string  `json:"cipherSuiteName"`
+		Protocols       []string `json:"protocols"`
+	}
+	if json.Unmarshal([]byte(s.Raw), &config) != nil {
+		return "have a text as cipherSuiteName and a list of texts as protocols"
+	}
+	return ""
+}
