@@ -1,0 +1,75 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+var behavioursOfMetalLB = map[string]Behaviour{
+	"metallb-families": {
+		Help:     "The addresses are of exactly the Service's families, as far as the Service tells these. A rule names the field with the address.",
+		Optional: []string{"field"},
+		Judge:    metalLBFamilies,
+	},
+	"metallb-single-family": {
+		Help:  "There is one address where the Service says nothing of its families, which makes it of a single one.",
+		Judge: metalLBSingleFamily,
+	},
+}
+
+func metalLBFamilies(s Subject) string {
+	list := s.Value.List
+	if ask, isField := fields[s.With["field"]]; isField {
+		list = ask(s.Service)
+	}
+	asked := familiesOf(list)
+	families, count := s.Service.Spec.IPFamilies, metalLBFamilyCount(s.Service)
+	for _, family := range asked {
+		if count != 0 && len(families) > 0 && !slices.Contains(families, family) {
+			return fmt.Sprintf("be of the families in spec.ipFamilies, and not of %s", family)
+		}
+	}
+	switch {
+	case len(asked) == 0 || count == 0 || count == len(asked):
+		return ""
+	case count == 1:
+		return "be one address, for the Service is of a single family"
+	}
+	return "be an address of each family, for the Service is of both"
+}
+
+// familiesOf are those of addresses, sorted.
+func familiesOf(addresses []string) []corev1.IPFamily {
+	var families []corev1.IPFamily
+	for _, address := range addresses {
+		if family, ok := familyOf(address); ok {
+			families = append(families, family)
+		}
+	}
+	slices.Sort(families)
+	return slices.Compact(families)
+}
+
+func metalLBSingleFamily(s Subject) string {
+	spec := &s.Service.Spec
+	if len(familiesOf(s.Value.List)) < 2 || len(spec.IPFamilies) > 0 || spec.IPFamilyPolicy != nil || len(spec.ClusterIPs) > 0 {
+		return ""
+	}
+	return "stand beside spec.ipFamilyPolicy for two addresses, for the Service is of a single family without it"
+}
+
+// metalLBFamilyCount is how many families the Service has, or 0 where it does not tell: the cluster may give it a second one.
+func metalLBFamilyCount(svc *corev1.Service) int {
+	policy := corev1.IPFamilyPolicy(value(svc.Spec.IPFamilyPolicy))
+	switch {
+	case len(svc.Spec.ClusterIPs) > 0:
+		return len(svc.Spec.ClusterIPs)
+	case len(svc.Spec.IPFamilies) == 2, policy == corev1.IPFamilyPolicyRequireDualStack:
+		return 2
+	case policy == corev1.IPFamilyPolicySingleStack, policy == "" && len(svc.Spec.IPFamilies) == 1:
+		return 1
+	}
+	return 0
+}
