@@ -26,9 +26,12 @@ func metalLBFamilies(s Subject) string {
 	}
 	asked := familiesOf(list)
 	families, count := s.Service.Spec.IPFamilies, metalLBFamilyCount(s.Service)
+	if len(families) == 0 {
+		families = familiesOf(s.Service.Spec.ClusterIPs)
+	}
 	for _, family := range asked {
 		if count != 0 && len(families) > 0 && !slices.Contains(families, family) {
-			return fmt.Sprintf("be of the families in spec.ipFamilies, and not of %s", family)
+			return fmt.Sprintf("be of the Service's families, and not of %s", family)
 		}
 	}
 	switch {
