@@ -1,0 +1,170 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const linode = "service.beta.kubernetes.io/linode-loadbalancer-"
+
+var behavioursOfLinode = map[string]Behaviour{
+	"linode-default": {
+		Help:  "What holds for all ports without settings of their own is possible with the protocol of each. of names the setting.",
+		Args:  []string{"of"},
+		Judge: linodeDefault,
+	},
+	"linode-port": {
+		Help:  "The settings of a port are texts that are possible with its protocol.",
+		Judge: linodePort,
+	},
+	"linode-port-members": {
+		Help:  "The settings of a port are those that there are.",
+		Judge: linodePortMembers,
+	},
+	"linode-acl": {
+		Help:  "There is either a list of who is let in or one of who is kept out, of addresses or CIDRs.",
+		Judge: linodeACL,
+	},
+}
+
+// linodeSettings are what a port's key says; the names are the vendor's and in any case, as in encoding/json.
+type linodeSettings struct {
+	Protocol      string `json:"protocol"`
+	TLSSecretName string `json:"tls-secret-name"`
+	ProxyProtocol string `json:"proxy-protocol"`
+	Algorithm     string `json:"algorithm"`
+	Stickiness    string `json:"stickiness"`
+	UDPCheckPort  string `json:"udp-check-port"`
+}
+
+func (l linodeSettings) of(setting string) string {
+	return map[string]string{
+		"protocol": l.Protocol, "proxy-protocol": l.ProxyProtocol, "algorithm": l.Algorithm, "stickiness": l.Stickiness,
+	}[setting]
+}
+
+// linodeWords are those of a setting, by protocol; what is missing is not looked at.
+var linodeWords = map[string]map[string][]string{
+	"protocol": {"": {"tcp", "udp", "http", "https"}},
+	"proxy-protocol": {
+		"tcp": {"none", "v1", "v2"}, "http": {"none", "v1", "v2"}, "https": {"none", "v1", "v2"}, "udp": {"none"},
+	},
+	"algorithm": {
+		"tcp": {"roundrobin", "leastconn", "source"}, "http": {"roundrobin", "leastconn", "source"},
+		"https": {"roundrobin", "leastconn", "source"}, "udp": {"roundrobin", "leastconn", "ring_hash"},
+	},
+	"stickiness": {
+		"http": {"none", "http_cookie", "table"}, "https": {"none", "http_cookie", "table"}, "udp": {"none", "session", "source_ip"},
+	},
+}
+
+// linodeRead is what a port's key says. known is false where it cannot be read.
+func linodeRead(svc *corev1.Service, port *corev1.ServicePort) (settings linodeSettings, known bool) {
+	raw, set := svc.Annotations[linodeKey(port)]
+	if !set {
+		return settings, true
+	}
+	return settings, json.Unmarshal([]byte(raw), &settings) == nil
+}
+
+func linodeKey(port *corev1.ServicePort) string {
+	return linode + "port-" + strconv.Itoa(int(port.Port))
+}
+
+// linodeProtocol is that of a port: its own, else the default, else the spec's.
+func linodeProtocol(s Subject, port *corev1.ServicePort, settings linodeSettings) string {
+	if settings.Protocol != "" {
+		return strings.ToLower(settings.Protocol)
+	}
+	if p, found := s.Other(linode + "default-protocol"); found {
+		return p.Text
+	}
+	return strings.ToLower(protocol(*port))
+}
+
+func linodeDefault(s Subject) string {
+	setting := s.With["of"]
+	for i := range s.Service.Spec.Ports {
+		port := &s.Service.Spec.Ports[i]
+		settings, known := linodeRead(s.Service, port)
+		if !known || settings.of(setting) != "" {
+			continue
+		}
+		if setting == "protocol" {
+			if s.Value.Text == "https" && settings.TLSSecretName == "" {
+				return fmt.Sprintf("be other than https where a port has no tls-secret-name in its %s", linodeKey(port))
+			}
+			continue
+		}
+		if problem := linodeWord(setting, s.Value.Text, linodeProtocol(s, port, settings)); problem != "" {
+			return fmt.Sprintf("%s, as port %d has", problem, port.Port)
+		}
+	}
+	return ""
+}
+
+// linodeWord completes "must …" where a setting has no such word with the protocol.
+func linodeWord(setting, word, protocol string) string {
+	words, judged := linodeWords[setting][protocol]
+	if !judged || slices.Contains(words, strings.ToLower(word)) {
+		return ""
+	}
+	return fmt.Sprintf("have the %s %s with the protocol %s", setting, strings.Join(words, " or "), protocol)
+}
+
+func linodePort(s Subject) string {
+	at := slices.IndexFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return strconv.Itoa(int(p.Port)) == s.bindings[placePort]
+	})
+	if at < 0 {
+		return ""
+	}
+	port := &s.Service.Spec.Ports[at]
+	settings, known := linodeRead(s.Service, port)
+	if !known {
+		return "have texts alone as members, such as \"8080\" in place of 8080"
+	}
+	protocols := linodeWords["protocol"][""]
+	protocol := linodeProtocol(s, port, settings)
+	switch {
+	case settings.Protocol != "" && !slices.Contains(protocols, protocol):
+		return "have the protocol " + strings.Join(protocols, " or ")
+	case settings.Protocol != "" && protocol == "https" && settings.TLSSecretName == "":
+		return "have a tls-secret-name with the protocol https"
+	case protocol == "udp" && settings.TLSSecretName != "":
+		return "have no tls-secret-name with the protocol udp"
+	case protocol == "udp" && settings.UDPCheckPort != "" && !isPort(settings.UDPCheckPort):
+		return "have a udp-check-port from 1 to 65535"
+	}
+	for _, setting := range []string{"proxy-protocol", "algorithm", "stickiness"} {
+		if word := settings.of(setting); word != "" {
+			if problem := linodeWord(setting, word, protocol); problem != "" {
+				return problem
+			}
+		}
+	}
+	return ""
+}
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 1 && n <= 65535
+}
+
+func linodePortMembers(s Subject) string {
+	var members map[string]any
+	must(json.Unmarshal([]byte(s.Value.Text), &members)) // The type is a JSON object.
+	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(known, strings.ToLower(name)) {
+			return fmt.Sprintf("have no members but %s; %s is not read", strings.Join(known, ", "), quote(name))
+		}
+	}
+	return ""
+}

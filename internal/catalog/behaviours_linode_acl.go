@@ -1,0 +1,47 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// linodeAddresses are one list of a firewall.
+type linodeAddresses struct {
+	IPv4 []string `json:"ipv4"`
+	IPv6 []string `json:"ipv6"`
+}
+
+func linodeACL(s Subject) string {
+	var acl struct {
+		AllowList *linodeAddresses `json:"allowList"`
+		DenyList  *linodeAddresses `json:"denyList"`
+	}
+	if json.Unmarshal([]byte(s.Value.Text), &acl) != nil {
+		return "have objects with lists ipv4 and ipv6 of texts"
+	}
+	if (acl.AllowList == nil) == (acl.DenyList == nil) {
+		return "have either allowList or denyList"
+	}
+	list := acl.AllowList
+	if list == nil {
+		list = acl.DenyList
+	}
+	if problem := linodeFamily(list.IPv4, corev1.IPv4Protocol); problem != "" {
+		return problem
+	}
+	return linodeFamily(list.IPv6, corev1.IPv6Protocol)
+}
+
+func linodeFamily(list []string, want corev1.IPFamily) string {
+	for _, one := range list {
+		family, ok := familyOf(one)
+		if _, err := netip.ParsePrefix(one); !ok || family != want || err != nil && strings.Contains(one, "/") {
+			return fmt.Sprintf("list %s CIDRs there; %s is none", want, quote(one))
+		}
+	}
+	return ""
+}
