@@ -49,7 +49,7 @@ func (s Subject) Other(name string) (p Parsed, found bool) {
 }
 
 // behaviours are those that catalogs name. What one vendor alone needs stands in a file of its own.
-var behaviours = merge(general, behavioursOfAlibaba, behavioursOfBaidu, behavioursOfAWSLBC, behavioursOfGCP, shared, behavioursOfAzure, behavioursOfOCI, behavioursOfKubeVIP, behavioursOfMetalLB, behavioursOfDigitalOcean, behavioursOfLinode)
+var behaviours = merge(general, behavioursOfAlibaba, behavioursOfBaidu, behavioursOfAWSLBC, behavioursOfGCP, shared, behavioursOfAzure, behavioursOfOCI, behavioursOfKubeVIP, behavioursOfMetalLB, behavioursOfDigitalOcean, behavioursOfLinode, behavioursOfOpenStack)
 
 var general = map[string]Behaviour{
 	"service-ports": {
