@@ -8,13 +8,14 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// What depends on families that not every cluster has cannot be in the corpus, whose cases an API server judges, too.
+// What nobody knows of families cannot be in the corpus, whose cases an API server judges, too: there, every Service has some.
 func TestFamilies(t *testing.T) {
 	const (
 		collection = "networking.gke.io/ip-collection-v6"
 		subnet     = "networking.gke.io/load-balancer-subnet"
 		tier       = "cloud.google.com/network-tier"
 		kind       = "networking.gke.io/load-balancer-type"
+		wanted     = "metallb.io/loadBalancerIPs"
 		addresses  = "service.beta.kubernetes.io/aws-load-balancer-ip-address-type"
 	)
 	ipv6, both := map[string]any{"ipFamilies": []string{"IPv6"}}, map[string]any{"ipFamilies": []string{"IPv6", "IPv4"}}
@@ -31,6 +32,7 @@ func TestFamilies(t *testing.T) {
 		"prefix of an internal one":        {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop", kind: "Internal"}, spec: ipv6, want: []string{"warning " + collection}},
 		"standard tier and IPv6":           {cloud: "gcp", annotations: map[string]string{tier: "Standard"}, spec: both, want: []string{"error " + tier}},
 		"premium tier and IPv6":            {cloud: "gcp", annotations: map[string]string{tier: "Premium"}, spec: both},
+		"two addresses, and nobody knows":  {cloud: "metallb", annotations: map[string]string{wanted: "192.168.1.5,2001:db8::5"}, want: []string{"warning " + wanted}},
 		"both families":                    {cloud: "aws-lbc", annotations: map[string]string{addresses: "dualstack"}, spec: both},
 		"both families on IPv4 alone":      {cloud: "aws-lbc", annotations: map[string]string{addresses: "ipv4"}, spec: both, want: []string{"error " + addresses}},
 		"IPv6 where the wrong value is it": {cloud: "aws-lbc", annotations: map[string]string{addresses: "DualStack"}, spec: ipv6, want: []string{"error " + addresses}},

@@ -17,13 +17,23 @@ func and(a, b string) string {
 }
 
 func or(a, b string) string {
-	if a == "true" || b == "true" {
+	switch {
+	case a == "true" || b == "true":
 		return "true"
+	case a == "false":
+		return b
+	case b == "false":
+		return a
 	}
 	return "(" + a + " || " + b + ")"
 }
 
-func not(a string) string { return "!(" + a + ")" }
+func not(a string) string {
+	if a == "true" {
+		return "false"
+	}
+	return "!(" + a + ")"
+}
 
 func in(v string, list []string) string {
 	var quoted []string

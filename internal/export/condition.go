@@ -54,8 +54,11 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 		return field(c, s)
 	}
 	a, found := e[c.Key]
+	family := strings.Contains(c.Key, "{")
 	switch {
-	case !found || strings.Contains(c.Key, "{"):
+	case found && family && c.Set != nil && c.Is == nil && c.Not == nil && c.Only == nil:
+		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, matches("k", catalog.KeyPattern(c.Key)), *c.Set), nil
+	case !found || family:
 		return "", unsayable("a condition is about a family of keys")
 	case len(a.Variants) > 0:
 		return "", unsayable("the type of " + c.Key + " depends on the Service")
@@ -205,6 +208,32 @@ func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
 		}
 	}
 	return result, nil
+}
+
+// known is true where a condition is known to hold.
+func (e entries) known(c catalog.Condition, s scope) (string, error) {
+	readable, err := e.readable([]catalog.Condition{c}, s)
+	if err != nil {
+		return "", err
+	}
+	holds, err := e.condition(c, s)
+	return and(readable, holds), err
+}
+
+// mayHold is true unless each of some conditions is known not to hold; where there are none, it is true.
+func (e entries) mayHold(list []catalog.Condition, s scope) (string, error) {
+	if len(list) == 0 {
+		return "true", nil
+	}
+	one, err := e.anyOf(list, s)
+	if err != nil {
+		return "", err
+	}
+	readable, err := e.readable(list, s)
+	if err != nil || readable == "true" {
+		return one, err
+	}
+	return or(not(readable), one), nil
 }
 
 // readable is true where every value that the conditions depend on is of its type: else nothing can be said.

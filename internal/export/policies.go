@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -106,16 +107,30 @@ func (e entries) ownership(o catalog.Ownership) (string, error) {
 			}
 		}
 	}
-	when, err := e.allOf(o.When, s)
-	if err != nil {
-		return "", err
+	owned := class
+	for _, list := range slices.Concat(oneByOne(o.When), [][]catalog.Condition{o.Any}) {
+		may, err := e.mayHold(list, s)
+		if err != nil {
+			return "", err
+		}
+		owned = and(owned, may)
 	}
-	owned := and(class, when)
-	if len(o.Also) == 0 {
-		return owned, nil
+	for _, c := range o.Also {
+		also, err := e.known(c, s)
+		if err != nil {
+			return "", err
+		}
+		owned = or("("+owned+")", "("+also+")")
 	}
-	also, err := e.anyOf(o.Also, s)
-	return or("("+owned+")", also), err
+	return owned, nil
+}
+
+func oneByOne(list []catalog.Condition) [][]catalog.Condition {
+	var single [][]catalog.Condition
+	for _, c := range list {
+		single = append(single, []catalog.Condition{c})
+	}
+	return single
 }
 
 func policy(name, owned string, checks []check) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -137,23 +138,47 @@ func element(t *catalog.Type, v string) string {
 }
 
 func mapExpression(t *catalog.Type, v string) (string, error) {
+	if t.Escape {
+		return "", unsayable("CEL does not undo escapes")
+	}
 	entries := split(t, v)
 	if t.EmptyElements == catalog.Absent {
 		entries += ".filter(e, " + element(t, "e") + " != '')"
 	}
 	assign := quote(t.Assign)
+	part := func(at string) string { return element(t, "e.split("+assign+", 2)["+at+"]") }
 	each := "e.contains(" + assign + ")"
-	for at, part := range []*catalog.Type{t.Keys, t.Of} {
-		if part == nil {
-			continue
-		}
-		text := element(t, "e.split("+assign+", 2)["+[]string{"0", "1"}[at]+"]")
-		of, err := typeExpression(part, text)
+	if t.Keys != nil {
+		key, err := typeExpression(t.Keys, part("0"))
 		if err != nil {
 			return "", err
 		}
-		each = and(each, of)
+		each = and(each, key)
+	}
+	value, err := entryExpression(t, part("0"), part("1"))
+	if err != nil {
+		return "", err
 	}
 	rule, err := listRule(t.Rule, entries)
-	return and(entries+".all(e, "+each+")", rule), err
+	return and(entries+".all(e, "+and(each, value)+")", rule), err
+}
+
+// entryExpression judges the value of a map's entry by its key.
+func entryExpression(t *catalog.Type, key, value string) (string, error) {
+	expression := "true"
+	if t.Of != nil {
+		of, err := typeExpression(t.Of, value)
+		if err != nil {
+			return "", err
+		}
+		expression = "(" + of + ")"
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Entries)) {
+		one, err := typeExpression(t.Entries[name], value)
+		if err != nil {
+			return "", err
+		}
+		expression = "(" + key + " == " + quote(name) + " ? (" + one + ") : " + expression + ")"
+	}
+	return expression, nil
 }

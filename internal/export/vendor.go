@@ -112,6 +112,16 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 				holds: v.where(a, name, func(s scope) (string, error) { return v.entries.on(one, s, s.at(name)) }),
 			})
 		}
+		if len(a.ReadIf) > 0 {
+			v.add(check{
+				id: "requirement", severity: rules.Warning, key: name, field: field,
+				message: "has no effect, because it is read only where it stands beside " + strings.TrimPrefix(catalog.Demand(a.ReadIf), "stand beside "),
+				holds: func(s scope) (string, error) {
+					read, err := v.entries.reads(a, s)
+					return v.unread(a, name, s) + " || (" + read + ")", err
+				},
+			})
+		}
 		for _, q := range a.Requires {
 			v.requirement(a, name, q)
 		}
@@ -131,12 +141,34 @@ func (v *vendor) where(a *catalog.Annotation, name string, holds func(s scope) (
 		if err != nil {
 			return "", err
 		}
-		unread := "!(" + s.has(name) + ")"
-		if name != a.Name {
-			unread += " || " + s.has(a.Name)
+		read, err := v.entries.reads(a, s)
+		if err != nil {
+			return "", err
 		}
-		return unread + " || (" + expression + ")", nil
+		return v.unread(a, name, s) + " || " + or(not(read), "("+expression+")"), nil
 	}
+}
+
+// unread is true where a key is not there, or is an alias beside the name itself.
+func (v *vendor) unread(a *catalog.Annotation, name string, s scope) string {
+	unread := "!(" + s.has(name) + ")"
+	if name != a.Name {
+		unread += " || " + s.has(a.Name)
+	}
+	return unread
+}
+
+// reads is true unless the controller is known not to read a key on the Service.
+func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
+	all := "true"
+	for _, c := range a.ReadIf {
+		may, err := e.mayHold([]catalog.Condition{c}, s)
+		if err != nil {
+			return "", err
+		}
+		all = and(all, "("+may+")")
+	}
+	return all, nil
 }
 
 // family judges the values of all keys of a family at once.
@@ -150,6 +182,11 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 				if err != nil {
 					return "", err
 				}
+				read, err := v.entries.reads(a, s)
+				if err != nil {
+					return "", err
+				}
+				valid = or(not(read), "("+valid+")")
 				return s.annotations + ".all(k, !" + matches("k", catalog.KeyPattern(name)) + " || (" + valid + ")" + unchanged("k") + ")", nil
 			},
 		})

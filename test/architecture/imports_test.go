@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"manifests are judged without a cluster": {
 		folders: []string{"internal/lint", "internal/manifest", "internal/report"},
 		only: []string{
-			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "internal/policy", "internal/manifest", "internal/report",
+			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "internal/catalog", "internal/policy", "internal/manifest", "internal/report",
 			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		never: append([]string{"internal/audit"}, clients[:3]...),

@@ -36,6 +36,9 @@ const (
 	stopGrace = 15 * time.Second
 )
 
+// DualStack are APIServerArgs that give Services addresses of both families.
+var DualStack = []string{"--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112"}
+
 // Options says what a control plane consists of.
 type Options struct {
 	// Dir keeps certificates, kubeconfigs, etcd's data and, in logs, the output of every process. It is made if
