@@ -33,7 +33,9 @@ var (
 	options  = loadbalancer.Options{Class: config.DefaultLoadBalancerClass}
 )
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{ControllerManager: true, APIServerArgs: env.DualStack}, setup)) }
+func TestMain(m *testing.M) {
+	os.Exit(env.Main(m, env.Options{ControllerManager: true, APIServerArgs: env.DualStack}, setup))
+}
 
 // setup gives every catalog a namespace, where its policies hold.
 func setup(ctx context.Context, e *env.Env) error {
