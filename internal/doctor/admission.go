@@ -17,8 +17,8 @@ import (
 const (
 	// probeName is that of Services that are sent for a dry run.
 	probeName = "quayctl-doctor"
-	// badKey has a value in the bad one that no load balancer has.
-	badKey = loadbalancer.Prefix + "scheduler"
+	// badKey is refused whatever catalogs Services are judged by; see webhook/service.AnnotationProbe.
+	badKey = "quaymaster.dev/probe"
 	// denied begins the API server's report of a webhook's refusal.
 	denied = "denied the request"
 )
@@ -113,8 +113,8 @@ func (e *examination) judgeGood(svc *corev1.Service, err error, namespace string
 	}
 	for key := range loadbalancer.Defaults(&corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}, loadbalancer.Options{}) {
 		if _, written := svc.Annotations[key]; !written {
-			return fail("see the logs of the webhook's pods", "%s and a good one admitted, but without the default of %s: %s does not answer",
-				bad, key, mutateService)
+			return warn("if mycloud is among the chart's catalogs, see the logs of the webhook's pods",
+				"%s and a good one admitted, but without the default of %s: %s does not answer, or mycloud is not judged", bad, key, mutateService)
 		}
 	}
 	return ok("%s and a good one admitted, with its defaults", bad)

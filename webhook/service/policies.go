@@ -29,6 +29,7 @@ type Policies interface {
 func Rules() []rules.Rule {
 	return []rules.Rule{
 		{ID: idDefaultsUnavailable, Severity: rules.Warning, Help: "A Service was admitted without its defaults, because policies could not be read. The controllers apply them."},
+		{ID: idProbe, Severity: rules.Error, Help: "A load balancer has the annotation quaymaster.dev/probe, which asks for a refusal: quayctl doctor tries so whether Services are judged."},
 		{ID: idPoliciesUnavailable, Severity: rules.Warning, Help: "A Service was admitted without being judged by policies, because they could not be read. The controllers judge it again."},
 	}
 }

@@ -42,7 +42,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if beingDeleted(newSvc) {
 		return webhook.Allow(), nil
 	}
-	findings := v.review(ctx, req.Namespace, oldSvc, newSvc)
+	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}

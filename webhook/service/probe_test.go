@@ -1,0 +1,34 @@
+package service_test
+
+import (
+	"testing"
+
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/webhook/service"
+)
+
+// Doctor must get its refusal from an installation for other clouds, too.
+func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
+	const probe = `{"` + service.AnnotationProbe + `":"x"}`
+	for _, catalogs := range [][]string{{loadbalancer.Catalog}, {"hcloud", "metallb"}, nil} {
+		judge, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{Catalogs: catalogs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: policies{}})
+		for name, test := range map[string]struct {
+			manifest manifest
+			allowed  bool
+		}{
+			"probe":      {manifest{name: "web", annotations: probe}, false},
+			"none":       {manifest{name: "web"}, true},
+			"other type": {manifest{name: "web", annotations: probe, spec: `{"type":"ClusterIP"}`}, true},
+		} {
+			response, err := v.Review(t.Context(), create(test.manifest))
+			if err != nil || response.Allowed != test.allowed {
+				t.Errorf("%s by %v: %v, %+v", name, catalogs, err, response)
+			}
+		}
+	}
+}
