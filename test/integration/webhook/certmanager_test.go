@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/process"
 )
@@ -110,12 +111,12 @@ func (r *replica) eventually(t *testing.T, check, want string) {
 func TestCertManagerInEitherOrder(t *testing.T) {
 	const name, secret = "managed", "managed-webhook-tls"
 	now := time.Now()
-	ca := newAuthority(t, "Example", now.Add(-time.Hour), now.Add(time.Hour))
-	issue := func() (*authority, map[string][]byte) {
-		pair := ca.serving(t, now.Add(-time.Hour), now.Add(time.Hour))
-		return pair, map[string][]byte{"tls.crt": pair.pem(), "tls.key": pair.keyPEM(t), "ca.crt": ca.pem()}
+	ca := authority.New(t, "Example", now.Add(-time.Hour), now.Add(time.Hour))
+	issue := func() (*authority.Pair, map[string][]byte) {
+		pair := ca.Serving(t, now.Add(-time.Hour), now.Add(time.Hour))
+		return pair, map[string][]byte{"tls.crt": pair.PEM(), "tls.key": pair.KeyPEM(t), "ca.crt": ca.PEM()}
 	}
-	port := install(t, name, map[string]any{"mode": "cert-manager"}, map[string]any{"caBundle": string(ca.pem())})
+	port := install(t, name, map[string]any{"mode": "cert-manager"}, map[string]any{"caBundle": string(ca.PEM())})
 	args := []string{
 		"--cert-mode=cert-manager", "--namespace=" + env.Namespace, "--cert-secret=" + secret, "--cert-name-prefix=managed-webhook", "--cert-hosts=127.0.0.1",
 	}
@@ -148,7 +149,7 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 	first, data := issue()
 	putSecret(t, secret, data)
 	webhook.eventually(t, "", "ok")
-	if !served(t, port).Equal(first.cert) {
+	if !served(t, port).Equal(first.Cert) {
 		t.Error("another certificate is served")
 	}
 	env.Eventually(t, soon, "admission", admitted)
@@ -157,7 +158,7 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 	second, data := issue()
 	putSecret(t, secret, data)
 	env.Eventually(t, soon, "the new certificate", func(context.Context) error {
-		if !served(t, port).Equal(second.cert) {
+		if !served(t, port).Equal(second.Cert) {
 			return errors.New("it is the old one")
 		}
 		return nil
@@ -172,7 +173,7 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 		}
 		return nil
 	})
-	if !served(t, port).Equal(second.cert) {
+	if !served(t, port).Equal(second.Cert) {
 		t.Error("a certificate without its key took the place of a good one")
 	}
 	putSecret(t, secret, data)

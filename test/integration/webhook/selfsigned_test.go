@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/env"
 )
 
@@ -79,19 +80,19 @@ func spoilSecret(t *testing.T, name string, first *x509.Certificate) {
 func TestAuthorityRotationUnderLoad(t *testing.T) {
 	const name = "succeeding"
 	now := time.Now()
-	old := newAuthority(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
-	serving := old.serving(t, now.Add(-5*time.Minute), now.Add(5*time.Minute))
+	old := authority.New(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
+	serving := old.Serving(t, now.Add(-5*time.Minute), now.Add(5*time.Minute))
 	port, args := sharing(t, name, map[string][]byte{
-		"ca.crt": old.pem(), "ca.key": old.keyPEM(t), "tls.crt": serving.pem(), "tls.key": serving.keyPEM(t),
+		"ca.crt": old.PEM(), "ca.key": old.KeyPEM(t), "tls.crt": serving.PEM(), "tls.key": serving.KeyPEM(t),
 	})
 	start(t, name, port, args...)
-	if !served(t, port).Equal(serving.cert) {
+	if !served(t, port).Equal(serving.Cert) {
 		t.Fatal("the certificate in the Secret is not served")
 	}
 	env.Eventually(t, soon, "admission with the old authority", admitted)
 	created := load(t)
 	env.Eventually(t, time.Minute, "a certificate of the new authority", func(context.Context) error {
-		if served(t, port).CheckSignatureFrom(old.cert) == nil {
+		if served(t, port).CheckSignatureFrom(old.Cert) == nil {
 			return errors.New("it is one of the old authority")
 		}
 		return nil
@@ -109,7 +110,7 @@ func TestAuthorityRotationUnderLoad(t *testing.T) {
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil {
 		t.Fatal(err)
 	}
-	for _, cert := range []*x509.Certificate{serving.cert, served(t, port)} {
+	for _, cert := range []*x509.Certificate{serving.Cert, served(t, port)} {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle)
 		if _, err := cert.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots}); err != nil {
