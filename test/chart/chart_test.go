@@ -170,7 +170,7 @@ func TestRefusedValues(t *testing.T) {
 		"no such kind":    {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
 		"no port":         {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
 		"too little grace": {
-			env.Values{"webhook": map[string]any{"terminationGracePeriodSeconds": 5}}, "/webhook/terminationGracePeriodSeconds",
+			env.Values{"webhook": map[string]any{"terminationGracePeriodSeconds": 14}}, "/webhook/terminationGracePeriodSeconds",
 		},
 		"two authorities": {
 			env.Values{

@@ -21,6 +21,8 @@ func WebhookURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(po
 // Webhook is the running admission role.
 type Webhook struct {
 	Server
+	// Address is where it serves the webhooks.
+	Address string
 	// Metrics is the URL of its metrics.
 	Metrics string
 }
@@ -58,6 +60,7 @@ func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webh
 			}, args...),
 			ready: probe(fmt.Sprintf("http://127.0.0.1:%d/readyz", health)),
 		},
+		Address: "127.0.0.1:" + strconv.Itoa(port),
 		Metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
 	}
 	return w, e.startServer(ctx, &w.Server)

@@ -58,3 +58,6 @@ func (s *Server) WaitReady(ctx context.Context, limit time.Duration) error {
 	defer cancel()
 	return Poll(ctx, s.name, s.ready, s.Process)
 }
+
+// Ready asks once whether the program is ready, as a kubelet's probe does.
+func (s *Server) Ready(ctx context.Context) error { return s.ready(ctx) }

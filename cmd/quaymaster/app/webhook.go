@@ -55,7 +55,7 @@ func newWebhookCommand() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends.
+// run serves until the context ends, and a while longer.
 func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	logger, handler, err := observability.NewLogger(observability.LogOptions{
 		Format: o.logFormat, Verbosity: o.verbosity, Output: cmd.ErrOrStderr(),
@@ -96,7 +96,10 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := o.portsAreFree(ctx); err != nil {
 		return err
 	}
-	mgr, err := o.manager(ctx, cfg, source, known)
+	draining := drain{ending: ctx, delay: o.shutdownDelay}
+	ctx, cancel := draining.serving()
+	defer cancel()
+	mgr, err := o.manager(ctx, cfg, source, known, draining)
 	if err != nil {
 		return err
 	}
@@ -106,12 +109,12 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 
 // manager has everything that runs.
 func (o *webhookOptions) manager(
-	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts,
+	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining drain,
 ) (ctrl.Manager, error) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{
 		Host: o.bindAddress, Port: o.securePort, TLSOpts: []func(*tls.Config){certs.ServerOptions(source, o.http2)},
 	})
-	if err := o.register(server, known); err != nil {
+	if err := o.register(server, known, draining); err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
@@ -145,6 +148,7 @@ func (o *webhookOptions) manager(
 		mgr.Add(manager.RunnableFunc(known.classes.run)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		// Asking the manager for its server is what makes it start that.
+		mgr.AddReadyzCheck("ending", draining.check),
 		mgr.AddReadyzCheck("webhooks", withCertificate(source, mgr.GetWebhookServer().StartedChecker())),
 		mgr.AddReadyzCheck("certificate", trust.Check),
 		mgr.AddReadyzCheck("policies", synced("policies and namespaces", known.policies.HasSynced)),

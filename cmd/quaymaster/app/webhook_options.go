@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,6 +31,7 @@ type webhookOptions struct {
 	metricsAddress    string
 	http2             bool
 	maxRequests       int
+	shutdownDelay     time.Duration
 	loadBalancerClass string
 	catalogs          []string
 	unknownKeys       []string
@@ -49,6 +51,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` of /metrics; 0 for none")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "how long to go on serving, not ready any more, when asked to end")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
 	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog}, "`names` of the clouds whose annotations are judged: "+strings.Join(policy.CatalogNames(), ", "))
 	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn}, "what happens to keys under another cloud's prefix that its catalog does not know: deny, warn or ignore, for all clouds or as in hcloud=`deny` for one")
@@ -79,6 +82,9 @@ func (o *webhookOptions) validate() error {
 	}
 	if o.maxRequests < 1 {
 		add("--max-concurrent-requests must be at least 1; got %d", o.maxRequests)
+	}
+	if o.shutdownDelay < 0 {
+		add("--shutdown-delay must not be negative; got %s", o.shutdownDelay)
 	}
 	if problems := validation.IsQualifiedName(o.loadBalancerClass); len(problems) > 0 {
 		add("--load-balancer-class must be a name such as %s; got %q", config.DefaultLoadBalancerClass, o.loadBalancerClass)

@@ -34,16 +34,16 @@ type served struct {
 }
 
 // register adds the webhooks to the server.
-func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts) error {
+func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, draining drain) error {
 	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
-		server.Register("/"+name, webhook.NewHandler(webhook.HandlerOptions{
+		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
 			Name: name, Resource: s.resource, Reviewer: s.reviewer, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
-		}))
+		})))
 	}
 	return nil
 }

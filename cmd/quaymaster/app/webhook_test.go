@@ -69,12 +69,12 @@ func TestUsageMistakes(t *testing.T) {
 		"no certificate files": {[]string{"webhook", "--cert-mode=files"}, `quaymaster webhook: --tls-cert-file must name a file, or --cert-mode must be another; --tls-private-key-file must name a file, or --cert-mode must be another; see "quaymaster webhook --help"`},
 		"every mistake at once": {
 			[]string{
-				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081", "--max-concurrent-requests=0",
+				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081", "--max-concurrent-requests=0", "--shutdown-delay=-1s",
 				"--load-balancer-class=a b", "--cert-mode=magic", "--log-format=xml", "-v=-1",
 			},
 			`quaymaster webhook: --bind-address must be an IP address; got "here"; --secure-port must be between 1 and 65535; got 70000; ` +
 				`--health-probe-bind-address must be 0 or an address with port such as :8081; got "8081"; ` +
-				`--max-concurrent-requests must be at least 1; got 0; --load-balancer-class must be a name such as mycloud.io/dlb; got "a b"; ` +
+				`--max-concurrent-requests must be at least 1; got 0; --shutdown-delay must not be negative; got -1s; --load-balancer-class must be a name such as mycloud.io/dlb; got "a b"; ` +
 				`--cert-mode must be cert-manager, self-signed or files; got "magic"; --log-format must be text or json; got "xml"; -v must not be negative; got -1; ` +
 				`see "quaymaster webhook --help"`,
 		},
