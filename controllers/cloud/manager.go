@@ -24,6 +24,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
+
+	"quaymaster.dev/internal/leadership"
 )
 
 // concurrentSyncs is how many Services, and how many new Nodes, are worked on at the same time. One that waits for the cloud
@@ -50,6 +52,9 @@ type Manager struct {
 
 	logs *logs.Options
 	own  []string
+
+	once   sync.Once // makes tenure
+	tenure *leadership.Tenure
 }
 
 // NewManager makes the manager of a provider with controllers of our own, beside the app's.
@@ -120,6 +125,9 @@ func (m *Manager) Address() string {
 func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error)) error {
 	config, err := m.Options.Config(m.controllers(), disabled(), aliases(), nil, nil)
 	if err != nil {
+		return err
+	}
+	if err := m.guardClients(config); err != nil {
 		return err
 	}
 	completed := config.Complete()

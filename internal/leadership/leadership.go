@@ -1,4 +1,5 @@
-// Package leadership tells from outside whether somebody leads, by the lease and the API server's own clock.
+// Package leadership tells whether somebody leads: from outside by the lease and the API server's own clock, and from inside, for the
+// leader itself, by its own.
 package leadership
 
 import (

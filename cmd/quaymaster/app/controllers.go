@@ -134,6 +134,7 @@ func (r *controllers) configure() []error {
 	cfg = rest.AddUserAgent(cfg, controllersUserAgent)
 	connection := r.manager.Options.Generic.ClientConnection
 	cfg.QPS, cfg.Burst = connection.QPS, int(connection.Burst)
+	cfg.Wrap(r.manager.Guard)
 	if r.api, err = kubernetes.NewForConfig(cfg); err != nil {
 		return append(errs, fmt.Errorf("--kubeconfig: %w", err))
 	}
@@ -153,20 +154,27 @@ func (r *controllers) configureCloud(file string) []error {
 	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
 		return append(errs, err)
 	}
-	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call); err != nil {
+	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard); err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
 	return errs
 }
 
-// cloudClient makes the client of a role; timeout bounds one call, and onCall, if there is one, is told of each.
-func cloudClient(cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call)) (*cloudapi.Client, error) {
-	transport, ok := http.DefaultTransport.(*http.Transport)
+// cloudClient makes the client of a role; timeout bounds one call, onCall, if there is one, is told of each, and wraps go around its
+// transport.
+func cloudClient(
+	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call), wraps ...func(http.RoundTripper) http.RoundTripper,
+) (*cloudapi.Client, error) {
+	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
 	}
-	transport = transport.Clone()
-	transport.MaxIdleConnsPerHost = idleConnections
+	base = base.Clone()
+	base.MaxIdleConnsPerHost = idleConnections
+	var transport http.RoundTripper = base
+	for _, wrap := range wraps {
+		transport = wrap(transport)
+	}
 	return cloudapi.New(cloudapi.Options{
 		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: userAgent + "/" + version.Version(),
 		HTTPClient: &http.Client{Transport: transport, Timeout: timeout}, OnCall: onCall,
