@@ -62,6 +62,7 @@ func policyResources() []schema.GroupVersionResource {
 func (e *examination) crds(ctx context.Context) Result {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	var problems []string
+	remedy := "install them with helm upgrade and crds.enabled=true; until then Services are judged without policies"
 	for _, resource := range policyResources() {
 		name := resource.GroupResource().String()
 		object, err := e.Objects.Resource(crds).Get(ctx, name, metav1.GetOptions{})
@@ -72,6 +73,11 @@ func (e *examination) crds(ctx context.Context) Result {
 		if err != nil {
 			return unread("CustomResourceDefinition "+name, err)
 		}
+		if object.GetDeletionTimestamp() != nil {
+			problems = append(problems, name+" is being deleted, with all policies of its kind")
+			remedy = "wait until it is gone, or remove the finalizers of the policies that hold it up; then " + remedy
+			continue
+		}
 		var crd definition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
 			return fail("put it back with helm upgrade", "CustomResourceDefinition %s cannot be read: %v", name, err)
@@ -81,8 +87,7 @@ func (e *examination) crds(ctx context.Context) Result {
 		}
 	}
 	if len(problems) > 0 {
-		return fail("install them with helm upgrade and crds.enabled=true; until then Services are judged without policies",
-			"%s", strings.Join(problems, "; "))
+		return fail(remedy, "%s", strings.Join(problems, "; "))
 	}
 	return ok("both kinds of policies are established")
 }

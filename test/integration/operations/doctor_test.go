@@ -13,8 +13,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/doctor"
 	"quaymaster.dev/test/env"
 )
@@ -38,14 +40,20 @@ func remove(t *testing.T, objects ...client.Object) {
 	}
 	// Definitions take their objects along first.
 	for _, object := range objects {
-		env.Eventually(t, 30*time.Second, "the end of "+object.GetName(), func(ctx context.Context) error {
-			err := shared.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-			if err == nil {
-				err = errors.New("it is still there")
-			}
-			return client.IgnoreNotFound(err)
-		})
+		gone(t, object)
 	}
+}
+
+// gone returns when the object is not there any more.
+func gone(t *testing.T, object client.Object) {
+	t.Helper()
+	env.Eventually(t, 30*time.Second, "the end of "+object.GetName(), func(ctx context.Context) error {
+		err := shared.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if err == nil {
+			err = errors.New("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 func definition(name string) client.Object {
@@ -54,6 +62,32 @@ func definition(name string) client.Object {
 	crd.SetKind("CustomResourceDefinition")
 	crd.SetName(name)
 	return crd
+}
+
+// held is a policy that holds up the deletion of its definition.
+func held() *v1alpha1.LoadBalancerPolicy {
+	return &v1alpha1.LoadBalancerPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "held", Finalizers: []string{"example.com/hold"}},
+		Spec:       v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{"service.beta.kubernetes.io/dlb-listener-maxqps": "5000"}},
+	}
+}
+
+func deleteHeldDefinition(t *testing.T) {
+	if err := shared.Client.Create(t.Context(), held()); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.Client.Delete(t.Context(), definition("loadbalancerpolicies.quaymaster.dev")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// letDefinitionGo returns when the definition is gone.
+func letDefinitionGo(t *testing.T) {
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := shared.Client.Patch(t.Context(), held(), patch); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, definition("loadbalancerpolicies.quaymaster.dev"))
 }
 
 // Whatever breaks is found by the check that is about it, with what to do; what depends on it is skipped, and all else is well.
@@ -98,6 +132,11 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 			mend:  reinstall,
 			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is missing; clusterloadbalancerpolicies.quaymaster.dev is missing",
 			remedy: "crds.enabled=true", skipped: []string{"policies"},
+		},
+		{
+			name: "definition that is being deleted", spoil: deleteHeldDefinition, mend: func(t *testing.T) { letDefinitionGo(t); reinstall(t) },
+			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is being deleted, with all policies of its kind",
+			remedy: "finalizers of the policies that hold it up; then install them", skipped: []string{"policies"},
 		},
 		{
 			name:  "webhook stopped",
