@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
 )
@@ -33,17 +34,23 @@ func install(t *testing.T, name string, certs, webhook map[string]any) (port int
 	if err != nil {
 		t.Fatal(err)
 	}
+	removeConfigurations(t, name)
+	apply(t, name, port, certs, webhook)
+	return port
+}
+
+// apply makes or changes such an installation.
+func apply(t *testing.T, name string, port int, certs, webhook map[string]any) {
+	t.Helper()
 	v := values(env.WebhookURL(port), "Fail")
 	v["fullnameOverride"] = name
 	if certs != nil { // to Helm, null is no certs at all
 		v["certs"] = certs
 	}
 	maps.Copy(v["webhook"].(map[string]any), webhook)
-	removeConfigurations(t, name)
 	if err := shared.InstallChart(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	return port
 }
 
 // start runs a webhook process of an installation beside the shared one, until the test ends.
@@ -231,4 +238,24 @@ func TestMalformedCalls(t *testing.T) {
 	if err := shared.Client.Create(t.Context(), service("after"), client.DryRunAll); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
+}
+
+// A replica is not ready while the configurations trust another authority than that of its certificate, and says so.
+func TestNotReadyUntilTrusted(t *testing.T) {
+	const name = "untrusted"
+	cert, key, trusted := writeCertificate(t)
+	now := time.Now()
+	other := authority.New(t, "Example", now.Add(-time.Hour), now.Add(time.Hour))
+	bundle := map[string]any{"caBundle": string(other.PEM())}
+	port := install(t, name, map[string]any{"mode": "files"}, bundle)
+	webhook := launch(t, name, port, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
+	webhook.eventually(t, "/certificate",
+		`the caBundle of webhook "mutate.service.quaymaster.dev" does not verify the serving certificate: x509: certificate signed by unknown authority`)
+	webhook.eventually(t, "/webhooks", "ok")
+	webhook.eventually(t, "", "certificate failed")
+
+	bundle["caBundle"] = trusted
+	apply(t, name, port, map[string]any{"mode": "files"}, bundle)
+	webhook.eventually(t, "", "ok")
+	env.Eventually(t, soon, "admission", admitted)
 }
