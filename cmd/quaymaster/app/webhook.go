@@ -96,8 +96,8 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := o.portsAreFree(ctx); err != nil {
 		return err
 	}
-	draining := drain{ending: ctx, delay: o.shutdownDelay}
-	ctx, cancel := draining.serving()
+	draining := &drain{delay: o.shutdownDelay}
+	ctx, cancel := draining.serving(ctx)
 	defer cancel()
 	mgr, err := o.manager(ctx, cfg, source, known, draining)
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 
 // manager has everything that runs.
 func (o *webhookOptions) manager(
-	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining drain,
+	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining *drain,
 ) (ctrl.Manager, error) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{
 		Host: o.bindAddress, Port: o.securePort, TLSOpts: []func(*tls.Config){certs.ServerOptions(source, o.http2)},

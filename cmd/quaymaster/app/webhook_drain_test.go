@@ -13,8 +13,8 @@ import (
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending, end := context.WithCancel(t.Context())
-		d := drain{ending: ending, delay: 10 * time.Second}
-		serving, cancel := d.serving()
+		d := &drain{delay: 10 * time.Second}
+		serving, cancel := d.serving(ending)
 		defer cancel()
 		var underWay error
 		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { underWay = r.Context().Err() }))

@@ -34,7 +34,7 @@ type served struct {
 }
 
 // register adds the webhooks to the server.
-func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, draining drain) error {
+func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, draining *drain) error {
 	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
