@@ -1,0 +1,215 @@
+package availability_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/test/authority"
+	"quaymaster.dev/test/env"
+)
+
+const (
+	// soon bounds what takes seconds, with room for slow machines.
+	soon = 30 * time.Second
+	// enough attempts see every replica.
+	enough = 100
+)
+
+// webhooks are replicas behind one address that the API server calls.
+type webhooks struct {
+	*env.Env
+	audit    auditLog
+	balancer *balancer
+	// args are those of every replica.
+	args []string
+	// grace is how long a pod may take to end.
+	grace time.Duration
+	// values are the chart's.
+	values env.Values
+}
+
+// newWebhooks makes an installation that refuses what no webhook has judged, and lets pass what none has completed. So every call
+// that fails is seen: by users or in the audit log.
+func newWebhooks(t *testing.T, certs map[string]any, caBundle string, args ...string) *webhooks {
+	t.Helper()
+	audit, serverArgs := audited(t)
+	w := &webhooks{Env: env.Start(t, env.Options{APIServerArgs: serverArgs}), audit: audit, balancer: newBalancer(t)}
+	w.values = env.Values{"certs": certs, "webhook": map[string]any{
+		"url": env.WebhookURL(w.balancer.port), "caBundle": caBundle,
+		"failurePolicy": map[string]any{"mutateService": "Ignore", "validateService": "Fail"},
+	}}
+	if err := w.InstallChart(t.Context(), w.values); err != nil {
+		t.Fatal(err)
+	}
+	pod := podOf(t, "quaymaster-webhook")
+	w.grace = time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+	w.args = append(flags(t, pod, "--shutdown-delay"), args...)
+	return w
+}
+
+// replica starts one and gives it connections when it is ready.
+func (w *webhooks) replica(t *testing.T) *env.Webhook {
+	t.Helper()
+	port, err := env.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, err := w.StartWebhook(t.Context(), port, w.args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.balancer.add(t, started)
+	return started
+}
+
+// load begins when the webhooks are called. When it ends, no call may have failed.
+func (w *webhooks) load(t *testing.T) *load {
+	t.Helper()
+	user, err := client.New(w.User, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, soon, "a first Service", func(ctx context.Context) error { return (&load{client: user}).try(ctx, "first", false) })
+	begin := w.audit.end(t)
+	t.Cleanup(func() {
+		for _, event := range w.audit.since(t, begin) {
+			for key, value := range event.Annotations {
+				if strings.HasPrefix(key, "failed-open.") {
+					t.Errorf("%s %s went on without a webhook: %s", event.Verb, event.RequestURI, value)
+				}
+			}
+		}
+	})
+	l := startLoad(t, user)
+	l.more(t, enough)
+	return l
+}
+
+// roll replaces a replica as a Deployment does that may have one more and none less: the new one is ready first. The old one is
+// asked to end before anybody knows, and ends by itself in time.
+func (w *webhooks) roll(t *testing.T, old *env.Webhook) *env.Webhook {
+	t.Helper()
+	started := w.replica(t)
+	if err := old.Stop(w.grace); err != nil {
+		t.Error(err)
+	}
+	if how := old.How(); how != "exit status 0" {
+		t.Errorf("a replica ended with %s", how)
+	}
+	return started
+}
+
+// Every replica is replaced, and nobody notices.
+func TestRollingRestart(t *testing.T) {
+	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
+	first, second := w.replica(t), w.replica(t)
+	l := w.load(t)
+	for _, old := range []*env.Webhook{first, second} {
+		w.roll(t, old)
+		l.more(t, enough)
+	}
+}
+
+// shared makes replicas share one authority in the chart's Secret.
+func shared() []string {
+	return []string{"--namespace=" + env.Namespace, "--cert-secret=quaymaster-webhook-self-signed"}
+}
+
+// The authority in the Secret of two replicas is due.
+func TestAuthorityRotation(t *testing.T) {
+	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
+	now := time.Now()
+	old := authority.New(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
+	serving := old.Serving(t, now.Add(-5*time.Minute), now.Add(5*time.Minute))
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-webhook-self-signed"},
+		Data: map[string][]byte{
+			"ca.crt": old.PEM(), "ca.key": old.KeyPEM(t), "tls.crt": serving.PEM(), "tls.key": serving.KeyPEM(t),
+		},
+	}
+	if err := w.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	first, second := w.replica(t), w.replica(t)
+	l := w.load(t)
+	if !served(t, first).Equal(serving.Cert) || !served(t, second).Equal(serving.Cert) {
+		t.Fatal("the old certificate was not served under load")
+	}
+	for _, replica := range []*env.Webhook{first, second} {
+		env.Eventually(t, soon, "a certificate of the new authority", func(context.Context) error {
+			if served(t, replica).CheckSignatureFrom(old.Cert) == nil {
+				return errors.New("it is one of the old authority")
+			}
+			return nil
+		})
+	}
+	l.more(t, enough)
+	// The new one has connections of the new certificate alone.
+	w.roll(t, first)
+	l.more(t, enough)
+}
+
+// Files change as whoever owns them should change them: the new authority is trusted first, and the old one last.
+func TestFileRotation(t *testing.T) {
+	now := time.Now()
+	from, until := now.Add(-time.Hour), now.Add(time.Hour)
+	before, after := authority.New(t, "before", from, until), authority.New(t, "after", from, until)
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	write := func(pair *authority.Pair) {
+		for file, text := range map[string][]byte{certFile: pair.PEM(), keyFile: pair.KeyPEM(t)} {
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(before.Serving(t, from, until))
+	w := newWebhooks(t, map[string]any{"mode": "files"}, string(before.PEM()),
+		"--cert-mode=files", "--tls-cert-file="+certFile, "--tls-private-key-file="+keyFile)
+	replicas := []*env.Webhook{w.replica(t), w.replica(t)}
+	l := w.load(t)
+
+	trust := func(bundle []byte) {
+		w.values["webhook"].(map[string]any)["caBundle"] = string(bundle)
+		if err := w.InstallChart(t.Context(), w.values); err != nil {
+			t.Fatal(err)
+		}
+		l.more(t, enough)
+	}
+	trust(append(before.PEM(), after.PEM()...))
+	next := after.Serving(t, from, until)
+	write(next)
+	for _, replica := range replicas {
+		env.Eventually(t, soon, "the new certificate", func(context.Context) error {
+			if !served(t, replica).Equal(next.Cert) {
+				return errors.New("it is the old one")
+			}
+			return nil
+		})
+	}
+	l.more(t, enough)
+	trust(after.PEM())
+	l.more(t, enough)
+}
+
+// served is the certificate that a new connection gets.
+func served(t *testing.T, w *env.Webhook) *x509.Certificate {
+	t.Helper()
+	conn, err := tls.Dial("tcp", w.Address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0]
+}
