@@ -85,10 +85,16 @@ func (c *cluster) helm(t *testing.T, args ...string) string {
 	return out.Stdout
 }
 
-// install installs or upgrades, with Services refused rather than unchecked.
+// install installs or upgrades the project's chart.
 func (c *cluster) install(t *testing.T, verb ...string) {
 	t.Helper()
-	args := slices.Concat(verb, []string{release, filepath.Join(c.root, "charts", "quaymaster"), "--set", "webhook.failurePolicy.validateService=Fail"})
+	c.installChart(t, filepath.Join(c.root, "charts", "quaymaster"), verb...)
+}
+
+// installChart installs or upgrades a chart, with Services refused rather than unchecked.
+func (c *cluster) installChart(t *testing.T, chart string, verb ...string) {
+	t.Helper()
+	args := slices.Concat(verb, []string{release, chart, "--set", "webhook.failurePolicy.validateService=Fail"})
 	if c.values != "" {
 		args = append(args, "--values", c.values)
 	}

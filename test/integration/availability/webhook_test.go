@@ -17,6 +17,7 @@ import (
 
 	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/load"
 )
 
 const (
@@ -74,13 +75,13 @@ func (w *webhooks) replica(t *testing.T) *env.Webhook {
 }
 
 // load begins when the webhooks are called. When it ends, no call may have failed.
-func (w *webhooks) load(t *testing.T) *load {
+func (w *webhooks) load(t *testing.T) *load.Load {
 	t.Helper()
 	user, err := client.New(w.User, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, soon, "a first Service", func(ctx context.Context) error { return (&load{client: user}).try(ctx, "first", false) })
+	env.Eventually(t, soon, "a first Service", func(ctx context.Context) error { return load.Try(ctx, user, "first", false) })
 	begin := w.audit.end(t)
 	t.Cleanup(func() {
 		for _, event := range w.audit.since(t, begin) {
@@ -91,8 +92,8 @@ func (w *webhooks) load(t *testing.T) *load {
 			}
 		}
 	})
-	l := startLoad(t, user)
-	l.more(t, enough)
+	l := load.Start(t, load.Options{Client: user, Stored: true})
+	l.More(t, enough)
 	return l
 }
 
@@ -117,7 +118,7 @@ func TestRollingRestart(t *testing.T) {
 	l := w.load(t)
 	for _, old := range []*env.Webhook{first, second} {
 		w.roll(t, old)
-		l.more(t, enough)
+		l.More(t, enough)
 	}
 }
 
@@ -154,10 +155,10 @@ func TestAuthorityRotation(t *testing.T) {
 			return nil
 		})
 	}
-	l.more(t, enough)
+	l.More(t, enough)
 	// The new one has connections of the new certificate alone.
 	w.roll(t, first)
-	l.more(t, enough)
+	l.More(t, enough)
 }
 
 // Files change as whoever owns them should change them: the new authority is trusted first, and the old one last.
@@ -185,7 +186,7 @@ func TestFileRotation(t *testing.T) {
 		if err := w.InstallChart(t.Context(), w.values); err != nil {
 			t.Fatal(err)
 		}
-		l.more(t, enough)
+		l.More(t, enough)
 	}
 	trust(append(before.PEM(), after.PEM()...))
 	next := after.Serving(t, from, until)
@@ -198,9 +199,9 @@ func TestFileRotation(t *testing.T) {
 			return nil
 		})
 	}
-	l.more(t, enough)
+	l.More(t, enough)
 	trust(after.PEM())
-	l.more(t, enough)
+	l.More(t, enough)
 }
 
 // served is the certificate that a new connection gets.

@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/load"
 )
 
 const (
@@ -60,7 +61,7 @@ func newWorld(t *testing.T) *world {
 		w.apply(example)
 	}
 	for i := range 3 {
-		svc := service(fmt.Sprintf("web-%d", i))
+		svc := load.Service(fmt.Sprintf("web-%d", i))
 		svc.Namespace = "shop"
 		w.create(svc)
 	}
@@ -136,7 +137,7 @@ func (w *world) mark(name, groups string) {
 // grouped creates a Service whose load balancer reaches the Nodes of a group.
 func (w *world) grouped(name, group string) *corev1.Service {
 	w.t.Helper()
-	svc := service(name, builder.DLB("ingress-group", group))
+	svc := load.Service(name, builder.DLB("ingress-group", group))
 	w.create(svc)
 	return svc
 }

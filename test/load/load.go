@@ -1,4 +1,5 @@
-package availability_test
+// Package load is users who create Services all the time, for tests that take something away meanwhile.
+package load
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,31 +18,41 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// workers is how many users create Services at the same time.
-const workers = 16
+const (
+	// workers is how many users create Services at the same time.
+	workers = 16
+	// soon is how long further attempts may take, with room for slow machines.
+	soon = 30 * time.Second
+	// completed is an annotation that good Services get at admission.
+	completed = "service.beta.kubernetes.io/dlb-listener-maxqps"
+)
 
-const defaulted = "service.beta.kubernetes.io/dlb-listener-maxqps"
+// Options are what a Load needs.
+type Options struct {
+	// Client is the users'.
+	Client client.Client
+	// Stored makes every other Service a real one, deleted afterwards. Without it none is stored.
+	Stored bool
+}
 
-// load are users who create good and bad Services all the time, every other one without storing it.
-type load struct {
-	client client.Client
-
+// Load are users who create good and bad Services.
+type Load struct {
 	mu       sync.Mutex
 	attempts int
 	problems []string
 }
 
-// startLoad begins. What went wrong fails the test when it ends.
-func startLoad(t *testing.T, c client.Client) *load {
+// Start begins. What went wrong fails the test when it ends.
+func Start(t *testing.T, o Options) *Load {
 	t.Helper()
-	l := &load{client: c}
+	l := &Load{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	for i := range workers {
 		running.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				// Not interrupted, so that every answer counts.
-				l.note(l.try(context.WithoutCancel(ctx), fmt.Sprintf("load-%d-%d", i, n), n%2 == 0))
+				l.note(Try(context.WithoutCancel(ctx), o.Client, fmt.Sprintf("load-%d-%d", i, n), o.Stored && n%2 == 0))
 			}
 		})
 	}
@@ -55,7 +67,7 @@ func startLoad(t *testing.T, c client.Client) *load {
 	return l
 }
 
-func (l *load) note(err error) {
+func (l *Load) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.attempts++
@@ -64,8 +76,8 @@ func (l *load) note(err error) {
 	}
 }
 
-// more waits for that many further attempts.
-func (l *load) more(t *testing.T, n int) {
+// More waits for that many further attempts.
+func (l *Load) More(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {
 		l.mu.Lock()
@@ -81,33 +93,33 @@ func (l *load) more(t *testing.T, n int) {
 	})
 }
 
-// try creates a good Service, which must be completed, and a bad one, which must be refused for what is bad.
-func (l *load) try(ctx context.Context, name string, stored bool) error {
+// Try creates a good Service, which must be completed, and a bad one, which must be refused for what is bad.
+func Try(ctx context.Context, c client.Client, name string, stored bool) error {
 	var options []client.CreateOption
 	if !stored {
 		options = append(options, client.DryRunAll)
 	}
-	good := service(name)
-	if err := l.client.Create(ctx, good, options...); err != nil {
+	good := Service(name)
+	if err := c.Create(ctx, good, options...); err != nil {
 		return fmt.Errorf("create a good Service: %w", err)
 	}
-	if good.Annotations[defaulted] == "" {
+	if good.Annotations[completed] == "" {
 		return fmt.Errorf("a good Service was not completed: %v", good.Annotations)
 	}
-	err := l.client.Create(ctx, service(name+"-bad", builder.DLB("scheduler", "fastest")), options...)
+	err := c.Create(ctx, Service(name+"-bad", builder.DLB("scheduler", "fastest")), options...)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "dlb-scheduler") {
 		return fmt.Errorf("create a bad Service: got %w, want it refused", err)
 	}
 	if stored {
-		if err := l.client.Delete(ctx, good); err != nil {
+		if err := c.Delete(ctx, good); err != nil {
 			return fmt.Errorf("delete a Service: %w", err)
 		}
 	}
 	return nil
 }
 
-// service is a good one, changed by options.
-func service(name string, options ...builder.ServiceOption) *corev1.Service {
+// Service is a good one, changed by options.
+func Service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Namespace, svc.Name, svc.UID = metav1.NamespaceDefault, name, ""
 	for i := range svc.Spec.Ports {

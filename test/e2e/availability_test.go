@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/load"
+)
+
+// enough attempts see every replica.
+const enough = 200
+
+// TestAvailability replaces whatever runs while users go on creating Services, which must be judged: no request may fail.
+func TestAvailability(t *testing.T) {
+	c := connect(t)
+	t.Cleanup(func() {
+		if err := c.uninstall(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.install(t, "install", "--create-namespace")
+	c.rolledOut(t)
+	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	users, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, promised, "a first Service", func(ctx context.Context) error { return load.Try(ctx, users, "first", false) })
+	// Not stored: the controllers would make a load balancer for each.
+	l := load.Start(t, load.Options{Client: users})
+	l.More(t, enough)
+
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"rolling restart", func(t *testing.T) {
+			c.must(t, "--namespace", namespace, "rollout", "restart", "deployment", release+"-webhook")
+		}},
+		{"another value", func(t *testing.T) { c.install(t, "upgrade", "--set", "webhook.logVerbosity=1") }},
+		// It takes the other value back, too, so that pods are replaced.
+		{"other definitions", func(t *testing.T) {
+			c.installChart(t, c.nextChart(t), "upgrade")
+			if out := c.kubectl(t, "", "explain", "loadbalancerpolicies.spec.comment"); !strings.Contains(out.Stdout, "What it is for.") {
+				t.Errorf("the definition is the old one: %+v", out)
+			}
+		}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			before := c.pods(t)
+			step.do(t)
+			c.rolledOut(t)
+			// The last of the old pods goes on serving for a while.
+			eventually(t, promised, "the end of the old pods", func() string {
+				for _, pod := range strings.Fields(c.pods(t)) {
+					if strings.Contains(before, pod) {
+						return pod + " is still there"
+					}
+				}
+				return ""
+			})
+			l.More(t, enough)
+		})
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("leader", func(t *testing.T) { c.killLeader(t, api) })
+}
+
+// rolledOut waits until all webhook pods are new and ready.
+func (c *cluster) rolledOut(t *testing.T) {
+	t.Helper()
+	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", promised.String())
+	if out.Code != 0 {
+		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
+	}
+}
+
+// pods are the names of the webhook pods, those included that are about to end.
+func (c *cluster) pods(t *testing.T) string {
+	t.Helper()
+	return c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=webhook", "-o", "jsonpath={.items[*].metadata.name}")
+}
+
+// nextChart is a copy of the chart as a later version may be: its definitions have another field.
+func (c *cluster) nextChart(t *testing.T) string {
+	t.Helper()
+	chart := filepath.Join(t.TempDir(), "quaymaster")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(c.root, "charts", "quaymaster"))); err != nil {
+		t.Fatal(err)
+	}
+	definitions, err := filepath.Glob(filepath.Join(chart, "files", "crds", "*.yaml"))
+	if err != nil || len(definitions) == 0 {
+		t.Fatal(definitions, err)
+	}
+	for _, file := range definitions {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const first = "              defaults:\n"
+		if !strings.Contains(string(text), first) {
+			t.Fatalf("%s has no such line: %s", file, first)
+		}
+		next := strings.Replace(string(text), first, "              comment:\n                description: What it is for.\n                type: string\n"+first, 1)
+		if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return chart
+}
+
+// killLeader kills the pod that leads. Another one leads soon after its lease has run out, and works.
+func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
+	holder := func() string {
+		state, err := leadership.Read(t.Context(), api, leadership.Namespace, leadership.CloudLease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !state.Held {
+			return ""
+		}
+		return state.Holder
+	}
+	leader := holder()
+	if leader == "" {
+		t.Fatal("nobody leads")
+	}
+	killed := time.Now()
+	c.must(t, "--namespace", namespace, "delete", "pod", c.leader(t), "--grace-period=0", "--force")
+	eventually(t, promised, "another leader", func() string {
+		if now := holder(); now == "" || now == leader {
+			return "it is " + now
+		}
+		return ""
+	})
+	c.must(t, "apply", "-f", c.example("service-good.yaml"))
+	eventually(t, promised, "an address", func() string {
+		if c.must(t, "get", "service", "shop", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}") == "" {
+			return "there is none"
+		}
+		return ""
+	})
+	t.Logf("a new Service had its address %s after the leader was killed", time.Since(killed).Round(time.Second))
+	c.must(t, "delete", "service", "shop", "--timeout", "1m")
+}
+
+// leader is the pod that leads, by its log: on the host's network the lease tells the host's name, which need not be the Node's.
+func (c *cluster) leader(t *testing.T) string {
+	t.Helper()
+	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers", "-o", "jsonpath={.items[*].metadata.name}")
+	for _, pod := range strings.Fields(pods) {
+		if strings.Contains(c.must(t, "--namespace", namespace, "logs", pod), "Successfully acquired lease") {
+			return pod
+		}
+	}
+	t.Fatalf("none of %s has the lease", pods)
+	return ""
+}
