@@ -66,7 +66,7 @@ func TestAvailability(t *testing.T) {
 			c.rolledOut(t)
 			// The last of the old pods goes on serving for a while.
 			eventually(t, promised, "the end of the old pods", func() string {
-				for _, pod := range strings.Fields(c.pods(t)) {
+				for pod := range strings.FieldsSeq(c.pods(t)) {
 					if strings.Contains(before, pod) {
 						return pod + " is still there"
 					}
@@ -165,7 +165,7 @@ func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
 	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers", "-o", "jsonpath={.items[*].metadata.name}")
-	for _, pod := range strings.Fields(pods) {
+	for pod := range strings.FieldsSeq(pods) {
 		if strings.Contains(c.must(t, "--namespace", namespace, "logs", pod), "Successfully acquired lease") {
 			return pod
 		}
