@@ -51,7 +51,11 @@ func (t *Type) words() string {
 	case Selector:
 		return "a label selector such as app=web,tier!=cache"
 	case Text:
-		if words := t.ruleWords(" characters"); words != "" {
+		words := t.ruleWords(" characters")
+		if is, ok := strings.CutPrefix(words, " that is "); ok {
+			return is
+		}
+		if words != "" {
 			return "a text" + words
 		}
 		return "a text that is not empty"
