@@ -180,7 +180,12 @@ func (r *reading) changes(was *reading) []rules.Finding {
 		if settings := r.of(e.Name, nil); len(settings) > 0 {
 			s = settings[0]
 		}
-		findings = append(findings, r.finding(s, idChanged, e.OnChange.Severity(), "must stay "+orUnset(before),
+		severity := e.OnChange.Severity()
+		if len(before) == 0 || len(after) == 0 {
+			// Nobody knows what holds without the key: it may be the same.
+			severity = rules.Warning
+		}
+		findings = append(findings, r.finding(s, idChanged, severity, "must stay "+orUnset(before),
 			"create a new Service to have it otherwise"))
 	}
 	return findings

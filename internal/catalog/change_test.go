@@ -1,0 +1,43 @@
+package catalog
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/rules"
+)
+
+// What cannot change is refused where both values are known; without a value or a default nobody knows what held.
+func TestChanges(t *testing.T) {
+	set := setOf(Body{Annotations: []Annotation{
+		{Name: "sample/zone", Type: Type{Type: Text}, OnInvalid: Refused, OnChange: Refused},
+		{Name: "sample/size", Type: Type{Type: Int}, OnInvalid: Refused, OnChange: Refused, Default: "3"},
+	}})
+	const changed = "sample-changed"
+	tests := map[string]struct {
+		before, after map[string]string
+		address       bool
+		want          map[string]rules.Severity
+	}{
+		"other value":             {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, true, map[string]rules.Severity{changed: rules.Error}},
+		"without a load balancer": {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, false, map[string]rules.Severity{}},
+		"added":                   {nil, map[string]string{"sample/zone": "b"}, true, map[string]rules.Severity{changed: rules.Warning}},
+		"removed":                 {map[string]string{"sample/zone": "a"}, nil, true, map[string]rules.Severity{changed: rules.Warning}},
+		"default written down":    {nil, map[string]string{"sample/size": "3"}, true, map[string]rules.Severity{}},
+		"other than the default":  {nil, map[string]string{"sample/size": "4"}, true, map[string]rules.Severity{changed: rules.Error}},
+		"a mistake mended":        {map[string]string{"sample/size": "x"}, map[string]string{"sample/size": "4"}, true, map[string]rules.Severity{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			was := balancer(test.before)
+			if was.Status = (corev1.ServiceStatus{}); test.address {
+				was.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			}
+			if diff := cmp.Diff(test.want, brief(set.Review(was, balancer(test.after)))); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
