@@ -42,7 +42,7 @@ func write(folder string) error {
 	}
 	for name, page := range pages {
 		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // everybody may read the docs
 			return err
 		}
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
