@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 	policywebhook "quaymaster.dev/webhook/policy"
@@ -27,7 +26,6 @@ func main() {
 
 func write(folder string) error {
 	chapters := append(reference.Chapters(),
-		reference.Chapter{Title: "Manifests, before any cluster sees them", Rules: lint.Rules()},
 		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Rules()},
 		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Rules()},
 	)

@@ -17,10 +17,10 @@ func AnnotationsPage() string {
 		"| key | type | must be | default | port form |\n|---|---|---|---|---|\n")
 	keys := loadbalancer.Keys()
 	for _, d := range keys {
-		fmt.Fprintf(&page, "| [%s](#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, d.Type(), d.Allowed(), orNone(d.Default), yes(d.PortForm))
+		fmt.Fprintf(&page, "| [%s](#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, d.Type(), cell(d.Allowed()), orNone(cell(d.Default)), yes(d.PortForm))
 	}
 	for _, d := range keys {
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n    %s: %q\n\nMust be %s.\n", d.Name, d.Help, d.Key, d.Example, d.Allowed())
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n    %s: %q\n\nMust be %s.\n", d.Name, prose(d.Help), d.Key, d.Example, prose(d.Allowed()))
 		if d.Immutable {
 			fmt.Fprintln(&page, "\n"+immutable)
 		}

@@ -3,7 +3,6 @@
 package reference
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,8 +11,15 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// titleDLB is what people call the cloud of the project's own annotations.
-const titleDLB = "DLB"
+const (
+	// titleDLB is what people call the cloud of the project's own annotations.
+	titleDLB = "DLB"
+	// ourselves is what those were read from.
+	ourselves = "this project"
+)
+
+// portPlaces are the placeholders of families that have a key for each port.
+var portPlaces = []string{"{port}", "{portname}", "{portref}"}
 
 // Entry is what there is to say about one annotation, or about a family of them.
 type Entry struct {
@@ -34,15 +40,19 @@ type Entry struct {
 	Default string `json:"default,omitempty"`
 	// PortForm is how the key is written for one port; empty where it cannot be.
 	PortForm string `json:"portForm,omitempty"`
-	// Rules are sentences about other keys and fields, about changes, and about what becomes of a bad value.
+	// Change is a sentence about what becomes of a change while there is a load balancer; empty where the value may change.
+	Change string `json:"change,omitempty"`
+	// Rules are sentences about other keys and fields, and about what becomes of a bad value.
 	Rules []string `json:"rules,omitempty"`
 	// Rule is in go-playground/validator's language, where there is one.
 	Rule       string `json:"rule,omitempty"`
 	Deprecated string `json:"deprecated,omitempty"`
 	// Written says that the controller writes it.
-	Written bool     `json:"written,omitempty"`
-	Example string   `json:"example"`
-	Source  []string `json:"source,omitempty"`
+	Written bool   `json:"written,omitempty"`
+	Example string `json:"example"`
+	// From is what the knowledge was read from, Source where it stands there.
+	From   string   `json:"from"`
+	Source []string `json:"source"`
 }
 
 // Entries are those of a catalog, in its order.
@@ -68,13 +78,13 @@ func Entries(name string) []Entry {
 func ofDescriptor(d *annotation.Descriptor) Entry {
 	e := Entry{
 		Catalog: loadbalancer.Catalog, Title: titleDLB, Key: d.Key, Help: d.Help, Type: d.Type(), Allowed: d.Allowed(), Default: d.Default,
-		Rule: d.Rule, Example: d.Example, Values: d.Words(),
+		Rule: d.Rule, Example: d.Example, Values: d.Words(), From: ourselves, Source: []string{"docs/reference/annotations.md#" + d.Name},
 	}
 	if d.PortForm {
 		e.PortForm = d.Key + ".<port number or name>"
 	}
 	if d.Immutable {
-		e.Rules = append(e.Rules, immutable)
+		e.Change = immutable
 	}
 	return e
 }
@@ -82,7 +92,11 @@ func ofDescriptor(d *annotation.Descriptor) Entry {
 func ofAnnotation(head catalog.Head, a *catalog.Annotation) Entry {
 	e := Entry{
 		Catalog: head.Name, Title: head.Title, Key: a.Name, Aliases: a.Aliases, Help: a.Help, Type: string(a.Type.Type), Allowed: a.Words(),
-		Default: a.Default, Rule: a.Rule, Deprecated: a.Deprecated, Written: a.Written, Example: a.Valid, Source: a.Source,
+		Default: a.Default, Rule: a.Rule, Deprecated: a.Deprecated, Written: a.Written, Example: a.Valid,
+		From: from(head), Source: a.Source,
+	}
+	if slices.ContainsFunc(portPlaces, func(place string) bool { return strings.Contains(a.Name, place) }) {
+		e.PortForm = a.Name
 	}
 	if len(a.Variants) == 0 {
 		e.Values, e.Pattern = closed(&a.Type), a.Pattern
@@ -90,22 +104,12 @@ func ofAnnotation(head catalog.Head, a *catalog.Annotation) Entry {
 	if a.Written {
 		return e
 	}
-	text := "A bad value is " + outcomes[a.OnInvalid]
-	if a.Consequence != "" {
-		text += ": " + a.Consequence
-	}
-	e.Rules = append(e.Rules, text+".")
-	for i := range a.Variants {
-		e.Rules = append(e.Rules, variant(&a.Variants[i]))
-	}
-	for _, q := range a.Requires {
-		e.Rules = append(e.Rules, requirement(q))
-	}
-	if a.OnChange != "" {
-		e.Rules = append(e.Rules, "A change while there is a load balancer is "+outcomes[a.OnChange]+".")
-	}
+	e.Rules, e.Change = sentences(a), change(a.OnChange)
 	return e
 }
+
+// from is what a catalog was read from.
+func from(head catalog.Head) string { return head.Controller + " " + head.Version }
 
 // closed are the values of a type that has a closed set of them.
 func closed(t *catalog.Type) []string {
@@ -120,82 +124,4 @@ func closed(t *catalog.Type) []string {
 		words = slices.Concat(yes, no, t.Values)
 	}
 	return words
-}
-
-// outcomes are what controllers do with mistakes.
-var outcomes = map[catalog.Outcome]string{
-	catalog.Refused: "refused by the controller or its cloud",
-	catalog.Misread: "read as something else, in silence and with harm",
-	catalog.Ignored: "ignored in silence",
-}
-
-func variant(v *catalog.Variant) string {
-	text := fmt.Sprintf("Where it %s, it must be %s; a bad value is %s", strings.Replace(catalog.Demand(v.If), "stand", "stands", 1), v.Words(), outcomes[v.OnInvalid])
-	if v.Consequence != "" {
-		text += ": " + v.Consequence
-	}
-	return text + "."
-}
-
-func requirement(q catalog.Requirement) string {
-	message := q.Message
-	if message == "" {
-		message = catalog.Demand(q.Any)
-	}
-	text := "It must " + message
-	if len(q.Values) > 0 {
-		text = "With " + strings.Join(q.Values, " or ") + " it must " + message
-	}
-	return text + fmt.Sprintf("; otherwise it is %s.", outcomes[q.OnBreach])
-}
-
-// Find are the entries that a key belongs to: of several catalogs, where they share keys.
-func Find(names []string, key string) []Entry {
-	var found []Entry
-	for _, name := range names {
-		for _, e := range Entries(name) {
-			if e.names(key) {
-				found = append(found, e)
-			}
-		}
-	}
-	return found
-}
-
-// names tells whether a key is the entry's, as one for a port too.
-func (e Entry) names(key string) bool {
-	if e.PortForm != "" {
-		if suffix, ok := strings.CutPrefix(key, e.Key+"."); ok && suffix != "" {
-			return true
-		}
-	}
-	return slices.ContainsFunc(append([]string{e.Key}, e.Aliases...), func(name string) bool {
-		return name == key || catalog.IsOf(name, key)
-	})
-}
-
-// Nearest is the key of the catalogs that somebody probably meant.
-func Nearest(names []string, key string) string {
-	var keys []string
-	for _, name := range names {
-		for _, e := range Entries(name) {
-			keys = append(append(keys, e.Key), e.Aliases...)
-		}
-	}
-	nearest, _ := annotation.Nearest(key, keys)
-	return nearest
-}
-
-// Search are the entries in which every word occurs, in key or help, whatever their case.
-func Search(names []string, words []string) []Entry {
-	var found []Entry
-	for _, name := range names {
-		for _, e := range Entries(name) {
-			text := strings.ToLower(strings.Join(append([]string{e.Catalog, e.Title, e.Key, e.Help}, e.Aliases...), " "))
-			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, strings.ToLower(word)) }) {
-				found = append(found, e)
-			}
-		}
-	}
-	return found
 }

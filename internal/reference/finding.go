@@ -5,11 +5,15 @@ import (
 	"slices"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/volume"
 )
+
+// findingsPage has the findings that are not of another cloud's catalog.
+const findingsPage = "docs/reference/findings.md"
 
 // Chapter are the findings about one thing.
 type Chapter struct {
@@ -17,7 +21,7 @@ type Chapter struct {
 	Rules []rules.Rule
 }
 
-// Chapters are the findings that every program has, other clouds' apart.
+// Chapters are the findings that quayctl has, other clouds' apart.
 func Chapters() []Chapter {
 	return []Chapter{
 		{"Services of type LoadBalancer", loadbalancer.Rules()},
@@ -25,23 +29,57 @@ func Chapters() []Chapter {
 		{"Policies", policy.DefinitionRules()},
 		{"PersistentVolumes", volume.ZoneRules()},
 		{"PersistentVolumeClaims", volume.GrowthRules()},
+		{"Manifests, before any cluster sees them", lint.Rules()},
 	}
 }
 
-// Finding explains the id of a finding.
-func Finding(id string) (text string, found bool) {
-	all := Chapters()
+// Finding is what there is to say about a finding's id.
+type Finding struct {
+	ID       string         `json:"id"`
+	Severity rules.Severity `json:"severity"`
+	About    string         `json:"about"`
+	Help     string         `json:"help"`
+	// Page has a section of the id's name, seen from the root of the repository.
+	Page string `json:"page"`
+}
+
+// Findings are all that quayctl may have.
+func Findings() []Finding { return findings(func(*catalog.Catalog) bool { return true }) }
+
+// FindFinding is the one of an id. It reads no other catalogs than the id may be of.
+func FindFinding(id string) (f Finding, found bool) {
+	all := findings(func(c *catalog.Catalog) bool { return c.Names(id) })
+	at := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
+	if at < 0 {
+		return Finding{}, false
+	}
+	return all[at], true
+}
+
+// findings are those of all chapters, and of the catalogs that are wanted.
+func findings(wanted func(*catalog.Catalog) bool) []Finding {
+	var all []Finding
+	for _, chapter := range Chapters() {
+		all = append(all, chapter.findings(findingsPage)...)
+	}
 	for _, name := range catalog.Names() {
-		if c, _ := catalog.Find(name); c.Names(id) {
-			all = append(all, Chapter{"Services of type LoadBalancer of " + c.Title, c.Rules()})
+		if c, _ := catalog.Find(name); wanted(c) {
+			about := Chapter{"Services of type LoadBalancer of " + c.Title, c.Rules()}
+			all = append(all, about.findings("docs/reference/catalogs/"+name+".md")...)
 		}
 	}
-	for _, chapter := range all {
-		at := slices.IndexFunc(chapter.Rules, func(r rules.Rule) bool { return r.ID == id })
-		if at >= 0 {
-			r := chapter.Rules[at]
-			return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n  %s\n", r.ID, r.Severity, chapter.Title, r.Help), true
-		}
+	return all
+}
+
+func (c Chapter) findings(page string) []Finding {
+	var all []Finding
+	for _, r := range c.Rules {
+		all = append(all, Finding{ID: r.ID, Severity: r.Severity, About: c.Title, Help: r.Help, Page: page + "#" + r.ID})
 	}
-	return "", false
+	return all
+}
+
+// Text is the finding for a terminal.
+func (f Finding) Text() string {
+	return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n%s\n  %-10s %s\n", f.ID, f.Severity, f.About, paragraph(f.Help), "page", f.Page)
 }

@@ -16,13 +16,13 @@ const notice = "<!-- Made from the code by make generate. -->\n\n"
 func Page(c *catalog.Catalog) string {
 	var b strings.Builder
 	d := c.Document()
-	fmt.Fprintf(&b, "# Annotations of %s\n\n%s%s\n\n", d.Title, notice, d.Help)
-	fmt.Fprintf(&b, "Catalog `%s`, read from %s at %s.\n\n%s\n", d.Name, d.Controller, d.Version, owns(d.Owns))
+	fmt.Fprintf(&b, "# Annotations of %s\n\n%s%s\n\n", d.Title, notice, prose(d.Help))
+	fmt.Fprintf(&b, "Catalog `%s`, read from %s at %s.\n\n%s\n", d.Name, d.Controller, d.Version, prose(owns(d.Owns)))
 	if len(d.Annotations) > 0 {
 		fmt.Fprint(&b, "\n| key | type | default |\n|---|---|---|\n")
 	}
 	for _, e := range Entries(c.Name) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", e.Key, e.Type, e.Default)
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", cell(e.Key), anchor(e.Key), cell(e.Type), cell(e.Default))
 	}
 	for _, e := range Entries(c.Name) {
 		b.WriteString(e.markdown())
@@ -35,7 +35,7 @@ func Page(c *catalog.Catalog) string {
 		b.WriteString("\n## What is left out\n\n")
 	}
 	for _, left := range d.Left {
-		fmt.Fprintf(&b, "- `%s`: %s\n", left.Name, left.Why)
+		fmt.Fprintf(&b, "- `%s`: %s\n", left.Name, prose(left.Why))
 	}
 	return b.String()
 }
@@ -63,7 +63,7 @@ func CatalogsPage(names []string) string {
 }
 
 func finding(r rules.Rule) string {
-	return fmt.Sprintf("\n### %s\n\n%s (%s)\n", r.ID, r.Help, r.Severity)
+	return fmt.Sprintf("\n### %s\n\n%s (%s)\n", r.ID, prose(r.Help), r.Severity)
 }
 
 // owns says which Services a controller acts on.
@@ -87,20 +87,21 @@ func owns(o catalog.Ownership) string {
 
 // Summary is what a list of catalogs says of one.
 type Summary struct {
-	Name, Title string
+	Name  string `json:"name"`
+	Title string `json:"title"`
 	// Keys counts annotations and families of them.
-	Keys int
+	Keys int `json:"keys"`
 	// From is what the knowledge was read from.
-	From string
+	From string `json:"from"`
 }
 
 // Catalogs are the summaries of catalogs, which exist.
 func Catalogs(names []string) []Summary {
 	var all []Summary
 	for _, name := range names {
-		s := Summary{Name: name, Title: titleDLB, Keys: len(Entries(name)), From: "this project"}
+		s := Summary{Name: name, Title: titleDLB, Keys: len(Entries(name)), From: ourselves}
 		if c, found := catalog.Find(name); found {
-			s.Title, s.From = c.Title, c.Controller+" "+c.Version
+			s.Title, s.From = c.Title, from(c.Head)
 		}
 		all = append(all, s)
 	}
@@ -115,7 +116,7 @@ func index(names []string) string {
 		if s.Name == loadbalancer.Catalog {
 			page = "annotations.md"
 		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %d | %s |\n", s.Name, page, s.Title, s.Keys, s.From)
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %d | %s |\n", s.Name, page, cell(s.Title), s.Keys, cell(s.From))
 	}
 	return b.String()
 }

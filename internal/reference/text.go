@@ -1,64 +1,76 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+)
+
+const (
+	// margin begins what stands below a title.
+	margin = "  "
+	// column is where what labels name begins.
+	column = 13
+	// width is where lines of text end. Keys, values and sources are kept whole, so that they can be copied.
+	width = 100
 )
 
 // Text is the entry for a terminal.
 func (e Entry) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n  of %s (catalog %s)\n\n", e.Key, e.Title, e.Catalog)
-	fmt.Fprintf(&b, "  %s\n\n", e.Help)
+	fmt.Fprintf(&b, "%s\n  of %s (catalog %s)\n\n%s\n", e.Key, e.Title, e.Catalog, paragraph(e.Help))
 	line := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "  %-10s %s\n", label, text)
+			fmt.Fprintf(&b, margin+"%-10s %s\n", label, text)
 		}
 	}
+	prose := func(label, text string) { line(label, wrap(text, column)) }
 	line("type", e.Type)
-	line("must be", e.Allowed)
-	line("default", e.Default)
+	prose("must be", e.Allowed)
 	line("rule", e.Rule)
-	line("per port", e.PortForm)
-	line("also", strings.Join(e.Aliases, ", "))
+	prose("also", strings.Join(e.Aliases, ", "))
 	if e.Written {
 		line("written", "by the controller itself")
+	} else {
+		prose("default", cmp.Or(e.Default, "none that always holds"))
+		line("per port", cmp.Or(e.PortForm, "no"))
+		prose("change", cmp.Or(e.Change, "possible"))
 	}
-	line("deprecated", e.Deprecated)
+	prose("deprecated", e.Deprecated)
 	for _, rule := range e.Rules {
-		line("note", rule)
+		prose("note", rule)
 	}
-	line("example", fmt.Sprintf("%s: %q", e.Key, e.Example))
-	line("source", strings.Join(e.Source, ", "))
+	line("example", e.example())
+	line("source", strings.Join(append([]string{e.From}, e.Source...), "\n"+strings.Repeat(" ", column)))
 	return b.String()
 }
 
-// markdown is the entry as a section of a page.
-func (e Entry) markdown() string {
+// placed are what examples have in place of a family's placeholders.
+var placed = strings.NewReplacer("{port}", "80", "{portname}", "http", "{portref}", "http", "{protocol}", "tcp", "{index}", "1", "{any}", "name")
+
+// example is the annotation as it is written in a manifest.
+func (e Entry) example() string { return fmt.Sprintf("%s: %q", placed.Replace(e.Key), e.Example) }
+
+// paragraph is text below a title.
+func paragraph(text string) string { return margin + wrap(text, len(margin)) + "\n" }
+
+// wrap breaks a text that begins in a column of its line, and goes on below that.
+func wrap(text string, column int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s: %q\n\nType %s: must be %s.\n", e.heading(), e.Help, e.Key, e.Example, e.Type, e.Allowed)
-	paragraph := func(format, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "\n"+format+"\n", text)
+	at := column
+	for i, word := range strings.Fields(text) {
+		length := len([]rune(word))
+		switch {
+		case i == 0:
+		case at+1+length > width:
+			b.WriteString("\n" + strings.Repeat(" ", column))
+			at = column
+		default:
+			b.WriteByte(' ')
+			at++
 		}
-	}
-	paragraph("Default: %s.", e.Default)
-	paragraph("For one port: `%s`.", e.PortForm)
-	if len(e.Aliases) > 0 {
-		paragraph("Read where that is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
-	}
-	if e.Written {
-		paragraph("%s", "The controller writes it itself.")
-	}
-	paragraph("Deprecated: %s.", e.Deprecated)
-	for _, rule := range e.Rules {
-		paragraph("%s", rule)
-	}
-	if len(e.Source) > 0 {
-		paragraph("Source: %s.", strings.Join(e.Source, ", "))
+		b.WriteString(word)
+		at += length
 	}
 	return b.String()
 }
-
-// heading is the key without what all keys of a page begin with.
-func (e Entry) heading() string { return e.Key }

@@ -33,7 +33,9 @@ func results() []report.Result {
 
 func TestSARIF(t *testing.T) {
 	var out bytes.Buffer
-	tool := report.Tool{Version: "v1", Root: "/src", Rules: []rules.Rule{{ID: "other", Severity: rules.Warning, Help: "h"}, {ID: "known", Severity: rules.Error, Help: "h"}}}
+	tool := report.Tool{Version: "v1", Root: "/src", Rule: func(id string) (report.Rule, bool) {
+		return report.Rule{Rule: rules.Rule{ID: id, Severity: rules.Error, Help: "h"}, Page: "docs/page.md#" + id}, id != "unknown"
+	}}
 	if err := report.SARIF(&out, results(), tool); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +43,11 @@ func TestSARIF(t *testing.T) {
 
 	var log struct {
 		Runs []struct {
+			Tool struct {
+				Driver struct {
+					Rules []struct{ ID, HelpURI string }
+				}
+			}
 			Results []struct {
 				RuleID    string
 				RuleIndex *int
@@ -57,9 +64,13 @@ func TestSARIF(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
 		t.Fatal(err)
 	}
+	// The one that occurs and is known, once.
+	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 || listed[0].HelpURI != "https://quaymaster.dev/docs/page.md#known" {
+		t.Errorf("rules: %+v", listed)
+	}
 	var places []string
 	for _, r := range log.Runs[0].Results {
-		if known := r.RuleIndex != nil && *r.RuleIndex == 1; known != (r.RuleID == "known") {
+		if known := r.RuleIndex != nil && *r.RuleIndex == 0; known != (r.RuleID == "known") {
 			t.Errorf("%s has index %v", r.RuleID, r.RuleIndex)
 		}
 		place := r.Locations[0].LogicalLocations[0].FullyQualifiedName

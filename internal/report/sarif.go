@@ -13,15 +13,21 @@ const (
 	sarifVersion = "2.1.0"
 	sarifSchema  = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	home         = "https://quaymaster.dev"
-	// findingsPage has a section for each id.
-	findingsPage = home + "/docs/reference/findings.md#"
 )
+
+// Rule documents the id of a finding.
+type Rule struct {
+	rules.Rule
+
+	// Page has a section about it, seen from the root of the repository.
+	Page string
+}
 
 // Tool is what SARIF says of the program.
 type Tool struct {
 	Version string
-	// Rules document the ids of findings.
-	Rules []rules.Rule
+	// Rule documents an id, if it is known. There are more of them than anybody wants in a file: only those that occur are listed.
+	Rule func(id string) (Rule, bool)
 	// Root is the folder that the names of files are relative to.
 	Root string
 }
@@ -30,24 +36,31 @@ type Tool struct {
 func SARIF(w io.Writer, results []Result, tool Tool) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "quayctl", Version: tool.Version, InformationURI: home, Rules: []sarifRule{}}
+	driver := &run.Tool.Driver
 	indexes := map[string]int{}
-	for i, rule := range tool.Rules {
-		indexes[rule.ID] = i
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
-			ID: rule.ID, ShortDescription: sarifText{rule.Help}, Help: sarifText{rule.Help}, HelpURI: findingsPage + rule.ID,
-			DefaultConfiguration: sarifConfiguration{rule.Severity},
-		})
-	}
 	for _, r := range results {
 		for _, f := range r.Findings {
 			result := sarifResult{RuleID: f.ID, Level: f.Severity, Message: sarifText{f.text()}, Locations: []sarifLocation{locate(r, f, tool.Root)}}
-			if index, ok := indexes[f.ID]; ok {
+			index, listed := indexes[f.ID]
+			if rule, known := tool.Rule(f.ID); known && !listed {
+				index, listed = len(driver.Rules), true
+				indexes[f.ID] = index
+				driver.Rules = append(driver.Rules, rule.sarif())
+			}
+			if listed {
 				result.RuleIndex = &index
 			}
 			run.Results = append(run.Results, result)
 		}
 	}
 	return encode(w, sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
+}
+
+func (r Rule) sarif() sarifRule {
+	return sarifRule{
+		ID: r.ID, ShortDescription: sarifText{r.Help}, Help: sarifText{r.Help}, HelpURI: home + "/" + r.Page,
+		DefaultConfiguration: sarifConfiguration{r.Severity},
+	}
 }
 
 func locate(r Result, f Finding, root string) sarifLocation {

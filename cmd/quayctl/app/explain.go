@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -40,14 +41,8 @@ func newExplainCommand() *cobra.Command {
 			}
 			return o.run(cmd.OutOrStdout(), args)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			var keys []string
-			for _, e := range reference.Search(policy.CatalogNames(), nil) {
-				if strings.HasPrefix(e.Key, toComplete) {
-					keys = append(keys, e.Key)
-				}
-			}
-			return keys, cobra.ShellCompDirectiveNoFileComp
+		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", policy.CatalogNames(), "`names` of the catalogs to look into")
@@ -57,59 +52,105 @@ func newExplainCommand() *cobra.Command {
 	return cmd
 }
 
+// complete proposes keys of the chosen catalogs and ids of findings, each once, as the first word.
+func (o *explainOptions) complete(args []string, begin string) []string {
+	if len(args) > 0 {
+		return nil
+	}
+	var words []string
+	for _, e := range reference.Search(o.catalogs, nil) {
+		words = append(words, e.Key)
+	}
+	for _, f := range reference.Findings() {
+		words = append(words, f.ID)
+	}
+	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begin) })
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
 func (o *explainOptions) run(w io.Writer, args []string) error {
 	if len(args) == 0 {
 		return o.list(w)
 	}
-	var exact []reference.Entry
 	if len(args) == 1 {
-		if text, found := reference.Finding(args[0]); found && o.output == outputText {
-			_, err := io.WriteString(w, text)
-			return err
+		if f, found := reference.FindFinding(args[0]); found {
+			return o.finding(w, f)
 		}
-		exact = reference.Find(o.catalogs, args[0])
-	}
-	if len(exact) > 0 {
-		return o.show(w, exact, reference.Entry.Text)
+		if exact := reference.Find(o.catalogs, args[0]); len(exact) > 0 {
+			return o.explain(w, exact)
+		}
 	}
 	found := reference.Search(o.catalogs, args)
-	if len(found) == 0 {
-		return fmt.Errorf("nothing is known of %q%s", strings.Join(args, " "), nearestKey(o.catalogs, args))
+	switch len(found) {
+	case 0:
+		return fmt.Errorf("nothing is known of %q%s", strings.Join(args, " "), o.nearest(args))
+	case 1:
+		return o.explain(w, found)
 	}
-	if len(found) == 1 {
-		return o.show(w, found, reference.Entry.Text)
-	}
-	return o.show(w, found, func(e reference.Entry) string { return fmt.Sprintf("%s\t%s\t%s\n", e.Catalog, e.Key, e.Help) })
+	return o.overview(w, found)
 }
 
-// nearestKey goes on a sentence about one word that is no key.
-func nearestKey(catalogs, args []string) string {
-	if len(args) != 1 || !strings.Contains(args[0], "/") {
-		return ""
+// nearest goes on a sentence about what is neither key nor finding.
+func (o *explainOptions) nearest(args []string) string {
+	if len(args) == 1 {
+		if nearest := reference.Nearest(o.catalogs, args[0]); nearest != "" {
+			return "; the nearest is " + nearest
+		}
 	}
-	return "; the nearest is " + reference.Nearest(catalogs, args[0])
+	return ""
 }
 
-func (o *explainOptions) show(w io.Writer, entries []reference.Entry, text func(reference.Entry) string) error {
+func (o *explainOptions) finding(w io.Writer, f reference.Finding) error {
 	if o.output == outputJSON {
-		return writeJSON(w, map[string]any{"annotations": entries})
+		return writeJSON(w, map[string]any{"findings": []reference.Finding{f}})
+	}
+	_, err := io.WriteString(w, f.Text())
+	return err
+}
+
+// explain shows everything about one key, by each catalog that has it.
+func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
+	if o.output == outputJSON {
+		return o.json(w, entries)
+	}
+	var texts, catalogs []string
+	for _, e := range entries {
+		texts, catalogs = append(texts, e.Text()), append(catalogs, e.Catalog)
+	}
+	if len(entries) > 1 {
+		fmt.Fprintf(w, "%d catalogs have this key: %s. --catalog chooses.\n\n", len(entries), strings.Join(catalogs, ", "))
+	}
+	_, err := io.WriteString(w, strings.Join(texts, "\n"))
+	return err
+}
+
+// overview shows a line about each of several keys.
+func (o *explainOptions) overview(w io.Writer, entries []reference.Entry) error {
+	if o.output == outputJSON {
+		return o.json(w, entries)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, e := range entries {
-		one := text(e)
-		if i > 0 && strings.Count(one, "\n") > 1 {
-			one = "\n" + one
-		}
-		fmt.Fprint(table, one)
+	for _, e := range entries {
+		help, _, _ := strings.Cut(e.Help, ". ")
+		fmt.Fprintf(table, "%s\t%s\t%s\n", e.Catalog, e.Key, strings.TrimSuffix(help, "."))
 	}
 	return table.Flush()
 }
 
+func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
+	return writeJSON(w, map[string]any{"annotations": entries})
+}
+
 // list shows the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
+	catalogs := reference.Catalogs(o.catalogs)
+	if o.output == outputJSON {
+		return writeJSON(w, map[string]any{"catalogs": catalogs})
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CATALOG\tCLOUD\tKEYS\tREAD FROM")
-	for _, c := range reference.Catalogs(o.catalogs) {
+	for _, c := range catalogs {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", c.Name, c.Title, c.Keys, c.From)
 	}
 	return table.Flush()

@@ -105,7 +105,10 @@ func (o *exportOptions) mutating(stdout, _ io.Writer) error {
 }
 
 func (o *exportOptions) docs(stdout, _ io.Writer) error {
-	for _, name := range o.catalogs {
+	for i, name := range o.catalogs {
+		if i > 0 {
+			fmt.Fprintln(stdout)
+		}
 		page := reference.AnnotationsPage()
 		if c, found := catalog.Find(name); found {
 			page = reference.Page(c)

@@ -11,13 +11,11 @@ import (
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/lint"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
 	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/internal/volume"
 )
 
 // The forms of output.
@@ -67,9 +65,13 @@ func tool() report.Tool {
 	if err != nil {
 		root = "" // then only files named by relative paths can be told apart from others
 	}
-	return report.Tool{Version: version.Version(), Root: root, Rules: slices.Concat(
-		lint.Rules(), loadbalancer.Rules(), policy.Rules(), policy.DefinitionRules(), volume.ZoneRules(), volume.GrowthRules(),
-	)}
+	return report.Tool{Version: version.Version(), Root: root, Rule: rule}
+}
+
+// rule documents the id of a finding.
+func rule(id string) (report.Rule, bool) {
+	f, found := reference.FindFinding(id)
+	return report.Rule{Rule: rules.Rule{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
 }
 
 // verdict ends a command that judges objects: exit code 1 for findings of severity error, 2 where something could not be read.

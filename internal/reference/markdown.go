@@ -1,0 +1,55 @@
+package reference
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// prose keeps what catalogs say from meaning something in Markdown. What stands between backticks means nothing there anyway.
+func prose(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = strings.NewReplacer("*", `\*`, "<", `\<`).Replace(parts[i])
+	}
+	return strings.Join(parts, "`")
+}
+
+// cell is text in a table, where | ends a cell even between backticks.
+func cell(text string) string { return strings.ReplaceAll(prose(text), "|", `\|`) }
+
+// unlinked are the characters of a heading that code hosts leave out of its anchor.
+var unlinked = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchor is what a heading can be linked by.
+func anchor(heading string) string {
+	return strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+// markdown is the entry as a section of a page.
+func (e Entry) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s\n\nType %s: must be %s.\n", e.Key, prose(e.Help), e.example(), e.Type, prose(e.Allowed))
+	paragraph := func(format, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "\n"+format+"\n", text)
+		}
+	}
+	paragraph("Default: %s.", prose(e.Default))
+	if e.PortForm == e.Key {
+		paragraph("%s", "The key is for one port.")
+	} else {
+		paragraph("For one port: `%s`.", e.PortForm)
+	}
+	paragraph("Read where that is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
+	if e.Written {
+		paragraph("%s", "The controller writes it itself.")
+	}
+	paragraph("Deprecated: %s.", prose(e.Deprecated))
+	for _, rule := range e.Rules {
+		paragraph("%s", prose(rule))
+	}
+	paragraph("%s", prose(e.Change))
+	paragraph("Source: %s.", prose(strings.Join(e.Source, ", ")))
+	return b.String()
+}
