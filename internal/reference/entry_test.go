@@ -62,16 +62,19 @@ func TestEntry(t *testing.T) {
 		}},
 		"of another cloud": {"hcloud", "load-balancer.hetzner.cloud/certificate-type", reference.Entry{
 			Catalog: "hcloud", Title: "Hetzner Cloud", Key: "load-balancer.hetzner.cloud/certificate-type",
-			Type: "enum", Values: []string{"uploaded", "managed"}, Default: "uploaded", Example: "managed",
+			Help: "Whether the certificate is one that was uploaded, or one that the cloud fetches and renews.",
+			Type: "enum", Allowed: "one of uploaded, managed", Values: []string{"uploaded", "managed"}, Default: "uploaded", Example: "managed",
+			Rules: []string{
+				"A bad value is read as something else, in silence and with harm: anything but managed, in lower case, means uploaded.",
+				"With managed it must stand beside load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
+			},
+			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97",
+			Source: []string{"internal/annotation/load_balancer.go:174", "internal/hcops/load_balancer.go:1067,1205-1236"},
 		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := the(t, test.catalog, test.key)
-			if name != "of the DLB" {
-				t.Logf("%+v", got)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, the(t, test.catalog, test.key)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -79,7 +82,33 @@ func TestEntry(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	tests := map[string]struct{ catalog, key, want string }{}
+	const (
+		alibaba = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
+		amazon  = "service.beta.kubernetes.io/aws-load-balancer-"
+	)
+	tests := map[string]struct{ catalog, key, want string }{
+		"other names": {"metallb", "metallb.io/allow-shared-ip", "Its other names are deprecated."},
+		"a change":    {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is ignored in silence."},
+		"a requirement in words of its own": {
+			"hcloud", "load-balancer.hetzner.cloud/network-zone", "It must stand without a location, which wins; otherwise it is ignored in silence.",
+		},
+		"a requirement of a value": {
+			"alibaba", alibaba + "health-check-type", "With udp it must stand beside spec.ports.protocol of UDP alone; otherwise it is refused by the controller or its cloud.",
+		},
+		"a variant": {
+			"alibaba", alibaba + "health-check-type", "Where it stands beside spec.loadBalancerClass alibabacloud.com/nlb, it must be one of tcp, http, udp (in any case); " +
+				"a bad value is refused by the controller or its cloud.",
+		},
+		"a variant that may change": {
+			"alibaba", alibaba + "address-type",
+			"Where it stands beside spec.loadBalancerClass alibabacloud.com/nlb, it must be one of internet, intranet (in any case); " +
+				"a bad value is refused by the controller or its cloud. It may change.",
+		},
+		"where it is read": {
+			"aws-lbc", amazon + "target-node-labels",
+			"It is read only beside " + amazon + "nlb-target-type other than ip and beside " + amazon + "type other than nlb-ip.",
+		},
+	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if e := the(t, test.catalog, test.key); !slices.Contains(append(e.Rules, e.Change), test.want) {
