@@ -37,16 +37,21 @@ type exitError struct {
 // Exit makes Run exit with a code. The error is nil if the command has told already why.
 func Exit(code int, err error) error { return exitError{err, code} }
 
-// Root completes a command that only has subcommands.
+// Root completes a program's own command, which only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	return Group(cmd, append(subcommands, newVersion())...)
+}
+
+// Group completes a command that only has subcommands, below another one.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.Args = knownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	// How many letters a mistyped command may differ by.
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
-	cmd.AddCommand(append(subcommands, newVersion())...)
+	cmd.AddCommand(subcommands...)
 	return cmd
 }
 

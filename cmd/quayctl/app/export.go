@@ -36,6 +36,7 @@ func newExportCommand() *cobra.Command {
 			"  quayctl export vap --catalog=mycloud --unsaid\n" +
 			"  quayctl export jsonschema --catalog=metallb > service.schema.json",
 	}
+	var forms []*cobra.Command
 	for _, sub := range []struct {
 		name, short, long string
 		run               func(stdout, stderr io.Writer) error
@@ -69,9 +70,9 @@ func newExportCommand() *cobra.Command {
 		if sub.name == "vap" || sub.name == "map" {
 			one.Flags().StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are mycloud's besides those without one")
 		}
-		cmd.AddCommand(one)
+		forms = append(forms, one)
 	}
-	return cmd
+	return command.Group(cmd, forms...)
 }
 
 func (o *exportOptions) validating(stdout, stderr io.Writer) error {

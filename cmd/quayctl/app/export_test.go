@@ -1,0 +1,191 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/internal/export"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/reference"
+)
+
+// exported is what an export writes to its output.
+func exported(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := run(t, append([]string{"export"}, args...)...)
+	if code != 0 {
+		t.Fatalf("%v: exit code %d, stderr %q", args, code, stderr)
+	}
+	return stdout, stderr
+}
+
+// names are kind and name of each document of a stream.
+func names(t *testing.T, stream string) []string {
+	t.Helper()
+	var all []string
+	for document := range strings.SplitSeq(strings.TrimPrefix(stream, "---\n"), "\n---\n") {
+		var object metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		if want := admissionregistrationv1.GroupName + "/v1"; object.APIVersion != want {
+			t.Errorf("%s has the version %s, want %s", object.Name, object.APIVersion, want)
+		}
+		all = append(all, object.Kind+" "+object.Name)
+	}
+	return all
+}
+
+func TestExportPolicies(t *testing.T) {
+	const vap, mutating = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
+	for name, tc := range map[string]struct{ args, want []string }{
+		"validating": {[]string{"vap", "--catalog=hcloud,mycloud"}, []string{
+			vap + " quaymaster-hcloud", vap + "Binding quaymaster-hcloud",
+			vap + " quaymaster-hcloud-warnings", vap + "Binding quaymaster-hcloud-warnings",
+			vap + " quaymaster-mycloud", vap + "Binding quaymaster-mycloud",
+		}},
+		"mutating": {[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, _ := exported(t, tc.args...)
+			if diff := cmp.Diff(tc.want, names(t, stdout)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The class is that of the flag.
+func TestExportClass(t *testing.T) {
+	for _, form := range []string{"vap", "map"} {
+		if stdout, _ := exported(t, form, "--load-balancer-class=example.com/ours"); !strings.Contains(stdout, "example.com/ours") {
+			t.Errorf("%s: the class is not there:\n%s", form, stdout)
+		}
+	}
+}
+
+// Who exports learns that something is left out, and what.
+func TestExportUnsaid(t *testing.T) {
+	p, err := export.Validating([]string{"hcloud"}, loadbalancer.Options{})
+	if err != nil || len(p.Unsaid) == 0 {
+		t.Fatalf("%v: %d findings are unsaid", err, len(p.Unsaid))
+	}
+	list, _ := exported(t, "vap", "--catalog=hcloud", "--unsaid")
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	if got := strings.Fields(lines[0]); !cmp.Equal(got, []string{"CATALOG", "FINDING", "OF", "WHY"}) || len(lines) != 1+len(p.Unsaid) {
+		t.Fatalf("%d lines for %d findings:\n%s", len(lines), len(p.Unsaid), list)
+	}
+	for i, u := range p.Unsaid {
+		if got, want := strings.Fields(lines[1+i]), strings.Fields(u.Catalog+" "+u.Finding+" "+u.Field+" "+u.Why); !cmp.Equal(got, want) {
+			t.Errorf("line %d is %v, want %v", i, got, want)
+		}
+		if _, known := reference.FindFinding(u.Finding); !known {
+			t.Errorf("nothing is known of %s", u.Finding)
+		}
+	}
+	if _, stderr := exported(t, "vap", "--catalog=hcloud"); !strings.Contains(stderr, "--unsaid lists them") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+func TestExportDocs(t *testing.T) {
+	stdout, _ := exported(t, "docs", "--catalog=mycloud,metallb")
+	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n", "\n### metallb-unknown-key\n"} {
+		if !strings.Contains("\n"+stdout, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// service is a Service with an annotation, as JSON's values.
+func service(key string, value any) any {
+	return map[string]any{"kind": "Service", "metadata": map[string]any{"annotations": map[string]any{key: value}}}
+}
+
+func TestExportSchema(t *testing.T) {
+	schema := compile(t, policy.CatalogNames()...)
+	for name, tc := range map[string]struct {
+		key   string
+		value any
+		valid bool
+	}{
+		"a word":                  {"service.beta.kubernetes.io/dlb-network-type", "private", true},
+		"no word":                 {"service.beta.kubernetes.io/dlb-network-type", "privat", false},
+		"a number":                {"service.beta.kubernetes.io/dlb-listener-maxqps", 5000, false},
+		"a word for a port":       {"service.beta.kubernetes.io/dlb-listener-protocol.443", "https", true},
+		"no word for a port":      {"service.beta.kubernetes.io/dlb-listener-protocol.443", "htpps", false},
+		"another cloud's word":    {"load-balancer.hetzner.cloud/certificate-type", "managed", true},
+		"another cloud's no word": {"load-balancer.hetzner.cloud/certificate-type", "Managed", false},
+		"somebody else's key":     {"example.com/key", "x", true},
+		"not a string":            {"example.com/key", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := schema.Validate(service(tc.key, tc.value)); (err == nil) != tc.valid {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// What the catalogs give as examples their schemas take.
+func TestExportSchemaTakesExamples(t *testing.T) {
+	for _, name := range policy.CatalogNames() {
+		schema := compile(t, name)
+		for _, e := range reference.Entries(name) {
+			for _, key := range append([]string{e.Key}, e.Aliases...) {
+				key = strings.NewReplacer("{port}", "80", "{any}", "TCP").Replace(key)
+				if err := schema.Validate(service(key, e.Example)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+}
+
+// compile is the exported schema of catalogs, ready for use.
+func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
+	t.Helper()
+	stdout, _ := exported(t, "jsonschema", "--catalog="+strings.Join(catalogs, ","))
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("service.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("service.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func TestExportMistakes(t *testing.T) {
+	catalogs := strings.Join(policy.CatalogNames(), ", ")
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a typo":       {[]string{"vpa"}, `quayctl export: unknown command "vpa": did you mean "vap"?; see "quayctl export --help"`},
+		"no form":      {[]string{"sql"}, `quayctl export: unknown command "sql"; see "quayctl export --help"`},
+		"no catalog":   {[]string{"vap", "--catalog=x"}, `quayctl export vap: --catalog must name some of ` + catalogs + `; got "x"; see "quayctl export vap --help"`},
+		"an argument":  {[]string{"docs", "now"}, `quayctl export docs: unknown argument "now"; see "quayctl export docs --help"`},
+		"another's":    {[]string{"map", "--catalog=x"}, `quayctl export map: unknown flag: --catalog; see "quayctl export map --help"`},
+		"another's, 2": {[]string{"docs", "--unsaid"}, `quayctl export docs: unknown flag: --unsaid; see "quayctl export docs --help"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append([]string{"export"}, tc.args...)...)
+			if code != 2 || stdout != "" || stderr != tc.want+"\n" {
+				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+			}
+		})
+	}
+}
