@@ -1,0 +1,53 @@
+package chart
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	policies "quaymaster.dev/internal/policy"
+	"quaymaster.dev/test/env"
+)
+
+// The schema knows the catalogs that there are: no other passes, and none is refused.
+func TestSchemaKnowsCatalogs(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "quaymaster", "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Catalogs struct {
+				Items struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	known := policies.CatalogNames()
+	if diff := cmp.Diff(known, schema.Properties.Catalogs.Items.Enum); diff != "" {
+		t.Errorf("the enum of catalogs (-want +got):\n%s", diff)
+	}
+	for name, catalogs := range map[string][]any{
+		"nobody's": {"hcloud", "nobody"},
+		"twice":    {"hcloud", "hcloud"},
+		"none":     {},
+	} {
+		if _, err := env.RenderChart(t.Context(), env.Values{"catalogs": catalogs}); err == nil || !strings.Contains(err.Error(), "/catalogs") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	all := make([]any, 0, len(known))
+	for _, name := range slices.Backward(known) {
+		all = append(all, name)
+	}
+	if _, err := env.RenderChart(t.Context(), env.Values{"catalogs": all}); err != nil {
+		t.Error(err)
+	}
+}
