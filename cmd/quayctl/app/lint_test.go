@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -120,5 +121,52 @@ func TestLintNamespace(t *testing.T) {
 	_, stdout, _ := run(t, "lint", "-n", "edge", "--defaults", "testdata/lint/more", "--policy=testdata/policies.yaml")
 	if want := "Service clean gets\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
 		t.Errorf("want the policy's default for both Services, got\n%s", stdout)
+	}
+}
+
+// SARIF lists the rules of other clouds that occur, once and with their pages, and no others.
+func TestLintSARIFOfOtherClouds(t *testing.T) {
+	_, stdout, _ := run(t, "lint", "-o", "sarif", "../../../examples/service-hcloud-bad.yaml")
+	var log struct {
+		Runs []struct {
+			Tool struct {
+				Driver struct {
+					Rules []struct{ ID, HelpURI string }
+				}
+			}
+			Results []struct{ RuleIndex int }
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &log); err != nil {
+		t.Fatal(err)
+	}
+	var pages []string
+	for _, r := range log.Runs[0].Tool.Driver.Rules {
+		pages = append(pages, r.HelpURI)
+	}
+	const page = "https://quaymaster.dev/docs/reference/catalogs/hcloud.md#"
+	if diff := cmp.Diff([]string{page + "hcloud-unknown-key", page + "hcloud-invalid-value"}, pages); diff != "" {
+		t.Errorf("pages (-want +got):\n%s", diff)
+	}
+	var indexes []int
+	for _, r := range log.Runs[0].Results {
+		indexes = append(indexes, r.RuleIndex)
+	}
+	if diff := cmp.Diff([]int{0, 1, 1, 1}, indexes); diff != "" {
+		t.Errorf("indexes (-want +got):\n%s", diff)
+	}
+}
+
+// The examples are what the guides say of them.
+func TestLintExamples(t *testing.T) {
+	for file, want := range map[string]string{
+		"service-bad.yaml":         "4 errors in 1 of 1 Service\n",
+		"service-good.yaml":        "no problems in 1 Service\n",
+		"service-hcloud-bad.yaml":  "4 errors in 1 of 1 Service\n",
+		"service-hcloud-good.yaml": "no problems in 1 Service\n",
+	} {
+		if _, stdout, stderr := run(t, "lint", filepath.Join("../../../examples", file)); stderr != want {
+			t.Errorf("%s: got %q, want %q\n%s", file, stderr, want, stdout)
+		}
 	}
 }
