@@ -68,6 +68,31 @@ func (c *Catalog) Concerns(key string) bool {
 	return hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes)
 }
 
+// claims tells whether a key shows that a Service was written for the controller: one under a prefix of its own, one that it
+// knows, or one that nobody knows and that is near to one that it does.
+func (c *Catalog) claims(key string) bool {
+	switch {
+	case hasPrefix(key, c.Prefixes):
+		return true
+	case key == corev1.AnnotationLoadBalancerSourceRangesKey, !hasPrefix(key, c.SharedPrefixes):
+		return false // the first is Kubernetes' own: many controllers read it
+	case c.Knows(key):
+		return true
+	}
+	nearest, near := c.nearest(key)
+	return near && nearest != corev1.AnnotationLoadBalancerSourceRangesKey && !anybodys(key)
+}
+
+// anybodys tells whether any controller knows a key or has its prefix to itself.
+func anybodys(key string) bool {
+	for _, c := range heads() {
+		if hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes) && c.Knows(key) {
+			return true
+		}
+	}
+	return false
+}
+
 func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

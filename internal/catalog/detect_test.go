@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"testing"
 
 	"quaymaster.dev/internal/rules"
@@ -11,6 +12,21 @@ func TestDetectIgnoresKubernetesOwnKey(t *testing.T) {
 	svc := balancer(map[string]string{"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8"})
 	if got := Detect(svc); len(got) > 0 {
 		t.Errorf("it seems to be for %q", got)
+	}
+}
+
+// A slip under a prefix that many share must not make a Service nobody's: it would pass unseen.
+func TestDetectTakesSlipsForTheKeyThatWasMeant(t *testing.T) {
+	for key, want := range map[string][]string{
+		"service.kubernetes.io/qcloud-loadbalancer-internal-subnet-id": {"tencent"},
+		"kubernetes.digitalocean.com/load-balancer-idd":                {"digitalocean"},
+		"service.kubernetes.io/topology-mode":                          nil,
+		"service.beta.kubernetes.io/load-balancer-source-range":        nil,
+		"service.beta.kubernetes.io/azure-load-balancer-internl":       {"azure"},
+	} {
+		if got := Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
+			t.Errorf("%s seems to be for %q, want %q", key, got, want)
+		}
 	}
 }
 

@@ -98,26 +98,31 @@ func (c *Catalog) unknown(key, raw string, severity rules.Severity) (rules.Findi
 		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: severity, Type: field.ErrorTypeInvalid, Field: Path(key), Value: raw,
 		Message: "the key must be one that " + c.Title + " reads", Remedy: "rename the key or remove it",
 	}
-	name, rest := c.split(key)
+	nearest, near := c.nearest(key)
+	if near {
+		f.Message += "; the nearest is " + nearest
+	}
+	// A prefix of the controller's own may begin with one that it shares.
+	prefix, _ := c.split(key)
+	return f, near || !slices.Contains(c.SharedPrefixes, prefix)
+}
+
+// nearest is the known key that is nearest to one that is not, under the same prefix, and whether it was probably meant.
+func (c *Catalog) nearest(key string) (nearest string, near bool) {
+	prefix, rest := c.split(key)
 	var candidates []string
 	for _, e := range c.read().entries {
 		for _, known := range append([]string{e.Name}, e.Aliases...) {
-			if prefix, tail := c.split(known); prefix == name {
+			if p, tail := c.split(known); p == prefix {
 				candidates = append(candidates, tail)
 			}
 		}
 	}
-	// A prefix of the controller's own may begin with one that it shares.
-	shared := slices.Contains(c.SharedPrefixes, name)
 	if len(candidates) == 0 {
-		return f, !shared
+		return "", false
 	}
-	nearest, slips := annotation.Nearest(rest, candidates)
-	near := annotation.Near(rest, slips)
-	if near {
-		f.Message += "; the nearest is " + name + nearest
-	}
-	return f, near || !shared
+	tail, slips := annotation.Nearest(rest, candidates)
+	return prefix + tail, annotation.Near(rest, slips)
 }
 
 // split cuts a key behind the longest of the catalog's prefixes that it has.

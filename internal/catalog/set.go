@@ -39,18 +39,15 @@ func (s Set) With(names []string) Set {
 	return other
 }
 
-// Detect names the catalogs that a Service seems to be written for: those that know one of its keys, or have its prefix to
-// themselves, or own its loadBalancerClass by name.
+// Detect names the catalogs that a Service seems to be written for: those that claim one of its keys, or own its loadBalancerClass
+// by name.
 func Detect(svc *corev1.Service) []string {
 	var names []string
 	for _, name := range Names() {
 		c := heads()[name]
 		concerned := svc.Spec.LoadBalancerClass != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(svc.Spec.LoadBalancerClass)
 		for key := range svc.Annotations {
-			if key == corev1.AnnotationLoadBalancerSourceRangesKey {
-				continue // Kubernetes' own: many controllers read it
-			}
-			concerned = concerned || hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes) && c.Knows(key)
+			concerned = concerned || c.claims(key)
 		}
 		if concerned {
 			names = append(names, name)
