@@ -30,6 +30,11 @@ var shared = map[string]Behaviour{
 		Args:  []string{"as"},
 		Judge: spelled,
 	},
+	"key-less-than": {
+		Help:  "The number of one key is less than that of another, for rules.",
+		Args:  []string{"key", "than"},
+		Judge: keyLessThan,
+	},
 	"field-is": {
 		Help:  "Every value of a field keeps a rule of go-playground/validator.",
 		Args:  []string{"field", "rule"},
@@ -85,4 +90,13 @@ func fieldIs(s Subject) string {
 		}
 	}
 	return ""
+}
+
+func keyLessThan(s Subject) string {
+	number, found := s.Other(s.With["key"])
+	than, both := s.Other(s.With["than"])
+	if !found || !both || number.Number < than.Number {
+		return ""
+	}
+	return fmt.Sprintf("be less than %s, which is %s", s.With["than"], than.Text)
 }
