@@ -165,7 +165,7 @@ func TestLintExamples(t *testing.T) {
 		"service-hcloud-bad.yaml":  "4 errors in 1 of 1 Service\n",
 		"service-hcloud-good.yaml": "no problems in 1 Service\n",
 	} {
-		if _, stdout, stderr := run(t, "lint", filepath.Join("../../../examples", file)); stderr != want {
+		if _, stdout, stderr := run(t, "lint", "../../../examples/"+file); stderr != want {
 			t.Errorf("%s: got %q, want %q\n%s", file, stderr, want, stdout)
 		}
 	}
