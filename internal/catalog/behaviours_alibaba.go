@@ -25,6 +25,11 @@ var behavioursOfAlibaba = map[string]Behaviour{
 		Args:  []string{"protocols", "key"},
 		Judge: alibabaListenerNeeds,
 	},
+	"alibaba-listener-not": {
+		Help:  "Where the value is true, no listener speaks one of the protocols.",
+		Args:  []string{"protocols"},
+		Judge: alibabaListenerNot,
+	},
 	"alibaba-item-ports": {
 		Help:  "What stands behind the first colon of every element is a port of the Service.",
 		Judge: alibabaItemPorts,
@@ -101,12 +106,29 @@ func alibabaListenerNeeds(s Subject) string {
 	if len(s.reading.of(s.With["key"], nil)) > 0 {
 		return ""
 	}
-	for _, l := range alibabaListeners(s) {
-		if slices.Contains(strings.Fields(s.With["protocols"]), l.protocol) {
-			return fmt.Sprintf("be there, because the listener of port %d speaks %s", l.port, l.protocol)
-		}
+	if l, found := alibabaListenerOf(s); found {
+		return fmt.Sprintf("be there, because the listener of port %d speaks %s", l.port, l.protocol)
 	}
 	return ""
+}
+
+func alibabaListenerNot(s Subject) string {
+	if l, found := alibabaListenerOf(s); found && slices.Contains(s.Value.List, "true") {
+		return fmt.Sprintf("be off, because the listener of port %d speaks %s", l.port, l.protocol)
+	}
+	return ""
+}
+
+// alibabaListenerOf is the first listener that speaks one of the behaviour's protocols.
+func alibabaListenerOf(s Subject) (l alibabaListener, found bool) {
+	listeners := alibabaListeners(s)
+	at := slices.IndexFunc(listeners, func(l alibabaListener) bool {
+		return slices.Contains(strings.Fields(s.With["protocols"]), l.protocol)
+	})
+	if at < 0 {
+		return alibabaListener{}, false
+	}
+	return listeners[at], true
 }
 
 func alibabaItemPorts(s Subject) string {
