@@ -88,9 +88,9 @@ func TestSearch(t *testing.T) {
 func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"load-balancer.hetzner.cloud/lokation": "load-balancer.hetzner.cloud/location",
-		"metallb.universe.tf/addrss-pool":      "metallb.universe.tf/address-pool",
+		"metallb.universe.tf/address-pol":      "metallb.universe.tf/address-pool",
 		"hcloud-invalid-vlue":                  "hcloud-invalid-value",
-		"dlb-unknown-kye":                      "dlb-unknown-key",
+		"dlb-unknow-key":                       "dlb-unknown-key",
 		"submarine":                            "",
 	} {
 		if got := reference.Nearest([]string{"hcloud", "metallb"}, word); got != want {

@@ -86,3 +86,16 @@ func TestMarkdown(t *testing.T) {
 		}
 	}
 }
+
+// What code hosts make of headings.
+func TestAnchor(t *testing.T) {
+	for heading, want := range map[string]string{
+		"metallb.io/loadBalancerIPs": "metallbioloadbalancerips",
+		"example.com/port_{port}-x":  "examplecomport_port-x",
+		"What is left out":           "what-is-left-out",
+	} {
+		if got := anchor(heading); got != want {
+			t.Errorf("%s: got %q, want %q", heading, got, want)
+		}
+	}
+}

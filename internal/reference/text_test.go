@@ -64,7 +64,7 @@ func TestWrap(t *testing.T) {
 		"":                             "",
 		word + " " + word:              word + " " + word,
 		word + " " + word + "x":        word + " " + word + "x",
-		word + " " + word + "xyz":      word + "\n  " + word + "xyz",
+		word + " " + word + "xy":       word + "\n  " + word + "xy",
 		strings.Repeat(word, 3) + " a": strings.Repeat(word, 3) + "\n  a",
 	} {
 		if got := wrap(text, 2); got != want {

@@ -56,7 +56,7 @@ func TestExplainMistakes(t *testing.T) {
 			[]string{"load-balancer.hetzner.cloud/lokation"}, 1,
 			`nothing is known of "load-balancer.hetzner.cloud/lokation"; the nearest is load-balancer.hetzner.cloud/location`,
 		},
-		"a typo in a finding":  {[]string{"dlb-unknown-kye"}, 1, `nothing is known of "dlb-unknown-kye"; the nearest is dlb-unknown-key`},
+		"a typo in a finding":  {[]string{"dlb-unknow-key"}, 1, `nothing is known of "dlb-unknow-key"; the nearest is dlb-unknown-key`},
 		"nothing near":         {[]string{"submarine"}, 1, `nothing is known of "submarine"`},
 		"words":                {[]string{"health", "submarine"}, 1, `nothing is known of "health submarine"`},
 		"in no chosen catalog": {[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1, `nothing is known of "load-balancer.hetzner.cloud/location"`},
