@@ -73,7 +73,11 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		expression = fmt.Sprintf("(%s ? %s : %s)", s.has(name), given, expression)
+		there := s.has(name)
+		if a.Empty == catalog.Absent {
+			there += " && " + normal(&a.Type, s.at(name)) + " != ''"
+		}
+		expression = fmt.Sprintf("(%s ? %s : %s)", there, given, expression)
 	}
 	return expression, nil
 }

@@ -116,7 +116,7 @@ func TestCorpus(t *testing.T) {
 			svc := c.New.DeepCopy()
 			svc.Namespace = c.Catalog
 			if svc.Name = strings.NewReplacer("/", "-", ".", "-").Replace(c.Name); len(svc.Name) > 63 {
-				svc.Name = svc.Name[len(svc.Name)-60:]
+				svc.Name = strings.TrimLeft(svc.Name[len(svc.Name)-60:], "-")
 			}
 			said := slices.DeleteFunc(slices.Clone(c.Causes), func(p corpus.Problem) bool { return unsaid(c.Catalog, p) })
 			if len(said) > 0 && !tried[c.Catalog] {
