@@ -18,18 +18,16 @@ func (c *Catalog) Document() Document { return Document{Head: c.Head, Body: c.re
 
 // Owns tells whether the controller acts on a Service, as far as the Service tells.
 func (c *Catalog) Owns(svc *corev1.Service) bool {
-	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return false
-	}
-	o := c.Head.Owns
-	var r *reading
-	if len(o.When)+len(o.Any)+len(o.Also) > 0 {
-		r = c.view(svc)
-	}
+	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && c.view(svc).owned()
+}
+
+// owned tells whether the controller acts on the load balancer.
+func (r *reading) owned() bool {
+	o := r.catalog.Head.Owns
 	if len(o.Also) > 0 && slices.ContainsFunc(o.Also, func(condition Condition) bool { return r.all([]Condition{condition}, nil) }) {
 		return true
 	}
-	if !o.class(svc.Spec.LoadBalancerClass) {
+	if !o.class(r.svc.Spec.LoadBalancerClass) {
 		return false
 	}
 	fails := func(condition Condition) bool { return r.none([]Condition{condition}, nil) }

@@ -16,7 +16,7 @@ func (d Document) Problems() []string {
 		p.add("the head lacks prefixes and sharedPrefixes")
 	}
 	for i := range d.Annotations {
-		for _, name := range append([]string{d.Annotations[i].Name}, d.Annotations[i].Aliases...) {
+		for _, name := range d.Annotations[i].Names() {
 			if p.names[name] {
 				p.add("%s occurs twice", name)
 			}
@@ -127,7 +127,7 @@ func (p *problems) conditions(where string, list []Condition) {
 			p.add("%s has a condition of %s, which is no field", where, c.Field)
 		case c.Key != "" && !p.names[c.Key]:
 			p.add("%s has a condition of %s, which is no key", where, c.Key)
-		case c.Set == nil && c.Is == nil && c.Not == nil && c.Only == nil:
+		case c.Set == nil && !c.AsksValues():
 			p.add("%s has a condition that says nothing", where)
 		}
 	}

@@ -14,21 +14,22 @@ func (r *reading) holds(c Condition, b bindings) (holds, known bool) {
 	}
 	if !known {
 		// That it is there can be told of a wrong value, too.
-		present := c.Is == nil && c.Not == nil && c.Only == nil
-		return present, present
+		return !c.AsksValues(), !c.AsksValues()
 	}
+	return c.HoldsFor(values), true
+}
+
+// AsksValues tells whether the condition is about more than whether there is a value.
+func (c Condition) AsksValues() bool { return c.Is != nil || c.Not != nil || c.Only != nil }
+
+// HoldsFor tells whether values are what the condition asks for, whether or not they are set.
+func (c Condition) HoldsFor(values []string) bool {
 	in := func(words []string) func(string) bool {
 		return func(v string) bool { return slices.Contains(words, v) }
 	}
-	switch {
-	case c.Is != nil && !slices.ContainsFunc(values, in(c.Is)):
-		return false, true
-	case c.Not != nil && slices.ContainsFunc(values, in(c.Not)):
-		return false, true
-	case c.Only != nil && slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }):
-		return false, true
-	}
-	return true, true
+	return (c.Is == nil || slices.ContainsFunc(values, in(c.Is))) &&
+		(c.Not == nil || !slices.ContainsFunc(values, in(c.Not))) &&
+		(c.Only == nil || !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }))
 }
 
 func (r *reading) ask(c Condition, b bindings) (values []string, set, known bool) {
@@ -66,6 +67,19 @@ func demand(conditions []Condition, b bindings) string {
 	}
 	return "stand beside " + strings.Join(texts, " or ")
 }
+
+// Must completes "must …" for the requirement.
+func (q Requirement) Must() string { return q.must(nil) }
+
+func (q Requirement) must(b bindings) string {
+	if q.Message != "" {
+		return q.Message
+	}
+	return demand(q.Any, b)
+}
+
+// Must completes "must …" for a rule without check.
+func (r *Rule) Must() string { return Requirement{Any: r.Any, Message: r.Message}.Must() }
 
 func (c Condition) words(b bindings) string {
 	what := b.expand(c.Key) + c.Field

@@ -105,6 +105,9 @@ type Annotation struct {
 	Invalid *string `json:"invalid,omitempty"`
 }
 
+// Names are the name and the aliases, in the order in which they are read.
+func (a *Annotation) Names() []string { return append([]string{a.Name}, a.Aliases...) }
+
 // Variant is what an annotation is on some Services, for controllers that drive several kinds of load balancers.
 type Variant struct {
 	// If are conditions about fields of the Service, never about keys.

@@ -112,7 +112,7 @@ func (c *Catalog) nearest(key string) (nearest string, near bool) {
 	prefix, rest := c.split(key)
 	var candidates []string
 	for _, e := range c.read().entries {
-		for _, known := range append([]string{e.Name}, e.Aliases...) {
+		for _, known := range e.Names() {
 			if p, tail := c.split(known); p == prefix {
 				candidates = append(candidates, tail)
 			}

@@ -88,7 +88,7 @@ func newContents(b Body) *contents {
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)
-		names := append([]string{e.Name}, e.Aliases...)
+		names := e.Names()
 		if !strings.Contains(e.Name, "{") {
 			for _, name := range names {
 				c.byName[name] = e

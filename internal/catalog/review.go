@@ -117,34 +117,28 @@ func (r *reading) requirement(s *setting, q Requirement) (rules.Finding, bool) {
 	if !r.all(q.If, s.bindings) || !r.none(q.Any, s.bindings) {
 		return rules.Finding{}, false
 	}
-	message, remedy := q.Message, q.Remedy
-	if message == "" {
-		message = demand(q.Any, s.bindings)
-	}
+	remedy := q.Remedy
 	if remedy == "" {
 		remedy = "add that or remove the key"
 	}
-	return r.finding(s, idRequirement, q.OnBreach.Severity(), "must "+message, remedy), true
+	return r.finding(s, idRequirement, q.OnBreach.Severity(), "must "+q.must(s.bindings), remedy), true
 }
 
 func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
 	if !r.all(rule.If, nil) {
 		return rules.Finding{}, false
 	}
-	message := rule.Message
+	message := rule.Must()
 	if rule.Check != nil {
 		problem := behaviours[rule.Check.Name].Judge(Subject{Service: r.svc, With: rule.Check.With, reading: r})
 		if problem == "" {
 			return rules.Finding{}, false
 		}
-		if message == "" {
+		if rule.Message == "" {
 			message = problem
 		}
 	} else if !r.none(rule.Any, nil) {
 		return rules.Finding{}, false
-	}
-	if message == "" {
-		message = demand(rule.Any, nil)
 	}
 	f := rules.Finding{
 		ID: r.catalog.id(rule.ID), Catalog: r.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,

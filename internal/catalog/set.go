@@ -81,27 +81,38 @@ func (s Set) Review(oldSvc, newSvc *corev1.Service) []rules.Finding {
 	if len(s.catalogs) == 0 || newSvc == nil || newSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	findings := s.all(newSvc)
+	is := s.owned(newSvc)
+	findings := s.all(newSvc, is)
 	if oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return rules.Merge(findings)
 	}
-	for _, c := range s.catalogs {
-		if c.Owns(oldSvc) && c.Owns(newSvc) {
-			findings = append(findings, c.view(newSvc).changes(c.view(oldSvc))...)
+	was := s.owned(oldSvc)
+	for _, r := range is {
+		if at := slices.IndexFunc(was, func(old *reading) bool { return old.catalog == r.catalog }); at >= 0 {
+			findings = append(findings, r.changes(was[at])...)
 		}
 	}
-	return rules.Ratchet(s.all(oldSvc), findings)
+	return rules.Ratchet(s.all(oldSvc, was), findings)
+}
+
+// owned is a load balancer as those controllers see it that act on it.
+func (s Set) owned(svc *corev1.Service) []*reading {
+	var owned []*reading
+	for _, c := range s.catalogs {
+		if r := c.view(svc); r.owned() {
+			owned = append(owned, r)
+		}
+	}
+	return owned
 }
 
 // all judges a Service as it is.
-func (s Set) all(svc *corev1.Service) []rules.Finding {
+func (s Set) all(svc *corev1.Service, owned []*reading) []rules.Finding {
 	var findings []rules.Finding
 	var owners []*Catalog
-	for _, c := range s.catalogs {
-		if c.Owns(svc) {
-			owners = append(owners, c)
-			findings = append(findings, c.view(svc).judge()...)
-		}
+	for _, r := range owned {
+		owners = append(owners, r.catalog)
+		findings = append(findings, r.judge()...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
 		findings = append(findings, s.key(svc, key, owners)...)

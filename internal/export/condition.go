@@ -56,7 +56,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	a, found := e[c.Key]
 	family := strings.Contains(c.Key, "{")
 	switch {
-	case found && family && c.Set != nil && c.Is == nil && c.Not == nil && c.Only == nil:
+	case found && family && c.Set != nil && !c.AsksValues():
 		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, matches("k", catalog.KeyPattern(c.Key)), *c.Set), nil
 	case !found || family:
 		return "", unsayable("a condition is about a family of keys")
@@ -68,7 +68,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range slices.Backward(append([]string{a.Name}, a.Aliases...)) {
+	for _, name := range slices.Backward(a.Names()) {
 		given, err := present(c, a, s.at(name))
 		if err != nil {
 			return "", err
@@ -85,7 +85,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 // absent is what a condition is where the key is not set: what it is for the default.
 func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
 	holds := c.Set == nil || !*c.Set
-	if c.Is != nil || c.Not != nil || c.Only != nil {
+	if c.AsksValues() {
 		var values []string
 		if a.Default != "" {
 			p, err := a.Parse(a.Default)
@@ -94,31 +94,16 @@ func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, err
 			}
 			values = p.List
 		}
-		in := func(list []string) func(string) bool {
-			return func(v string) bool { return slices.Contains(list, v) }
-		}
-		holds = holds && (c.Is == nil || slices.ContainsFunc(values, in(c.Is))) &&
-			(c.Not == nil || !slices.ContainsFunc(values, in(c.Not))) &&
-			(c.Only == nil || !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }))
+		holds = holds && c.HoldsFor(values)
 	}
 	return strconv.FormatBool(holds), nil
 }
 
 // present is what a condition is for a value that is set and of its type.
 func present(c catalog.Condition, a *catalog.Annotation, v string) (string, error) {
-	all := "true"
-	if c.Set != nil {
-		set := "true"
-		if a.Empty == catalog.Absent {
-			set = normal(&a.Type, v) + " != ''"
-		}
-		if !*c.Set {
-			set = not(set)
-		}
-		all = set
-	}
-	if c.Is == nil && c.Not == nil && c.Only == nil {
-		return all, nil
+	set := strconv.FormatBool(c.Set == nil || *c.Set)
+	if !c.AsksValues() {
+		return set, nil
 	}
 	v = normal(&a.Type, v)
 	list := "[" + v + "]"
@@ -144,7 +129,7 @@ func present(c catalog.Condition, a *catalog.Annotation, v string) (string, erro
 		return "", unsayable("CEL does not look into the value of " + a.Name)
 	case catalog.Text, catalog.Enum, catalog.Float, catalog.Duration, catalog.Selector:
 	}
-	return and(all, members(c, list, spell)), nil
+	return and(set, members(c, list, spell)), nil
 }
 
 // members compares the elements of a list.
@@ -245,10 +230,10 @@ func (e entries) readable(list []catalog.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
 		a, found := e[c.Key]
-		if !found || c.Is == nil && c.Not == nil && c.Only == nil {
+		if !found || !c.AsksValues() {
 			continue
 		}
-		for _, name := range append([]string{a.Name}, a.Aliases...) {
+		for _, name := range a.Names() {
 			one, err := typeExpression(&a.Type, s.at(name))
 			if err != nil {
 				return "", err

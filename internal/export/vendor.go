@@ -63,7 +63,7 @@ func (v *vendor) leave(id, field, why string) {
 func (v *vendor) unknownKeys() {
 	var known, patterns []string
 	for _, a := range v.document.Annotations {
-		for _, name := range append([]string{a.Name}, a.Aliases...) {
+		for _, name := range a.Names() {
 			if strings.Contains(name, "{") {
 				patterns = append(patterns, catalog.KeyPattern(name))
 			} else {
@@ -100,7 +100,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 	if a.Written {
 		return
 	}
-	for _, name := range append([]string{a.Name}, a.Aliases...) {
+	for _, name := range a.Names() {
 		field := "metadata.annotations[" + name + "]"
 		if strings.Contains(name, "{") {
 			v.family(a, name)
@@ -204,11 +204,7 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 }
 
 func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requirement) {
-	message := q.Message
-	if message == "" {
-		message = catalog.Demand(q.Any)
-	}
-	message = "must " + message
+	message := "must " + q.Must()
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
 	}
@@ -265,12 +261,8 @@ func (v *vendor) rule(r *catalog.Rule) {
 		v.leave(r.ID, field, "the check "+r.Check.Name+" is not written in CEL")
 		return
 	}
-	message := r.Message
-	if message == "" {
-		message = catalog.Demand(r.Any)
-	}
 	v.add(check{
-		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": must " + message + "; " + r.Remedy,
+		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": must " + r.Must() + "; " + r.Remedy,
 		holds: func(s scope) (string, error) { return v.entries.implies("true", r.If, r.Any, s) },
 	})
 }

@@ -65,13 +65,9 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 }
 
 func requirement(q catalog.Requirement) string {
-	message := q.Message
-	if message == "" {
-		message = catalog.Demand(q.Any)
-	}
 	subject := "It"
 	if len(q.Values) > 0 {
 		subject = "With " + strings.Join(q.Values, " or ") + " it"
 	}
-	return fmt.Sprintf("%s must %s; otherwise it is %s.", subject, message, outcomes[q.OnBreach])
+	return fmt.Sprintf("%s must %s; otherwise it is %s.", subject, q.Must(), outcomes[q.OnBreach])
 }

@@ -10,12 +10,13 @@ func JSON(w io.Writer, results []Result) error {
 	if results == nil {
 		results = []Result{}
 	}
-	return encode(w, struct {
+	return Encode(w, struct {
 		Results []Result `json:"results"`
 	}{results})
 }
 
-func encode(w io.Writer, value any) error {
+// Encode writes JSON for people, too: indented, and without escapes of <, > and &.
+func Encode(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)

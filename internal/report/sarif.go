@@ -53,7 +53,7 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 			run.Results = append(run.Results, result)
 		}
 	}
-	return encode(w, sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
+	return Encode(w, sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
 }
 
 func (r Rule) sarif() sarifRule {

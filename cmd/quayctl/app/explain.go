@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
+	"quaymaster.dev/internal/report"
 )
 
 var explainOutputs = []string{outputText, outputJSON}
@@ -103,7 +103,7 @@ func (o *explainOptions) nearest(args []string) string {
 
 func (o *explainOptions) finding(w io.Writer, f reference.Finding) error {
 	if o.output == outputJSON {
-		return writeJSON(w, map[string]any{"findings": []reference.Finding{f}})
+		return report.Encode(w, map[string]any{"findings": []reference.Finding{f}})
 	}
 	_, err := io.WriteString(w, f.Text())
 	return err
@@ -139,14 +139,14 @@ func (o *explainOptions) overview(w io.Writer, entries []reference.Entry) error 
 }
 
 func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
-	return writeJSON(w, map[string]any{"annotations": entries})
+	return report.Encode(w, map[string]any{"annotations": entries})
 }
 
 // list shows the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
 	catalogs := reference.Catalogs(o.catalogs)
 	if o.output == outputJSON {
-		return writeJSON(w, map[string]any{"catalogs": catalogs})
+		return report.Encode(w, map[string]any{"catalogs": catalogs})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CATALOG\tCLOUD\tKEYS\tREAD FROM")
@@ -154,11 +154,4 @@ func (o *explainOptions) list(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", c.Name, c.Title, c.Keys, c.From)
 	}
 	return table.Flush()
-}
-
-func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }

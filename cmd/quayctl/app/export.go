@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -17,6 +16,7 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
+	"quaymaster.dev/internal/report"
 )
 
 // exportOptions are the flags of quayctl export.
@@ -122,15 +122,11 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 }
 
 func (o *exportOptions) schema(stdout, _ io.Writer) error {
-	return writeJSON(stdout, export.Schema(slices.Concat(entriesOf(o.catalogs)...)))
-}
-
-func entriesOf(names []string) [][]reference.Entry {
-	var all [][]reference.Entry
-	for _, name := range names {
-		all = append(all, reference.Entries(name))
+	var entries []reference.Entry
+	for _, name := range o.catalogs {
+		entries = append(entries, reference.Entries(name)...)
 	}
-	return all
+	return report.Encode(stdout, export.Schema(entries))
 }
 
 // writeYAML writes a stream of documents.

@@ -1,11 +1,11 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/report"
 )
 
 // showText writes one line a result, aligned, and what to do below it.
@@ -36,8 +36,5 @@ type examination struct {
 }
 
 func showJSON(out io.Writer, results []doctor.Result) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(examination{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
+	return report.Encode(out, examination{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
 }
