@@ -20,9 +20,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/webhook"
@@ -196,7 +196,7 @@ func compiled(t testing.TB) []*engine.Policy {
 	t.Helper()
 	namespaced, problems := engine.Compile(namespacePolicy())
 	cluster, more := engine.CompileCluster(clusterPolicy("1000"))
-	if errs := rules.Errors(append(problems, more...)); len(errs) > 0 {
+	if errs := finding.Errors(append(problems, more...)); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	return []*engine.Policy{namespaced, cluster}

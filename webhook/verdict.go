@@ -10,7 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // mostWarningBytes is what an API server passes on to the user, in all.
@@ -28,18 +28,18 @@ func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionRespo
 
 // Judge refuses an object for the errors among the findings, with 422 Invalid and one cause a problem, and shows the warnings.
 // onFinding is told of each finding, if it is not nil.
-func Judge(kind schema.GroupKind, name string, findings []rules.Finding, onFinding func(rules.Finding)) *admissionv1.AdmissionResponse {
+func Judge(kind schema.GroupKind, name string, findings []finding.Finding, onFinding func(finding.Finding)) *admissionv1.AdmissionResponse {
 	if onFinding != nil {
 		for _, f := range findings {
 			onFinding(f)
 		}
 	}
 	response := Allow()
-	response.Warnings = bounded(rules.Warnings(findings))
+	response.Warnings = bounded(finding.Warnings(findings))
 	response.AuditAnnotations = auditOf(findings)
-	if len(rules.Errors(findings)) > 0 {
+	if len(finding.Errors(findings)) > 0 {
 		response.Allowed = false
-		response.Result = rules.InvalidStatus(kind, name, findings)
+		response.Result = finding.InvalidStatus(kind, name, findings)
 		response.Result.Code = http.StatusUnprocessableEntity
 	}
 	return response
@@ -57,10 +57,10 @@ func bounded(warnings []string) []string {
 }
 
 // auditOf names the rules behind a verdict, so that the audit log answers why.
-func auditOf(findings []rules.Finding) map[string]string {
+func auditOf(findings []finding.Finding) map[string]string {
 	var audit map[string]string
-	for key, severity := range map[string]rules.Severity{
-		auditDenied: rules.Error, auditWarned: rules.Warning, auditAudited: rules.Audit,
+	for key, severity := range map[string]finding.Severity{
+		auditDenied: finding.Error, auditWarned: finding.Warning, auditAudited: finding.Audit,
 	} {
 		var ids []string
 		for _, f := range findings {

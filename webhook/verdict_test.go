@@ -7,14 +7,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook"
 )
 
 // An object with thousands of old mistakes must not make an answer of megabytes, of which the API server shows the beginning.
 func TestWarningsAreBounded(t *testing.T) {
 	got := webhook.Judge(schema.GroupKind{Kind: "Service"}, "web",
-		slices.Repeat([]rules.Finding{{ID: "x", Severity: rules.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000), nil)
+		slices.Repeat([]finding.Finding{{ID: "x", Severity: finding.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000), nil)
 	if n := len(got.Warnings); n != 5 || got.Warnings[4] != "and 996 more" {
 		t.Errorf("there are %d warnings, the last is %q", n, got.Warnings[n-1])
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Reasons of Events.
@@ -37,20 +37,20 @@ func newReports(recorder record.EventRecorder) *reports {
 }
 
 // refuse reports the errors among the findings, unless they are known.
-func (r *reports) refuse(pv *corev1.PersistentVolume, reason string, findings []rules.Finding) {
+func (r *reports) refuse(pv *corev1.PersistentVolume, reason string, findings []finding.Finding) {
 	current := report{uid: pv.UID, reason: reason}
 	r.mu.Lock()
 	known := r.told[pv.Name] == current
 	r.told[pv.Name] = current
 	r.mu.Unlock()
 	if !known {
-		r.recorder.Event(pv, corev1.EventTypeWarning, reason, rules.Summary(findings))
+		r.recorder.Event(pv, corev1.EventTypeWarning, reason, finding.Summary(findings))
 	}
 }
 
 // overwritten reports the warnings among the findings: they are of a write, which takes place once.
-func (r *reports) overwritten(pv *corev1.PersistentVolume, findings []rules.Finding) {
-	if warnings := rules.Warnings(findings); len(warnings) > 0 {
+func (r *reports) overwritten(pv *corev1.PersistentVolume, findings []finding.Finding) {
+	if warnings := finding.Warnings(findings); len(warnings) > 0 {
 		r.recorder.Event(pv, corev1.EventTypeWarning, reasonOverwritten, strings.Join(warnings, "\n"))
 	}
 }

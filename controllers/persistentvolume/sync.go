@@ -13,7 +13,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -28,7 +28,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return fmt.Errorf("get persistent volume: %w", err)
 	}
 	change, err := c.change(ctx, pv)
-	if err != nil || len(rules.Errors(change.Findings)) > 0 {
+	if err != nil || len(finding.Errors(change.Findings)) > 0 {
 		return err
 	}
 	if err := c.patch(ctx, pv, change); err != nil {
@@ -44,20 +44,20 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 func (c *Controller) change(ctx context.Context, pv *corev1.PersistentVolume) (volume.ZoneChange, error) {
 	if labels, ok := volume.Trusted(pv); ok {
 		change := volume.ApplyZones(pv, labels)
-		if len(rules.Errors(change.Findings)) > 0 {
+		if len(finding.Errors(change.Findings)) > 0 {
 			c.reports.refuse(pv, reasonInvalid, change.Findings)
 		}
 		return change, nil
 	}
 	labels, err := c.labeler.GetLabelsForVolume(ctx, pv)
 	if errors.Is(err, cloudprovider.DiskNotFound) {
-		c.reports.refuse(pv, reasonNotFound, []rules.Finding{volume.NotFound(pv)})
+		c.reports.refuse(pv, reasonNotFound, []finding.Finding{volume.NotFound(pv)})
 	}
 	if err != nil {
 		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %w", err)
 	}
 	change := volume.ApplyZones(pv, labels)
-	if summary := rules.Summary(change.Findings); summary != "" {
+	if summary := finding.Summary(change.Findings); summary != "" {
 		// The labels are the cloud's, and so is what is wrong with them.
 		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %s", summary)
 	}

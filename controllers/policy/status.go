@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/rules"
 )
 
 const (
@@ -49,11 +49,11 @@ func decide(entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now me
 	return status
 }
 
-func accepted(findings []rules.Finding) metav1.Condition {
-	if problems := rules.Summary(findings); problems != "" {
+func accepted(findings []finding.Finding) metav1.Condition {
+	if problems := finding.Summary(findings); problems != "" {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
-			Message: rules.Shorten("the policy applies without what is wrong with it: "+problems, longestCondition),
+			Message: finding.Shorten("the policy applies without what is wrong with it: "+problems, longestCondition),
 		}
 	}
 	return metav1.Condition{
@@ -83,7 +83,7 @@ func violatingText(sums v1alpha1.PolicyStatus) string {
 func announce(before, after v1alpha1.PolicyStatus) (eventType, reason, message string) {
 	switch {
 	case after.Violating > before.Violating:
-		return corev1.EventTypeWarning, v1alpha1.ReasonViolations, rules.Shorten(worse(after), longestEvent)
+		return corev1.EventTypeWarning, v1alpha1.ReasonViolations, finding.Shorten(worse(after), longestEvent)
 	case after.Violating == 0 && before.Violating > 0:
 		return corev1.EventTypeNormal, v1alpha1.ReasonCompliant, "no Service breaks a rule any more"
 	default:

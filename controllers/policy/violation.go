@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // violation is a finding as the status of a policy lists it.
-func violation(svc *corev1.Service, f rules.Finding) v1alpha1.Violation {
+func violation(svc *corev1.Service, f finding.Finding) v1alpha1.Violation {
 	message := f.Message
 	if len(f.Listeners) > 0 {
 		message += " (" + strings.Join(f.Listeners, ", ") + ")"
@@ -31,7 +31,7 @@ func violation(svc *corev1.Service, f rules.Finding) v1alpha1.Violation {
 	}
 	return v1alpha1.Violation{
 		Namespace: svc.Namespace, Name: svc.Name, Field: f.Field,
-		Value: rules.Shorten(f.Value, longestValue), Message: rules.Shorten(message, longestMessage),
+		Value: finding.Shorten(f.Value, longestValue), Message: finding.Shorten(message, longestMessage),
 	}
 }
 

@@ -26,8 +26,8 @@ func main() {
 
 func write(folder string) error {
 	chapters := append(reference.Chapters(),
-		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Rules()},
-		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Rules()},
+		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Docs()},
+		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Docs()},
 	)
 	pages := map[string]string{
 		"annotations.md": reference.AnnotationsPage(),

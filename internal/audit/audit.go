@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -78,7 +78,7 @@ func (a *audit) volumes(ctx context.Context) error {
 	}
 	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List, func(pv *corev1.PersistentVolume) {
 		if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
-			var findings []rules.Finding
+			var findings []finding.Finding
 			if labels, ok := volume.Trusted(pv); ok {
 				findings = volume.ApplyZones(pv, labels).Findings
 			}
@@ -103,7 +103,7 @@ func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, e
 	return labels, err
 }
 
-func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []rules.Finding) {
+func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Finding) {
 	a.Judged++
 	if shown := report.Findings(findings); len(shown) > 0 {
 		a.Results = append(a.Results, report.Result{

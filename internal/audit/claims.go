@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -26,7 +26,7 @@ func (a *audit) claims(ctx context.Context) error {
 	})
 }
 
-func growing(pvc *corev1.PersistentVolumeClaim, classes map[string]*storagev1.StorageClass) []rules.Finding {
+func growing(pvc *corev1.PersistentVolumeClaim, classes map[string]*storagev1.StorageClass) []finding.Finding {
 	had := pvc.DeepCopy()
 	had.Spec.Resources.Requests = pvc.Status.Capacity
 	if pvc.Status.Phase != corev1.ClaimBound || !volume.Grows(had, pvc) {

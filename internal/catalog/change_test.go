@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // What cannot change is refused where both values are known; without a value or a default nobody knows what held.
@@ -19,15 +19,15 @@ func TestChanges(t *testing.T) {
 	tests := map[string]struct {
 		before, after map[string]string
 		address       bool
-		want          map[string]rules.Severity
+		want          map[string]finding.Severity
 	}{
-		"other value":             {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, true, map[string]rules.Severity{changed: rules.Error}},
-		"without a load balancer": {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, false, map[string]rules.Severity{}},
-		"added":                   {nil, map[string]string{"sample/zone": "b"}, true, map[string]rules.Severity{changed: rules.Warning}},
-		"removed":                 {map[string]string{"sample/zone": "a"}, nil, true, map[string]rules.Severity{changed: rules.Warning}},
-		"default written down":    {nil, map[string]string{"sample/size": "3"}, true, map[string]rules.Severity{}},
-		"other than the default":  {nil, map[string]string{"sample/size": "4"}, true, map[string]rules.Severity{changed: rules.Error}},
-		"a mistake mended":        {map[string]string{"sample/size": "x"}, map[string]string{"sample/size": "4"}, true, map[string]rules.Severity{}},
+		"other value":             {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, true, map[string]finding.Severity{changed: finding.Error}},
+		"without a load balancer": {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, false, map[string]finding.Severity{}},
+		"added":                   {nil, map[string]string{"sample/zone": "b"}, true, map[string]finding.Severity{changed: finding.Warning}},
+		"removed":                 {map[string]string{"sample/zone": "a"}, nil, true, map[string]finding.Severity{changed: finding.Warning}},
+		"default written down":    {nil, map[string]string{"sample/size": "3"}, true, map[string]finding.Severity{}},
+		"other than the default":  {nil, map[string]string{"sample/size": "4"}, true, map[string]finding.Severity{changed: finding.Error}},
+		"a mistake mended":        {map[string]string{"sample/size": "x"}, map[string]string{"sample/size": "4"}, true, map[string]finding.Severity{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

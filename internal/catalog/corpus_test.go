@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/test/corpus"
 )
 
@@ -24,10 +24,10 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			findings := set.Review(nil, c.New)
-			if diff := cmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, rules.Error)); diff != "" {
+			if diff := cmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, finding.Error)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s\n%+v", diff, findings)
 			}
-			if diff := cmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, rules.Warning)); diff != "" {
+			if diff := cmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, finding.Warning)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s\n%+v", diff, findings)
 			}
 		})

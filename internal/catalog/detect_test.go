@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Kubernetes itself defined the key, and most clouds read it: it tells nothing about which cloud a Service is for.
@@ -34,7 +34,7 @@ func TestUnknownKeyIsNearAnAlias(t *testing.T) {
 	set := setOf(Body{Annotations: []Annotation{{Name: "other/size", Aliases: []string{"sample/size"}, Type: Type{Type: Int}}}})
 	found := set.Review(nil, balancer(map[string]string{"sample/sise": "1"}))
 	want := "the key must be one that Sample reads; the nearest is sample/size"
-	if len(found) != 1 || found[0].Severity != rules.Error || found[0].Message != want {
+	if len(found) != 1 || found[0].Severity != finding.Error || found[0].Message != want {
 		t.Errorf("found %+v", found)
 	}
 }

@@ -1,6 +1,6 @@
 package catalog
 
-import "quaymaster.dev/internal/rules"
+import "quaymaster.dev/internal/finding"
 
 // Head is the first YAML document of a catalog's file: enough to tell which Services the catalog is about. The second one is
 // read when a Service is.
@@ -82,7 +82,7 @@ type Annotation struct {
 	// OnChange is what happens where the value changes while there is a load balancer; empty where that is possible.
 	OnChange Outcome `json:"onChange,omitempty"`
 	// Severity overrides what OnInvalid says about an invalid value.
-	Severity rules.Severity `json:"severity,omitempty"`
+	Severity finding.Severity `json:"severity,omitempty"`
 	// Consequence tells users what an invalid value leads to, such as "anything else makes the load balancer public".
 	Consequence string `json:"consequence,omitempty"`
 	// Deprecated says what to use instead.
@@ -212,9 +212,9 @@ const (
 )
 
 // Severity is that of a mistake with this outcome.
-func (o Outcome) Severity() rules.Severity {
+func (o Outcome) Severity() finding.Severity {
 	if o == Ignored {
-		return rules.Warning
+		return finding.Warning
 	}
-	return rules.Error
+	return finding.Error
 }

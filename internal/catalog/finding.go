@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // The ids of findings that every catalog has, behind its name and a dash. Docs, metrics and users' suppressions refer to them:
@@ -24,19 +24,19 @@ const (
 )
 
 // Rules documents every finding of the catalog.
-func (c *Catalog) Rules() []rules.Rule {
-	all := []rules.Rule{
-		{ID: idUnknownKey, Severity: rules.Error, Help: "The controller reads no such key; the nearest one that it reads is named. A linter refuses, admission warns unless it is told otherwise: a newer release of the controller may know the key."},
-		{ID: idInvalidValue, Severity: rules.Error, Help: "The controller does not understand the value, or understands something else than was meant. Where it ignores the value without harm, the finding is a warning."},
-		{ID: idUnknownPort, Severity: rules.Warning, Help: "The key is for a port that the Service does not have."},
-		{ID: idRequirement, Severity: rules.Error, Help: "The key needs another key, or a field of the Service, or must not stand beside it. Where it has no effect otherwise, the finding is a warning."},
-		{ID: idChanged, Severity: rules.Error, Help: "The value cannot change while there is a load balancer. Where the controller ignores the change, the finding is a warning."},
-		{ID: idDeprecated, Severity: rules.Warning, Help: "The controller's authors want to be rid of the key."},
-		{ID: idShadowed, Severity: rules.Warning, Help: "The key is another name of one that is there, too, and is not read."},
-		{ID: idNotOwned, Severity: rules.Warning, Help: "The key has no effect, because the controller does not act on the Service."},
+func (c *Catalog) Docs() []finding.Doc {
+	all := []finding.Doc{
+		{ID: idUnknownKey, Severity: finding.Error, Help: "The controller reads no such key; the nearest one that it reads is named. A linter refuses, admission warns unless it is told otherwise: a newer release of the controller may know the key."},
+		{ID: idInvalidValue, Severity: finding.Error, Help: "The controller does not understand the value, or understands something else than was meant. Where it ignores the value without harm, the finding is a warning."},
+		{ID: idUnknownPort, Severity: finding.Warning, Help: "The key is for a port that the Service does not have."},
+		{ID: idRequirement, Severity: finding.Error, Help: "The key needs another key, or a field of the Service, or must not stand beside it. Where it has no effect otherwise, the finding is a warning."},
+		{ID: idChanged, Severity: finding.Error, Help: "The value cannot change while there is a load balancer. Where the controller ignores the change, the finding is a warning."},
+		{ID: idDeprecated, Severity: finding.Warning, Help: "The controller's authors want to be rid of the key."},
+		{ID: idShadowed, Severity: finding.Warning, Help: "The key is another name of one that is there, too, and is not read."},
+		{ID: idNotOwned, Severity: finding.Warning, Help: "The key has no effect, because the controller does not act on the Service."},
 	}
 	for _, r := range c.read().Rules {
-		all = append(all, rules.Rule{ID: r.ID, Severity: r.OnBreach.Severity(), Help: r.Help})
+		all = append(all, finding.Doc{ID: r.ID, Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	for i := range all {
 		all[i].ID = c.id(all[i].ID)
@@ -60,14 +60,14 @@ func Path(keyOrField string) string {
 }
 
 // finding is about a setting.
-func (r *reading) finding(s *setting, rule string, severity rules.Severity, message, remedy string) rules.Finding {
-	return rules.Finding{
+func (r *reading) finding(s *setting, rule string, severity finding.Severity, message, remedy string) finding.Finding {
+	return finding.Finding{
 		ID: r.catalog.id(rule), Catalog: r.catalog.Name, Severity: severity, Type: field.ErrorTypeInvalid,
 		Field: Path(s.key), Value: s.raw, Message: message, Remedy: remedy,
 	}
 }
 
-func (r *reading) invalid(s *setting) rules.Finding {
+func (r *reading) invalid(s *setting) finding.Finding {
 	severity := s.OnInvalid.Severity()
 	if s.Annotation.Severity != "" {
 		severity = s.Annotation.Severity
@@ -93,8 +93,8 @@ func (r *reading) invalid(s *setting) rules.Finding {
 
 // unknown is about a key under a prefix that no catalog of a set knows. Under a shared prefix there is a finding only if a known
 // key is near.
-func (c *Catalog) unknown(key, raw string, severity rules.Severity) (rules.Finding, bool) {
-	f := rules.Finding{
+func (c *Catalog) unknown(key, raw string, severity finding.Severity) (finding.Finding, bool) {
+	f := finding.Finding{
 		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: severity, Type: field.ErrorTypeInvalid, Field: Path(key), Value: raw,
 		Message: "the key must be one that " + c.Title + " reads", Remedy: "rename the key or remove it",
 	}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // setOf is a set of one catalog that no file has.
@@ -28,8 +28,8 @@ func balancer(annotations map[string]string) *corev1.Service {
 }
 
 // brief is what tests compare of findings: their ids and severities.
-func brief(findings []rules.Finding) map[string]rules.Severity {
-	found := map[string]rules.Severity{}
+func brief(findings []finding.Finding) map[string]finding.Severity {
+	found := map[string]finding.Severity{}
 	for _, f := range findings {
 		found[f.ID] = f.Severity
 	}
@@ -44,19 +44,19 @@ func TestReadIf(t *testing.T) {
 			ReadIf: []Condition{{Key: "sample/kind", Is: []string{"big"}}},
 		},
 	}})
-	unread := map[string]rules.Severity{"sample-requirement": rules.Warning}
+	unread := map[string]finding.Severity{"sample-requirement": finding.Warning}
 	tests := map[string]struct {
 		old, new map[string]string
-		want     map[string]rules.Severity
+		want     map[string]finding.Severity
 	}{
-		"read, and good":        {new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]rules.Severity{}},
-		"read, and bad":         {new: map[string]string{"sample/kind": "big", "sample/size": "x"}, want: map[string]rules.Severity{"sample-invalid-value": rules.Error}},
+		"read, and good":        {new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{}},
+		"read, and bad":         {new: map[string]string{"sample/kind": "big", "sample/size": "x"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
 		"unread by default":     {new: map[string]string{"sample/size": "3"}, want: unread},
 		"unread, and bad":       {new: map[string]string{"sample/kind": "small", "sample/size": "x"}, want: unread},
-		"nobody knows whether":  {new: map[string]string{"sample/kind": "?", "sample/size": "3"}, want: map[string]rules.Severity{"sample-invalid-value": rules.Error}},
+		"nobody knows whether":  {new: map[string]string{"sample/kind": "?", "sample/size": "3"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
 		"unread, and changed":   {old: map[string]string{"sample/size": "2"}, new: map[string]string{"sample/size": "3"}, want: unread},
-		"read, and is changed":  {old: map[string]string{"sample/kind": "big", "sample/size": "2"}, new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]rules.Severity{"sample-changed": rules.Error}},
-		"absent, and not asked": {new: map[string]string{"sample/kind": "small"}, want: map[string]rules.Severity{}},
+		"read, and is changed":  {old: map[string]string{"sample/kind": "big", "sample/size": "2"}, new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{"sample-changed": finding.Error}},
+		"absent, and not asked": {new: map[string]string{"sample/kind": "small"}, want: map[string]finding.Severity{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

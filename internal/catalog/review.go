@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // judge finds everything that is wrong with a Service that the controller acts on, unknown keys apart.
-func (r *reading) judge() []rules.Finding {
-	var findings []rules.Finding
+func (r *reading) judge() []finding.Finding {
+	var findings []finding.Finding
 	for _, s := range r.settings {
 		findings = append(findings, r.setting(s)...)
 	}
@@ -25,7 +25,7 @@ func (r *reading) judge() []rules.Finding {
 	return findings
 }
 
-func (r *reading) setting(s *setting) []rules.Finding {
+func (r *reading) setting(s *setting) []finding.Finding {
 	switch {
 	case s.Written:
 		return nil
@@ -33,9 +33,9 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		if s.raw == r.svc.Annotations[s.name] {
 			return nil
 		}
-		return []rules.Finding{r.finding(s, idShadowed, rules.Warning, "is not read, because "+s.name+" is there, too", "remove one of the two")}
+		return []finding.Finding{r.finding(s, idShadowed, finding.Warning, "is not read, because "+s.name+" is there, too", "remove one of the two")}
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	if port, known := r.port(s); !known {
 		outcome := s.UnknownPort
 		if outcome == "" {
@@ -48,7 +48,7 @@ func (r *reading) setting(s *setting) []rules.Finding {
 		findings = append(findings, f)
 	}
 	if missing, unread := r.unread(s.Annotation, s.bindings); unread {
-		return append(findings, r.finding(s, idRequirement, rules.Warning,
+		return append(findings, r.finding(s, idRequirement, finding.Warning,
 			"has no effect, because it is read only beside "+missing.words(s.bindings), "add that or remove the key"))
 	}
 	if s.err != nil {
@@ -100,22 +100,22 @@ func (r *reading) port(s *setting) (text string, known bool) {
 	return "", true
 }
 
-func (r *reading) deprecated(s *setting) (rules.Finding, bool) {
+func (r *reading) deprecated(s *setting) (finding.Finding, bool) {
 	switch {
 	case s.Deprecated != "":
-		return r.finding(s, idDeprecated, rules.Warning, "the key is deprecated", s.Deprecated), true
+		return r.finding(s, idDeprecated, finding.Warning, "the key is deprecated", s.Deprecated), true
 	case s.AliasesDeprecated && s.key != s.name:
-		return r.finding(s, idDeprecated, rules.Warning, "the key is deprecated", "write "+s.name), true
+		return r.finding(s, idDeprecated, finding.Warning, "the key is deprecated", "write "+s.name), true
 	}
-	return rules.Finding{}, false
+	return finding.Finding{}, false
 }
 
-func (r *reading) requirement(s *setting, q Requirement) (rules.Finding, bool) {
+func (r *reading) requirement(s *setting, q Requirement) (finding.Finding, bool) {
 	if q.Values != nil && !slices.ContainsFunc(s.parsed.List, func(v string) bool { return slices.Contains(q.Values, v) }) {
-		return rules.Finding{}, false
+		return finding.Finding{}, false
 	}
 	if !r.all(q.If, s.bindings) || !r.none(q.Any, s.bindings) {
-		return rules.Finding{}, false
+		return finding.Finding{}, false
 	}
 	remedy := q.Remedy
 	if remedy == "" {
@@ -124,23 +124,23 @@ func (r *reading) requirement(s *setting, q Requirement) (rules.Finding, bool) {
 	return r.finding(s, idRequirement, q.OnBreach.Severity(), "must "+q.must(s.bindings), remedy), true
 }
 
-func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
+func (r *reading) rule(rule *Rule) (finding.Finding, bool) {
 	if !r.all(rule.If, nil) {
-		return rules.Finding{}, false
+		return finding.Finding{}, false
 	}
 	message := rule.Must()
 	if rule.Check != nil {
 		problem := behaviours[rule.Check.Name].Judge(Subject{Service: r.svc, With: rule.Check.With, reading: r})
 		if problem == "" {
-			return rules.Finding{}, false
+			return finding.Finding{}, false
 		}
 		if rule.Message == "" {
 			message = problem
 		}
 	} else if !r.none(rule.Any, nil) {
-		return rules.Finding{}, false
+		return finding.Finding{}, false
 	}
-	f := rules.Finding{
+	f := finding.Finding{
 		ID: r.catalog.id(rule.ID), Catalog: r.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
 		Field: Path(rule.At), Message: "must " + message, Remedy: rule.Remedy,
 	}
@@ -155,11 +155,11 @@ func (r *reading) rule(rule *Rule) (rules.Finding, bool) {
 }
 
 // changes are the keys whose values may not change, and do. Only what was good can be kept.
-func (r *reading) changes(was *reading) []rules.Finding {
+func (r *reading) changes(was *reading) []finding.Finding {
 	if len(was.svc.Status.LoadBalancer.Ingress) == 0 {
 		return nil
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for _, e := range r.entries {
 		e = e.on(r)
 		if e.OnChange == "" || e.templates != nil {
@@ -177,7 +177,7 @@ func (r *reading) changes(was *reading) []rules.Finding {
 		severity := e.OnChange.Severity()
 		if len(before) == 0 || len(after) == 0 {
 			// Nobody knows what holds without the key: it may be the same.
-			severity = rules.Warning
+			severity = finding.Warning
 		}
 		findings = append(findings, r.finding(s, idChanged, severity, "must stay "+orUnset(before),
 			"create a new Service to have it otherwise"))
@@ -193,12 +193,12 @@ func orUnset(values []string) string {
 }
 
 // unowned warns of keys that the controller would read if it acted on the Service.
-func (c *Catalog) unowned(svc *corev1.Service, key string) rules.Finding {
+func (c *Catalog) unowned(svc *corev1.Service, key string) finding.Finding {
 	message := "has no effect, because " + c.Title + " does not act on this Service"
 	if class := svc.Spec.LoadBalancerClass; class != nil {
 		message += " of the loadBalancerClass " + *class
 	}
-	return rules.Finding{
-		ID: c.id(idNotOwned), Catalog: c.Name, Severity: rules.Warning, Field: Path(key), Message: message, Remedy: "remove the key",
+	return finding.Finding{
+		ID: c.id(idNotOwned), Catalog: c.Name, Severity: finding.Warning, Field: Path(key), Message: message, Remedy: "remove the key",
 	}
 }

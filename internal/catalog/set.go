@@ -8,18 +8,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Set are the catalogs by which Services are judged. It never changes; the zero Set has none.
 type Set struct {
 	catalogs []*Catalog
 	// unknown is the severity of unknown keys, by catalog; "" is that of all others.
-	unknown map[string]rules.Severity
+	unknown map[string]finding.Severity
 }
 
 // NewSet selects catalogs by name. unknown is the severity of unknown keys by catalog, "" that of all others; none is Error.
-func NewSet(names []string, unknown map[string]rules.Severity) (Set, error) {
+func NewSet(names []string, unknown map[string]finding.Severity) (Set, error) {
 	for _, name := range names {
 		if _, found := Find(name); !found {
 			return Set{}, fmt.Errorf("there is no catalog %q; there are %s", name, strings.Join(Names(), ", "))
@@ -77,14 +77,14 @@ func Refuses(key, value string) (words string, refused bool) {
 
 // Review judges a Service by the catalogs whose controllers act on it. oldSvc is nil on creation. What an update did not introduce
 // only warns, unless the Service becomes a load balancer by it.
-func (s Set) Review(oldSvc, newSvc *corev1.Service) []rules.Finding {
+func (s Set) Review(oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if len(s.catalogs) == 0 || newSvc == nil || newSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
 	is := s.owned(newSvc)
 	findings := s.all(newSvc, is)
 	if oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return rules.Merge(findings)
+		return finding.Merge(findings)
 	}
 	was := s.owned(oldSvc)
 	for _, r := range is {
@@ -92,7 +92,7 @@ func (s Set) Review(oldSvc, newSvc *corev1.Service) []rules.Finding {
 			findings = append(findings, r.changes(was[at])...)
 		}
 	}
-	return rules.Ratchet(s.all(oldSvc, was), findings)
+	return finding.Ratchet(s.all(oldSvc, was), findings)
 }
 
 // owned is a load balancer as those controllers see it that act on it.
@@ -107,8 +107,8 @@ func (s Set) owned(svc *corev1.Service) []*reading {
 }
 
 // all judges a Service as it is.
-func (s Set) all(svc *corev1.Service, owned []*reading) []rules.Finding {
-	var findings []rules.Finding
+func (s Set) all(svc *corev1.Service, owned []*reading) []finding.Finding {
+	var findings []finding.Finding
 	var owners []*Catalog
 	for _, r := range owned {
 		owners = append(owners, r.catalog)
@@ -121,30 +121,30 @@ func (s Set) all(svc *corev1.Service, owned []*reading) []rules.Finding {
 }
 
 // key judges the name of an annotation: whether anybody reads it.
-func (s Set) key(svc *corev1.Service, key string, owners []*Catalog) []rules.Finding {
+func (s Set) key(svc *corev1.Service, key string, owners []*Catalog) []finding.Finding {
 	knows := func(c *Catalog) bool { return c.Knows(key) }
 	if slices.ContainsFunc(owners, knows) {
 		return nil
 	}
 	if at := slices.IndexFunc(s.catalogs, knows); at >= 0 {
-		return []rules.Finding{s.catalogs[at].unowned(svc, key)}
+		return []finding.Finding{s.catalogs[at].unowned(svc, key)}
 	}
 	for _, c := range slices.Concat(owners, s.catalogs) {
 		if !c.Concerns(key) {
 			continue
 		}
 		if f, found := c.unknown(key, svc.Annotations[key], s.severity(c)); found {
-			return []rules.Finding{f}
+			return []finding.Finding{f}
 		}
 	}
 	return nil
 }
 
-func (s Set) severity(c *Catalog) rules.Severity {
+func (s Set) severity(c *Catalog) finding.Severity {
 	for _, name := range []string{c.Name, ""} {
 		if severity, set := s.unknown[name]; set {
 			return severity
 		}
 	}
-	return rules.Error
+	return finding.Error
 }

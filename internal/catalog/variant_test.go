@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // twoKinds is a controller with an exclusive prefix under one that it shares, and one key that the class other reads in its own way.
@@ -44,7 +44,7 @@ func withKey(class, key, value string) *corev1.Service {
 	return svc
 }
 
-func problemsOf(findings []rules.Finding) []string {
+func problemsOf(findings []finding.Finding) []string {
 	var all []string
 	for _, f := range findings {
 		all = append(all, string(f.Severity)+" "+f.ID)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 func each(t *testing.T, test func(t *testing.T, c *catalog.Catalog)) {
@@ -101,7 +101,7 @@ func TestExamplesOfRules(t *testing.T) {
 	})
 }
 
-func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []rules.Finding {
+func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []finding.Finding {
 	t.Helper()
 	set, err := catalog.NewSet([]string{c.Name}, nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []rules.Finding
 func TestFindingsAreDocumented(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		seen := map[string]bool{}
-		for _, r := range c.Rules() {
+		for _, r := range c.Docs() {
 			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, c.Name+"-") {
 				t.Errorf("rule %+v", r)
 			}

@@ -7,8 +7,8 @@ import (
 
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // What loadbalancer calls the findings that can be said in CEL.
@@ -43,7 +43,7 @@ func dlb() *vendor {
 		v.descriptor(d, prefix)
 	}
 	v.add(check{
-		id: dlbSCTP, severity: rules.Error, field: "spec.ports", message: "spec.ports: must not use SCTP, which the DLB does not carry",
+		id: dlbSCTP, severity: finding.Error, field: "spec.ports", message: "spec.ports: must not use SCTP, which the DLB does not carry",
 		holds: func(s scope) (string, error) {
 			return s.object + ".spec.?ports.orValue([]).all(p, p.?protocol.orValue('TCP') != 'SCTP')", nil
 		},
@@ -52,7 +52,7 @@ func dlb() *vendor {
 	for _, c := range v.checks {
 		said[c.id] = true
 	}
-	for _, r := range loadbalancer.Rules() {
+	for _, r := range loadbalancer.Docs() {
 		if !said[r.ID] {
 			v.unsaid = append(v.unsaid, Unsaid{Catalog: loadbalancer.Catalog, Finding: r.ID, Why: "it depends on several keys and ports at once"})
 		}
@@ -66,7 +66,7 @@ func dlb() *vendor {
 // each checks all keys, k.
 func (v *vendor) each(id, ok, message string) {
 	v.add(check{
-		id: id, severity: rules.Error, field: "metadata.annotations", message: "metadata.annotations: " + message, alone: true,
+		id: id, severity: finding.Error, field: "metadata.annotations", message: "metadata.annotations: " + message, alone: true,
 		holds: func(s scope) (string, error) {
 			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
 		},

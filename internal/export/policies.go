@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // Unsaid is a finding that the exported policies do not have, though webhook and linter do.
@@ -41,9 +41,9 @@ func Validating(names []string, o loadbalancer.Options) (Policies, error) {
 		all.Unsaid = append(all.Unsaid, v.unsaid...)
 		for _, kind := range []struct {
 			suffix   string
-			severity rules.Severity
+			severity finding.Severity
 			action   admissionregistrationv1.ValidationAction
-		}{{"", rules.Error, admissionregistrationv1.Deny}, {"-warnings", rules.Warning, admissionregistrationv1.Warn}} {
+		}{{"", finding.Error, admissionregistrationv1.Deny}, {"-warnings", finding.Warning, admissionregistrationv1.Warn}} {
 			var chosen []check
 			for _, c := range v.checks {
 				if c.severity == kind.severity {

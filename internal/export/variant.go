@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // kind is the type that an annotation has on some Services.
@@ -29,7 +29,7 @@ func kinds(a *catalog.Annotation) []kind {
 	return append(all, kind{&a.Type, a.OnInvalid, a.Consequence, before, nil})
 }
 
-func (k kind) severity(a *catalog.Annotation) rules.Severity {
+func (k kind) severity(a *catalog.Annotation) finding.Severity {
 	if a.Severity != "" {
 		return a.Severity
 	}

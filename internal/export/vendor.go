@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // check is one validation: something that must hold of a Service.
 type check struct {
-	severity rules.Severity
+	severity finding.Severity
 	// holds is the expression in a scope.
 	holds func(s scope) (string, error)
 	// key is the annotation that it is about; empty for one that is about the Service as a whole, or about a family of keys.
@@ -80,7 +80,7 @@ func (v *vendor) unknownKeys() {
 	}
 	for _, prefix := range v.document.Prefixes {
 		v.add(check{
-			id: "unknown-key", severity: rules.Error, alone: true, field: "metadata.annotations",
+			id: "unknown-key", severity: finding.Error, alone: true, field: "metadata.annotations",
 			message: "metadata.annotations: the keys under " + prefix + " must be those that " + v.document.Title + " reads",
 			holds: func(s scope) (string, error) {
 				ok := "!k.startsWith(" + quote(prefix) + ") || " + in("k", known)
@@ -114,7 +114,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		}
 		if len(a.ReadIf) > 0 {
 			v.add(check{
-				id: "requirement", severity: rules.Warning, key: name, field: field,
+				id: "requirement", severity: finding.Warning, key: name, field: field,
 				message: "has no effect, because it is read only where it stands beside " + strings.TrimPrefix(catalog.Demand(a.ReadIf), "stand beside "),
 				holds: func(s scope) (string, error) {
 					read, err := v.entries.reads(a, s)

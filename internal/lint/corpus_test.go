@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/manifest"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/corpus"
 )
 
@@ -34,7 +34,7 @@ func TestCorpus(t *testing.T) {
 				return
 			}
 			judged[path.Dir(c.Name)]++
-			got := corpus.Verdict{Causes: problems(result, rules.Error), Warnings: problems(result, rules.Warning)}
+			got := corpus.Verdict{Causes: problems(result, finding.Error), Warnings: problems(result, finding.Warning)}
 			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings)}
 			want.Warnings = slices.DeleteFunc(want.Warnings, func(p corpus.Problem) bool { return p.ID == "policy-selects-nothing" })
 			if diff := cmp.Diff(normal(want), normal(got)); diff != "" {
@@ -81,7 +81,7 @@ func judge(t *testing.T, c corpus.Case) (report.Result, bool) {
 	return results[len(results)-1], true
 }
 
-func problems(r report.Result, severity rules.Severity) []corpus.Problem {
+func problems(r report.Result, severity finding.Severity) []corpus.Problem {
 	var list []corpus.Problem
 	for _, f := range r.Findings {
 		if f.Severity == severity {

@@ -8,15 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 )
 
 // Judge says of a Service what admission would say when it is created. The Service has its namespace.
 type Judge interface {
-	Findings(svc *corev1.Service) []rules.Finding
+	Findings(svc *corev1.Service) []finding.Finding
 	// Defaults are the annotations that admission would add, in the order of their keys.
 	Defaults(svc *corev1.Service) []report.Default
 }
@@ -66,7 +66,7 @@ func (j *judge) catalogs(svc *corev1.Service, admission bool) []string {
 	return names
 }
 
-func (j *judge) Findings(svc *corev1.Service) []rules.Finding {
+func (j *judge) Findings(svc *corev1.Service) []finding.Finding {
 	return j.engine(j.catalogs(svc, len(j.o.Policies) > 0)).Admit(nil, svc, j.applicable(svc))
 }
 

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/manifest"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 )
 
 const (
@@ -23,9 +23,9 @@ const (
 )
 
 // Rules documents the findings that are of manifests alone.
-func Rules() []rules.Rule {
-	return []rules.Rule{{
-		ID: idManifest, Severity: rules.Error,
+func Docs() []finding.Doc {
+	return []finding.Doc{{
+		ID: idManifest, Severity: finding.Error,
 		Help: "A field is not known, occurs twice or has a value of another type, so that kubectl or the API server refuses the manifest. " +
 			"An annotation's value that is not quoted is the usual cause: it is a string even where it looks like a number or a boolean.",
 	}}
@@ -93,7 +93,7 @@ func (l *Linter) namespace(named string) string {
 }
 
 // result puts findings into their places.
-func result(o *manifest.Object, name report.Object, found []rules.Finding, mistakes []manifest.Mistake) report.Result {
+func result(o *manifest.Object, name report.Object, found []finding.Finding, mistakes []manifest.Mistake) report.Result {
 	r := report.Result{File: o.File, Line: o.Line, Object: name, Findings: report.Findings(found)}
 	for i := range r.Findings {
 		r.Findings[i] = place(r.Findings[i], o.Find(r.Findings[i].Path))
@@ -102,7 +102,7 @@ func result(o *manifest.Object, name report.Object, found []rules.Finding, mista
 		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be v1", Remedy: "add it", Place: o.Find("apiVersion")})
 	}
 	for _, m := range mistakes {
-		f := report.Finding{ID: idManifest, Severity: rules.Error, Path: m.Path, Value: m.Value, Message: m.Message, Remedy: m.Remedy}
+		f := report.Finding{ID: idManifest, Severity: finding.Error, Path: m.Path, Value: m.Value, Message: m.Message, Remedy: m.Remedy}
 		r.Findings = append(r.Findings, place(f, m.Place))
 	}
 	report.Sort(r.Findings)

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/manifest"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 )
 
 // given is a policy with what is wrong with it alone.
@@ -17,7 +17,7 @@ type given struct {
 	object   *manifest.Object
 	name     report.Object
 	policy   *policy.Policy
-	findings []rules.Finding
+	findings []finding.Finding
 	mistakes []manifest.Mistake
 }
 
@@ -49,7 +49,7 @@ func (l *Linter) Policies(objects []*manifest.Object, namespaces map[string]map[
 		if appliesToAny(g.policy, namespaces) {
 			findings = slices.Concat(findings, policy.Against(g.policy, policies, namespaces))
 		}
-		results[i] = result(g.object, g.name, rules.Merge(findings), g.mistakes)
+		results[i] = result(g.object, g.name, finding.Merge(findings), g.mistakes)
 	}
 	return policies, results
 }

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // kube-proxy answers here whether its node takes traffic (externalTrafficPolicy Cluster).
@@ -17,13 +17,13 @@ const (
 
 // Build goes from a Service to its load balancer and to everything that is wrong with it or worth a warning. Without a
 // Desired the Service is not ours, or a finding is an error.
-func Build(svc *corev1.Service, o Options) (*Desired, []rules.Finding) {
+func Build(svc *corev1.Service, o Options) (*Desired, []finding.Finding) {
 	if !Owned(svc, o) {
-		return nil, rules.Of(Catalog, unowned(svc, o))
+		return nil, finding.Of(Catalog, unowned(svc, o))
 	}
 	s := evaluate(svc)
-	findings := rules.Of(Catalog, rules.Merge(s.findings))
-	if len(rules.Errors(findings)) > 0 {
+	findings := finding.Of(Catalog, finding.Merge(s.findings))
+	if len(finding.Errors(findings)) > 0 {
 		return nil, findings
 	}
 	return s.desired(), findings

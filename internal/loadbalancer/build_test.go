@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/builder"
 )
 
@@ -153,7 +153,7 @@ func TestBuildWhole(t *testing.T) {
 func TestSourceRangesFailClosed(t *testing.T) {
 	svc := builder.Service(builder.Annotation(corev1.AnnotationLoadBalancerSourceRangesKey, "10.0.0.0/8, nonsense"))
 	desired, findings := loadbalancer.Build(svc, options)
-	if desired != nil || len(rules.Errors(findings)) != 1 || findings[0].Value != " nonsense" {
+	if desired != nil || len(finding.Errors(findings)) != 1 || findings[0].Value != " nonsense" {
 		t.Errorf("got %+v, %+v", desired, findings)
 	}
 }
@@ -190,13 +190,13 @@ func FuzzReview(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, value, suffix string) {
 		svc := builder.Service(builder.DLB(name, value), builder.DLB("listener-protocol."+suffix, value), builder.DLB(name+"."+suffix, value))
 		desired, findings := loadbalancer.Build(svc, options)
-		if refused := len(rules.Errors(findings)) > 0; refused == (desired != nil) {
+		if refused := len(finding.Errors(findings)) > 0; refused == (desired != nil) {
 			t.Errorf("desired %v with findings %v", desired, findings)
 		}
 		if diff := cmp.Diff(findings, loadbalancer.Review(nil, svc, options)); diff != "" {
 			t.Errorf("admission differs from reconcile:\n%s", diff)
 		}
-		if left := rules.Errors(loadbalancer.Review(svc, svc, options)); len(left) > 0 {
+		if left := finding.Errors(loadbalancer.Review(svc, svc, options)); len(left) > 0 {
 			t.Errorf("an update that changes nothing is refused: %v", left)
 		}
 		for _, finding := range findings {

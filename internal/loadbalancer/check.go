@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // check reports what is wrong with the settings together and with the Service's spec.
@@ -57,7 +57,7 @@ func (s *settings) checkApplies(one *setting) {
 	case one.Applies == appliesTCP:
 		s.report(notApplicable(one, "must be none for listeners that are not tcp", keyProtocol+" to tcp"))
 	case fixed:
-		s.report(rules.Finding{
+		s.report(finding.Finding{
 			ID: idFixedCheck, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 			Message: "must not be set where Kubernetes gives the health check: with externalTrafficPolicy Local and for udp listeners it is http /healthz",
 			Remedy:  "remove the key; interval, timeout and thresholds may stay",
@@ -67,8 +67,8 @@ func (s *settings) checkApplies(one *setting) {
 	}
 }
 
-func notApplicable(one *setting, message, change string) rules.Finding {
-	return rules.Finding{
+func notApplicable(one *setting, message, change string) finding.Finding {
+	return finding.Finding{
 		ID: idNotApplicable, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 		Message: message, Remedy: "set " + Prefix + change + ", or remove the key",
 	}
@@ -108,7 +108,7 @@ func (s *settings) checkTransport(one *setting) {
 		if l.sctp || l.fits(one.value.String()) {
 			continue
 		}
-		f := rules.Finding{
+		f := finding.Finding{
 			ID: idProtocolMismatch, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 			Message: "must be udp for a UDP port", Remedy: "correct the value, or remove the key",
 			Listeners: []string{l.key()},
@@ -128,7 +128,7 @@ func (s *settings) checkScheduler(one *setting) {
 		s.svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
 		return
 	}
-	s.report(rules.Finding{
+	s.report(finding.Finding{
 		ID: idSchedulerAffinity, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 		Message: "must be source-ip with sessionAffinity ClientIP",
 		Remedy:  "write source-ip or remove the key, or set spec.sessionAffinity to None",
@@ -138,14 +138,14 @@ func (s *settings) checkScheduler(one *setting) {
 func (s *settings) checkSpecPort(l port) {
 	path := field.NewPath("spec", "ports").Index(l.index)
 	if l.sctp {
-		s.report(rules.Finding{
+		s.report(finding.Finding{
 			ID: idSCTP, Type: field.ErrorTypeNotSupported, Field: path.Child("protocol").String(), Value: string(corev1.ProtocolSCTP),
 			Message: "must be TCP or UDP: the DLB does not carry SCTP", Remedy: "move the port to a Service of another type",
 			Listeners: []string{l.key()},
 		})
 	}
 	if allocate := s.svc.Spec.AllocateLoadBalancerNodePorts; allocate != nil && !*allocate && l.nodePort == 0 {
-		s.report(rules.Finding{
+		s.report(finding.Finding{
 			ID: idNodePort, Type: field.ErrorTypeRequired, Field: path.Child("nodePort").String(),
 			Message: "must be set when allocateLoadBalancerNodePorts is false: the DLB reaches the Service by its node ports",
 			Remedy:  "set the nodePort, or let it be allocated", Listeners: []string{l.key()},
@@ -162,7 +162,7 @@ func (s *settings) checkCertificate(i int) {
 		return
 	}
 	d := known().byName[keyCertificate]
-	s.report(rules.Finding{
+	s.report(finding.Finding{
 		ID: idCertificate, Type: field.ErrorTypeRequired, Field: annotations.Key(d.Key).String(),
 		Message:   "must be set for every https listener",
 		Remedy:    "add " + d.Key + ", or " + d.Key + ".<port> for one port alone",
@@ -178,7 +178,7 @@ func (s *settings) checkTimeout(i int) {
 		return
 	}
 	one, other := s.governor(keyCheckTimeout, i), s.governor(keyCheckInterval, i)
-	f := rules.Finding{ID: idCheckTimeout, Type: field.ErrorTypeInvalid, Listeners: []string{s.listeners[i].key()}}
+	f := finding.Finding{ID: idCheckTimeout, Type: field.ErrorTypeInvalid, Listeners: []string{s.listeners[i].key()}}
 	if one != nil {
 		f.Message = "must be less than the health check's interval, " + written(other, keyCheckInterval)
 		f.Remedy = "shorten the timeout or lengthen the interval"
@@ -204,7 +204,7 @@ func (s *settings) checkHostname() {
 	if hostname == nil || mode == nil {
 		return
 	}
-	s.report(rules.Finding{
+	s.report(finding.Finding{
 		ID: idHostnameIPMode, Type: field.ErrorTypeInvalid, Field: hostname.field(), Value: hostname.raw,
 		Message: "must not be set together with " + mode.key + ": a published name has no mode",
 		Remedy:  "remove one of the two",
@@ -217,8 +217,8 @@ func (s *settings) checkIPMode() {
 		return
 	}
 	if by := s.terminating(); len(by) > 0 {
-		s.report(rules.Finding{
-			ID: idIPModeVIP, Severity: rules.Warning, Field: explicit.field(), Value: explicit.raw,
+		s.report(finding.Finding{
+			ID: idIPModeVIP, Severity: finding.Warning, Field: explicit.field(), Value: explicit.raw,
 			Message: "vip lets nodes bypass the listeners " + strings.Join(by, ", ") + ", so clients in the cluster miss http(s) and the PROXY protocol",
 			Remedy:  "write proxy or remove the key",
 		})

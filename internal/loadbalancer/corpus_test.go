@@ -6,8 +6,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/corpus"
 )
 
@@ -24,10 +24,10 @@ func TestCorpus(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			findings := loadbalancer.Review(c.Old, c.New, options)
-			if diff := gocmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, rules.Error)); diff != "" {
+			if diff := gocmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, finding.Error)); diff != "" {
 				t.Errorf("causes (-want +got):\n%s%v", diff, findings)
 			}
-			if diff := gocmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, rules.Warning)); diff != "" {
+			if diff := gocmp.Diff(corpus.Sorted(c.Warnings), corpus.Problems(findings, finding.Warning)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s%v", diff, findings)
 			}
 			for _, f := range findings {
@@ -54,7 +54,7 @@ func TestEveryRuleIsShown(t *testing.T) {
 			shown[problem.ID] = true
 		}
 	}
-	for _, rule := range loadbalancer.Rules() {
+	for _, rule := range loadbalancer.Docs() {
 		// A malformed range is refused by the API server itself: no manifest with one can be applied.
 		if !shown[rule.ID] && rule.ID != "dlb-source-range" {
 			t.Errorf("no case shows %s", rule.ID)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // The ids of the findings. Docs, metrics and users' suppressions refer to them: they must not change.
@@ -42,8 +42,8 @@ const (
 const mostNearest = 20
 
 // unknownKey names the key that was probably meant.
-func (s *settings) unknownKey(key, raw string) rules.Finding {
-	f := rules.Finding{
+func (s *settings) unknownKey(key, raw string) finding.Finding {
+	f := finding.Finding{
 		ID: idUnknownKey, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
 		Message: "the key must be a known one under " + Prefix, Remedy: "rename the key or remove it",
 	}
@@ -82,8 +82,8 @@ func (s *settings) nearestKey(key string) (nearest *annotation.Descriptor, propo
 	return nearest, proposal
 }
 
-func invalidValue(one *setting, err error) rules.Finding {
-	f := rules.Finding{
+func invalidValue(one *setting, err error) finding.Finding {
+	f := finding.Finding{
 		ID: idInvalidValue, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 		Message: "must be " + one.Allowed(),
 		Remedy:  "write for example " + one.Example,
@@ -102,8 +102,8 @@ func invalidValue(one *setting, err error) rules.Finding {
 	return f
 }
 
-func unknownPort(s *settings, one *setting) rules.Finding {
-	f := rules.Finding{
+func unknownPort(s *settings, one *setting) finding.Finding {
+	f := finding.Finding{
 		ID: idUnknownPort, Type: field.ErrorTypeInvalid, Field: one.field(), Value: one.raw,
 		Message: fmt.Sprintf("the key's suffix %q must be the number or the name of a port of the Service", one.suffix),
 		Remedy:  "its ports are " + s.portNames(),
@@ -137,12 +137,12 @@ func (s *settings) portNames() string {
 }
 
 // ambiguous blames the name form: the number form may govern other ports rightly.
-func ambiguous(own []*setting, l port) rules.Finding {
+func ambiguous(own []*setting, l port) finding.Finding {
 	byName, byNumber := own[0], own[1]
 	if byNumber.named {
 		byName, byNumber = byNumber, byName
 	}
-	return rules.Finding{
+	return finding.Finding{
 		ID: idAmbiguousPort, Type: field.ErrorTypeInvalid, Field: byName.field(), Value: byName.raw,
 		Message:   "a listener must be set by its port's number or by its name, not by both; " + byNumber.key + " sets it, too",
 		Remedy:    "remove one of the two",

@@ -8,31 +8,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Review judges a Service at admission. oldSvc is nil on creation. What an update did not introduce only warns, unless
 // the Service becomes a load balancer by it.
-func Review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
-	return rules.Of(Catalog, review(oldSvc, newSvc, o))
+func Review(oldSvc, newSvc *corev1.Service, o Options) []finding.Finding {
+	return finding.Of(Catalog, review(oldSvc, newSvc, o))
 }
 
-func review(oldSvc, newSvc *corev1.Service, o Options) []rules.Finding {
+func review(oldSvc, newSvc *corev1.Service, o Options) []finding.Finding {
 	if !Owned(newSvc, o) {
 		return unowned(newSvc, o)
 	}
 	is := evaluate(newSvc)
 	if !Owned(oldSvc, o) {
-		return rules.Merge(is.findings)
+		return finding.Merge(is.findings)
 	}
 	was := evaluate(oldSvc)
-	return rules.Ratchet(was.findings, append(is.findings, immutable(was, is)...))
+	return finding.Ratchet(was.findings, append(is.findings, immutable(was, is)...))
 }
 
 // immutable compares effective values, so that writing down a default is no change, and only where the old value was
 // good, so that a mistake can be mended.
-func immutable(was, is *settings) []rules.Finding {
-	var findings []rules.Finding
+func immutable(was, is *settings) []finding.Finding {
+	var findings []finding.Finding
 	for _, d := range known().service {
 		inUse := d.Name == keyAdoptID && len(was.svc.Status.LoadBalancer.Ingress) > 0
 		if !d.Immutable && !inUse {
@@ -43,8 +43,8 @@ func immutable(was, is *settings) []rules.Finding {
 		if !ok || faulty(was.findings, d) || equal(before, after) {
 			continue
 		}
-		f := rules.Finding{
-			ID: idImmutable, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: annotations.Key(d.Key).String(),
+		f := finding.Finding{
+			ID: idImmutable, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: annotations.Key(d.Key).String(),
 			Message: "must stay " + orNone(before) + ": it is immutable",
 			Remedy:  "create a new Service to have it otherwise",
 		}
@@ -60,9 +60,9 @@ func immutable(was, is *settings) []rules.Finding {
 	return findings
 }
 
-func faulty(findings []rules.Finding, d *annotation.Descriptor) bool {
+func faulty(findings []finding.Finding, d *annotation.Descriptor) bool {
 	path := annotations.Key(d.Key).String()
-	return slices.ContainsFunc(findings, func(f rules.Finding) bool { return f.Field == path && f.Severity == rules.Error })
+	return slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Field == path && f.Severity == finding.Error })
 }
 
 func equal(a, b annotation.Value) bool {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 var annotations = field.NewPath("metadata", "annotations")
@@ -49,7 +49,7 @@ type settings struct {
 	unknown int
 	// sources are the ranges that may connect.
 	sources  []netip.Prefix
-	findings []rules.Finding
+	findings []finding.Finding
 }
 
 // read parses every annotation under the prefix and reports what is wrong with each alone.
@@ -90,7 +90,7 @@ func (s *settings) readOne(key, raw string) *setting {
 		return nil
 	case hasSuffix && !d.PortForm:
 		s.doubtful[name] = true
-		s.report(rules.Finding{
+		s.report(finding.Finding{
 			ID: idPortForm, Type: field.ErrorTypeInvalid, Field: annotations.Key(key).String(), Value: raw,
 			Message: "the key " + d.Key + " has no form for single ports",
 			Remedy:  "write " + d.Key + ", which is of the whole load balancer",
@@ -191,9 +191,9 @@ func (s *settings) protocol(listener int) (string, bool) {
 	return l.defaultProtocol(), true
 }
 
-func (s *settings) report(f rules.Finding) {
+func (s *settings) report(f finding.Finding) {
 	if f.Severity == "" {
-		f.Severity = rules.Error
+		f.Severity = finding.Error
 	}
 	s.findings = append(s.findings, f)
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // sourceRange is one range of clients with the path that names it.
@@ -34,7 +34,7 @@ func (s *settings) readSources() {
 	for _, r := range sourceRanges(s.svc) {
 		prefix, ok := parsePrefix(strings.TrimSpace(r.text))
 		if !ok {
-			s.report(rules.Finding{
+			s.report(finding.Finding{
 				ID: idSourceRange, Type: field.ErrorTypeInvalid, Field: r.path, Value: r.text,
 				Message: "must be a range of addresses such as 10.0.0.0/8 or 2001:db8::/32",
 				Remedy:  "correct the range; until then the load balancer stays as it is",
@@ -42,8 +42,8 @@ func (s *settings) readSources() {
 			continue
 		}
 		if family := familyOf(prefix.Addr()); len(s.svc.Spec.IPFamilies) > 0 && !slices.Contains(families(s.svc), family) {
-			s.report(rules.Finding{
-				ID: idSourceFamily, Severity: rules.Warning, Field: r.path, Value: r.text,
+			s.report(finding.Finding{
+				ID: idSourceFamily, Severity: finding.Warning, Field: r.path, Value: r.text,
 				Message: r.text + " is " + family + ", which is not among spec.ipFamilies, so nobody matches it",
 				Remedy:  "remove the range or add the family",
 			})
@@ -84,26 +84,26 @@ func families(svc *corev1.Service) []string {
 
 func (s *settings) checkAddress() {
 	if s.svc.Spec.LoadBalancerIP != "" {
-		s.report(rules.Finding{
-			ID: idAddress, Severity: rules.Warning, Field: "spec.loadBalancerIP",
+		s.report(finding.Finding{
+			ID: idAddress, Severity: finding.Warning, Field: "spec.loadBalancerIP",
 			Message: "is ignored: the cloud chooses the address", Remedy: "remove it",
 		})
 	}
 }
 
 // unowned warns of keys that nobody will read, on load balancers of another class.
-func unowned(svc *corev1.Service, o Options) []rules.Finding {
+func unowned(svc *corev1.Service, o Options) []finding.Finding {
 	if o.Off || svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for key, value := range svc.Annotations {
 		if strings.HasPrefix(key, Prefix) {
-			findings = append(findings, rules.Finding{
-				ID: idOtherClass, Severity: rules.Warning, Field: annotations.Key(key).String(), Value: value,
+			findings = append(findings, finding.Finding{
+				ID: idOtherClass, Severity: finding.Warning, Field: annotations.Key(key).String(), Value: value,
 				Message: "has no effect with spec.loadBalancerClass " + *svc.Spec.LoadBalancerClass, Remedy: "remove it",
 			})
 		}
 	}
-	return rules.Merge(findings)
+	return finding.Merge(findings)
 }

@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Against tells what is wrong between a policy and others that apply to the same namespaces. namespaces are all that exist,
 // with their labels. A default that breaks another policy's rule is an error, since it would never be written; what the policy
 // does to others only warns, for a team of one namespace must not be able to keep the cluster's administrator from a rule.
-func Against(p *Policy, others []*Policy, namespaces map[string]map[string]string) []rules.Finding {
+func Against(p *Policy, others []*Policy, namespaces map[string]map[string]string) []finding.Finding {
 	mine := selected(p, namespaces)
-	var findings []rules.Finding
+	var findings []finding.Finding
 	if len(mine) == 0 && p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
-		findings = append(findings, rules.Finding{
-			ID: idSelectsNothing, Severity: rules.Warning, Field: spec.Child("namespaceSelector").String(),
+		findings = append(findings, finding.Finding{
+			ID: idSelectsNothing, Severity: finding.Warning, Field: spec.Child("namespaceSelector").String(),
 			Message: "selects no namespace at the moment", Remedy: "label namespaces, or correct the selector",
 		})
 	}
@@ -36,7 +36,7 @@ func Against(p *Policy, others []*Policy, namespaces map[string]map[string]strin
 		findings = append(findings, rulesAgainst(p, other, where)...)
 		findings = append(findings, conflicts(p, other)...)
 	}
-	return rules.Merge(findings)
+	return finding.Merge(findings)
 }
 
 // selected are the namespaces that the policy applies to, in order.
@@ -54,16 +54,16 @@ func selected(p *Policy, namespaces map[string]map[string]string) []string {
 	return names
 }
 
-func defaultsAgainst(p, other *Policy, where string) []rules.Finding {
-	var findings []rules.Finding
+func defaultsAgainst(p, other *Policy, where string) []finding.Finding {
+	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
 		for _, b := range other.breaches(key, p.defaults[key]) {
-			f := rules.Finding{
-				ID: idDefault, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
+			f := finding.Finding{
+				ID: idDefault, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
 				Message: fmt.Sprintf("must %s by %s of %s", b.must, b.path, where), Remedy: "change the default",
 			}
-			if severity(other.enforcement) == rules.Audit {
-				f.Severity = rules.Warning
+			if severity(other.enforcement) == finding.Audit {
+				f.Severity = finding.Warning
 			}
 			findings = append(findings, f)
 		}
@@ -71,15 +71,15 @@ func defaultsAgainst(p, other *Policy, where string) []rules.Finding {
 	return findings
 }
 
-func rulesAgainst(p, other *Policy, where string) []rules.Finding {
-	if severity(p.enforcement) == rules.Audit {
+func rulesAgainst(p, other *Policy, where string) []finding.Finding {
+	if severity(p.enforcement) == finding.Audit {
 		return nil
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(other.defaults)) {
 		for _, b := range p.breaches(key, other.defaults[key]) {
-			findings = append(findings, rules.Finding{
-				ID: idDefaultOfOthers, Severity: rules.Warning, Field: b.path.String(),
+			findings = append(findings, finding.Finding{
+				ID: idDefaultOfOthers, Severity: finding.Warning, Field: b.path.String(),
 				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will not be written any more", other.defaults[key], where),
 				Remedy:  "change that default",
 			})
@@ -89,7 +89,7 @@ func rulesAgainst(p, other *Policy, where string) []rules.Finding {
 }
 
 // conflicts are defaults between which only the names of their policies decide.
-func conflicts(p, other *Policy) []rules.Finding {
+func conflicts(p, other *Policy) []finding.Finding {
 	if rank(p, other) != 0 {
 		return nil
 	}
@@ -97,14 +97,14 @@ func conflicts(p, other *Policy) []rules.Finding {
 	if precedence(other, p) < 0 {
 		winner = other
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
 		value, given := other.defaults[key]
 		if !given || value == p.defaults[key] {
 			continue
 		}
-		f := rules.Finding{
-			ID: idConflict, Severity: rules.Warning, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
+		f := finding.Finding{
+			ID: idConflict, Severity: finding.Warning, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
 			Message: fmt.Sprintf("%s has the same priority and the default %s; that of %s wins, the first by name", other.Name(), value, winner.Name()),
 			Remedy:  "give them different priorities, or one default",
 		}

@@ -9,8 +9,8 @@ import (
 
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // Selection says by which catalogs Services are judged.
@@ -19,7 +19,7 @@ type Selection struct {
 	Catalogs []string
 	// UnknownKeys is the severity of keys under a catalog's prefix that it does not know, by the catalog's name; "" is that of all
 	// others, by default an error. Those of the DLB are errors always.
-	UnknownKeys map[string]rules.Severity
+	UnknownKeys map[string]finding.Severity
 }
 
 // CatalogNames are those of all catalogs, with that of the DLB.
@@ -76,6 +76,6 @@ func (j Judge) chosen(applicable []*Policy) Judge {
 }
 
 // clouds judges a Service by all catalogs.
-func (j Judge) clouds(oldSvc, newSvc *corev1.Service) []rules.Finding {
-	return rules.Merge(slices.Concat(loadbalancer.Review(oldSvc, newSvc, j.Options), j.Catalogs.Review(oldSvc, newSvc)))
+func (j Judge) clouds(oldSvc, newSvc *corev1.Service) []finding.Finding {
+	return finding.Merge(slices.Concat(loadbalancer.Review(oldSvc, newSvc, j.Options), j.Catalogs.Review(oldSvc, newSvc)))
 }

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/builder"
 )
 
@@ -88,13 +88,13 @@ func TestDefaultsAreOfTheCatalogsChosen(t *testing.T) {
 
 func TestSeverityOfUnknownKeys(t *testing.T) {
 	judge, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{
-		Catalogs: []string{"metallb"}, UnknownKeys: map[string]rules.Severity{"": rules.Error, "metallb": rules.Warning},
+		Catalogs: []string{"metallb"}, UnknownKeys: map[string]finding.Severity{"": finding.Error, "metallb": finding.Warning},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	findings := judge.Admit(nil, strayed(), nil)
-	if len(findings) != 1 || findings[0].Severity != rules.Warning {
+	if len(findings) != 1 || findings[0].Severity != finding.Warning {
 		t.Errorf("got %+v", findings)
 	}
 }

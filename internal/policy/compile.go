@@ -15,8 +15,8 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // The ids of what may be wrong with a policy.
@@ -36,7 +36,7 @@ const (
 
 // Compile makes a policy of a namespace ready, and tells everything that is wrong with it. What is wrong is left out; the
 // rest applies.
-func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []rules.Finding) {
+func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 	c := &compiler{policy: &Policy{
 		key: Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
 	}}
@@ -44,7 +44,7 @@ func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []rules.Finding) {
 }
 
 // CompileCluster does the same for a policy of the cluster. One with a bad selector selects nothing.
-func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []rules.Finding) {
+func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
 	c := &compiler{policy: &Policy{
 		key:      Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name},
 		priority: p.Spec.Priority,
@@ -78,10 +78,10 @@ var reserved = []string{"kubectl.kubernetes.io/", "quaymaster.dev/"}
 
 type compiler struct {
 	policy   *Policy
-	findings []rules.Finding
+	findings []finding.Finding
 }
 
-func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []rules.Finding) {
+func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []finding.Finding) {
 	c.policy.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
 	for i := range s.Rules {
 		c.rule(&s.Rules[i], spec.Child("rules").Index(i))
@@ -91,12 +91,12 @@ func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []rules
 		c.give(key, s.Defaults[key])
 	}
 	c.silent(s.Defaults)
-	return c.policy, rules.Merge(c.findings)
+	return c.policy, finding.Merge(c.findings)
 }
 
 func (c *compiler) report(id string, path *field.Path, value, message, remedy string) {
-	c.findings = append(c.findings, rules.Finding{
-		ID: id, Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: path.String(), Value: value, Message: message, Remedy: remedy,
+	c.findings = append(c.findings, finding.Finding{
+		ID: id, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: path.String(), Value: value, Message: message, Remedy: remedy,
 	})
 }
 
@@ -233,8 +233,8 @@ func (c *compiler) silent(defaults map[string]string) {
 			continue // it has none, or one that depends on the Service
 		}
 		for _, b := range r.judge(r.descriptor.Default, builtIn) {
-			c.findings = append(c.findings, rules.Finding{
-				ID: idSilent, Severity: rules.Warning, Field: b.path.String(),
+			c.findings = append(c.findings, finding.Finding{
+				ID: idSilent, Severity: finding.Warning, Field: b.path.String(),
 				Message: fmt.Sprintf("a Service without the annotation breaks the rule, because %s holds for it", r.descriptor.Default),
 				Remedy:  "add a default for the key, unless every Service is to name it",
 			})

@@ -5,17 +5,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/builder"
 )
 
-func texts(findings []rules.Finding) []string {
+func texts(findings []finding.Finding) []string {
 	var all []string
 	for _, f := range findings {
-		text := short(rules.Summary([]rules.Finding{f}))
-		if f.Severity == rules.Warning {
-			text = "warning: " + short(rules.Warnings([]rules.Finding{f})[0])
+		text := short(finding.Summary([]finding.Finding{f}))
+		if f.Severity == finding.Warning {
+			text = "warning: " + short(finding.Warnings([]finding.Finding{f})[0])
 		}
 		all = append(all, f.ID+" "+text)
 	}
@@ -135,7 +135,7 @@ func TestBadPartsAreLeftOut(t *testing.T) {
 	p, findings := namespaced(t, "limits", `
 defaults: {DLB-listener-maxqps: fast, DLB-flavor: large}
 rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
-	if len(rules.Errors(findings)) != 4 {
+	if len(finding.Errors(findings)) != 4 {
 		t.Fatalf("findings %v", texts(findings))
 	}
 	svc, _ := judge.Complete(builder.Service(), []*policy.Policy{p})

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // AnnotationDefaulted tells of a Service which policies gave it which annotations: key=Kind/name, separated by commas.
@@ -99,7 +99,7 @@ func (j Judge) candidates(svc *corev1.Service, applicable []*Policy, admitted bo
 // breaksRule tells whether a default breaks a rule. Audit is for trying a rule out, so that it changes nothing.
 func breaksRule(key, value string, applicable []*Policy) bool {
 	return slices.ContainsFunc(applicable, func(p *Policy) bool {
-		return severity(p.enforcement) != rules.Audit && len(p.breaches(key, value)) > 0
+		return severity(p.enforcement) != finding.Audit && len(p.breaches(key, value)) > 0
 	})
 }
 

@@ -7,8 +7,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/corpus"
 )
 
@@ -32,7 +32,7 @@ func TestCorpus(t *testing.T) {
 				findings = judge.Admit(c.Old, c.New, applicable)
 			}
 			got := corpus.Verdict{
-				Causes: corpus.Problems(findings, rules.Error), Warnings: corpus.Problems(findings, rules.Warning), Audits: corpus.Problems(findings, rules.Audit),
+				Causes: corpus.Problems(findings, finding.Error), Warnings: corpus.Problems(findings, finding.Warning), Audits: corpus.Problems(findings, finding.Audit),
 			}
 			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings), Audits: corpus.Sorted(c.Audits)}
 			if diff := gocmp.Diff(want, got); diff != "" {
@@ -46,7 +46,7 @@ func TestCorpus(t *testing.T) {
 			}
 		})
 	}
-	for _, rule := range slices.Concat(policy.Rules(), policy.DefinitionRules()) {
+	for _, rule := range slices.Concat(policy.Docs(), policy.DefinitionDocs()) {
 		if !shown[rule.ID] {
 			t.Errorf("no case shows %s", rule.ID)
 		}
@@ -60,10 +60,10 @@ func TestCorpus(t *testing.T) {
 }
 
 // judgePolicy does what admission does with a policy.
-func judgePolicy(c corpus.Case, namespaces map[string]map[string]string) []rules.Finding {
+func judgePolicy(c corpus.Case, namespaces map[string]map[string]string) []finding.Finding {
 	others := compiled(c.Policies)
-	of := func(p corpus.Policies) []rules.Finding {
-		var findings []rules.Finding
+	of := func(p corpus.Policies) []finding.Finding {
+		var findings []finding.Finding
 		for _, one := range compiled(p) {
 			findings = append(findings, policy.Against(one, others, namespaces)...)
 		}
@@ -77,7 +77,7 @@ func judgePolicy(c corpus.Case, namespaces map[string]map[string]string) []rules
 		}
 		return findings
 	}
-	return rules.Ratchet(of(c.OldPolicies), of(c.NewPolicies))
+	return finding.Ratchet(of(c.OldPolicies), of(c.NewPolicies))
 }
 
 func compiled(p corpus.Policies) []*policy.Policy {

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // fitting leaves out the policies' defaults that bring in errors, such as a certificate for a load balancer without https, and
@@ -37,14 +37,14 @@ type fit struct {
 	svc   *corev1.Service
 	judge Judge
 	// before are the Service's own problems.
-	before      []rules.Finding
+	before      []finding.Finding
 	taken, left []Given
 }
 
 // fits tells whether defaults bring in no error, beside those that are taken.
 func (f *fit) fits(more []Given) bool {
 	completed := with(f.svc, slices.Concat(f.taken, more))
-	return len(rules.Introduced(f.before, f.judge.clouds(nil, completed))) == 0
+	return len(finding.Introduced(f.before, f.judge.clouds(nil, completed))) == 0
 }
 
 // take takes what fits. Most defaults do, so it tries many at once.

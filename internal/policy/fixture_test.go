@@ -7,15 +7,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 )
 
 var judge = policy.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
 
 // namespaced reads the spec of a policy of namespace shop; DLB- stands for the prefix.
-func namespaced(t testing.TB, name, spec string) (*policy.Policy, []rules.Finding) {
+func namespaced(t testing.TB, name, spec string) (*policy.Policy, []finding.Finding) {
 	t.Helper()
 	p := &v1alpha1.LoadBalancerPolicy{}
 	p.Namespace, p.Name = "shop", name
@@ -24,7 +24,7 @@ func namespaced(t testing.TB, name, spec string) (*policy.Policy, []rules.Findin
 }
 
 // cluster does the same for a cluster policy.
-func cluster(t testing.TB, name, spec string) (*policy.Policy, []rules.Finding) {
+func cluster(t testing.TB, name, spec string) (*policy.Policy, []finding.Finding) {
 	t.Helper()
 	p := &v1alpha1.ClusterLoadBalancerPolicy{}
 	p.Name = name
@@ -48,8 +48,8 @@ func good(t testing.TB, kind, name, spec string) *policy.Policy {
 		read = cluster
 	}
 	p, findings := read(t, name, spec)
-	if errs := rules.Errors(findings); len(errs) > 0 {
-		t.Fatalf("%s: %s", name, rules.Summary(errs))
+	if errs := finding.Errors(findings); len(errs) > 0 {
+		t.Fatalf("%s: %s", name, finding.Summary(errs))
 	}
 	return p
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // Judge applies policies to Services.
@@ -22,7 +22,7 @@ type Judge struct {
 // Admit judges a Service at admission, by the rules of the DLB, of other clouds, and by the policies that apply to its namespace. oldSvc is nil on
 // creation. A load balancer that is updated is judged with the defaults that the controllers will give it: it may need one of
 // them, such as the certificate of a new listener.
-func (j Judge) Admit(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+func (j Judge) Admit(oldSvc, newSvc *corev1.Service, applicable []*Policy) []finding.Finding {
 	j = j.chosen(applicable)
 	if !isLoadBalancer(newSvc) || len(applicable) == 0 {
 		return j.clouds(oldSvc, newSvc)
@@ -31,12 +31,12 @@ func (j Judge) Admit(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rul
 		oldSvc, _ = j.Complete(oldSvc, applicable)
 		newSvc, _ = j.Complete(newSvc, applicable)
 	}
-	return rules.Merge(slices.Concat(j.clouds(oldSvc, newSvc), j.review(oldSvc, newSvc, applicable)))
+	return finding.Merge(slices.Concat(j.clouds(oldSvc, newSvc), j.review(oldSvc, newSvc, applicable)))
 }
 
 // Review judges a Service by the policies alone, with the defaults that it lacks and will get: on an update nobody gives it those
 // that only other clouds read. oldSvc is nil on creation. What was so before only warns.
-func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []finding.Finding {
 	if len(applicable) == 0 {
 		return nil
 	}
@@ -48,12 +48,12 @@ func (j Judge) Review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []ru
 }
 
 // review is Review of an update whose Services have their defaults already.
-func (j Judge) review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []rules.Finding {
+func (j Judge) review(oldSvc, newSvc *corev1.Service, applicable []*Policy) []finding.Finding {
 	if isLoadBalancer(oldSvc) {
-		return rules.Ratchet(j.all(oldSvc, applicable), j.all(newSvc, applicable))
+		return finding.Ratchet(j.all(oldSvc, applicable), j.all(newSvc, applicable))
 	}
 	newSvc, _ = j.complete(newSvc, applicable, true)
-	return rules.Merge(j.all(newSvc, applicable))
+	return finding.Merge(j.all(newSvc, applicable))
 }
 
 func isLoadBalancer(svc *corev1.Service) bool {
@@ -61,8 +61,8 @@ func isLoadBalancer(svc *corev1.Service) bool {
 }
 
 // Violations are what in a Service breaks the rules of a policy. The Service has its defaults already.
-func (j Judge) Violations(svc *corev1.Service, p *Policy) []rules.Finding {
-	return rules.Merge(j.all(svc, []*Policy{p}))
+func (j Judge) Violations(svc *corev1.Service, p *Policy) []finding.Finding {
+	return finding.Merge(j.all(svc, []*Policy{p}))
 }
 
 // MaxQPS is the sum of the limits of all listeners of a Service, 0 for one that is not ours.
@@ -74,7 +74,7 @@ func (j Judge) MaxQPS(svc *corev1.Service) int64 {
 }
 
 // all judges by every rule of every policy. Its findings name one listener each, for the ratchet.
-func (j Judge) all(svc *corev1.Service, applicable []*Policy) []rules.Finding {
+func (j Judge) all(svc *corev1.Service, applicable []*Policy) []finding.Finding {
 	if !isLoadBalancer(svc) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (j Judge) all(svc *corev1.Service, applicable []*Policy) []rules.Finding {
 	if loadbalancer.Owned(svc, j.Options) {
 		readings = loadbalancer.Read(svc)
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for _, p := range applicable {
 		for i := range p.rules {
 			r := &p.rules[i]
@@ -99,8 +99,8 @@ func (j Judge) all(svc *corev1.Service, applicable []*Policy) []rules.Finding {
 
 // review judges every value of a key of the DLB, those that hold by default included: without that, a Service that keeps
 // silent would get what a policy wants to keep from it.
-func (r *rule) review(readings *loadbalancer.Readings, p *Policy) []rules.Finding {
-	var findings []rules.Finding
+func (r *rule) review(readings *loadbalancer.Readings, p *Policy) []finding.Finding {
+	var findings []finding.Finding
 	for _, reading := range readings.Of(r.descriptor) {
 		switch {
 		case reading.Set:
@@ -128,12 +128,12 @@ func (r *rule) review(readings *loadbalancer.Readings, p *Policy) []rules.Findin
 }
 
 // at makes a finding of each listener that the value holds for.
-func (r *rule) at(f rules.Finding, reading loadbalancer.Reading) []rules.Finding {
+func (r *rule) at(f finding.Finding, reading loadbalancer.Reading) []finding.Finding {
 	f.Field = reading.Field
 	if len(reading.Listeners) == 0 {
-		return []rules.Finding{f}
+		return []finding.Finding{f}
 	}
-	all := make([]rules.Finding, len(reading.Listeners))
+	all := make([]finding.Finding, len(reading.Listeners))
 	for i, listener := range reading.Listeners {
 		all[i] = f
 		all[i].Listeners = []string{listener}
@@ -142,17 +142,17 @@ func (r *rule) at(f rules.Finding, reading loadbalancer.Reading) []rules.Finding
 }
 
 // reviewForeign judges an annotation of which nothing is known but its text.
-func (r *rule) reviewForeign(svc *corev1.Service, p *Policy) []rules.Finding {
+func (r *rule) reviewForeign(svc *corev1.Service, p *Policy) []finding.Finding {
 	raw, set := svc.Annotations[r.key]
 	if !set {
 		if r.required {
 			f := r.missing(p)
 			f.Field = annotationPath(r.key)
-			return []rules.Finding{f}
+			return []finding.Finding{f}
 		}
 		return nil
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	for _, b := range r.judgeText(raw) {
 		f := b.finding(p, r)
 		f.Field, f.Value = annotationPath(r.key), raw
@@ -161,7 +161,7 @@ func (r *rule) reviewForeign(svc *corev1.Service, p *Policy) []rules.Finding {
 	return findings
 }
 
-func (r *rule) missing(p *Policy) rules.Finding {
+func (r *rule) missing(p *Policy) finding.Finding {
 	return breach{idRequired, field.ErrorTypeRequired, r.path.Child("required"), "be set as required", "add the key"}.finding(p, r)
 }
 

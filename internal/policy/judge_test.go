@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/builder"
 )
 
@@ -126,7 +126,7 @@ func TestReview(t *testing.T) {
 			p := good(t, ofNamespace, "limits", "rules: ["+test.rule+"]")
 			var got []string
 			for _, f := range judge.Review(nil, builder.Service(test.service...), []*policy.Policy{p}) {
-				got = append(got, f.ID+" "+short(rules.Summary([]rules.Finding{f})))
+				got = append(got, f.ID+" "+short(finding.Summary([]finding.Finding{f})))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
@@ -142,17 +142,17 @@ func TestReviewOfUpdates(t *testing.T) {
 	clusterIP.Spec.Type = corev1.ServiceTypeClusterIP
 	tests := map[string]struct {
 		old, current *corev1.Service
-		want         rules.Severity
+		want         finding.Severity
 	}{
-		"it was so before":             {qps("30000"), qps("30000"), rules.Warning},
-		"another value":                {qps("30000"), qps("40000"), rules.Error},
-		"it becomes a load balancer":   {clusterIP, qps("30000"), rules.Error},
+		"it was so before":             {qps("30000"), qps("30000"), finding.Warning},
+		"another value":                {qps("30000"), qps("40000"), finding.Error},
+		"it becomes a load balancer":   {clusterIP, qps("30000"), finding.Error},
 		"mended":                       {qps("30000"), qps("20000"), ""},
 		"removed: the policy's counts": {qps("30000"), builder.Service(), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got rules.Severity
+			var got finding.Severity
 			for _, f := range judge.Review(test.old, test.current, limits) {
 				got = f.Severity
 			}
@@ -169,15 +169,15 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 	internal := builder.Service(builder.Annotation("example.com/scheme", "internal"))
 	tests := map[string]struct {
 		old, current *corev1.Service
-		want         rules.Severity
+		want         finding.Severity
 	}{
-		"removed":                      {internal, builder.Service(), rules.Error},
-		"it was not there before":      {builder.Service(), builder.Service(), rules.Warning},
+		"removed":                      {internal, builder.Service(), finding.Error},
+		"it was not there before":      {builder.Service(), builder.Service(), finding.Warning},
 		"created: admission writes it": {nil, builder.Service(), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got rules.Severity
+			var got finding.Severity
 			for _, f := range judge.Review(test.old, test.current, []*policy.Policy{p}) {
 				got = f.Severity
 			}

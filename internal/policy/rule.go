@@ -11,7 +11,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // The ids of what a Service may break. Docs, metrics and users refer to them: they must not change.
@@ -99,7 +99,7 @@ func some(values []string) string {
 	}
 	var texts []string
 	for _, value := range values[:min(len(values), most)] {
-		texts = append(texts, rules.Shorten(value, longest))
+		texts = append(texts, finding.Shorten(value, longest))
 	}
 	if more := len(values) - most; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -148,8 +148,8 @@ func (r *rule) judgeText(raw string) []breach {
 }
 
 // finding blames a Service, with the severity of the rule's policy.
-func (b breach) finding(p *Policy, r *rule) rules.Finding {
-	f := rules.Finding{
+func (b breach) finding(p *Policy, r *rule) finding.Finding {
+	f := finding.Finding{
 		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: "must " + b.must + " by " + p.Name(), Remedy: b.remedy,
 	}
 	if r.message != "" {
@@ -158,13 +158,13 @@ func (b breach) finding(p *Policy, r *rule) rules.Finding {
 	return f
 }
 
-func severity(e v1alpha1.Enforcement) rules.Severity {
+func severity(e v1alpha1.Enforcement) finding.Severity {
 	switch e {
 	case v1alpha1.EnforcementWarn:
-		return rules.Warning
+		return finding.Warning
 	case v1alpha1.EnforcementAudit:
-		return rules.Audit
+		return finding.Audit
 	default:
-		return rules.Error
+		return finding.Error
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 )
 
 // Entry is a policy of the cluster. It never changes: a newer version is another Entry.
@@ -16,7 +16,7 @@ type Entry struct {
 	// Policy is compiled, with its bad parts left out. It stays the same pointer while the spec stays the same.
 	Policy *policy.Policy
 	// Findings are what is wrong with it.
-	Findings []rules.Finding
+	Findings []finding.Finding
 	// UID, Generation and ResourceVersion are the object's.
 	UID             types.UID
 	Generation      int64
@@ -41,16 +41,16 @@ func keyOf(obj any) (policy.Key, bool) {
 func newEntry(obj any, before *Entry) (*Entry, error) {
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []rules.Finding) { return policy.Compile(p) }), nil
+		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }), nil
 	case *v1alpha1.ClusterLoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []rules.Finding) { return policy.CompileCluster(p) }), nil
+		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }), nil
 	default:
 		return nil, fmt.Errorf("unexpected %T among policies", obj)
 	}
 }
 
 func entryOf(
-	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry, compile func() (*policy.Policy, []rules.Finding),
+	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry, compile func() (*policy.Policy, []finding.Finding),
 ) *Entry {
 	e := &Entry{UID: meta.UID, Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Status: status}
 	if before != nil && before.UID == e.UID && before.Generation == e.Generation {

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -18,27 +18,27 @@ const findingsPage = "docs/reference/findings.md"
 // Chapter are the findings about one thing.
 type Chapter struct {
 	Title string
-	Rules []rules.Rule
+	Rules []finding.Doc
 }
 
 // Chapters are the findings that quayctl has, other clouds' apart.
 func Chapters() []Chapter {
 	return []Chapter{
-		{"Services of type LoadBalancer", loadbalancer.Rules()},
-		{"Services under policies", policy.Rules()},
-		{"Policies", policy.DefinitionRules()},
-		{"PersistentVolumes", volume.ZoneRules()},
-		{"PersistentVolumeClaims", volume.GrowthRules()},
-		{"Manifests, before any cluster sees them", lint.Rules()},
+		{"Services of type LoadBalancer", loadbalancer.Docs()},
+		{"Services under policies", policy.Docs()},
+		{"Policies", policy.DefinitionDocs()},
+		{"PersistentVolumes", volume.ZoneDocs()},
+		{"PersistentVolumeClaims", volume.GrowthDocs()},
+		{"Manifests, before any cluster sees them", lint.Docs()},
 	}
 }
 
 // Finding is what there is to say about a finding's id.
 type Finding struct {
-	ID       string         `json:"id"`
-	Severity rules.Severity `json:"severity"`
-	About    string         `json:"about"`
-	Help     string         `json:"help"`
+	ID       string           `json:"id"`
+	Severity finding.Severity `json:"severity"`
+	About    string           `json:"about"`
+	Help     string           `json:"help"`
 	// Page has a section of the id's name, seen from the root of the repository.
 	Page string `json:"page"`
 }
@@ -64,7 +64,7 @@ func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	}
 	for _, name := range catalog.Names() {
 		if c, _ := catalog.Find(name); wanted(c) {
-			about := Chapter{"Services of type LoadBalancer of " + c.Title, c.Rules()}
+			about := Chapter{"Services of type LoadBalancer of " + c.Title, c.Docs()}
 			all = append(all, about.findings("docs/reference/catalogs/"+name+".md")...)
 		}
 	}

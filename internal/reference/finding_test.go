@@ -8,17 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/reference"
-	"quaymaster.dev/internal/rules"
 )
 
 func TestFindFinding(t *testing.T) {
 	for id, want := range map[string]reference.Finding{
-		"dlb-unknown-key":  {Severity: rules.Error, About: "Services of type LoadBalancer", Page: "docs/reference/findings.md#dlb-unknown-key"},
-		"manifest-invalid": {Severity: rules.Error, About: "Manifests, before any cluster sees them", Page: "docs/reference/findings.md#manifest-invalid"},
+		"dlb-unknown-key":  {Severity: finding.Error, About: "Services of type LoadBalancer", Page: "docs/reference/findings.md#dlb-unknown-key"},
+		"manifest-invalid": {Severity: finding.Error, About: "Manifests, before any cluster sees them", Page: "docs/reference/findings.md#manifest-invalid"},
 		// The name of one catalog begins that of another.
 		"aws-lbc-not-owned": {
-			Severity: rules.Warning, About: "Services of type LoadBalancer of AWS Load Balancer Controller", Page: "docs/reference/catalogs/aws-lbc.md#aws-lbc-not-owned",
+			Severity: finding.Warning, About: "Services of type LoadBalancer of AWS Load Balancer Controller", Page: "docs/reference/catalogs/aws-lbc.md#aws-lbc-not-owned",
 		},
 	} {
 		got, found := reference.FindFinding(id)

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 )
 
 // notice stands on pages that are made from the code.
@@ -28,8 +28,8 @@ func Page(c *catalog.Catalog) string {
 		b.WriteString(e.markdown())
 	}
 	b.WriteString("\n## Findings\n")
-	for _, r := range c.Rules() {
-		b.WriteString(finding(r))
+	for _, r := range c.Docs() {
+		b.WriteString(section(r))
 	}
 	if len(d.Left) > 0 {
 		b.WriteString("\n## What is left out\n\n")
@@ -50,7 +50,7 @@ func FindingsPage(chapters []Chapter) string {
 	for _, c := range chapters {
 		fmt.Fprintf(&page, "\n## %s\n", c.Title)
 		for _, r := range c.Rules {
-			page.WriteString(finding(r))
+			page.WriteString(section(r))
 		}
 	}
 	return page.String()
@@ -62,7 +62,7 @@ func CatalogsPage(names []string) string {
 		"The clouds whose annotations are known, with what that was read from. [How they are chosen](../guides/other-clouds.md).\n\n" + index(names)
 }
 
-func finding(r rules.Rule) string {
+func section(r finding.Doc) string {
 	return fmt.Sprintf("\n### %s\n\n%s (%s)\n", r.ID, prose(r.Help), r.Severity)
 }
 

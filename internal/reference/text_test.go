@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 func TestText(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTextOfWrittenKeys(t *testing.T) {
 }
 
 func TestTextOfFindings(t *testing.T) {
-	f := Finding{ID: "x-y", Severity: rules.Warning, About: "things", Help: "Something.", Page: "p.md#x-y"}
+	f := Finding{ID: "x-y", Severity: finding.Warning, About: "things", Help: "Something.", Page: "p.md#x-y"}
 	const want = "x-y\n  a finding (warning) about things\n\n  Something.\n\n  page       p.md#x-y\n"
 	if diff := cmp.Diff(want, f.Text()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

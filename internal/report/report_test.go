@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 )
 
-func found(id string, severity rules.Severity) report.Finding {
+func found(id string, severity finding.Severity) report.Finding {
 	return report.Finding{
 		ID: id, Severity: severity, Path: "spec.x", Message: "must be 5 %\nand\x1b[31m not: 6", Remedy: "write 5", Line: 3, Column: 7,
 	}
@@ -23,18 +23,18 @@ func found(id string, severity rules.Severity) report.Finding {
 func results() []report.Result {
 	return []report.Result{
 		{File: "a,b/c:d é.yaml", Line: 1, Object: report.Object{Kind: "Service", Namespace: "shop", Name: "web"}, Findings: []report.Finding{
-			found("known", rules.Error), found("unknown", rules.Warning),
+			found("known", finding.Error), found("unknown", finding.Warning),
 		}},
-		{File: "/src/in/e.yaml", Line: 1, Object: report.Object{Kind: "ClusterLoadBalancerPolicy", Name: "all"}, Findings: []report.Finding{found("known", rules.Error)}},
-		{File: "/out/f.yaml", Line: 1, Object: report.Object{Kind: "Service", Name: "x"}, Findings: []report.Finding{found("known", rules.Error)}},
-		{Object: report.Object{Kind: "Service", Namespace: "live", Name: "y"}, Findings: []report.Finding{found("known", rules.Error)}},
+		{File: "/src/in/e.yaml", Line: 1, Object: report.Object{Kind: "ClusterLoadBalancerPolicy", Name: "all"}, Findings: []report.Finding{found("known", finding.Error)}},
+		{File: "/out/f.yaml", Line: 1, Object: report.Object{Kind: "Service", Name: "x"}, Findings: []report.Finding{found("known", finding.Error)}},
+		{Object: report.Object{Kind: "Service", Namespace: "live", Name: "y"}, Findings: []report.Finding{found("known", finding.Error)}},
 	}
 }
 
 func TestSARIF(t *testing.T) {
 	var out bytes.Buffer
 	tool := report.Tool{Version: "v1", Root: "/src", Rule: func(id string) (report.Rule, bool) {
-		return report.Rule{Rule: rules.Rule{ID: id, Severity: rules.Error, Help: "h"}, Page: "docs/page.md#" + id}, id != "unknown"
+		return report.Rule{Doc: finding.Doc{ID: id, Severity: finding.Error, Help: "h"}, Page: "docs/page.md#" + id}, id != "unknown"
 	}}
 	if err := report.SARIF(&out, results(), tool); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestGitHubEscapes(t *testing.T) {
 // An empty list is no null, and what is only counted is not shown.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
-	clean := report.Result{File: "f", Line: 1, Findings: report.Findings([]rules.Finding{{ID: "x", Severity: rules.Audit}})}
+	clean := report.Result{File: "f", Line: 1, Findings: report.Findings([]finding.Finding{{ID: "x", Severity: finding.Audit}})}
 	if err := report.JSON(&out, []report.Result{clean}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func TestJSON(t *testing.T) {
 }
 
 func TestFindingsNameListeners(t *testing.T) {
-	got := report.Findings([]rules.Finding{{ID: "x", Catalog: "c", Severity: rules.Error, Field: "p", Value: "v", Message: "m", Remedy: "r", Listeners: []string{"tcp/80", "udp/53"}}})
-	want := []report.Finding{{ID: "x", Catalog: "c", Severity: rules.Error, Path: "p", Value: "v", Message: "m (tcp/80, udp/53)", Remedy: "r"}}
+	got := report.Findings([]finding.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Field: "p", Value: "v", Message: "m", Remedy: "r", Listeners: []string{"tcp/80", "udp/53"}}})
+	want := []report.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Path: "p", Value: "v", Message: "m (tcp/80, udp/53)", Remedy: "r"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -169,7 +169,7 @@ func TestSummary(t *testing.T) {
 	service := func(findings ...report.Finding) report.Result {
 		return report.Result{Object: report.Object{Kind: "Service"}, Findings: findings}
 	}
-	bad, doubtful := found("x", rules.Error), found("x", rules.Warning)
+	bad, doubtful := found("x", finding.Error), found("x", finding.Warning)
 	if got, want := report.Summary([]report.Result{service(bad)}, 9), "1 error in 1 of 9 objects"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Result is what was found in one object.
@@ -31,8 +31,8 @@ type Object struct {
 
 // Finding is one problem.
 type Finding struct {
-	ID       string         `json:"id"`
-	Severity rules.Severity `json:"severity"`
+	ID       string           `json:"id"`
+	Severity finding.Severity `json:"severity"`
 	// Path is the field's, such as metadata.annotations[example.com/key].
 	Path    string `json:"path"`
 	Value   string `json:"value"`
@@ -61,10 +61,10 @@ type Default struct {
 }
 
 // Findings are those of a judgement that are shown to anybody, without places.
-func Findings(found []rules.Finding) []Finding {
+func Findings(found []finding.Finding) []Finding {
 	shown := []Finding{}
 	for _, f := range found {
-		if f.Severity == rules.Audit {
+		if f.Severity == finding.Audit {
 			continue
 		}
 		message := f.Message

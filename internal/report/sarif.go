@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 
 // Rule documents the id of a finding.
 type Rule struct {
-	rules.Rule
+	finding.Doc
 
 	// Page has a section about it, seen from the root of the repository.
 	Page string

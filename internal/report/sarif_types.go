@@ -1,6 +1,6 @@
 package report
 
-import "quaymaster.dev/internal/rules"
+import "quaymaster.dev/internal/finding"
 
 // These are the parts of SARIF's schema that are used here, by its names. Severities are its levels, too.
 type (
@@ -30,17 +30,17 @@ type (
 		DefaultConfiguration sarifConfiguration `json:"defaultConfiguration"`
 	}
 	sarifConfiguration struct {
-		Level rules.Severity `json:"level"`
+		Level finding.Severity `json:"level"`
 	}
 	sarifText struct {
 		Text string `json:"text"`
 	}
 	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
-		RuleIndex *int            `json:"ruleIndex,omitempty"`
-		Level     rules.Severity  `json:"level"`
-		Message   sarifText       `json:"message"`
-		Locations []sarifLocation `json:"locations"`
+		RuleID    string           `json:"ruleId"`
+		RuleIndex *int             `json:"ruleIndex,omitempty"`
+		Level     finding.Severity `json:"level"`
+		Message   sarifText        `json:"message"`
+		Locations []sarifLocation  `json:"locations"`
 	}
 	sarifLocation struct {
 		Physical *sarifPhysical `json:"physicalLocation,omitempty"`

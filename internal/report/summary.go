@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // Count is how many findings of a severity there are.
-func Count(results []Result, severity rules.Severity) int {
+func Count(results []Result, severity finding.Severity) int {
 	n := 0
 	for _, r := range results {
 		for _, f := range r.Findings {
@@ -34,7 +34,7 @@ func Summary(results []Result, judged int) string {
 		}
 	}
 	found := ""
-	errs, warnings := Count(results, rules.Error), Count(results, rules.Warning)
+	errs, warnings := Count(results, finding.Error), Count(results, finding.Warning)
 	switch {
 	case concerned == 0:
 		return "no problems in " + number(judged, kind)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // The colours of a terminal.
@@ -29,7 +29,7 @@ func Text(w io.Writer, results []Result, colour bool) error {
 		for _, f := range r.Findings {
 			place := fmt.Sprintf("%s:%d:%d:", r.File, f.Line, f.Column)
 			severity := paint(red, "error:")
-			if f.Severity == rules.Warning {
+			if f.Severity == finding.Warning {
 				severity = paint(yellow, "warning:")
 			}
 			fmt.Fprintln(out, paint(bold, place), severity, f.text(), paint(cyan, "["+f.ID+"]"))

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // typeParameter of a StorageClass names the type of its volumes. The driver reads it: it must not change.
@@ -50,11 +50,11 @@ func (g Growth) NeedsAttachment() bool {
 }
 
 // Findings are what the cloud refuses to do and what it does otherwise than asked.
-func (g Growth) Findings() []rules.Finding {
+func (g Growth) Findings() []finding.Finding {
 	if g.Type == nil {
-		return []rules.Finding{typeUnknown(g.New, g.Class)}
+		return []finding.Finding{typeUnknown(g.New, g.Class)}
 	}
-	var findings []rules.Finding
+	var findings []finding.Finding
 	wanted := requested(g.New)
 	switch size := g.Type.sizeFor(wanted); {
 	case g.Type.exceededBy(wanted):
@@ -65,7 +65,7 @@ func (g Growth) Findings() []rules.Finding {
 	if g.NeedsAttachment() && g.Attachment != nil && g.Attachment.Instance != "" {
 		findings = append(findings, attached(g))
 	}
-	return rules.Merge(findings)
+	return finding.Merge(findings)
 }
 
 // now is the size in GiB that the volume has or was already asked to have.
@@ -74,20 +74,20 @@ func (g Growth) now() int64 {
 }
 
 // HintGrowth says that a new claim keeps the size that it asks for, which its author may regret later.
-func HintGrowth(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []rules.Finding {
+func HintGrowth(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []finding.Finding {
 	if expandable(class) {
 		return nil
 	}
-	return []rules.Finding{cannotGrowLater(pvc, class)}
+	return []finding.Finding{cannotGrowLater(pvc, class)}
 }
 
 // HintMaximum says that no volume can be made for a new claim. The type is nil if the cloud has none of the name in the class.
-func HintMaximum(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, t *Type) []rules.Finding {
+func HintMaximum(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, t *Type) []finding.Finding {
 	switch {
 	case t == nil:
-		return []rules.Finding{typeUnknown(pvc, class)}
+		return []finding.Finding{typeUnknown(pvc, class)}
 	case t.exceededBy(requested(pvc)):
-		return []rules.Finding{createdOverMaximum(pvc, class, t)}
+		return []finding.Finding{createdOverMaximum(pvc, class, t)}
 	}
 	return nil
 }

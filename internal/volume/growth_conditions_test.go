@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -19,45 +19,45 @@ const (
 
 func fixed(c *storagev1.StorageClass) { c.AllowVolumeExpansion = nil }
 
-func warning(id, path, message, remedy string) rules.Finding {
-	return rules.Finding{ID: id, Severity: rules.Warning, Field: path, Message: message, Remedy: remedy}
+func warning(id, path, message, remedy string) finding.Finding {
+	return finding.Finding{ID: id, Severity: finding.Warning, Field: path, Message: message, Remedy: remedy}
 }
 
 func TestExplainClaim(t *testing.T) {
 	unbound := warning("pvc-not-bound", "status.phase", `must be Bound for the claim to grow; got "Pending"`, "grow the claim when it is bound")
-	changed := func(path, from, to, remedy string) rules.Finding {
+	changed := func(path, from, to, remedy string) finding.Finding {
 		return warning("pvc-class-changed", path, `must stay "`+from+`" in an update that grows the claim; got "`+to+`"`, remedy)
 	}
-	none := func(path string) rules.Finding {
+	none := func(path string) finding.Finding {
 		return warning("pvc-no-class", path, "must name a StorageClass for the claim to grow; the claim has none",
 			"copy the data to a claim whose class has allowVolumeExpansion: true")
 	}
 	const leave, first = "leave the class as it is", "set the class first, and grow the claim in a second update"
 	for name, tc := range map[string]struct {
 		old, new *corev1.PersistentVolumeClaim
-		want     []rules.Finding
+		want     []finding.Finding
 	}{
 		"bound, with a class": {claim("1Gi"), claim("2Gi"), nil},
 		"the new phase counts for nothing": {
-			claim("1Gi", phase(corev1.ClaimPending)), claim("2Gi"), []rules.Finding{unbound},
+			claim("1Gi", phase(corev1.ClaimPending)), claim("2Gi"), []finding.Finding{unbound},
 		},
 		"lost": {
 			claim("1Gi", phase(corev1.ClaimLost)), claim("2Gi"),
-			[]rules.Finding{warning("pvc-not-bound", "status.phase", `must be Bound for the claim to grow; got "Lost"`, "its volume is gone: create a new claim")},
+			[]finding.Finding{warning("pvc-not-bound", "status.phase", `must be Bound for the claim to grow; got "Lost"`, "its volume is gone: create a new claim")},
 		},
-		"no class":                  {claim("1Gi", classless), claim("2Gi", classless), []rules.Finding{none(classPath)}},
-		"empty class":               {claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []rules.Finding{none(classPath)}},
-		"empty annotation wins":     {claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []rules.Finding{none(betaClassPath)}},
-		"nil became empty":          {claim("1Gi", classless), claim("2Gi", ofClass("")), []rules.Finding{none(classPath)}},
-		"class changed":             {claim("1Gi"), claim("2Gi", ofClass("slow")), []rules.Finding{changed(classPath, "fast", "slow", leave)}},
-		"class changed by the beta": {claim("1Gi"), claim("2Gi", betaClass("slow")), []rules.Finding{changed(betaClassPath, "fast", "slow", leave)}},
+		"no class":                  {claim("1Gi", classless), claim("2Gi", classless), []finding.Finding{none(classPath)}},
+		"empty class":               {claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
+		"empty annotation wins":     {claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []finding.Finding{none(betaClassPath)}},
+		"nil became empty":          {claim("1Gi", classless), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
+		"class changed":             {claim("1Gi"), claim("2Gi", ofClass("slow")), []finding.Finding{changed(classPath, "fast", "slow", leave)}},
+		"class changed by the beta": {claim("1Gi"), claim("2Gi", betaClass("slow")), []finding.Finding{changed(betaClassPath, "fast", "slow", leave)}},
 		"same class, from annotation to field": {
 			claim("1Gi", betaClass("slow")), claim("2Gi", ofClass("slow")), nil,
 		},
-		"class given":   {claim("1Gi", classless), claim("2Gi"), []rules.Finding{changed(classPath, "", "fast", first)}},
-		"class removed": {claim("1Gi"), claim("2Gi", classless), []rules.Finding{changed(classPath, "fast", "", leave)}},
+		"class given":   {claim("1Gi", classless), claim("2Gi"), []finding.Finding{changed(classPath, "", "fast", first)}},
+		"class removed": {claim("1Gi"), claim("2Gi", classless), []finding.Finding{changed(classPath, "fast", "", leave)}},
 		"all that fail": {
-			claim("1Gi", phase(corev1.ClaimPending), classless), claim("2Gi", classless), []rules.Finding{none(classPath), unbound},
+			claim("1Gi", phase(corev1.ClaimPending), classless), claim("2Gi", classless), []finding.Finding{none(classPath), unbound},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,22 +69,22 @@ func TestExplainClaim(t *testing.T) {
 }
 
 func TestExplainClass(t *testing.T) {
-	forbidden := func(path string) rules.Finding {
+	forbidden := func(path string) finding.Finding {
 		return warning("pvc-class-not-expandable", path, "StorageClass fast must have allowVolumeExpansion: true for the claim to grow",
 			"a cluster administrator can set it, if the driver csi.mycloud.io can expand volumes")
 	}
 	for name, tc := range map[string]struct {
 		pvc   *corev1.PersistentVolumeClaim
 		class *storagev1.StorageClass
-		want  []rules.Finding
+		want  []finding.Finding
 	}{
 		"expandable": {claim("1Gi"), class(), nil},
-		"not said":   {claim("1Gi"), class(fixed), []rules.Finding{forbidden(classPath)}},
+		"not said":   {claim("1Gi"), class(fixed), []finding.Finding{forbidden(classPath)}},
 		"forbidden": {
 			claim("1Gi", betaClass("fast")), class(func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = new(false) }),
-			[]rules.Finding{forbidden(betaClassPath)},
+			[]finding.Finding{forbidden(betaClassPath)},
 		},
-		"missing": {claim("1Gi"), nil, []rules.Finding{warning(
+		"missing": {claim("1Gi"), nil, []finding.Finding{warning(
 			"pvc-class-not-found", classPath, "StorageClass fast must exist for the claim to grow; there is none of this name",
 			"a cluster administrator can create it with allowVolumeExpansion: true",
 		)}},
@@ -98,28 +98,28 @@ func TestExplainClass(t *testing.T) {
 }
 
 func TestHints(t *testing.T) {
-	for name, tc := range map[string]struct{ got, want []rules.Finding }{
+	for name, tc := range map[string]struct{ got, want []finding.Finding }{
 		"can grow": {volume.HintGrowth(claim("1Gi"), class()), nil},
-		"cannot grow": {volume.HintGrowth(claim("1Gi"), class(fixed)), []rules.Finding{warning(
+		"cannot grow": {volume.HintGrowth(claim("1Gi"), class(fixed)), []finding.Finding{warning(
 			"pvc-cannot-grow-later", classPath, "StorageClass fast does not have allowVolumeExpansion: true, so the claim cannot grow later",
 			"request what it will ever need, or use another class",
 		)}},
 		"the maximum": {volume.HintMaximum(claim("1Ti"), class(), ssd()), nil},
-		"beyond": {volume.HintMaximum(claim("2Ti"), class(), ssd()), []rules.Finding{warning(
+		"beyond": {volume.HintMaximum(claim("2Ti"), class(), ssd()), []finding.Finding{warning(
 			"pvc-created-over-maximum", requests,
 			"2Ti must be at most 1024Gi, the maximum of volume type ssd (parameter type of StorageClass fast), for a volume to be made",
 			"request less, or use another StorageClass",
 		)}},
-		"no such type": {volume.HintMaximum(claim("2Ti"), class(), nil), []rules.Finding{warning(
+		"no such type": {volume.HintMaximum(claim("2Ti"), class(), nil), []finding.Finding{warning(
 			"pvc-type-unknown", classPath,
 			"the cloud must have volume type ssd (parameter type of StorageClass fast); there is none of this name, so its limits are not known",
 			"a cluster administrator can make the class anew",
 		)}},
-		"class unavailable": {[]rules.Finding{volume.ClassUnavailable(claim("1Gi"))}, []rules.Finding{warning(
+		"class unavailable": {[]finding.Finding{volume.ClassUnavailable(claim("1Gi"))}, []finding.Finding{warning(
 			"pvc-class-unavailable", classPath, "the claim was not checked against StorageClass fast, which cannot be read at the moment",
 			"the claim's Events say later what is wrong, if anything is",
 		)}},
-		"limits unavailable": {[]rules.Finding{volume.LimitsUnavailable(claim("1Gi"), class())}, []rules.Finding{warning(
+		"limits unavailable": {[]finding.Finding{volume.LimitsUnavailable(claim("1Gi"), class())}, []finding.Finding{warning(
 			"pvc-limits-unavailable", requests,
 			"1Gi was not checked against the limits of volume type ssd (parameter type of StorageClass fast), because the cloud does not answer at the moment",
 			"the claim's Events say later what is wrong, if anything is",
@@ -141,21 +141,21 @@ func TestGrowthRules(t *testing.T) {
 		volume.ExplainClaim(lost, lost), volume.ExplainClaim(lost, claim("2Gi")),
 		volume.ExplainClass(lost, nil), volume.ExplainClass(lost, class(fixed)),
 		volume.HintGrowth(lost, class(fixed)), volume.HintMaximum(claim("2Ti"), class(), ssd()),
-		[]rules.Finding{volume.ClassUnavailable(lost), volume.LimitsUnavailable(lost, class())},
+		[]finding.Finding{volume.ClassUnavailable(lost), volume.LimitsUnavailable(lost, class())},
 		volume.Growth{Old: lost, New: claim("2Ti"), Class: class(), Type: archive(), Attachment: inUse}.Findings(),
 		volume.Growth{Old: lost, New: claim("2Gi"), Class: class(), Type: archive()}.Findings(),
 		volume.Growth{Old: lost, New: claim("2Ti"), Class: class()}.Findings(),
 	)
-	want := map[rules.Rule]bool{}
+	want := map[finding.Doc]bool{}
 	for _, f := range found {
-		want[rules.Rule{ID: f.ID, Severity: f.Severity}] = true
+		want[finding.Doc{ID: f.ID, Severity: f.Severity}] = true
 	}
-	documented := map[rules.Rule]bool{}
-	for _, r := range volume.GrowthRules() {
+	documented := map[finding.Doc]bool{}
+	for _, r := range volume.GrowthDocs() {
 		if r.Help == "" {
 			t.Errorf("%s has no help", r.ID)
 		}
-		documented[rules.Rule{ID: r.ID, Severity: r.Severity}] = true
+		documented[finding.Doc{ID: r.ID, Severity: r.Severity}] = true
 	}
 	if diff := cmp.Diff(want, documented); diff != "" {
 		t.Errorf("rules (-found +documented):\n%s", diff)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -195,8 +195,8 @@ func TestGrowth(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 			g.Attachment = inUse
-			refused := len(rules.Errors(volume.Growth{Old: tc.old, New: tc.new, Class: class(), Type: tc.of}.Findings()))
-			if matters := len(rules.Errors(g.Findings())) > refused; matters != g.NeedsAttachment() {
+			refused := len(finding.Errors(volume.Growth{Old: tc.old, New: tc.new, Class: class(), Type: tc.of}.Findings()))
+			if matters := len(finding.Errors(g.Findings())) > refused; matters != g.NeedsAttachment() {
 				t.Errorf("NeedsAttachment = %t, but it matters: %t", g.NeedsAttachment(), matters)
 			}
 		})
@@ -208,15 +208,15 @@ func TestGrowthFindings(t *testing.T) {
 	g := volume.Growth{
 		Old: claim("10Gi", capacity("20Gi")), New: claim("2Ti"), Class: class(), Type: archive(), Attachment: inUse,
 	}
-	want := []rules.Finding{
+	want := []finding.Finding{
 		{
-			ID: "pvc-attached", Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
+			ID: "pvc-attached", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
 			Message: "must not grow from 20Gi while volume vol-1 is attached to instance i-7: " +
 				"volume type ssd (parameter type of StorageClass fast) has no online expansion",
 			Remedy: "stop the pods that use the claim, wait until the volume is detached, then grow it",
 		},
 		{
-			ID: "pvc-over-maximum", Severity: rules.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
+			ID: "pvc-over-maximum", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
 			Message: "must be at most 1024Gi, the maximum of volume type ssd (parameter type of StorageClass fast); the claim has 20Gi",
 			Remedy:  "request less, or move the data to a claim of another StorageClass",
 		},
@@ -225,8 +225,8 @@ func TestGrowthFindings(t *testing.T) {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	g.New, g.Attachment = claim("21Gi"), nil
-	want = []rules.Finding{{
-		ID: "pvc-off-step", Severity: rules.Warning, Field: requests,
+	want = []finding.Finding{{
+		ID: "pvc-off-step", Severity: finding.Warning, Field: requests,
 		Message: "21Gi becomes 30Gi: sizes of volume type ssd (parameter type of StorageClass fast) are multiples of 10Gi, up to 1024Gi",
 		Remedy:  "request 30Gi to see what you get",
 	}}

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // ZoneChange is what ties a PersistentVolume to its zones, and is not there yet.
@@ -16,7 +16,7 @@ type ZoneChange struct {
 	// Requirements are to be added to every term of the required node affinity, since one term that holds is enough.
 	Requirements []corev1.NodeSelectorRequirement
 	// Findings are what the PersistentVolume's author should know. With an error among them there is nothing to change.
-	Findings []rules.Finding
+	Findings []finding.Finding
 }
 
 // Affinity is the node affinity of a PersistentVolume that has none; nil if none is needed.
@@ -40,7 +40,7 @@ func ApplyZones(pv *corev1.PersistentVolume, labels map[string]string) ZoneChang
 		if key == current.zone || key == beta.zone {
 			zones, err := splitZones(value)
 			if err != nil {
-				return ZoneChange{Findings: []rules.Finding{invalidZoneLabel(key, value, err)}}
+				return ZoneChange{Findings: []finding.Finding{invalidZoneLabel(key, value, err)}}
 			}
 			values = zones
 		}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -198,16 +198,16 @@ func TestApplyZones(t *testing.T) {
 			pv(labeled(zone, "eu-1b", region, "eu-1")), one,
 			volume.ZoneChange{
 				Labels: map[string]string{zone: "eu-1a"}, Requirements: both,
-				Findings: []rules.Finding{{
-					ID: "pv-label-overwritten", Severity: rules.Warning, Field: "metadata.labels[topology.kubernetes.io/zone]",
+				Findings: []finding.Finding{{
+					ID: "pv-label-overwritten", Severity: finding.Warning, Field: "metadata.labels[topology.kubernetes.io/zone]",
 					Message: `must be "eu-1a", as the cloud says; the value was replaced`, Remedy: "correct the manifest, or leave the label out",
 				}},
 			},
 		},
 		"an empty zone": {
 			pv(), map[string]string{zone: "eu-1a__", region: "eu-1"},
-			volume.ZoneChange{Findings: []rules.Finding{{
-				ID: "pv-zone-label-invalid", Severity: rules.Error, Type: "FieldValueInvalid",
+			volume.ZoneChange{Findings: []finding.Finding{{
+				ID: "pv-zone-label-invalid", Severity: finding.Error, Type: "FieldValueInvalid",
 				Field: "metadata.labels[topology.kubernetes.io/zone]", Value: "eu-1a__",
 				Message: `must be zones joined by "__", none of them empty`,
 				Remedy:  "write the volume's zones, such as eu-1a__eu-1b, or leave the label out and the cloud is asked",
@@ -223,7 +223,7 @@ func TestApplyZones(t *testing.T) {
 			if diff := cmp.Diff(before, tc.pv); diff != "" {
 				t.Errorf("the PersistentVolume itself changed (-before +after):\n%s", diff)
 			}
-			if len(rules.Errors(got.Findings)) > 0 {
+			if len(finding.Errors(got.Findings)) > 0 {
 				return
 			}
 			carryOut(tc.pv, got)
@@ -261,21 +261,21 @@ func TestAffinity(t *testing.T) {
 
 // Every finding that a message or a metric may name is documented.
 func TestZoneRules(t *testing.T) {
-	var found []rules.Rule
-	for _, f := range []rules.Finding{
+	var found []finding.Doc
+	for _, f := range []finding.Finding{
 		volume.ApplyZones(pv(), map[string]string{zone: ""}).Findings[0],
 		volume.NotFound(pv()),
 		volume.ApplyZones(pv(labeled(zone, "a")), map[string]string{zone: "b"}).Findings[0],
 		volume.ZoneUnavailable(),
 	} {
-		found = append(found, rules.Rule{ID: f.ID, Severity: f.Severity})
+		found = append(found, finding.Doc{ID: f.ID, Severity: f.Severity})
 	}
-	var documented []rules.Rule
-	for _, r := range volume.ZoneRules() {
+	var documented []finding.Doc
+	for _, r := range volume.ZoneDocs() {
 		if r.Help == "" {
 			t.Errorf("%s has no help", r.ID)
 		}
-		documented = append(documented, rules.Rule{ID: r.ID, Severity: r.Severity})
+		documented = append(documented, finding.Doc{ID: r.ID, Severity: r.Severity})
 	}
 	if diff := cmp.Diff(found, documented); diff != "" {
 		t.Errorf("rules (-found +documented):\n%s", diff)

@@ -7,9 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/provider/cloudapi"
 )
 
@@ -28,7 +28,7 @@ type order struct {
 	completed *corev1.Service
 	// desired is nil for a Service that is not ours, and for one with errors among the findings.
 	desired    *loadbalancer.Desired
-	findings   []rules.Finding
+	findings   []finding.Finding
 	applicable []*policy.Policy
 }
 
@@ -70,8 +70,8 @@ func (o *order) names(key string) bool {
 
 // valid refuses a Service with errors.
 func (o *order) valid() error {
-	if len(rules.Errors(o.findings)) > 0 {
-		return &refusal{reason: reasonInvalid, message: rules.Summary(o.findings)}
+	if len(finding.Errors(o.findings)) > 0 {
+		return &refusal{reason: reasonInvalid, message: finding.Summary(o.findings)}
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
 	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
 		former = o.completed
 	}
-	if findings := rules.Errors(b.judge.Review(former, o.completed, o.applicable)); len(findings) > 0 {
-		return &refusal{reason: reasonInvalid, message: rules.Summary(findings)}
+	if findings := finding.Errors(b.judge.Review(former, o.completed, o.applicable)); len(findings) > 0 {
+		return &refusal{reason: reasonInvalid, message: finding.Summary(findings)}
 	}
 	return nil
 }

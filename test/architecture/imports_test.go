@@ -35,13 +35,13 @@ var rules = map[string]rule{
 		},
 	},
 	"rules know annotations and the API's error types": {
-		folders: []string{"internal/rules"},
+		folders: []string{"internal/finding"},
 		only:    []string{"internal/annotation", "k8s.io/apimachinery/pkg"},
 		never:   []string{"internal/loadbalancer"},
 	},
 	"the desired load balancer is pure": {
 		folders: []string{"internal/loadbalancer"},
-		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net"},
+		only:    []string{"internal/annotation", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net"},
 		never:   clients[:3],
 	},
 	"the API depends on apimachinery alone": {
@@ -51,7 +51,7 @@ var rules = map[string]rule{
 	},
 	"catalogs of other clouds are pure": {
 		folders: []string{"internal/catalog"},
-		only:    []string{"internal/annotation", "internal/rules", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
+		only:    []string{"internal/annotation", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
 		never:   clients[:3],
 	},
 	"exported policies are made without a cluster": {
@@ -61,19 +61,19 @@ var rules = map[string]rule{
 	"policies are pure": {
 		folders: []string{"internal/policy"},
 		only: []string{
-			"api", "internal/annotation", "internal/catalog", "internal/rules", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
+			"api", "internal/annotation", "internal/catalog", "internal/finding", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
 		},
 		never: clients[:3],
 	},
 	"decisions about volumes are pure": {
 		folders: []string{"internal/volume"},
-		only:    []string{"internal/rules", "k8s.io/api", "k8s.io/apimachinery/pkg"},
+		only:    []string{"internal/finding", "k8s.io/api", "k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
 	"manifests are judged without a cluster": {
 		folders: []string{"internal/lint", "internal/manifest", "internal/report"},
 		only: []string{
-			"api", "internal/annotation", "internal/rules", "internal/loadbalancer", "internal/catalog", "internal/policy", "internal/manifest", "internal/report",
+			"api", "internal/annotation", "internal/finding", "internal/loadbalancer", "internal/catalog", "internal/policy", "internal/manifest", "internal/report",
 			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		never: append([]string{"internal/audit"}, clients[:3]...),

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 //go:embed valid invalid update limited policies clouds
@@ -37,7 +37,7 @@ var files embed.FS
 type Problem struct{ ID, Field string }
 
 // Problems are the findings of a severity, in the order of Sorted.
-func Problems(findings []rules.Finding, severity rules.Severity) []Problem {
+func Problems(findings []finding.Finding, severity finding.Severity) []Problem {
 	var list []Problem
 	for _, f := range findings {
 		if f.Severity == severity {

@@ -12,7 +12,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 )
@@ -35,7 +35,7 @@ type MutatorOptions struct {
 	// Budget bounds the question to the cloud; 0 is webhook.DefaultBudget.
 	Budget time.Duration
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
-	OnFinding func(rules.Finding)
+	OnFinding func(finding.Finding)
 }
 
 // Mutator ties PersistentVolumes to the zones of their volumes when they are created. It changes nothing outside of the request,
@@ -101,14 +101,14 @@ func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volum
 	labels, err := m.o.Labeler.GetLabelsForVolume(ctx, pv)
 	switch {
 	case errors.Is(err, cloudprovider.DiskNotFound):
-		return volume.ZoneChange{Findings: []rules.Finding{volume.NotFound(pv)}}
+		return volume.ZoneChange{Findings: []finding.Finding{volume.NotFound(pv)}}
 	case err != nil:
 		return admitWithout(ctx, pv, err)
 	}
 	change := volume.ApplyZones(pv, labels)
-	if len(rules.Errors(change.Findings)) > 0 {
+	if len(finding.Errors(change.Findings)) > 0 {
 		// The labels are the cloud's, and so is what is wrong with them.
-		return admitWithout(ctx, pv, errors.New(rules.Summary(change.Findings)))
+		return admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
 	}
 	return change
 }
@@ -117,5 +117,5 @@ func admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) v
 	f := volume.ZoneUnavailable()
 	klog.FromContext(ctx).Error(err, "Admitted without zones", "persistentVolume", klog.KObj(pv),
 		"volume", pv.Spec.CSI.VolumeHandle, "rule", f.ID)
-	return volume.ZoneChange{Findings: []rules.Finding{f}}
+	return volume.ZoneChange{Findings: []finding.Finding{f}}
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/webhook"
@@ -76,7 +76,7 @@ func create(m manifest) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: m.json()}}
 }
 
-func mutator(l cloudprovider.PVLabeler, onFinding func(rules.Finding)) *persistentvolume.Mutator {
+func mutator(l cloudprovider.PVLabeler, onFinding func(finding.Finding)) *persistentvolume.Mutator {
 	return persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: l, OnFinding: onFinding})
 }
 
@@ -215,7 +215,7 @@ func TestMutatorWithoutCloud(t *testing.T) {
 func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
 	c := cloud.Start(t, 0)
 	var found []string
-	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f rules.Finding) { found = append(found, f.ID) })
+	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f finding.Finding) { found = append(found, f.ID) })
 	request := create(manifest{})
 	if response := review(t, m, request); !response.Allowed || len(response.Patch) == 0 {
 		t.Fatalf("response %+v about one that exists", response)
@@ -257,7 +257,7 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var found []string
 			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-				Labeler: l, Budget: 50 * time.Millisecond, OnFinding: func(f rules.Finding) { found = append(found, f.ID) },
+				Labeler: l, Budget: 50 * time.Millisecond, OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
 			})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 )
@@ -40,7 +40,7 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 }
 
 // hints are for new claims. One without class, or of a class that is only a name, is for volumes that somebody else made.
-func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []rules.Finding {
+func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(pvc)
 	if name == "" {
 		return nil
@@ -50,7 +50,7 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return []rules.Finding{logged(ctx, err, pvc, volume.ClassUnavailable(pvc))}
+		return []finding.Finding{logged(ctx, err, pvc, volume.ClassUnavailable(pvc))}
 	}
 	findings := volume.HintGrowth(pvc, class)
 	if m.o.Volumes == nil || volume.TypeOf(class) == "" {
@@ -64,7 +64,7 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 }
 
 // explain names all conditions for growth that are not met.
-func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []rules.Finding {
+func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	findings := volume.ExplainClaim(oldPVC, newPVC)
 	name := volume.ClassOf(newPVC)
 	if name == "" {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 )
@@ -40,7 +40,7 @@ type Options struct {
 	// Budget is how long one call may wait for facts; webhook.DefaultBudget if zero.
 	Budget time.Duration
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
-	OnFinding func(rules.Finding)
+	OnFinding func(finding.Finding)
 }
 
 // bounded gives up on facts early enough that the call is answered without them.
@@ -61,12 +61,12 @@ func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass)
 }
 
 // judge counts the findings and answers with them.
-func (o *Options) judge(pvc *corev1.PersistentVolumeClaim, findings []rules.Finding) *admissionv1.AdmissionResponse {
+func (o *Options) judge(pvc *corev1.PersistentVolumeClaim, findings []finding.Finding) *admissionv1.AdmissionResponse {
 	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
 }
 
 // logged is the finding that stands for facts that are missing.
-func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f rules.Finding) rules.Finding {
+func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f finding.Finding) finding.Finding {
 	klog.FromContext(ctx).Error(err, "Admitted without a check", "persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
 	return f
 }

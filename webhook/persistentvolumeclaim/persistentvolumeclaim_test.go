@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
@@ -146,9 +146,9 @@ type expectation struct {
 func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.Options) webhook.Reviewer) {
 	t.Helper()
 	f := &facts{outage: e.outage}
-	counted := map[rules.Severity]int{}
+	counted := map[finding.Severity]int{}
 	o := persistentvolumeclaim.Options{
-		Classes: f, Volumes: f, OnFinding: func(f rules.Finding) { counted[f.Severity]++ },
+		Classes: f, Volumes: f, OnFinding: func(f finding.Finding) { counted[f.Severity]++ },
 	}
 	if e.outage != nil {
 		o.Budget = 1
@@ -163,11 +163,11 @@ func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.
 	if diff := cmp.Diff(e.audit, got.AuditAnnotations); diff != "" {
 		t.Errorf("audit annotations (-want +got):\n%s", diff)
 	}
-	if len(got.Warnings) != counted[rules.Warning] {
-		t.Errorf("%d warnings were counted of %q", counted[rules.Warning], got.Warnings)
+	if len(got.Warnings) != counted[finding.Warning] {
+		t.Errorf("%d warnings were counted of %q", counted[finding.Warning], got.Warnings)
 	}
-	if e.refused && (got.Result.Code != 422 || len(got.Result.Details.Causes) != counted[rules.Error]) {
-		t.Errorf("%d errors were counted of %+v", counted[rules.Error], got.Result)
+	if e.refused && (got.Result.Code != 422 || len(got.Result.Details.Causes) != counted[finding.Error]) {
+		t.Errorf("%d errors were counted of %+v", counted[finding.Error], got.Result)
 	}
 	if diff := cmp.Diff(e.asked, f.asked); diff != "" {
 		t.Errorf("questions (-want +got):\n%s", diff)

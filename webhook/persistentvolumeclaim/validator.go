@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/webhook"
 )
@@ -34,7 +34,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	return v.o.judge(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
 }
 
-func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []rules.Finding {
+func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(newPVC)
 	if v.o.Volumes == nil || name == "" {
 		return nil
@@ -47,14 +47,14 @@ func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.Persisten
 	case err != nil:
 		f := logged(ctx, err, newPVC, volume.ClassUnavailable(newPVC))
 		// The mutating webhook has said it.
-		f.Severity = rules.Audit
-		return []rules.Finding{f}
+		f.Severity = finding.Audit
+		return []finding.Finding{f}
 	case volume.TypeOf(class) == "":
 		return nil
 	}
 	growth := volume.Growth{Old: oldPVC, New: newPVC, Class: class}
 	if growth.Type, err = v.o.volumeType(ctx, class); err != nil {
-		return []rules.Finding{logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class))}
+		return []finding.Finding{logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class))}
 	}
 	if growth.NeedsAttachment() && newPVC.Spec.VolumeName != "" {
 		growth.Attachment, err = v.o.Volumes.Volume(ctx, newPVC.Spec.VolumeName)

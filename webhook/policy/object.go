@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
@@ -29,7 +29,7 @@ type object struct {
 	meta metav1.ObjectMeta
 	// spec is compared, not read.
 	spec    any
-	compile func() (*engine.Policy, []rules.Finding)
+	compile func() (*engine.Policy, []finding.Finding)
 }
 
 func (o *object) beingDeleted() bool { return o.meta.DeletionTimestamp != nil }
@@ -45,7 +45,7 @@ func decodeNamespaced(req *admissionv1.AdmissionRequest) (before, after *object,
 		if p == nil {
 			return nil
 		}
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.Compile(p) }}
+		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
 	}
 	return of(was), of(is), err
 }
@@ -56,7 +56,7 @@ func decodeCluster(req *admissionv1.AdmissionRequest) (before, after *object, er
 		if p == nil {
 			return nil
 		}
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []rules.Finding) { return engine.CompileCluster(p) }}
+		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
 	}
 	return of(was), of(is), err
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	// Policies are those that a policy is judged beside.
 	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
-	OnFinding func(rules.Finding)
+	OnFinding func(finding.Finding)
 }
 
 // Validator refuses policies with errors and shows warnings.
@@ -71,7 +71,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 }
 
 // review judges the new policy, and the old one beside the same others, so that the difference is the update's alone.
-func (v *Validator) review(ctx context.Context, before, after *object) []rules.Finding {
+func (v *Validator) review(ctx context.Context, before, after *object) []finding.Finding {
 	is, findings := after.compile()
 	others, namespaces, err := v.o.Policies.Others(is.Key())
 	if err != nil {
@@ -82,26 +82,26 @@ func (v *Validator) review(ctx context.Context, before, after *object) []rules.F
 		findings = slices.Concat(findings, engine.Against(is, others, namespaces))
 	}
 	if before == nil {
-		return rules.Merge(findings)
+		return finding.Merge(findings)
 	}
 	was, old := before.compile()
 	if err == nil {
 		old = slices.Concat(old, engine.Against(was, others, namespaces))
 	}
-	return rules.Ratchet(old, findings)
+	return finding.Ratchet(old, findings)
 }
 
 // Rules documents the findings of this package.
-func Rules() []rules.Rule {
-	return []rules.Rule{{
-		ID: idAlone, Severity: rules.Warning,
+func Docs() []finding.Doc {
+	return []finding.Doc{{
+		ID: idAlone, Severity: finding.Warning,
 		Help: "A policy was admitted without being compared with the others, because they could not be read.",
 	}}
 }
 
-func alone() rules.Finding {
-	return rules.Finding{
-		ID: idAlone, Severity: rules.Warning, Field: "spec",
+func alone() finding.Finding {
+	return finding.Finding{
+		ID: idAlone, Severity: finding.Warning, Field: "spec",
 		Message: "was not compared with the other policies because they are not known at the moment",
 		Remedy:  "a default that breaks one of their rules will not be written",
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/policy"
 )
@@ -236,7 +236,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	var counted []string
 	v := policy.NewValidator(policy.Options{
 		Policies:  cluster{failure: errors.New("policies have not been read yet")},
-		OnFinding: func(f rules.Finding) { counted = append(counted, f.ID) },
+		OnFinding: func(f finding.Finding) { counted = append(counted, f.ID) },
 	})
 	const warning = "spec: was not compared with the other policies because they are not known at the moment; " +
 		"a default that breaks one of their rules will not be written"

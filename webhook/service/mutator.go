@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
@@ -22,7 +22,7 @@ type MutatorOptions struct {
 	// Policies are those of namespaces.
 	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
-	OnFinding func(rules.Finding)
+	OnFinding func(finding.Finding)
 }
 
 // Mutator writes defaults into Services that become load balancers. It adds annotations, and corrects the one that tells where they
@@ -50,7 +50,7 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
 		f := unavailable(ctx, newSvc, idDefaultsUnavailable, "defaults were not added, because policies cannot be read at the moment", err)
-		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []rules.Finding{f}, m.o.OnFinding), nil
+		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []finding.Finding{f}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Judge.Annotations(newSvc, applicable))
 }

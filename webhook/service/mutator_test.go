@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook/service"
 )
 
-func mutator(onFinding func(rules.Finding)) *service.Mutator {
+func mutator(onFinding func(finding.Finding)) *service.Mutator {
 	return service.NewMutator(service.MutatorOptions{Judge: judge, Policies: policies{}, OnFinding: onFinding})
 }
 
@@ -134,7 +134,7 @@ func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	var found []string
 	m := service.NewMutator(service.MutatorOptions{
 		Judge: judge, Policies: policies{err: errors.New("cache is not synced")},
-		OnFinding: func(f rules.Finding) { found = append(found, f.ID) },
+		OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
 	})
 	got, err := m.Review(t.Context(), create(manifest{name: "web"}))
 	if err != nil {

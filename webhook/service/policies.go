@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 )
 
 // The findings when policies cannot be known, which is never the user's fault.
@@ -26,18 +26,18 @@ type Policies interface {
 }
 
 // Rules documents the findings of this package.
-func Rules() []rules.Rule {
-	return []rules.Rule{
-		{ID: idDefaultsUnavailable, Severity: rules.Warning, Help: "A Service was admitted without its defaults, because policies could not be read. The controllers apply them."},
-		{ID: idProbe, Severity: rules.Error, Help: "A load balancer has the annotation quaymaster.dev/probe, which asks for a refusal: quayctl doctor tries so whether Services are judged."},
-		{ID: idPoliciesUnavailable, Severity: rules.Warning, Help: "A Service was admitted without being judged by policies, because they could not be read. The controllers judge it again."},
+func Docs() []finding.Doc {
+	return []finding.Doc{
+		{ID: idDefaultsUnavailable, Severity: finding.Warning, Help: "A Service was admitted without its defaults, because policies could not be read. The controllers apply them."},
+		{ID: idProbe, Severity: finding.Error, Help: "A load balancer has the annotation quaymaster.dev/probe, which asks for a refusal: quayctl doctor tries so whether Services are judged."},
+		{ID: idPoliciesUnavailable, Severity: finding.Warning, Help: "A Service was admitted without being judged by policies, because they could not be read. The controllers judge it again."},
 	}
 }
 
 // unavailable is a finding about us, which is counted, told and logged.
-func unavailable(ctx context.Context, svc *corev1.Service, id, message string, cause error) rules.Finding {
+func unavailable(ctx context.Context, svc *corev1.Service, id, message string, cause error) finding.Finding {
 	klog.FromContext(ctx).Error(cause, "Policies are not known", "service", klog.KObj(svc), "rule", id)
-	return rules.Finding{
-		ID: id, Severity: rules.Warning, Field: "metadata.annotations", Message: message, Remedy: "the controllers do that later",
+	return finding.Finding{
+		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: "the controllers do that later",
 	}
 }

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 )
 
 // AnnotationProbe on a load balancer is refused always, by whichever catalogs Services are judged: whoever wants to know whether the
@@ -13,13 +13,13 @@ const AnnotationProbe = "quaymaster.dev/probe"
 
 const idProbe = "probe"
 
-func probed(svc *corev1.Service) []rules.Finding {
+func probed(svc *corev1.Service) []finding.Finding {
 	value, set := svc.Annotations[AnnotationProbe]
 	if !set || !isLoadBalancer(svc) {
 		return nil
 	}
-	return []rules.Finding{{
-		ID: idProbe, Severity: rules.Error, Type: field.ErrorTypeForbidden, Value: value,
+	return []finding.Finding{{
+		ID: idProbe, Severity: finding.Error, Type: field.ErrorTypeForbidden, Value: value,
 		Field:   field.NewPath("metadata", "annotations").Key(AnnotationProbe).String(),
 		Message: "must not be set: it is for finding out whether Services are judged", Remedy: "remove the key",
 	}}

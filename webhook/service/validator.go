@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/webhook"
 )
 
@@ -22,7 +22,7 @@ type ValidatorOptions struct {
 	// Policies are those of namespaces.
 	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
-	OnFinding func(rules.Finding)
+	OnFinding func(finding.Finding)
 }
 
 // Validator refuses Services with errors and shows warnings.
@@ -50,14 +50,14 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 }
 
 // review judges a Service. Policies matter for load balancers alone.
-func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []rules.Finding {
+func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
 		return v.o.Judge.Admit(oldSvc, newSvc, nil)
 	}
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
 	findings := v.o.Judge.Admit(oldSvc, newSvc, applicable)
 	if err != nil {
-		findings = rules.Merge(append(findings,
+		findings = finding.Merge(append(findings,
 			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)))
 	}
 	return findings

@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook/service"
 )
 
-func validator(onFinding func(rules.Finding)) *service.Validator {
+func validator(onFinding func(finding.Finding)) *service.Validator {
 	return service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: policies{}, OnFinding: onFinding})
 }
 
@@ -92,7 +92,7 @@ func TestValidatorAppliesPolicies(t *testing.T) {
 
 func TestValidatorRefuses(t *testing.T) {
 	counted := map[string]int{}
-	v := validator(func(f rules.Finding) { counted[f.ID+" "+string(f.Severity)]++ })
+	v := validator(func(f finding.Finding) { counted[f.ID+" "+string(f.Severity)]++ })
 	tests := map[string]struct {
 		request *admissionv1.AdmissionRequest
 		name    string

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/internal/version"
 )
 
@@ -71,7 +71,7 @@ func tool() report.Tool {
 // rule documents the id of a finding.
 func rule(id string) (report.Rule, bool) {
 	f, found := reference.FindFinding(id)
-	return report.Rule{Rule: rules.Rule{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
+	return report.Rule{Doc: finding.Doc{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
 }
 
 // verdict ends a command that judges objects: exit code 1 for findings of severity error, 2 where something could not be read.
@@ -79,7 +79,7 @@ func verdict(results []report.Result, unreadable bool) error {
 	switch {
 	case unreadable:
 		return command.Exit(command.ExitUsage, nil)
-	case report.Count(results, rules.Error) > 0:
+	case report.Count(results, finding.Error) > 0:
 		return command.Exit(command.ExitFailure, nil)
 	}
 	return nil

@@ -5,21 +5,21 @@ import (
 	"slices"
 	"strings"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/rules"
 )
 
 // actionWarn is the default: a newer release of a cloud's controller may know the key, and that must not become an outage.
 const actionWarn = "warn"
 
 // actions are what may happen to keys that a catalog does not know.
-var actions = map[string]rules.Severity{"deny": rules.Error, actionWarn: rules.Warning, "ignore": rules.Audit}
+var actions = map[string]finding.Severity{"deny": finding.Error, actionWarn: finding.Warning, "ignore": finding.Audit}
 
 // selectCatalogs makes the judge of the flags --catalogs and --unknown-keys.
 func (o *webhookOptions) selectCatalogs() []error {
 	var errs []error
-	unknown := map[string]rules.Severity{"": actions[actionWarn]}
+	unknown := map[string]finding.Severity{"": actions[actionWarn]}
 	for _, entry := range o.unknownKeys {
 		name, action, ofOne := strings.Cut(entry, "=")
 		if !ofOne {

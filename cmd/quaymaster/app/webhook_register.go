@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"quaymaster.dev/internal/rules"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
@@ -49,8 +49,8 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 }
 
 func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[string]served {
-	count := func(name string) func(rules.Finding) {
-		return func(f rules.Finding) { counters.CountFinding(name, f.ID, string(f.Severity)) }
+	count := func(name string) func(finding.Finding) {
+		return func(f finding.Finding) { counters.CountFinding(name, f.ID, string(f.Severity)) }
 	}
 	claims := func(name string) persistentvolumeclaim.Options {
 		o := persistentvolumeclaim.Options{Classes: known.classes, OnFinding: count(name)}

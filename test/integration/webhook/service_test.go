@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/rules"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
 )
 
 func statusOf(oldSvc, newSvc *corev1.Service) *metav1.Status {
 	findings := loadbalancer.Review(oldSvc, newSvc, ours)
-	return rules.InvalidStatus(schema.GroupKind{Kind: "Service"}, newSvc.Name, findings)
+	return finding.InvalidStatus(schema.GroupKind{Kind: "Service"}, newSvc.Name, findings)
 }
 
 // example reads a manifest of examples/.
@@ -177,7 +177,7 @@ func TestRatchet(t *testing.T) {
 	labelled := kubectl(t, nil, "label", "--overwrite", "service", "old", "tier=front")
 	want := env.Output{
 		Stdout: "service/old labeled\n",
-		Stderr: "Warning: " + rules.Warnings(loadbalancer.Review(old, old, ours))[0] + "\n",
+		Stderr: "Warning: " + finding.Warnings(loadbalancer.Review(old, old, ours))[0] + "\n",
 	}
 	if diff := cmp.Diff(want, labelled); diff != "" {
 		t.Errorf("a change elsewhere (-want +got):\n%s", diff)

@@ -1,7 +1,7 @@
-package rules
+package finding
 
-// Rule documents what a finding's id means.
-type Rule struct {
+// Doc documents what a finding's id means.
+type Doc struct {
 	// ID is that of the finding.
 	ID string
 	// Severity is what a finding has that an update introduces.

@@ -1,5 +1,5 @@
 // Package rules holds what a check has to say about an object, and decides what of it an update must answer for.
-package rules
+package finding
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
