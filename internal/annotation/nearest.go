@@ -6,10 +6,20 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest is the candidate that name was probably meant to be, and how many slips of the keyboard lie between. It is blind
-// to case and to _ for -, and counts a forgotten leading part (maxqps for listener-maxqps) as a single slip. Ties go to
-// the candidate that is nearer as a whole, then to the first.
-func Nearest(name string, candidates []string) (best string, slips int) {
+// Suggest returns the candidate that name was probably meant to be, if one is near enough: one typo away, or one in four
+// letters.
+func Suggest(name string, candidates []string) (suggestion string, ok bool) {
+	if len(candidates) == 0 {
+		return "", false
+	}
+	nearest, typos := Nearest(name, candidates)
+	return nearest, Near(name, typos)
+}
+
+// Nearest returns the candidate that is nearest to name, and how many typos separate them. It ignores case, treats _ as -, and
+// counts a missing leading part (maxqps for listener-maxqps) as one typo. Ties go to the candidate that is nearer as a whole,
+// then to the first.
+func Nearest(name string, candidates []string) (best string, typos int) {
 	name = fold(name)
 	least := -1
 	for _, candidate := range candidates {
@@ -21,14 +31,14 @@ func Nearest(name string, candidates []string) (best string, slips int) {
 			distance = min(distance, left+levenshtein.ComputeDistance(name, tail))
 			left++
 		}
-		if least < 0 || distance < slips || distance == slips && whole < least {
-			best, slips, least = candidate, distance, whole
+		if least < 0 || distance < typos || distance == typos && whole < least {
+			best, typos, least = candidate, distance, whole
 		}
 	}
-	return best, slips
+	return best, typos
 }
 
-// Near tells whether so few slips make it likely that the name was meant: one, or one in four letters.
-func Near(name string, slips int) bool { return slips <= max(1, len(name)/4) }
+// Near reports whether a name with so many typos was probably meant.
+func Near(name string, typos int) bool { return typos <= max(1, len(name)/4) }
 
 func fold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // Behaviour judges what a flat entry cannot say.
@@ -18,38 +20,67 @@ type Behaviour struct {
 	Args, Optional []string
 	// Judge completes "must …" where it finds fault, and is silent where all is well or a value that it needs is wrong.
 	Judge func(s Subject) string
+	// JudgeAll does the same for checks of the whole Service that may find several problems; only one of the two is set.
+	JudgeAll func(s Subject) []Problem
 }
 
-// Subject is what a Behaviour judges.
+// Subject is what a Behaviour checks.
 type Subject struct {
 	Service *corev1.Service
-	// Value is that of the annotation, for checks of annotations.
-	Value Parsed
+	// Value is the value of the annotation, for checks of annotations.
+	Value annotation.Value
 	// Raw is the same as the user wrote it.
 	Raw string
 	// With are the arguments.
 	With map[string]string
 
-	reading  *reading
+	view     *View
 	bindings bindings
+	scope    scope
 }
 
-// Other is the value of another key, or its default. found is false where there is neither, or the value is wrong.
-func (s Subject) Other(name string) (p Parsed, found bool) {
+// Problem is one thing that a Behaviour finds.
+type Problem struct {
+	// Must completes "must …".
+	Must string
+	// At is the key or field to blame, if it is not the one of the check.
+	At string
+	// Path and Value are the field to blame and its value where At cannot express that.
+	Path, Value string
+}
+
+// Other returns the value of another key, or its default. found is false where there is neither, or the value is invalid.
+func (s Subject) Other(name string) (v annotation.Value, found bool) {
 	name = s.bindings.expand(name)
-	for _, setting := range s.reading.of(name, s.bindings) {
-		return setting.parsed, setting.err == nil
+	e, known := s.view.byName[name]
+	if known && e.PortForm && s.scope.port > 0 {
+		v, _, found = s.view.at(e, s.scope.port-1)
+		return v, found && v.List != nil
 	}
-	if e, ok := s.reading.byName[name]; ok && e.Default != "" {
-		p, err := e.Parse(e.Default)
-		must(err)
-		return p, true
+	for _, setting := range s.view.of(name, s.bindings) {
+		return setting.Value, setting.Err == nil
 	}
-	return Parsed{}, false
+	if known {
+		if d, holds := s.view.defaultOf(e, s.scope); holds && d.raw != "" {
+			return d.value, true
+		}
+	}
+	return annotation.Value{}, false
+}
+
+// find returns the problems that the behaviour finds.
+func (b Behaviour) find(s Subject) []Problem {
+	if b.JudgeAll != nil {
+		return b.JudgeAll(s)
+	}
+	if must := b.Judge(s); must != "" {
+		return []Problem{{Must: must}}
+	}
+	return nil
 }
 
 // behaviours are those that catalogs name. What one vendor alone needs stands in a file of its own.
-var behaviours = merge(general, behavioursOfAlibaba, behavioursOfBaidu, behavioursOfAWSLBC, behavioursOfGCP, shared, behavioursOfAzure, behavioursOfOCI, behavioursOfKubeVIP, behavioursOfMetalLB, behavioursOfDigitalOcean, behavioursOfLinode, behavioursOfOpenStack)
+var behaviours = merge(general, own, behavioursOfAlibaba, behavioursOfBaidu, behavioursOfAWSLBC, behavioursOfGCP, shared, behavioursOfAzure, behavioursOfOCI, behavioursOfKubeVIP, behavioursOfMetalLB, behavioursOfDigitalOcean, behavioursOfLinode, behavioursOfOpenStack)
 
 var general = map[string]Behaviour{
 	"service-ports": {
@@ -100,7 +131,7 @@ func servicePorts(s Subject) string {
 	}
 	for _, element := range s.Value.List {
 		if element != s.With["also"] && !slices.Contains(ports, element) {
-			return fmt.Sprintf("name ports of the Service alone, which are %s; %s is none", strings.Join(ports, ", "), quote(element))
+			return fmt.Sprintf("name ports of the Service alone, which are %s; %s is none", strings.Join(ports, ", "), annotation.Quote(element))
 		}
 	}
 	return ""
@@ -137,7 +168,7 @@ func addressFamilies(s Subject) string {
 	for _, element := range s.Value.List {
 		family, ok := familyOf(element)
 		if ok && len(allowed) > 0 && !slices.Contains(allowed, family) {
-			return fmt.Sprintf("be of the families in spec.ipFamilies; %s is %s", quote(element), family)
+			return fmt.Sprintf("be of the families in spec.ipFamilies; %s is %s", annotation.Quote(element), family)
 		}
 	}
 	return ""
@@ -148,7 +179,7 @@ func onePerFamily(s Subject) string {
 	for _, element := range s.Value.List {
 		family, ok := familyOf(element)
 		if ok && seen[family] {
-			return fmt.Sprintf("have at most one address of each family; %s is one more of %s", quote(element), family)
+			return fmt.Sprintf("have at most one address of each family; %s is one more of %s", annotation.Quote(element), family)
 		}
 		seen[family] = true
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // What the behaviours ask other annotations of Alibaba Cloud.
@@ -51,7 +53,7 @@ type alibabaListener struct {
 // alibabaListeners are the listeners, or none where protocol-port is wrong.
 func alibabaListeners(s Subject) []alibabaListener {
 	protocols, found := s.Other(alibabaProtocols)
-	if !found && len(s.reading.of(alibabaProtocols, nil)) > 0 {
+	if !found && len(s.view.of(alibabaProtocols, nil)) > 0 {
 		return nil
 	}
 	var all []alibabaListener
@@ -100,10 +102,10 @@ func alibabaListenerSpeaks(s Subject) string {
 
 func alibabaListenerNeeds(s Subject) string {
 	override, _ := s.Other(alibabaOverride)
-	if len(s.reading.of(alibabaID, nil)) > 0 && override.Text != "true" {
+	if len(s.view.of(alibabaID, nil)) > 0 && override.Text != "true" {
 		return "" // the listeners are the user's own
 	}
-	if len(s.reading.of(s.With["key"], nil)) > 0 {
+	if len(s.view.of(s.With["key"], nil)) > 0 {
 		return ""
 	}
 	if l, found := alibabaListenerOf(s); found {
@@ -135,7 +137,7 @@ func alibabaItemPorts(s Subject) string {
 	ports := fields["spec.ports.port"](s.Service)
 	for _, item := range s.Value.List {
 		if _, port := alibabaItem(item); !slices.Contains(ports, port) {
-			return fmt.Sprintf("be for ports of the Service alone, which are %s; %s is not", strings.Join(ports, ", "), quote(item))
+			return fmt.Sprintf("be for ports of the Service alone, which are %s; %s is not", strings.Join(ports, ", "), annotation.Quote(item))
 		}
 	}
 	return ""
@@ -149,7 +151,7 @@ func alibabaPortRanges(s Subject) string {
 		first, err1 := strconv.Atoi(left)
 		last, err2 := strconv.Atoi(right)
 		if err1 != nil || err2 != nil || first < 1 || last > 65535 || first >= last {
-			return fmt.Sprintf("have ranges that rise within 1 to 65535; %s does not", quote(item))
+			return fmt.Sprintf("have ranges that rise within 1 to 65535; %s does not", annotation.Quote(item))
 		}
 		for i := range listeners {
 			if l := &listeners[i]; port == strconv.Itoa(int(l.port)) && l.first == l.last {

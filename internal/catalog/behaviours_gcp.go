@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 var behavioursOfGCP = map[string]Behaviour{
@@ -65,7 +67,7 @@ func gcpTwoAddresses(s Subject) string {
 	if len(s.Value.List) <= most {
 		return ""
 	}
-	return fmt.Sprintf("name at most %d addresses: from %s on they are not read", most, quote(s.Value.List[most]))
+	return fmt.Sprintf("name at most %d addresses: from %s on they are not read", most, annotation.Quote(s.Value.List[most]))
 }
 
 func gcpNEG(s Subject) string {
@@ -96,7 +98,7 @@ func gcpAppProtocols(s Subject) string {
 	}
 	for _, port := range slices.Sorted(maps.Keys(byPort)) {
 		if !slices.Contains(protocols, byPort[port]) {
-			return fmt.Sprintf("have one of %s for each port; %s has %s", strings.Join(protocols, ", "), port, quote(byPort[port]))
+			return fmt.Sprintf("have one of %s for each port; %s has %s", strings.Join(protocols, ", "), port, annotation.Quote(byPort[port]))
 		}
 	}
 	return ""

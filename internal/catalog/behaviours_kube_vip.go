@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 var behavioursOfKubeVIP = map[string]Behaviour{
@@ -28,7 +30,7 @@ func kubeVIPDHCP(s Subject) string {
 func kubeVIPHostNames(s Subject) string {
 	for _, element := range s.Value.List {
 		if _, err := netip.ParseAddr(element); err != nil {
-			return fmt.Sprintf("be addresses where kube-vip-cloud-provider runs, which hands out none any more because of a host name such as %s", quote(element))
+			return fmt.Sprintf("be addresses where kube-vip-cloud-provider runs, which hands out none any more because of a host name such as %s", annotation.Quote(element))
 		}
 	}
 	return ""

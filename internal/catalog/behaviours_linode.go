@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 const linode = "service.beta.kubernetes.io/linode-loadbalancer-"
@@ -163,7 +165,7 @@ func linodePortMembers(s Subject) string {
 	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, strings.ToLower(name)) {
-			return fmt.Sprintf("have no members but %s; %s is not read", strings.Join(known, ", "), quote(name))
+			return fmt.Sprintf("have no members but %s; %s is not read", strings.Join(known, ", "), annotation.Quote(name))
 		}
 	}
 	return ""

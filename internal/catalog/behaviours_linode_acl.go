@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // linodeAddresses are one list of a firewall.
@@ -40,7 +42,7 @@ func linodeFamily(list []string, want corev1.IPFamily) string {
 	for _, one := range list {
 		family, ok := familyOf(one)
 		if _, err := netip.ParsePrefix(one); !ok || family != want || err != nil && strings.Contains(one, "/") {
-			return fmt.Sprintf("list %s CIDRs there; %s is none", want, quote(one))
+			return fmt.Sprintf("list %s CIDRs there; %s is none", want, annotation.Quote(one))
 		}
 	}
 	return ""

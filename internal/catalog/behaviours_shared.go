@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // shared are behaviours that several vendors need, beside the general ones.
@@ -50,7 +52,7 @@ func networkCIDRs(s Subject) string {
 	}
 	for _, element := range list {
 		if prefix, err := netip.ParsePrefix(strings.TrimSpace(element)); err == nil && prefix.Masked() != prefix {
-			return fmt.Sprintf("name networks by their first addresses; instead of %s write %s", quote(element), prefix.Masked())
+			return fmt.Sprintf("name networks by their first addresses; instead of %s write %s", annotation.Quote(element), prefix.Masked())
 		}
 	}
 	return ""
@@ -83,10 +85,10 @@ func spelled(s Subject) string {
 }
 
 func fieldIs(s Subject) string {
-	t := Type{Type: Text, Rule: s.With["rule"]}
+	t := annotation.Type{Type: annotation.Text, Rule: s.With["rule"]}
 	for _, value := range fields[s.With["field"]](s.Service) {
 		if _, err := t.Parse(value); err != nil {
-			return "be " + t.Words()
+			return "be " + t.Expected()
 		}
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
 )
 
 // BenchmarkReview judges one Service by the catalog of its cloud, and by all of them.
@@ -18,14 +19,14 @@ func BenchmarkReview(b *testing.B) {
 	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
 	for name, catalogs := range map[string][]string{"one": {"hcloud"}, "all": catalog.Names()} {
 		b.Run(name, func(b *testing.B) {
-			set, err := catalog.NewSet(catalogs, nil)
+			set, err := catalog.NewSet(catalog.Options{Catalogs: catalogs})
 			if err != nil {
 				b.Fatal(err)
 			}
-			set.Review(nil, svc) // reads the catalogs
+			set.Parse(svc).Validate() // reads the catalogs
 			b.ReportAllocs()
 			for b.Loop() {
-				set.Review(nil, svc)
+				finding.Merge(set.Parse(svc).Validate())
 			}
 		})
 	}

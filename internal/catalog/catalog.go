@@ -7,31 +7,41 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Catalog is what is known of one controller. It never changes.
+// Catalog is what is known of the annotations of one controller. It never changes.
 type Catalog struct {
 	Head
-	read func() *contents
+	contents func() *contents
 }
 
-// Document is the catalog as it was written, with what it leaves out filled in. Nobody may change it.
-func (c *Catalog) Document() Document { return Document{Head: c.Head, Body: c.read().Body} }
+// Document returns the catalog as it was written, with what it leaves out filled in. It must not be changed.
+func (c *Catalog) Document() Document { return Document{Head: c.Head, Body: c.contents().Body} }
 
-// Owns tells whether the controller acts on a Service, as far as the Service tells.
-func (c *Catalog) Owns(svc *corev1.Service) bool {
-	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && c.view(svc).owned()
+// Plain returns the annotation with this name, which has no placeholders.
+func (c *Catalog) Plain(key string) (*Annotation, bool) {
+	if e, found := c.contents().byName[key]; found {
+		return e.Annotation, true
+	}
+	return nil, false
 }
 
-// owned tells whether the controller acts on the load balancer.
-func (r *reading) owned() bool {
-	o := r.catalog.Head.Owns
-	if len(o.Also) > 0 && slices.ContainsFunc(o.Also, func(condition Condition) bool { return r.all([]Condition{condition}, nil) }) {
+// HasPortForm reports whether a key is the form for a port of a known one, and returns that.
+func (c *Catalog) HasPortForm(key string) (plain string, ok bool) {
+	plain, _, cut := c.cutPort(key)
+	_, known := c.contents().byName[plain]
+	return plain, cut && known
+}
+
+// owns reports whether the controller acts on the Service, as far as the Service shows.
+func (v *View) owns() bool {
+	o := v.catalog.Owns
+	if len(o.Also) > 0 && v.any(o.Also, service) {
 		return true
 	}
-	if !o.class(r.svc.Spec.LoadBalancerClass) {
+	if class := v.Service.Spec.LoadBalancerClass; !o.class(class) && !(v.catalog.Own && class != nil && *class == v.class) {
 		return false
 	}
-	fails := func(condition Condition) bool { return r.none([]Condition{condition}, nil) }
-	return !slices.ContainsFunc(o.When, fails) && (len(o.Any) == 0 || !r.none(o.Any, nil))
+	fails := func(c Condition) bool { return v.none([]Condition{c}, service) }
+	return !slices.ContainsFunc(o.When, fails) && (len(o.Any) == 0 || !v.none(o.Any, service))
 }
 
 func (o Ownership) class(class *string) bool {
@@ -44,7 +54,7 @@ func (o Ownership) class(class *string) bool {
 	return slices.ContainsFunc(o.Classes, func(pattern string) bool { return matches(pattern, *class) })
 }
 
-// matches compares with a pattern, where one * at the end stands for anything.
+// matches compares a text with a pattern, in which one * at the end stands for anything.
 func matches(pattern, text string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(text, prefix)
@@ -52,22 +62,27 @@ func matches(pattern, text string) bool {
 	return pattern == text
 }
 
-// Knows tells whether a key means something to the controller, if only on other objects.
+// Knows reports whether a key means something to the controller, if only on other objects.
 func (c *Catalog) Knows(key string) bool {
 	if slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) }) {
 		return true
 	}
-	_, _, found := c.read().find(key)
+	_, _, found := c.contents().find(key)
 	return found
 }
 
-// Concerns tells whether a key may be the controller's, by its prefix.
+// ReadsKey reports whether a key may have an effect on a Service of the controller.
+func (c *Catalog) ReadsKey(key string) bool {
+	return hasPrefix(key, c.Prefixes) || slices.Contains(c.Reads, key)
+}
+
+// Concerns reports whether a key may be the controller's, by its prefix.
 func (c *Catalog) Concerns(key string) bool {
 	return hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes)
 }
 
-// claims tells whether a key shows that a Service was written for the controller: one under a prefix of its own, one that it
-// knows, or one that nobody knows and that is near to one that it does.
+// claims reports whether a key shows that a Service was written for the controller: one under a prefix of its own, a known one, or
+// an unknown one that is near to a known one.
 func (c *Catalog) claims(key string) bool {
 	switch {
 	case hasPrefix(key, c.Prefixes):
@@ -77,12 +92,12 @@ func (c *Catalog) claims(key string) bool {
 	case c.Knows(key):
 		return true
 	}
-	nearest, near := c.nearest(key)
-	return near && nearest != corev1.AnnotationLoadBalancerSourceRangesKey && !anybodys(key)
+	s := c.nearest(key)
+	return s.near && s.key != corev1.AnnotationLoadBalancerSourceRangesKey && !claimedElsewhere(key)
 }
 
-// anybodys tells whether any controller knows a key or has its prefix to itself.
-func anybodys(key string) bool {
+// claimedElsewhere reports whether any controller knows a key or has its prefix to itself.
+func claimedElsewhere(key string) bool {
 	for _, c := range heads() {
 		if hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes) && c.Knows(key) {
 			return true
@@ -93,4 +108,16 @@ func anybodys(key string) bool {
 
 func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// split cuts a key behind the longest of the catalog's prefixes that it has.
+func (c *Catalog) split(key string) (prefix, rest string) {
+	for _, list := range [][]string{c.Prefixes, c.SharedPrefixes} {
+		for _, p := range list {
+			if strings.HasPrefix(key, p) && len(p) > len(prefix) {
+				prefix = p
+			}
+		}
+	}
+	return prefix, key[len(prefix):]
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/finding"
 )
 
 // What cannot change is refused where both values are known; without a value or a default nobody knows what held.
 func TestChanges(t *testing.T) {
 	set := setOf(Body{Annotations: []Annotation{
-		{Name: "sample/zone", Type: Type{Type: Text}, OnInvalid: Refused, OnChange: Refused},
-		{Name: "sample/size", Type: Type{Type: Int}, OnInvalid: Refused, OnChange: Refused, Default: "3"},
+		{Name: "sample/zone", Type: annotation.Type{Type: annotation.Text}, OnInvalid: Refused, OnChange: Refused},
+		{Name: "sample/size", Type: annotation.Type{Type: annotation.Int}, OnInvalid: Refused, OnChange: Refused, Default: "3"},
 	}})
 	const changed = "sample-changed"
 	tests := map[string]struct {
@@ -35,7 +36,7 @@ func TestChanges(t *testing.T) {
 			if was.Status = (corev1.ServiceStatus{}); test.address {
 				was.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 			}
-			if diff := cmp.Diff(test.want, brief(set.Review(was, balancer(test.after)))); diff != "" {
+			if diff := cmp.Diff(test.want, brief(reviewed(set, was, balancer(test.after)))); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})

@@ -3,9 +3,10 @@ package catalog
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // Problems are what is missing or wrong in a catalog as it was written. Tests want none.
@@ -29,11 +30,37 @@ func (d Document) Problems() []string {
 	for i := range d.Rules {
 		p.rule(&d.Rules[i])
 	}
+	p.renamed(d)
 	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also))
 	for _, left := range d.Left {
 		p.demand("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
 	}
 	return p.found
+}
+
+// renamed reports ids that findings documents and nothing has, or the other way around.
+func (p *problems) renamed(d Document) {
+	used := map[string]bool{}
+	for i := range d.Annotations {
+		a := &d.Annotations[i]
+		used[a.ChangeID] = true
+		for _, q := range a.Requires {
+			used[q.ID] = true
+		}
+		for _, c := range a.Checks {
+			used[c.ID] = true
+		}
+	}
+	delete(used, "")
+	for _, f := range d.Findings {
+		if p.demand("finding "+f.ID, map[string]string{"help": f.Help}); !used[f.ID] {
+			p.add("nothing has the id %s", f.ID)
+		}
+		delete(used, f.ID)
+	}
+	for id := range used {
+		p.add("findings lacks %s", id)
+	}
 }
 
 type problems struct {
@@ -66,10 +93,13 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	for i := range a.Variants {
 		p.variant(a.Name, &a.Variants[i])
 	}
-	if a.Invalid == nil && !a.Written && !a.free() {
+	if a.Invalid == nil && !a.Written && !a.Free() {
 		p.add("%s lacks an invalid example", a.Name)
 	}
 	p.conditions(a.Name, a.ReadIf)
+	for _, d := range a.Defaults {
+		p.conditions(a.Name, d.If)
+	}
 	for _, q := range a.Requires {
 		p.outcome(a.Name, q.OnBreach)
 		p.conditions(a.Name, slices.Concat(q.If, q.Any))
@@ -86,18 +116,13 @@ func (p *problems) variant(where string, v *Variant) {
 	p.demand("a variant of "+where, map[string]string{"type": string(v.Type.Type), "onInvalid": string(v.OnInvalid)})
 	p.outcome(where, v.OnInvalid, v.OnChange)
 	p.typ(where, &v.Type)
-	if v.Invalid == nil && !v.free() {
+	if v.Invalid == nil && !v.Free() {
 		p.add("a variant of %s lacks an invalid example", where)
 	}
 	p.conditions(where, v.If)
 	if len(v.If) == 0 || slices.ContainsFunc(v.If, func(c Condition) bool { return c.Key != "" }) {
 		p.add("a variant of %s must have conditions, and of fields alone", where)
 	}
-}
-
-// free tells whether every text is a value.
-func (t *Type) free() bool {
-	return t.Type == Text && t.Rule == "" && t.Pattern == "" && t.Empty != Invalid
 }
 
 func (p *problems) rule(r *Rule) {
@@ -166,30 +191,8 @@ func (p *problems) check(where string, c *Check) {
 	}
 }
 
-func (p *problems) typ(where string, t *Type) {
-	kinds := []Kind{Text, Enum, Bool, Int, Float, Duration, List, Map, JSON, Selector}
-	_, isBool := bools[t.Dialect]
-	switch {
-	case !slices.Contains(kinds, t.Type):
-		p.add("%s has an unknown type %q", where, t.Type)
-	case t.Type == Enum && len(t.Values) == 0:
-		p.add("%s is an enum without values", where)
-	case t.Type == JSON && t.Of != nil && t.Of.Type != Text && t.Of.Type != JSON:
-		p.add("%s has JSON of a type %q, which cannot be judged", where, t.Of.Type)
-	case t.Pattern != "" && t.Allowed == "":
-		p.add("%s has a pattern, but not the words for it in allowed", where)
-	case t.Dialect != "" && isBool != (t.Type == Bool):
-		p.add("%s has a dialect %q that is not of its type", where, t.Dialect)
-	case !slices.Contains([]Empty{"", Absent, Value, Invalid}, t.Empty), !slices.Contains([]Empty{"", Absent, Value, Invalid}, t.EmptyElements):
-		p.add("%s says what empty is in an unknown word", where)
-	}
-	if _, err := regexp.Compile(t.Pattern); err != nil {
-		p.add("%s: %v", where, err)
-	}
-	for _, inner := range t.parts() {
-		p.typ(where, inner)
-	}
-	if t.Type != Map && (len(t.Entries) > 0 || t.Escape) {
-		p.add("%s has entries or an escape, but is no map", where)
+func (p *problems) typ(where string, t *annotation.Type) {
+	for _, problem := range t.Problems() {
+		p.add("%s %s", where, problem)
 	}
 }

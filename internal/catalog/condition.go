@@ -6,23 +6,28 @@ import (
 	"strings"
 )
 
-// holds tells whether a condition does. known is false where it depends on a value that is wrong.
-func (r *reading) holds(c Condition, b bindings) (holds, known bool) {
-	values, set, known := r.ask(c, b)
+// holds reports whether a condition holds. known is false where it depends on an invalid value.
+func (v *View) holds(c Condition, sc scope) (holds, known bool) {
+	values, set, known := v.ask(c, sc)
 	if c.Set != nil && *c.Set != set {
-		return false, true
+		return false, set || known
 	}
-	if !known {
-		// That it is there can be told of a wrong value, too.
-		return !c.AsksValues(), !c.AsksValues()
+	switch {
+	case known:
+		return c.HoldsFor(values), true
+	case !c.AsksValues():
+		// An invalid value is set, too.
+		return set, set
 	}
-	return c.HoldsFor(values), true
+	// One of several ports may be enough to know.
+	holds = c.Is != nil && c.Not == nil && c.Only == nil && c.HoldsFor(values)
+	return holds, holds
 }
 
-// AsksValues tells whether the condition is about more than whether there is a value.
+// AsksValues reports whether the condition is about more than whether there is a value.
 func (c Condition) AsksValues() bool { return c.Is != nil || c.Not != nil || c.Only != nil }
 
-// HoldsFor tells whether values are what the condition asks for, whether or not they are set.
+// HoldsFor reports whether values are what the condition asks for, whether or not they are set.
 func (c Condition) HoldsFor(values []string) bool {
 	in := func(words []string) func(string) bool {
 		return func(v string) bool { return slices.Contains(words, v) }
@@ -32,66 +37,95 @@ func (c Condition) HoldsFor(values []string) bool {
 		(c.Only == nil || !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }))
 }
 
-func (r *reading) ask(c Condition, b bindings) (values []string, set, known bool) {
+func (v *View) ask(c Condition, sc scope) (values []string, set, known bool) {
 	if c.Field != "" {
-		values = fields[c.Field](r.svc)
+		values = fieldValues(v.Service, c.Field, sc)
 		return values, len(values) > 0, true
 	}
-	return r.values(c.Key, b)
+	return v.values(c.Key, sc)
 }
 
-// all tells whether every condition is known to hold.
-func (r *reading) all(conditions []Condition, b bindings) bool {
-	return !slices.ContainsFunc(conditions, func(c Condition) bool {
-		holds, known := r.holds(c, b)
-		return !holds || !known
-	})
+// all reports whether every condition is known to hold.
+func (v *View) all(conditions []Condition, sc scope) bool {
+	return !slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return !holds || !known })
 }
 
-// none tells whether every condition is known not to hold.
-func (r *reading) none(conditions []Condition, b bindings) bool {
-	return !slices.ContainsFunc(conditions, func(c Condition) bool {
-		holds, known := r.holds(c, b)
-		return holds || !known
-	})
+// any reports whether a condition is known to hold.
+func (v *View) any(conditions []Condition, sc scope) bool {
+	return slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return holds && known })
 }
 
-// Demand completes "must …" for conditions of which one has to hold.
+// none reports whether every condition is known not to hold.
+func (v *View) none(conditions []Condition, sc scope) bool {
+	return !slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return holds || !known })
+}
+
+// Requirement texts: "requires X", or "must not be combined with X".
+
+// Demand says what conditions of which one has to hold require.
 func Demand(conditions []Condition) string { return demand(conditions, nil) }
 
-// demand completes "must …" for conditions of which one has to hold.
 func demand(conditions []Condition, b bindings) string {
+	if c := conditions[0]; len(conditions) == 1 && c.Set != nil && !*c.Set && !c.AsksValues() {
+		return "must not be combined with " + b.expand(c.Key) + c.Field
+	}
+	return "requires " + Describe(conditions, b)
+}
+
+// Describe describes conditions of which one has to hold, such as "X set to a or b, or no Y".
+func Describe(conditions []Condition, b map[string]string) string {
 	var texts []string
 	for _, c := range conditions {
-		texts = append(texts, c.words(b))
+		texts = append(texts, c.describe(b))
 	}
-	return "stand beside " + strings.Join(texts, " or ")
+	return strings.Join(texts, ", or ")
 }
 
-// Must completes "must …" for the requirement.
-func (q Requirement) Must() string { return q.must(nil) }
-
-func (q Requirement) must(b bindings) string {
-	if q.Message != "" {
-		return q.Message
-	}
-	return demand(q.Any, b)
-}
-
-// Must completes "must …" for a rule without check.
-func (r *Rule) Must() string { return Requirement{Any: r.Any, Message: r.Message}.Must() }
-
-func (c Condition) words(b bindings) string {
+func (c Condition) describe(b bindings) string {
 	what := b.expand(c.Key) + c.Field
 	switch {
 	case c.Is != nil:
-		return fmt.Sprintf("%s %s", what, strings.Join(c.Is, " or "))
+		return fmt.Sprintf("%s set to %s", what, strings.Join(c.Is, " or "))
 	case c.Not != nil:
-		return fmt.Sprintf("%s other than %s", what, strings.Join(c.Not, " and "))
+		return fmt.Sprintf("%s set to anything but %s", what, strings.Join(c.Not, " or "))
 	case c.Only != nil:
-		return fmt.Sprintf("%s of %s alone", what, strings.Join(c.Only, " and "))
+		return fmt.Sprintf("%s with no values but %s", what, strings.Join(c.Only, " and "))
 	case c.Set != nil && !*c.Set:
 		return "no " + what
 	}
 	return what
 }
+
+// Text says what the requirement demands, without a subject.
+func (q Requirement) Text() string { return q.text(nil) }
+
+func (q Requirement) text(b bindings) string {
+	if q.Message != "" {
+		return "must " + q.Message
+	}
+	return demand(q.Any, b)
+}
+
+// remedy is the requirement's own, or one that fits what it demands.
+func (q Requirement) remedy(b bindings) string {
+	if q.Remedy != "" {
+		return q.Remedy
+	}
+	if strings.HasPrefix(q.text(b), "must not be combined") {
+		return "remove one of the two"
+	}
+	var keys []string
+	for _, c := range q.Any {
+		if c.Set != nil && !*c.Set {
+			continue
+		}
+		keys = append(keys, b.expand(c.Key)+c.Field)
+	}
+	if len(keys) == 0 {
+		return "remove one of the two"
+	}
+	return "set " + strings.Join(slices.Compact(keys), " or ") + " accordingly, or remove this key"
+}
+
+// Text says what a check without a function demands.
+func (r *Rule) Text() string { return Requirement{Any: r.Any, Message: r.Message}.Text() }

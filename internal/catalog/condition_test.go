@@ -2,13 +2,13 @@ package catalog
 
 import "testing"
 
-func TestWrongValuesAreThere(t *testing.T) {
-	r := twoKinds().view(withKey("", "example.com/two-drain", "ON"))
+func TestInvalidValuesAreSet(t *testing.T) {
+	r := (Set{catalogs: []*Catalog{twoKinds()}}).Parse(withKey("", "example.com/two-drain", "ON")).views[0]
 	set := true
-	if holds, known := r.holds(Condition{Key: "example.com/two-drain", Set: &set}, nil); !holds || !known {
-		t.Errorf("that a wrong value is there: %v, known %v", holds, known)
+	if holds, known := r.holds(Condition{Key: "example.com/two-drain", Set: &set}, service); !holds || !known {
+		t.Errorf("an invalid value is set: %v, known %v", holds, known)
 	}
-	if _, known := r.holds(Condition{Key: "example.com/two-drain", Is: []string{"true"}}, nil); known {
-		t.Error("what a wrong value is, is known")
+	if _, known := r.holds(Condition{Key: "example.com/two-drain", Is: []string{"true"}}, service); known {
+		t.Error("what an invalid value means is known")
 	}
 }

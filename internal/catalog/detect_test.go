@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/finding"
 )
 
@@ -31,10 +32,10 @@ func TestDetectTakesSlipsForTheKeyThatWasMeant(t *testing.T) {
 }
 
 func TestUnknownKeyIsNearAnAlias(t *testing.T) {
-	set := setOf(Body{Annotations: []Annotation{{Name: "other/size", Aliases: []string{"sample/size"}, Type: Type{Type: Int}}}})
-	found := set.Review(nil, balancer(map[string]string{"sample/sise": "1"}))
-	want := "the key must be one that Sample reads; the nearest is sample/size"
-	if len(found) != 1 || found[0].Severity != finding.Error || found[0].Message != want {
+	set := setOf(Body{Annotations: []Annotation{{Name: "other/size", Aliases: []string{"sample/size"}, Type: annotation.Type{Type: annotation.Int}}}})
+	found := reviewed(set, nil, balancer(map[string]string{"sample/sise": "1"}))
+	want := `did you mean "sample/size"?`
+	if len(found) != 1 || found[0].Severity != finding.Error || found[0].Remedy != want {
 		t.Errorf("found %+v", found)
 	}
 }

@@ -1,6 +1,9 @@
 package catalog
 
-import "quaymaster.dev/internal/finding"
+import (
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/finding"
+)
 
 // Head is the first YAML document of a catalog's file: enough to tell which Services the catalog is about. The second one is
 // read when a Service is.
@@ -21,8 +24,18 @@ type Head struct {
 	// Elsewhere are keys under the prefixes that are known but say nothing about Services of type LoadBalancer, such as those of
 	// Nodes or Ingresses. One * at the end stands for the rest of a key.
 	Elsewhere []string `json:"elsewhere,omitempty"`
-	// Owns tells which Services the controller acts on.
+	// Reads are keys outside the prefixes that the controller reads, too, and that no entry describes.
+	Reads []string `json:"reads,omitempty"`
+	// Owns are the Services that the controller acts on.
 	Owns Ownership `json:"owns"`
+	// Own is true if the controller is Quaymaster's own. It applies policies itself, so rules see the values that hold by
+	// default, and defaults hold even where admission did not write them. Unknown keys are always errors. On Services that
+	// it does not own, its keys have no effect and are not validated.
+	Own bool `json:"own,omitempty"`
+	// IDPrefix begins the ids of findings; the name and a dash if it is empty.
+	IDPrefix string `json:"idPrefix,omitempty"`
+	// IDs rename findings that every catalog has, by their usual name.
+	IDs map[string]string `json:"ids,omitempty"`
 }
 
 // Ownership tells which Services of type LoadBalancer a controller acts on: those with one of the classes, or without class where
@@ -45,12 +58,20 @@ type Ownership struct {
 // Body is the second YAML document of a catalog's file.
 type Body struct {
 	// Empty is what an empty value is where an annotation does not say.
-	Empty       Empty        `json:"empty,omitempty"`
-	Annotations []Annotation `json:"annotations"`
+	Empty       annotation.Empty `json:"empty,omitempty"`
+	Annotations []Annotation     `json:"annotations"`
 	// Rules are about the Service as a whole.
 	Rules []Rule `json:"rules,omitempty"`
+	// Findings document the findings whose ids requirements, checks and changes rename.
+	Findings []FindingDoc `json:"findings,omitempty"`
 	// Left are facts about the controller that no entry holds.
 	Left []Left `json:"left,omitempty"`
+}
+
+// FindingDoc documents a finding.
+type FindingDoc struct {
+	ID   string `json:"id"`
+	Help string `json:"help"`
 }
 
 // Document is a whole catalog.
@@ -68,19 +89,36 @@ type Annotation struct {
 	Aliases []string `json:"aliases,omitempty"`
 	// AliasesDeprecated says that the controller wants to be rid of them.
 	AliasesDeprecated bool `json:"aliasesDeprecated,omitempty"`
+	// Also are words by which users of other clouds look for the key. They are not read, but suggest the key.
+	Also []string `json:"also,omitempty"`
+	// PortForm is true if the key may be followed by a dot and the number or name of a port, to set the value of that port's
+	// listener alone. The form for a port wins over the plain key, which governs every other port.
+	PortForm bool `json:"portForm,omitempty"`
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
-	Type
+	annotation.Type
 	// Variants are the types that the value has on some Services instead: the first one counts whose conditions all hold.
 	Variants []Variant `json:"variants,omitempty"`
 	// Default is what holds where the key is absent, as a value of the type, if there is one that does not depend on anything.
 	Default string `json:"default,omitempty"`
+	// Defaults hold instead of Default where the value depends on the Service or port: the first one whose conditions hold.
+	Defaults []Default `json:"defaults,omitempty"`
+	// NoDefault is true if nothing at all holds without the key, so that setting or removing it is a change like any other.
+	NoDefault bool `json:"noDefault,omitempty"`
+	// WriteDefault is true if admission writes the default into Services, for their owners to see.
+	WriteDefault bool `json:"writeDefault,omitempty"`
+	// Single is true if only one Service can have a given value, so that no policy may make it a default.
+	Single bool `json:"single,omitempty"`
 	// OnInvalid is what the controller does with a value that breaks the type.
 	OnInvalid Outcome `json:"onInvalid"`
 	// UnknownPort is what happens where the name's port is none of the Service's; ignored if it is not given.
 	UnknownPort Outcome `json:"unknownPort,omitempty"`
 	// OnChange is what happens where the value changes while there is a load balancer; empty where that is possible.
 	OnChange Outcome `json:"onChange,omitempty"`
+	// Immutable is true if OnChange holds as soon as the Service is a load balancer, and not only once it has an address.
+	Immutable bool `json:"immutable,omitempty"`
+	// ChangeID renames the finding of a change.
+	ChangeID string `json:"changeID,omitempty"`
 	// Severity overrides what OnInvalid says about an invalid value.
 	Severity finding.Severity `json:"severity,omitempty"`
 	// Consequence tells users what an invalid value leads to, such as "anything else makes the load balancer public".
@@ -112,7 +150,7 @@ func (a *Annotation) Names() []string { return append([]string{a.Name}, a.Aliase
 type Variant struct {
 	// If are conditions about fields of the Service, never about keys.
 	If []Condition `json:"if"`
-	Type
+	annotation.Type
 	// The rest is as in an Annotation, and in its place.
 	OnInvalid   Outcome `json:"onInvalid"`
 	OnChange    Outcome `json:"onChange,omitempty"`
@@ -121,8 +159,20 @@ type Variant struct {
 	Invalid     *string `json:"invalid,omitempty"`
 }
 
-// Requirement is about other keys and fields, where an annotation is set.
+// Default is a value that holds under conditions.
+type Default struct {
+	If    []Condition `json:"if,omitempty"`
+	Value string      `json:"value"`
+}
+
+// Requirement is about other keys and fields, where an annotation is set. One that mentions fields of ports, or keys with a form
+// for ports, is checked for each port that the annotation governs.
 type Requirement struct {
+	// ID renames the finding.
+	ID string `json:"id,omitempty"`
+	// SomePort is true if the requirement need hold for one governed port only: elsewhere the annotation does not apply and is
+	// skipped. Of several such requirements, all must hold at the same port; the one that fails last is reported.
+	SomePort bool `json:"somePort,omitempty"`
 	// Values limits the requirement to these values of the annotation, in their normal form.
 	Values []string `json:"values,omitempty"`
 	// If limits it to Services for which all of these hold.
@@ -134,6 +184,8 @@ type Requirement struct {
 	// Message completes "must …"; made of Any if it is empty.
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
+
+	eachPort bool
 }
 
 // Condition is about one key, or about one field of the Service.
@@ -158,6 +210,8 @@ type Rule struct {
 	ID string `json:"id"`
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
+	// EachPort is true if the rule is checked for each port of the Service.
+	EachPort bool `json:"eachPort,omitempty"`
 	// If are conditions that all hold where the rule says anything.
 	If []Condition `json:"if,omitempty"`
 	// Any is what must hold: one of them.
@@ -188,6 +242,8 @@ type Check struct {
 	Name string `json:"name"`
 	// With are its arguments.
 	With map[string]string `json:"with,omitempty"`
+	// ID renames the finding.
+	ID string `json:"id,omitempty"`
 	// OnBreach is what happens where it finds fault; that of an invalid value if it is not given.
 	OnBreach Outcome `json:"onBreach,omitempty"`
 }

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fields are what conditions can ask about a Service: the values that are there, or that the API server writes there in any
-// case. What it allocates is not among them, since the linter does not see that.
+// fields are what conditions can ask about a Service: values that are set, or that the API server always defaults. Values that it
+// allocates are not among them, since the linter does not see those.
 var fields = map[string]func(*corev1.Service) []string{
 	"metadata.name":                 func(s *corev1.Service) []string { return some(s.Name) },
 	"metadata.namespace":            func(s *corev1.Service) []string { return some(s.Namespace) },
@@ -22,27 +22,43 @@ var fields = map[string]func(*corev1.Service) []string{
 	"spec.ipFamilies": func(s *corev1.Service) []string {
 		return each(s.Spec.IPFamilies, func(f corev1.IPFamily) string { return string(f) })
 	},
-	"spec.ports.port": func(s *corev1.Service) []string {
-		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) })
-	},
-	"spec.ports.name": func(s *corev1.Service) []string {
-		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return p.Name })
-	},
-	// Those that are written down: what the API server allocates is not here.
-	"spec.ports.nodePort": func(s *corev1.Service) []string {
-		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return written(p.NodePort) })
-	},
-	"spec.ports.protocol": func(s *corev1.Service) []string { return each(s.Spec.Ports, protocol) },
-	"spec.ports.appProtocol": func(s *corev1.Service) []string {
-		return each(s.Spec.Ports, func(p corev1.ServicePort) string { return value(p.AppProtocol) })
-	},
+	"spec.ports.port":        ofPorts(portNumber),
+	"spec.ports.name":        ofPorts(portFields["spec.ports.name"]),
+	"spec.ports.nodePort":    ofPorts(portFields["spec.ports.nodePort"]),
+	"spec.ports.protocol":    ofPorts(protocol),
+	"spec.ports.appProtocol": ofPorts(portFields["spec.ports.appProtocol"]),
 	"spec.allocateLoadBalancerNodePorts": func(s *corev1.Service) []string {
 		return []string{strconv.FormatBool(s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)}
 	},
 	"spec.selector": selector,
 }
 
-// written is a number in words, unless it is 0.
+// portFields are those of one port.
+var portFields = map[string]func(corev1.ServicePort) string{
+	"spec.ports.port": portNumber,
+	"spec.ports.name": func(p corev1.ServicePort) string { return p.Name },
+	// Only one that is in the manifest: what the API server allocates is not known to the linter.
+	"spec.ports.nodePort":    func(p corev1.ServicePort) string { return written(p.NodePort) },
+	"spec.ports.protocol":    protocol,
+	"spec.ports.appProtocol": func(p corev1.ServicePort) string { return value(p.AppProtocol) },
+}
+
+func ofPorts(text func(corev1.ServicePort) string) func(*corev1.Service) []string {
+	return func(s *corev1.Service) []string { return each(s.Spec.Ports, text) }
+}
+
+// fieldValues returns the values of a field, of one port if the scope is one.
+func fieldValues(svc *corev1.Service, field string, sc scope) []string {
+	if ofPort := portFields[field]; ofPort != nil && sc.port > 0 {
+		return some(ofPort(svc.Spec.Ports[sc.port-1]))
+	}
+	return fields[field](svc)
+}
+
+// IsField reports whether a path is one that conditions can ask about.
+func IsField(path string) bool { return fields[path] != nil }
+
+// written formats a number, unless it is 0.
 func written(number int32) string {
 	if number == 0 {
 		return ""
@@ -65,7 +81,7 @@ func selector(s *corev1.Service) []string {
 	return keys
 }
 
-// some is the text unless it is empty.
+// some returns the text unless it is empty.
 func some(text string) []string {
 	if text == "" {
 		return nil
@@ -89,7 +105,7 @@ func value[T ~string](pointer *T) string {
 	return string(*pointer)
 }
 
-// each maps a list; nothing that is empty is in the result.
+// each maps a list and drops empty results.
 func each[T any](list []T, text func(T) string) []string {
 	var all []string
 	for _, element := range list {

@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,8 +10,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// The ids of findings that every catalog has, behind its name and a dash. Docs, metrics and users' suppressions refer to them:
-// they must not change. A catalog's own rules add ids of theirs.
+// The names of the findings that every catalog has, behind its prefix of ids. Docs, metrics and users' suppressions refer to ids:
+// they must not change. A catalog's own checks add ids of theirs.
 const (
 	idUnknownKey   = "unknown-key"
 	idInvalidValue = "invalid-value"
@@ -21,118 +21,178 @@ const (
 	idDeprecated   = "deprecated"
 	idShadowed     = "shadowed"
 	idNotOwned     = "not-owned"
+	// Only catalogs with forms for ports have these.
+	idPortForm      = "port-form"
+	idAmbiguousPort = "ambiguous-port"
 )
 
-// Rules documents every finding of the catalog.
+// Docs documents every finding of the catalog.
 func (c *Catalog) Docs() []finding.Doc {
 	all := []finding.Doc{
-		{ID: idUnknownKey, Severity: finding.Error, Help: "The controller reads no such key; the nearest one that it reads is named. A linter refuses, admission warns unless it is told otherwise: a newer release of the controller may know the key."},
-		{ID: idInvalidValue, Severity: finding.Error, Help: "The controller does not understand the value, or understands something else than was meant. Where it ignores the value without harm, the finding is a warning."},
-		{ID: idUnknownPort, Severity: finding.Warning, Help: "The key is for a port that the Service does not have."},
-		{ID: idRequirement, Severity: finding.Error, Help: "The key needs another key, or a field of the Service, or must not stand beside it. Where it has no effect otherwise, the finding is a warning."},
-		{ID: idChanged, Severity: finding.Error, Help: "The value cannot change while there is a load balancer. Where the controller ignores the change, the finding is a warning."},
-		{ID: idDeprecated, Severity: finding.Warning, Help: "The controller's authors want to be rid of the key."},
-		{ID: idShadowed, Severity: finding.Warning, Help: "The key is another name of one that is there, too, and is not read."},
-		{ID: idNotOwned, Severity: finding.Warning, Help: "The key has no effect, because the controller does not act on the Service."},
+		{ID: idUnknownKey, Severity: finding.Error, Help: "The controller does not read the annotation, which is most likely a typo of the suggested one. " +
+			"quayctl lint reports an error, admission by default a warning, because a newer release of the controller may read it."},
+		{ID: idInvalidValue, Severity: finding.Error, Help: "The controller cannot parse the value, or misreads it. Where it ignores the value without harm, the finding is a warning."},
+		{ID: idUnknownPort, Severity: finding.Warning, Help: "The annotation is for a port that the Service does not have."},
+		{ID: idRequirement, Severity: finding.Error, Help: "The annotation requires another one, or a field of the Service, or must not be combined with it. Where it only has no effect, the finding is a warning."},
+		{ID: idChanged, Severity: finding.Error, Help: "The value must not change once there is a load balancer. Where the controller ignores the change, the finding is a warning."},
+		{ID: idDeprecated, Severity: finding.Warning, Help: "The controller's authors have deprecated the annotation."},
+		{ID: idShadowed, Severity: finding.Warning, Help: "The annotation is an alias of another one that is also set, and is not read."},
+		{ID: idNotOwned, Severity: finding.Warning, Help: "The annotation has no effect, because the controller does not act on the Service."},
 	}
-	for _, r := range c.read().Rules {
-		all = append(all, finding.Doc{ID: r.ID, Severity: r.OnBreach.Severity(), Help: r.Help})
+	if c.Own {
+		all[0].Help = "The annotation is not one of the controller's, which is most likely a typo of the suggested one."
+		all[1].Help = "The value is not of the annotation's type, or out of range. Nothing is trimmed, clamped or silently defaulted."
+		all[2] = finding.Doc{ID: idUnknownPort, Severity: finding.Error, Help: "The suffix of the annotation is neither the number nor the name of a port of the Service. A suffix of digits is a number."}
+		all[4].Help = "An immutable value changed."
 	}
-	for i := range all {
-		all[i].ID = c.id(all[i].ID)
+	if c.contents().portForms {
+		all = append(all,
+			finding.Doc{ID: idPortForm, Severity: finding.Error, Help: "An annotation of the whole load balancer was written for a single port."},
+			finding.Doc{ID: idAmbiguousPort, Severity: finding.Error, Help: "An annotation sets a listener by its port's number and another one by its name. One of the two must go, even if the values are equal."},
+		)
 	}
-	return all
+	used := c.usedIDs()
+	var docs []finding.Doc
+	for _, d := range all {
+		if !c.Own || used[d.ID] {
+			d.ID = c.id(d.ID)
+			docs = append(docs, d)
+		}
+	}
+	for _, d := range c.contents().Findings {
+		docs = append(docs, finding.Doc{ID: c.id(d.ID), Severity: finding.Error, Help: d.Help})
+	}
+	for _, r := range c.contents().Rules {
+		docs = append(docs, finding.Doc{ID: c.id(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
+	}
+	return docs
 }
 
-// Names tells whether a finding's id is the catalog's, by its beginning.
-func (c *Catalog) Names(id string) bool { return strings.HasPrefix(id, c.Name+"-") }
+// usedIDs returns which of the usual findings the catalog can have.
+func (c *Catalog) usedIDs() map[string]bool {
+	used := map[string]bool{idUnknownKey: true, idInvalidValue: true, idNotOwned: true, idUnknownPort: true, idPortForm: true, idAmbiguousPort: true}
+	for _, e := range c.contents().entries {
+		used[idDeprecated] = used[idDeprecated] || e.Deprecated != ""
+		used[idShadowed] = used[idShadowed] || len(e.Aliases) > 0
+		used[idChanged] = used[idChanged] || e.OnChange != "" && e.ChangeID == ""
+		for _, q := range e.Requires {
+			used[idRequirement] = used[idRequirement] || q.ID == ""
+		}
+	}
+	return used
+}
 
-func (c *Catalog) id(rule string) string { return c.Name + "-" + rule }
+// OwnsID reports whether a finding's id is the catalog's.
+func (c *Catalog) OwnsID(id string) bool { return strings.HasPrefix(id, c.idPrefix()) }
+
+func (c *Catalog) idPrefix() string {
+	if c.IDPrefix != "" {
+		return c.IDPrefix
+	}
+	return c.Name + "-"
+}
+
+func (c *Catalog) id(name string) string {
+	if other, renamed := c.IDs[name]; renamed {
+		name = other
+	}
+	return c.idPrefix() + name
+}
 
 var annotations = field.NewPath("metadata", "annotations")
 
-// Path is that of a key, or of a field as it is.
+// Path returns the path of a key, or a field as it is.
 func Path(keyOrField string) string {
-	if _, isField := fields[keyOrField]; isField {
+	if IsField(keyOrField) {
 		return keyOrField
 	}
 	return annotations.Key(keyOrField).String()
 }
 
 // finding is about a setting.
-func (r *reading) finding(s *setting, rule string, severity finding.Severity, message, remedy string) finding.Finding {
+func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
-		ID: r.catalog.id(rule), Catalog: r.catalog.Name, Severity: severity, Type: field.ErrorTypeInvalid,
-		Field: Path(s.key), Value: s.raw, Message: message, Remedy: remedy,
+		ID: v.catalog.id(id), Catalog: v.catalog.Name, Severity: outcome.Severity(), Type: field.ErrorTypeInvalid,
+		Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
 	}
 }
 
-func (r *reading) invalid(s *setting) finding.Finding {
-	severity := s.OnInvalid.Severity()
+// invalid reports a value that is not of the type.
+func (v *View) invalid(s *Setting) finding.Finding {
+	f := v.finding(s, idInvalidValue, s.OnInvalid, "must be "+s.Expected(), s.Remedy)
 	if s.Annotation.Severity != "" {
-		severity = s.Annotation.Severity
+		f.Severity = s.Annotation.Severity
 	}
-	f := r.finding(s, idInvalidValue, severity, "must be "+s.Words(), s.Remedy)
-	if text := s.err.Error(); text != "" {
+	if text := s.Err.Error(); text != "" {
 		f.Message += ": " + text
 	}
 	if s.Consequence != "" {
 		f.Message += " (" + s.Consequence + ")"
 	}
-	if s.Type.Type == Enum {
+	if s.Type.Type == annotation.Enum || s.Type.Type == annotation.Bool && v.catalog.Own {
 		f.Type = field.ErrorTypeNotSupported
-		if nearest, slips := annotation.Nearest(s.raw, s.Values); annotation.Near(s.raw, slips) {
-			f.Remedy = "the nearest is " + nearest
+		words := s.Values
+		if s.Type.Type == annotation.Bool {
+			words = []string{"true", "false"}
+		}
+		// A guess from afar could turn a private load balancer into a public one.
+		if suggestion, ok := annotation.Suggest(s.Raw, words); ok {
+			f.Remedy = "did you mean " + suggestion + "?"
 		}
 	}
 	if f.Remedy == "" {
-		f.Remedy = "write for example " + s.Valid
+		f.Remedy = "for example " + s.Valid
 	}
 	return f
 }
 
-// unknown is about a key under a prefix that no catalog of a set knows. Under a shared prefix there is a finding only if a known
-// key is near.
-func (c *Catalog) unknown(key, raw string, severity finding.Severity) (finding.Finding, bool) {
-	f := finding.Finding{
-		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: severity, Type: field.ErrorTypeInvalid, Field: Path(key), Value: raw,
-		Message: "the key must be one that " + c.Title + " reads", Remedy: "rename the key or remove it",
+// unknownPort reports a form for a port that the Service does not have.
+func (v *View) unknownPort(s *Setting) finding.Finding {
+	message := fmt.Sprintf("suffix %q must be the number or name of a port of the Service", s.suffix)
+	if !s.named && len(s.suffix) > 1 && s.suffix[0] == '0' {
+		message += " without leading zeros"
 	}
-	nearest, near := c.nearest(key)
-	if near {
-		f.Message += "; the nearest is " + nearest
-	}
-	// A prefix of the controller's own may begin with one that it shares.
-	prefix, _ := c.split(key)
-	return f, near || !slices.Contains(c.SharedPrefixes, prefix)
+	return v.finding(s, idUnknownPort, Refused, message, "use one of "+v.portNames())
 }
 
-// nearest is the known key that is nearest to one that is not, under the same prefix, and whether it was probably meant.
-func (c *Catalog) nearest(key string) (nearest string, near bool) {
-	prefix, rest := c.split(key)
-	var candidates []string
-	for _, e := range c.read().entries {
-		for _, known := range e.Names() {
-			if p, tail := c.split(known); p == prefix {
-				candidates = append(candidates, tail)
-			}
+// portNames lists what a suffix may be.
+func (v *View) portNames() string {
+	const most = 10
+	var names []string
+	seen := map[string]bool{}
+	for i, p := range v.Service.Spec.Ports {
+		if i == most {
+			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(v.Service.Spec.Ports)-most)
+		}
+		text := portNumber(p)
+		if p.Name != "" {
+			text += " (" + p.Name + ")"
+		}
+		if !seen[text] {
+			names = append(names, text)
+			seen[text] = true
 		}
 	}
-	if len(candidates) == 0 {
-		return "", false
+	if len(names) == 0 {
+		return "none: the Service has no ports"
 	}
-	tail, slips := annotation.Nearest(rest, candidates)
-	return prefix + tail, annotation.Near(rest, slips)
+	return strings.Join(names, ", ")
 }
 
-// split cuts a key behind the longest of the catalog's prefixes that it has.
-func (c *Catalog) split(key string) (prefix, rest string) {
-	for _, list := range [][]string{c.Prefixes, c.SharedPrefixes} {
-		for _, p := range list {
-			if strings.HasPrefix(key, p) && len(p) > len(prefix) {
-				prefix = p
-			}
-		}
+// ambiguous reports ports that two forms of a key set. It blames the form by name: the one by number may govern other ports.
+func (v *View) ambiguous(s *Setting) []finding.Finding {
+	if !s.undecided || !s.named || s.suffix == "" {
+		return nil
 	}
-	return prefix, key[len(prefix):]
+	var findings []finding.Finding
+	for _, i := range s.ports {
+		if v.governing[s.base][i] != ambiguous {
+			continue
+		}
+		number := s.name + "." + portNumber(v.Service.Spec.Ports[i])
+		f := v.finding(s, idAmbiguousPort, Refused, "must not be combined with "+number+", which sets the same port", "remove one of the two")
+		f.Listeners = []string{Listener(v.Service.Spec.Ports[i])}
+		findings = append(findings, f)
+	}
+	return findings
 }

@@ -10,15 +10,17 @@ import (
 	"sync"
 
 	"sigs.k8s.io/yaml"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 //go:embed vendors/*.yaml
 var files embed.FS
 
-// separator stands between the two documents of a file.
+// separator separates the two documents of a file.
 var separator = []byte("\n---\n")
 
-// heads are read at once, bodies when a Service asks for them: a linter should start fast.
+// heads decodes the heads at first use, and each body when a Service needs it: a linter should start fast.
 var heads = sync.OnceValue(func() map[string]*Catalog {
 	entries, err := files.ReadDir("vendors")
 	must(err)
@@ -37,7 +39,7 @@ var heads = sync.OnceValue(func() map[string]*Catalog {
 		if c.Name+".yaml" != entry.Name() {
 			panic(entry.Name() + ": is the file of another catalog: " + c.Name)
 		}
-		c.read = sync.OnceValue(func() *contents {
+		c.contents = sync.OnceValue(func() *contents {
 			var b Body
 			if err := yaml.UnmarshalStrict(body, &b); err != nil {
 				panic(fmt.Sprintf("%s: %v", entry.Name(), err))
@@ -49,7 +51,7 @@ var heads = sync.OnceValue(func() map[string]*Catalog {
 	return all
 })
 
-// Names are those of all catalogs, sorted.
+// Names returns the names of all catalogs, sorted.
 func Names() []string {
 	var names []string
 	for name := range heads() {
@@ -59,28 +61,42 @@ func Names() []string {
 	return names
 }
 
-// Find is the catalog of this name.
+// Find returns the catalog with this name.
 func Find(name string) (c *Catalog, found bool) {
 	c, found = heads()[name]
 	return c, found
 }
 
-// contents are a body made ready.
+// contents are a body prepared for use.
 type contents struct {
 	Body
 	entries []*entry
-	// byName has the entries whose names are keys, by name and alias; families are the others.
+	// byName holds the entries by name and alias; families are those with placeholders in their names.
 	byName   map[string]*entry
 	families []*entry
+	// portForms is true if an entry has a form for ports.
+	portForms bool
 }
 
-// entry is an annotation made ready.
+// entry is an annotation prepared for use.
 type entry struct {
 	*Annotation
-	// templates are those of the name and of the aliases, for a family; else nil.
+	// templates match the name and the aliases of a family; nil for any other entry.
 	templates []*template
-	// variants are what it is in place of itself where the conditions of its Variants hold, in their order.
+	// variants take the entry's place where the conditions of its Variants hold, in their order.
 	variants []*entry
+	// base is the entry that a variant varies; the entry itself for any other.
+	base *entry
+	// defaults are the parsed Defaults, or the Default without conditions.
+	defaults []defaultValue
+	// applies are the requirements that decide whether the annotation applies to a port, or at all.
+	applies []*Requirement
+}
+
+type defaultValue struct {
+	conditions []Condition
+	raw        string
+	value      annotation.Value
 }
 
 func newContents(b Body) *contents {
@@ -88,46 +104,89 @@ func newContents(b Body) *contents {
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)
-		names := e.Names()
-		if !strings.Contains(e.Name, "{") {
-			for _, name := range names {
-				c.byName[name] = e
+		c.portForms = c.portForms || e.PortForm
+		if e.family() {
+			for _, name := range e.Names() {
+				e.templates = append(e.templates, newTemplate(name))
 			}
+			c.families = append(c.families, e)
 			continue
 		}
-		for _, name := range names {
-			e.templates = append(e.templates, newTemplate(name))
+		for _, name := range e.Names() {
+			c.byName[name] = e
 		}
-		c.families = append(c.families, e)
 	}
 	return c
 }
 
-func newEntry(a *Annotation, empty Empty) *entry {
+func newEntry(a *Annotation, empty annotation.Empty) *entry {
+	a.Complete(empty)
 	e := &entry{Annotation: a}
-	e.Type.inherit(empty)
+	e.base = e
 	for i := range a.Variants {
 		v := &a.Variants[i]
-		v.Type.inherit(empty)
+		v.Complete(empty)
 		other := *a
 		other.Type, other.OnInvalid, other.OnChange = v.Type, v.OnInvalid, v.OnChange
 		other.Consequence, other.Valid, other.Invalid = v.Consequence, v.Valid, v.Invalid
-		e.variants = append(e.variants, &entry{Annotation: &other})
+		e.variants = append(e.variants, &entry{Annotation: &other, base: e})
+	}
+	for _, d := range a.allDefaults() {
+		value, err := a.Parse(d.Value)
+		if err != nil {
+			panic(fmt.Sprintf("%s: invalid default %q", a.Name, d.Value))
+		}
+		e.defaults = append(e.defaults, defaultValue{conditions: d.If, raw: d.Value, value: value})
+	}
+	for i := range a.Requires {
+		q := &a.Requires[i]
+		q.eachPort = a.PortForm && slices.ContainsFunc(slices.Concat(q.If, q.Any), func(c Condition) bool {
+			_, ofPort := portFields[c.Field]
+			return ofPort || c.Key != ""
+		})
+		if q.SomePort {
+			e.applies = append(e.applies, q)
+		}
 	}
 	return e
 }
 
-// on is the entry as it is on a Service.
-func (e *entry) on(r *reading) *entry {
+// allDefaults returns the Defaults, or the Default as the only one.
+func (a *Annotation) allDefaults() []Default {
+	if a.Default != "" {
+		return []Default{{Value: a.Default}}
+	}
+	return a.Defaults
+}
+
+func (a *Annotation) family() bool { return strings.Contains(a.Name, "{") }
+
+// on returns the entry as it is on a Service.
+func (e *entry) on(v *View) *entry {
 	for i, other := range e.variants {
-		if r.all(e.Variants[i].If, nil) {
+		if v.all(e.Variants[i].If, service) {
 			return other
 		}
 	}
 	return e
 }
 
-// must is for what is wrong in the program, never in its input.
+// find returns the entry that a key belongs to, with what its placeholders stand for.
+func (c *contents) find(key string) (*entry, bindings, bool) {
+	if e, found := c.byName[key]; found {
+		return e, nil, true
+	}
+	for _, e := range c.families {
+		for _, t := range e.templates {
+			if b, ok := t.match(key); ok {
+				return e, b, true
+			}
+		}
+	}
+	return nil, nil, false
+}
+
+// must panics on a mistake in the program, never in its input.
 func must(err error) {
 	if err != nil {
 		panic(err)

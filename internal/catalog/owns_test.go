@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 // A controller that leaves Services of one type to another, and takes those alone that say something to it.
@@ -15,9 +17,9 @@ var ownership = &Catalog{
 		When:    []Condition{{Key: "example.com/type", Not: []string{"theirs"}}},
 		Any:     []Condition{{Key: "example.com/type", Is: []string{"ours"}}, {Field: "spec.loadBalancerClass", Set: new(true)}},
 	}},
-	read: func() *contents {
+	contents: func() *contents {
 		return newContents(Body{Annotations: []Annotation{
-			{Name: "example.com/type", Type: Type{Type: Enum, Values: []string{"ours", "theirs", "neither"}}},
+			{Name: "example.com/type", Type: annotation.Type{Type: annotation.Enum, Values: []string{"ours", "theirs", "neither"}}},
 		}})
 	},
 }
@@ -46,7 +48,7 @@ func TestOwns(t *testing.T) {
 			if c.class != "" {
 				svc.Spec.LoadBalancerClass = &c.class
 			}
-			if got := ownership.Owns(svc); got != c.want {
+			if got := (Set{catalogs: []*Catalog{ownership}}).Parse(svc).views[0].owned; got != c.want {
 				t.Errorf("owned: %t", got)
 			}
 		})

@@ -1,349 +1,279 @@
 package catalog
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
 )
 
-// Parsed is a value that its type allows.
+// Parsed is a Service whose annotations have been parsed, once, by every catalog of a Set. It never changes; validation,
+// defaulting, policies and the desired load balancer share it.
 type Parsed struct {
-	// Text is the normal form: trimmed, in lower case where the controller folds, and true or false for any bool.
-	Text string
-	// List are the elements of a list, or the keys of a map in order; one element for everything else.
-	List []string
-	// Map are the entries of a map.
-	Map map[string]string
-	// Number is that of an int or float, and the seconds of a duration.
-	Number float64
-	// Absent says that the value is the same as none to the controller.
-	Absent bool
+	// Service is the Service as it was given. It must not be changed.
+	Service *corev1.Service
+
+	set  Set
+	keys []string
+	// views are those of the set's catalogs, in their order.
+	views []*View
 }
 
-var (
-	validate = sync.OnceValue(annotation.NewValidator)
-	patterns sync.Map // of *regexp.Regexp by expression
-	// bools are the words of each dialect, true ones and false ones.
-	bools = map[Dialect][2][]string{
-		ParseBool: {{"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}},
-		TrueFalse: {{"true"}, {"false"}},
-		OnOff:     {{"on"}, {"off"}},
-		YesNo:     {{"yes"}, {"no"}},
-		YAMLBool:  {{"y", "yes", "true", "on"}, {"n", "no", "false", "off"}},
+// Parse parses the annotations of a Service of type LoadBalancer; nothing else has anything to parse.
+func (s Set) Parse(svc *corev1.Service) *Parsed {
+	p := &Parsed{Service: svc, set: s}
+	if !p.LoadBalancer() {
+		return p
 	}
-)
-
-// inherit completes what an annotation says of its type.
-func (t *Type) inherit(empty Empty) {
-	freeText := t.Type == Text && t.Rule == "" && t.Pattern == ""
-	switch {
-	case t.Empty != "":
-	case empty != "":
-		t.Empty = empty
-	case freeText:
-		t.Empty = Value
-	default:
-		t.Empty = Invalid
+	p.keys = slices.Sorted(maps.Keys(svc.Annotations))
+	for _, c := range s.catalogs {
+		p.views = append(p.views, newView(c, p, nil))
 	}
-	if t.Separator == "" {
-		t.Separator = ","
-	}
-	if t.Assign == "" {
-		t.Assign = "="
-	}
-	if t.Dialect == YAMLBool {
-		t.Fold = true
-	}
-	for _, inner := range t.parts() {
-		inner.inherit(Value)
-	}
+	return p
 }
 
-// parts are the types of the parts of a list or map.
-func (t *Type) parts() []*Type {
-	parts := slices.Collect(maps.Values(t.Entries))
-	for _, inner := range []*Type{t.Of, t.Keys} {
-		if inner != nil {
-			parts = append(parts, inner)
-		}
-	}
-	return parts
+// LoadBalancer reports whether there is a Service and it is of type LoadBalancer.
+func (p *Parsed) LoadBalancer() bool {
+	return p != nil && p.Service != nil && p.Service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// Parse reads a value as the controller does. The error completes a sentence that begins with what Words returns.
-func (t *Type) Parse(raw string) (Parsed, error) {
-	text := raw
-	if t.Trim {
-		text = strings.TrimSpace(text)
+// With returns the Service with other values of some annotations; an empty map returns p. Only these are parsed.
+func (p *Parsed) With(annotations map[string]string) *Parsed {
+	if len(annotations) == 0 || !p.LoadBalancer() {
+		return p
 	}
-	if text == "" {
-		switch t.Empty {
-		case Absent:
-			return Parsed{Absent: true}, nil
-		case Invalid:
-			return Parsed{}, errors.New("it is empty")
-		case Value:
-		}
-	}
-	if t.Fold {
-		text = strings.ToLower(text)
-	}
-	p := Parsed{Text: text, List: []string{text}}
-	if t.Type != Enum && t.Type != JSON && slices.Contains(t.Values, text) {
-		return p, nil
-	}
-	err := t.parse(text, &p)
-	if err == nil && t.Pattern != "" && !t.matches(text) {
-		err = errors.New("")
-	}
-	return p, err
+	svc := *p.Service
+	svc.Annotations = make(map[string]string, len(svc.Annotations)+len(annotations))
+	maps.Copy(svc.Annotations, p.Service.Annotations)
+	maps.Copy(svc.Annotations, annotations)
+	return p.replace(&svc, func(key string) bool { _, given := annotations[key]; return !given })
 }
 
-// parse reads a value that is not empty.
-func (t *Type) parse(text string, p *Parsed) (err error) {
-	switch t.Type {
-	case Enum:
-		if !slices.ContainsFunc(t.Values, func(word string) bool { return t.same(word, text) }) {
-			return errors.New("")
-		}
-		return nil
-	case Bool:
-		yes, no := t.BoolWords()
-		switch {
-		case slices.Contains(yes, text):
-			p.Text = "true"
-		case slices.Contains(no, text):
-			p.Text = "false"
-		default:
-			return errors.New("")
-		}
-		p.List = []string{p.Text}
-		return nil
-	case Text:
-		return t.check(text)
-	case Int:
-		return t.parseInt(text, p)
-	case Float:
-		if p.Number, err = strconv.ParseFloat(text, 64); err != nil {
-			return errors.New("it is no number")
-		}
-		return t.check(p.Number)
-	case Duration:
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return errors.New("every number needs a unit, such as s")
-		}
-		p.Number = d.Seconds()
-		return t.check(d)
-	case List:
-		return t.parseList(text, p)
-	case Map:
-		return t.parseMap(text, p)
-	case JSON:
-		return t.parseJSON(text)
-	case Selector:
-		if _, err := labels.Parse(text); err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "unable to parse requirement: "))
-		}
-		return nil
+// Without returns the Service without some annotations. Nothing is parsed.
+func (p *Parsed) Without(keys ...string) *Parsed {
+	if !p.LoadBalancer() {
+		return p
 	}
-	panic(fmt.Sprintf("%q is no type", t.Type))
+	svc := *p.Service
+	svc.Annotations = maps.Clone(svc.Annotations)
+	for _, key := range keys {
+		delete(svc.Annotations, key)
+	}
+	return p.replace(&svc, func(string) bool { return true })
 }
 
-func (t *Type) dialect() Dialect {
-	if t.Dialect != "" {
-		return t.Dialect
-	}
-	if t.Type == Bool {
-		return ParseBool
-	}
-	return Atoi
-}
-
-// BoolWords are the words that a bool has for true and for false.
-func (t *Type) BoolWords() (yes, no []string) {
-	words := bools[t.dialect()]
-	return words[0], words[1]
-}
-
-func (t *Type) same(word, text string) bool {
-	return word == text || t.Fold && strings.EqualFold(word, text)
-}
-
-func (t *Type) parseInt(text string, p *Parsed) error {
-	base := 10
-	if t.dialect() == AnyBase {
-		base = 0
-	}
-	n, err := strconv.ParseInt(text, base, 64)
-	if errors.Is(err, strconv.ErrRange) {
-		return errors.New("it is too great")
-	}
-	if err != nil {
-		return errors.New("it is no whole number")
-	}
-	p.Text, p.Number = strconv.FormatInt(n, 10), float64(n)
-	p.List = []string{p.Text}
-	return t.check(int(n))
-}
-
-func (t *Type) parseList(text string, p *Parsed) error {
-	p.List = nil
-	if text != "" {
-		for i, element := range strings.Split(text, t.Separator) {
-			if t.Trim {
-				element = strings.TrimSpace(element)
-			}
-			if element == "" && t.EmptyElements == Absent {
-				continue
-			}
-			if element == "" && t.EmptyElements != Value {
-				return fmt.Errorf("element %d is empty", i+1)
-			}
-			normal, err := t.Of.element(element)
-			if err != nil {
-				return err
-			}
-			p.List = append(p.List, normal)
-		}
-	}
-	p.Text = strings.Join(p.List, t.Separator)
-	return t.check(p.List)
-}
-
-func (t *Type) parseMap(text string, p *Parsed) error {
-	p.Map, p.List = map[string]string{}, nil
-	if text != "" {
-		for i, one := range t.entries(text) {
-			if t.Trim {
-				one = strings.TrimSpace(one)
-			}
-			if one == "" && t.EmptyElements == Absent {
-				continue
-			}
-			key, value, found := strings.Cut(one, t.Assign)
-			if !found {
-				return fmt.Errorf("entry %d, %s, lacks a %s", i+1, quote(one), t.Assign)
-			}
-			if t.Trim {
-				key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-			}
-			key, err := t.Keys.element(key)
-			if err != nil {
-				return err
-			}
-			of, known := t.Entries[key]
-			if !known {
-				of = t.Of
-			}
-			if p.Map[key], err = of.element(value); err != nil {
-				return fmt.Errorf("the value of %s, %w", key, err)
+// replace takes over what has been parsed of the annotations that are kept.
+func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
+	other := &Parsed{Service: svc, set: p.set, keys: slices.Sorted(maps.Keys(svc.Annotations))}
+	for _, v := range p.views {
+		known := map[string]*Setting{}
+		for _, s := range v.settings {
+			if kept(s.Key) {
+				known[s.Key] = s
 			}
 		}
+		other.views = append(other.views, newView(v.catalog, other, known))
 	}
-	p.List = slices.Sorted(maps.Keys(p.Map))
-	return t.check(p.Map)
+	return other
 }
 
-// entries splits a map. What a backslash stands before belongs to the entry, whatever it is.
-func (t *Type) entries(text string) []string {
-	if !t.Escape {
-		return strings.Split(text, t.Separator)
-	}
-	var all []string
-	var one strings.Builder
-	for text != "" {
-		rest, cut := strings.CutPrefix(text, t.Separator)
-		switch {
-		case cut:
-			all = append(all, one.String())
-			one.Reset()
-			text = rest
-			continue
-		case text[0] == '\\' && len(text) > 1:
-			text = text[1:]
+// View returns the Service as the controller of a catalog sees it; nil if the controller does not own it.
+func (p *Parsed) View(name string) *View {
+	for _, v := range p.views {
+		if v.catalog.Name == name && v.owned {
+			return v
 		}
-		one.WriteByte(text[0])
-		text = text[1:]
-	}
-	return append(all, one.String())
-}
-
-// element reads a part of a value; without a type it may be anything.
-func (t *Type) element(raw string) (string, error) {
-	if t == nil {
-		return raw, nil
-	}
-	p, err := t.Parse(raw)
-	if err != nil {
-		return "", fmt.Errorf("%s is not", quote(raw))
-	}
-	return p.Text, nil
-}
-
-func (t *Type) parseJSON(text string) error {
-	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return fmt.Errorf("it is no JSON: %w", err)
-	}
-	if !t.fits(value) {
-		return errors.New("")
 	}
 	return nil
 }
 
-// fits tells whether JSON is of the type. Go takes null for any value.
-func (t *Type) fits(value any) bool {
-	if t == nil || value == nil {
-		return true
-	}
-	if t.Type == Text {
-		_, isText := value.(string)
-		return isText
-	}
-	array, isArray := value.([]any)
-	object, isObject := value.(map[string]any)
-	switch {
-	case len(t.Values) == 0:
-	case isArray && slices.Contains(t.Values, jsonArray), isObject && slices.Contains(t.Values, jsonObject):
-	default:
-		return false
-	}
-	misfit := func(inner any) bool { return !t.Of.fits(inner) }
-	return !slices.ContainsFunc(array, misfit) && !slices.ContainsFunc(slices.Collect(maps.Values(object)), misfit)
+// View is a Service as one controller sees it.
+type View struct {
+	*contents
+	// Service is the Service. It must not be changed.
+	Service *corev1.Service
+
+	catalog *Catalog
+	// class is the loadBalancerClass that Quaymaster's own controller serves.
+	class string
+	owned bool
+	// settings are the annotations that the catalog knows, sorted by key.
+	settings []*Setting
+	// governing are the settings that govern each port, by entry with a form for ports; nil or absent where none does.
+	governing map[*entry][]*Setting
+	// suggestions are the keys that unknown ones were probably meant to be. What depends on the value of such a key is doubtful
+	// and not reported, so that one slip is one finding.
+	suggestions map[string]suggestion
+	doubtful    map[*entry]bool
 }
 
-// What a JSON value may have to be, among the Values of its type.
-const (
-	jsonArray  = "array"
-	jsonObject = "object"
-)
+// Setting is one annotation of a Service.
+type Setting struct {
+	*entry
+	// Key and Raw are the annotation as it is written.
+	Key, Raw string
+	// Value is what Raw means; Err is why it is invalid, and completes "must be …" after what is expected.
+	Value annotation.Value
+	Err   error
 
-// check applies the rule.
-func (t *Type) check(parsed any) error {
-	if t.Rule == "" {
+	// name is the key's name where it is an alias: the name of the entry with the placeholders filled in.
+	name     string
+	bindings bindings
+	// shadowed is true if the name itself is set, too, so that the alias is not read.
+	shadowed bool
+	// suffix is the number or name of a port behind a plain key; named tells them apart.
+	suffix string
+	named  bool
+	// ports are the ports that the suffix means, governs those that take their value from this setting, by index.
+	ports, governs []int
+	// undecided is true if another form of the key competes with this one for a port.
+	undecided bool
+}
+
+// ambiguous governs a port for which two forms of a key compete.
+var ambiguous = &Setting{}
+
+// has reports whether the controller sees a value. An invalid one counts: the annotation was meant to be there.
+func (s *Setting) has() bool { return !s.shadowed && !s.Value.Absent }
+
+// newView parses the annotations; known are those that have been parsed before, by key.
+func newView(c *Catalog, p *Parsed, known map[string]*Setting) *View {
+	v := &View{contents: c.contents(), catalog: c, class: p.set.class, Service: p.Service}
+	for _, key := range p.keys {
+		if s := v.parse(key, known[key], p.set.onParse); s != nil {
+			v.settings = append(v.settings, s)
+		}
+	}
+	v.owned = v.owns()
+	if v.portForms && v.owned {
+		v.assign()
+	}
+	return v
+}
+
+// parse returns the setting of a key that the catalog knows, or nil.
+func (v *View) parse(key string, known *Setting, onParse func(key string)) *Setting {
+	e, b, suffix, found := v.lookUp(key)
+	if !found {
+		if v.catalog.Own && hasPrefix(key, v.catalog.Prefixes) {
+			v.suggest(key)
+		}
 		return nil
 	}
-	return annotation.Check(validate(), parsed, t.Rule)
-}
-
-func (t *Type) matches(text string) bool {
-	compiled, known := patterns.Load(t.Pattern)
-	if !known {
-		compiled, _ = patterns.LoadOrStore(t.Pattern, regexp.MustCompile("^(?:"+t.Pattern+")$"))
+	s := &Setting{entry: e.on(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b, suffix: suffix}
+	if _, twice := v.Service.Annotations[s.name]; twice && s.name != key && suffix == "" {
+		s.shadowed = true
 	}
-	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert // nothing else is in the map
+	if suffix != "" {
+		s.ports, s.named = v.resolve(suffix)
+		if !e.PortForm || len(s.ports) == 0 {
+			v.doubt(e)
+		}
+	}
+	if known != nil && known.entry == s.entry {
+		s.Value, s.Err = known.Value, known.Err
+		return s
+	}
+	if onParse != nil {
+		onParse(key)
+	}
+	s.Value, s.Err = s.Parse(s.Raw)
+	return s
 }
 
-func quote(s string) string { return annotation.Quote(s) }
+// lookUp returns the entry that a key belongs to, and its suffix if it is a form for a port. A suffix is found behind keys without
+// such a form, too, for validation to report.
+func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, found bool) {
+	if e, b, found = v.find(key); found || !v.portForms {
+		return e, b, "", found
+	}
+	if plain, suffix, cut := v.catalog.cutPort(key); cut {
+		if e, found = v.byName[plain]; found {
+			return e, nil, suffix, true
+		}
+	}
+	return nil, nil, "", false
+}
+
+// cutPort cuts a key at the first dot behind its prefix.
+func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
+	prefix, rest := c.split(key)
+	name, suffix, cut := strings.Cut(rest, ".")
+	return prefix + name, suffix, cut
+}
+
+// resolve returns the ports that a suffix means: digits are a port number, anything else is a port's name.
+func (v *View) resolve(suffix string) (ports []int, named bool) {
+	named = suffix == "" || strings.Trim(suffix, "0123456789") != ""
+	for i := range v.Service.Spec.Ports {
+		p := &v.Service.Spec.Ports[i]
+		if named && suffix != "" && p.Name == suffix || !named && portNumber(*p) == suffix {
+			ports = append(ports, i)
+		}
+	}
+	return ports, named
+}
+
+// assign decides which setting governs which port: its own form, else the plain key.
+func (v *View) assign() {
+	v.governing = map[*entry][]*Setting{}
+	byEntry := map[*entry][]*Setting{}
+	for _, s := range v.settings {
+		s.governs, s.undecided = nil, false
+		if s.PortForm {
+			byEntry[s.base] = append(byEntry[s.base], s)
+		}
+	}
+	for e, settings := range byEntry {
+		governing := make([]*Setting, len(v.Service.Spec.Ports))
+		for i := range governing {
+			var plain *Setting
+			var own []*Setting
+			for _, s := range settings {
+				if s.Key == s.name {
+					plain = s
+				} else if slices.Contains(s.ports, i) {
+					own = append(own, s)
+				}
+			}
+			switch {
+			case len(own) > 1:
+				// Neither governs, and nothing that depends on the value is reported, until the user has removed one.
+				governing[i] = ambiguous
+				for _, s := range settings {
+					s.undecided = true
+				}
+			case len(own) == 1:
+				governing[i] = own[0]
+			default:
+				governing[i] = plain
+			}
+			if s := governing[i]; s != nil && s != ambiguous {
+				s.governs = append(s.governs, i)
+			}
+		}
+		v.governing[e] = governing
+	}
+}
+
+// of returns the settings of a name, which may be a family's. Placeholders are filled in as far as they are bound.
+func (v *View) of(name string, b bindings) []*Setting {
+	expanded := b.expand(name)
+	var found []*Setting
+	for _, s := range v.settings {
+		if s.has() && s.suffix == "" && (s.name == expanded || s.Name == expanded) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (v *View) doubt(e *entry) {
+	if v.doubtful == nil {
+		v.doubtful = map[*entry]bool{}
+	}
+	v.doubtful[e] = true
+}

@@ -2,35 +2,59 @@ package catalog
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/finding"
 )
 
-// Set are the catalogs by which Services are judged. It never changes; the zero Set has none.
+// Options select catalogs and say how they are applied.
+type Options struct {
+	// Catalogs are names of catalogs.
+	Catalogs []string
+	// Class is the loadBalancerClass of Services that Quaymaster's own controller serves, besides those without one.
+	Class string
+	// UnknownKeys is the severity of unknown keys by catalog; "" is the severity for all others, Error if absent. Unknown keys of
+	// Quaymaster's own controller are always errors.
+	UnknownKeys map[string]finding.Severity
+	// OnParse is called with each key whose value is parsed; nil for nobody.
+	OnParse func(key string)
+}
+
+// Set holds the catalogs by which Services are validated. It never changes; the zero Set has none.
 type Set struct {
 	catalogs []*Catalog
-	// unknown is the severity of unknown keys, by catalog; "" is that of all others.
-	unknown map[string]finding.Severity
+	class    string
+	unknown  map[string]finding.Severity
+	onParse  func(key string)
 }
 
-// NewSet selects catalogs by name. unknown is the severity of unknown keys by catalog, "" that of all others; none is Error.
-func NewSet(names []string, unknown map[string]finding.Severity) (Set, error) {
-	for _, name := range names {
+// NewSet selects catalogs. An error names the one that does not exist.
+func NewSet(o Options) (Set, error) {
+	for _, name := range o.Catalogs {
 		if _, found := Find(name); !found {
-			return Set{}, fmt.Errorf("there is no catalog %q; there are %s", name, strings.Join(Names(), ", "))
+			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(Names(), ", "), didYouMean(name, Names()))
 		}
 	}
-	return Set{unknown: unknown}.With(names), nil
+	return Set{class: o.Class, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
 }
 
-// With is a set of other catalogs that says the same of unknown keys. Names of none are left out.
+// didYouMean goes on after a sentence about an unknown name.
+func didYouMean(name string, known []string) string {
+	if nearest, near := annotation.Suggest(name, known); near {
+		return fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return ""
+}
+
+// With returns a set of other catalogs with the same options. Names of no catalog are left out.
 func (s Set) With(names []string) Set {
-	other := Set{unknown: s.unknown}
+	other := s
+	other.catalogs = nil
 	for _, name := range names {
 		if c, found := Find(name); found && !slices.Contains(other.catalogs, c) {
 			other.catalogs = append(other.catalogs, c)
@@ -39,8 +63,11 @@ func (s Set) With(names []string) Set {
 	return other
 }
 
-// Detect names the catalogs that a Service seems to be written for: those that claim one of its keys, or own its loadBalancerClass
-// by name.
+// Class returns the loadBalancerClass that Quaymaster's own controller serves.
+func (s Set) Class() string { return s.class }
+
+// Detect returns the catalogs that a Service seems to be written for: those that claim one of its keys, or own its
+// loadBalancerClass by name.
 func Detect(svc *corev1.Service) []string {
 	var names []string
 	for _, name := range Names() {
@@ -56,95 +83,109 @@ func Detect(svc *corev1.Service) []string {
 	return names
 }
 
-// Refuses tells that no catalog that knows a key takes the value, and completes "must be …".
-func Refuses(key, value string) (words string, refused bool) {
+// Refuses reports whether no catalog that knows a key accepts the value, and what they expect.
+func Refuses(key, value string) (expected string, refused bool) {
 	for _, name := range Names() {
 		c := heads()[name]
 		if !c.Concerns(key) {
 			continue
 		}
-		e, _, found := c.read().find(key)
+		e, _, found := c.contents().find(key)
 		if !found {
 			continue
 		}
 		if _, err := e.Parse(value); err == nil {
 			return "", false
 		}
-		words, refused = e.Words(), true
+		expected, refused = e.Expected(), true
 	}
-	return words, refused
+	return expected, refused
 }
 
-// Review judges a Service by the catalogs whose controllers act on it. oldSvc is nil on creation. What an update did not introduce
-// only warns, unless the Service becomes a load balancer by it.
-func (s Set) Review(oldSvc, newSvc *corev1.Service) []finding.Finding {
-	if len(s.catalogs) == 0 || newSvc == nil || newSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+// ownCatalogs are those of Quaymaster's own controller.
+var ownCatalogs = sync.OnceValue(func() []*Catalog {
+	var own []*Catalog
+	for _, name := range Names() {
+		if c := heads()[name]; c.Own {
+			own = append(own, c)
+		}
+	}
+	return own
+})
+
+// OwnCatalog returns the catalog of Quaymaster's own controller that a key belongs to, by its prefix.
+func OwnCatalog(key string) (*Catalog, bool) {
+	for _, c := range ownCatalogs() {
+		if hasPrefix(key, c.Prefixes) {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// Validate validates a Service by the catalogs whose controllers own it. Errors name at most one listener each, for the ratchet.
+func (p *Parsed) Validate() []finding.Finding {
+	if !p.LoadBalancer() {
 		return nil
 	}
-	is := s.owned(newSvc)
-	findings := s.all(newSvc, is)
-	if oldSvc == nil || oldSvc.Spec.Type != corev1.ServiceTypeLoadBalancer {
-		return finding.Merge(findings)
-	}
-	was := s.owned(oldSvc)
-	for _, r := range is {
-		if at := slices.IndexFunc(was, func(old *reading) bool { return old.catalog == r.catalog }); at >= 0 {
-			findings = append(findings, r.changes(was[at])...)
-		}
-	}
-	return finding.Ratchet(s.all(oldSvc, was), findings)
-}
-
-// owned is a load balancer as those controllers see it that act on it.
-func (s Set) owned(svc *corev1.Service) []*reading {
-	var owned []*reading
-	for _, c := range s.catalogs {
-		if r := c.view(svc); r.owned() {
-			owned = append(owned, r)
-		}
-	}
-	return owned
-}
-
-// all judges a Service as it is.
-func (s Set) all(svc *corev1.Service, owned []*reading) []finding.Finding {
 	var findings []finding.Finding
-	var owners []*Catalog
-	for _, r := range owned {
-		owners = append(owners, r.catalog)
-		findings = append(findings, r.judge()...)
+	for _, v := range p.views {
+		if v.owned {
+			findings = append(findings, v.validate()...)
+		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(svc.Annotations)) {
-		findings = append(findings, s.key(svc, key, owners)...)
+	return append(findings, p.unread()...)
+}
+
+// Changes validates what an update changed: values that must not change.
+func (p *Parsed) Changes(old *Parsed) []finding.Finding {
+	if !p.LoadBalancer() || !old.LoadBalancer() {
+		return nil
+	}
+	var findings []finding.Finding
+	for _, v := range p.views {
+		if was := old.View(v.catalog.Name); v.owned && was != nil {
+			findings = append(findings, v.changes(was)...)
+		}
 	}
 	return findings
 }
 
-// key judges the name of an annotation: whether anybody reads it.
-func (s Set) key(svc *corev1.Service, key string, owners []*Catalog) []finding.Finding {
-	knows := func(c *Catalog) bool { return c.Knows(key) }
-	if slices.ContainsFunc(owners, knows) {
-		return nil
-	}
-	if at := slices.IndexFunc(s.catalogs, knows); at >= 0 {
-		return []finding.Finding{s.catalogs[at].unowned(svc, key)}
-	}
-	for _, c := range slices.Concat(owners, s.catalogs) {
-		if !c.Concerns(key) {
-			continue
-		}
-		if f, found := c.unknown(key, svc.Annotations[key], s.severity(c)); found {
-			return []finding.Finding{f}
-		}
-	}
-	return nil
-}
-
 func (s Set) severity(c *Catalog) finding.Severity {
+	if c.Own {
+		return finding.Error
+	}
 	for _, name := range []string{c.Name, ""} {
 		if severity, set := s.unknown[name]; set {
 			return severity
 		}
 	}
 	return finding.Error
+}
+
+// WrittenDefaults returns the built-in defaults that admission writes into a Service where it lacks them: those that its owner should
+// see and may want to change.
+func (p *Parsed) WrittenDefaults() map[string]string {
+	defaults := map[string]string{}
+	for _, v := range p.views {
+		if !v.owned || !v.catalog.Own {
+			continue
+		}
+		for _, e := range v.entries {
+			if _, set := p.Service.Annotations[e.Name]; e.WriteDefault && !set {
+				defaults[e.Name] = e.Default
+			}
+		}
+	}
+	return defaults
+}
+
+// ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
+func (p *Parsed) ReadByOwn(key string) bool {
+	return slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && v.catalog.Own && v.catalog.ReadsKey(key) })
+}
+
+// Owns reports whether the controller of a catalog of the set acts on a Service.
+func (s Set) Owns(name string, svc *corev1.Service) bool {
+	return s.With([]string{name}).Parse(svc).View(name) != nil
 }

@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/finding"
 )
 
@@ -19,13 +19,13 @@ func twoKinds() *Catalog {
 			Name: "two", Title: "Two", Prefixes: []string{"example.com/two-"}, SharedPrefixes: []string{"example.com/"},
 			Owns: Ownership{AnyClass: true},
 		},
-		read: func() *contents {
+		contents: func() *contents {
 			return newContents(Body{Annotations: []Annotation{{
-				Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: Type{Type: Bool, Dialect: OnOff},
+				Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff},
 				OnInvalid: Refused, OnChange: Refused, Valid: "on", Invalid: &no,
 				Variants: []Variant{{
 					If:   []Condition{{Field: "spec.loadBalancerClass", Set: &set}},
-					Type: Type{Type: Bool, Dialect: OnOff, Fold: true}, OnInvalid: Ignored, Valid: "ON", Invalid: &no,
+					Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff, Fold: true}, OnInvalid: Ignored, Valid: "ON", Invalid: &no,
 				}},
 			}}})
 		},
@@ -67,7 +67,7 @@ func TestVariants(t *testing.T) {
 		"an alias has variants as well": {nil, withKey("other", "example.com/two-old-draining", "On"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := problemsOf(set.Review(test.old, test.svc)); !slices.Equal(got, test.want) {
+			if got := problemsOf(reviewed(set, test.old, test.svc)); !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestVariants(t *testing.T) {
 
 func TestVariantsAreComplete(t *testing.T) {
 	c := twoKinds()
-	d := Document{Head: c.Head, Body: c.read().Body}
+	d := Document{Head: c.Head, Body: c.contents().Body}
 	v := &d.Annotations[0].Variants[0]
 	v.If, v.OnInvalid, v.Invalid = []Condition{{Key: "example.com/two-drain", Set: v.If[0].Set}}, "", nil
 	for _, want := range []string{
@@ -97,15 +97,15 @@ func TestUnknownKeysUnderNestedPrefixes(t *testing.T) {
 		"example.com/two-old-drainig":    {"error two-unknown-key"},
 		"example.com/three":              nil,
 	} {
-		if got := problemsOf(set.Review(nil, withKey("", key, "x"))); !slices.Equal(got, want) {
+		if got := problemsOf(reviewed(set, nil, withKey("", key, "x"))); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
 }
 
 func TestMistypedAliasIsRecognised(t *testing.T) {
-	findings := Set{catalogs: []*Catalog{twoKinds()}}.Review(nil, withKey("", "example.com/two-old-drainig", "x"))
-	if len(findings) != 1 || !strings.HasSuffix(findings[0].Message, "the nearest is example.com/two-old-draining") {
+	findings := reviewed(Set{catalogs: []*Catalog{twoKinds()}}, nil, withKey("", "example.com/two-old-drainig", "x"))
+	if len(findings) != 1 || findings[0].Remedy != `did you mean "example.com/two-old-draining"?` {
 		t.Errorf("got %+v", findings)
 	}
 }

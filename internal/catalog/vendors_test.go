@@ -72,7 +72,7 @@ func TestExamplesOfValues(t *testing.T) {
 					t.Errorf("%s: default %q is refused: %v", a.Name, a.Default, err)
 				}
 			}
-			if words := a.Words(); words == "" || strings.Contains(words, "%!") {
+			if words := a.Expected(); words == "" || strings.Contains(words, "%!") {
 				t.Errorf("%s: allowed is %q", a.Name, words)
 			}
 			if a.Invalid == nil {
@@ -94,27 +94,34 @@ func TestExamplesOfRules(t *testing.T) {
 				t.Errorf("%s: the valid example is not: %+v", r.ID, got)
 			}
 			got := review(t, c, r.Invalid)
-			if len(got) != 1 || got[0].ID != c.Name+"-"+r.ID {
+			if len(got) != 1 || got[0].ID != idPrefix(c)+r.ID {
 				t.Errorf("%s: the invalid example breaks not just the rule: %+v", r.ID, got)
 			}
 		}
 	})
 }
 
+func idPrefix(c *catalog.Catalog) string {
+	if c.IDPrefix != "" {
+		return c.IDPrefix
+	}
+	return c.Name + "-"
+}
+
 func review(t *testing.T, c *catalog.Catalog, e catalog.Example) []finding.Finding {
 	t.Helper()
-	set, err := catalog.NewSet([]string{c.Name}, nil)
+	set, err := catalog.NewSet(catalog.Options{Catalogs: []string{c.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set.Review(nil, service(t, c, e))
+	return finding.Merge(set.Parse(service(t, c, e)).Validate())
 }
 
 func TestFindingsAreDocumented(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		seen := map[string]bool{}
 		for _, r := range c.Docs() {
-			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, c.Name+"-") {
+			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, idPrefix(c)) {
 				t.Errorf("rule %+v", r)
 			}
 			seen[r.ID] = true

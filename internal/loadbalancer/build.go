@@ -1,12 +1,12 @@
 package loadbalancer
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/catalog"
 )
 
 // kube-proxy answers here whether its node takes traffic (externalTrafficPolicy Cluster).
@@ -15,85 +15,41 @@ const (
 	healthzPath          = "/healthz"
 )
 
-// Build goes from a Service to its load balancer and to everything that is wrong with it or worth a warning. Without a
-// Desired the Service is not ours, or a finding is an error.
-func Build(svc *corev1.Service, o Options) (*Desired, []finding.Finding) {
-	if !Owned(svc, o) {
-		return nil, finding.Of(Catalog, unowned(svc, o))
+// Build builds the load balancer that a Service asks for from its parsed annotations, which have no errors.
+func Build(v *catalog.View) *Desired {
+	d := &Desired{Families: families(v.Service)}
+	for _, r := range catalog.SourceRanges(v.Service) {
+		d.AllowedSources = append(d.AllowedSources, r.Prefix)
 	}
-	s := evaluate(svc)
-	findings := finding.Of(Catalog, finding.Merge(s.findings))
-	if len(finding.Errors(findings)) > 0 {
-		return nil, findings
+	for _, f := range fields().service {
+		f.set(d, v.Value(f.key))
 	}
-	return s.desired(), findings
-}
-
-// evaluate reads and checks a Service of ours. Its findings name one listener each, for the ratchet to judge.
-func evaluate(svc *corev1.Service) *settings {
-	s := read(svc)
-	s.check()
-	s.checkAddress()
-	s.readSources()
-	return s
-}
-
-// desired puts the values together; there is no error among the findings.
-func (s *settings) desired() *Desired {
-	d := &Desired{Families: families(s.svc), AllowedSources: s.sources}
-	for _, key := range known().service {
-		value, _, _ := s.serviceValue(key.Name)
-		set(key, d, value)
-	}
-	if d.IPMode == "" {
-		d.IPMode = s.defaultIPMode()
-	}
-	for i := range s.listeners {
-		d.Listeners = append(d.Listeners, s.listener(i))
+	for i, p := range v.Service.Spec.Ports {
+		d.Listeners = append(d.Listeners, listener(v, i, p))
 	}
 	return d
 }
 
-func (s *settings) defaultIPMode() string {
-	if len(s.terminating()) > 0 {
-		return "proxy"
+func listener(v *catalog.View, i int, p corev1.ServicePort) Listener {
+	transport, _, _ := strings.Cut(catalog.Listener(p), "/")
+	l := Listener{
+		Transport: transport, Port: p.Port, NodePort: p.NodePort, AffinityTimeout: affinityTimeout(v.Service), ProxyProtocol: "none",
 	}
-	return "vip"
-}
-
-func (s *settings) listener(i int) Listener {
-	p := s.listeners[i]
-	l := Listener{Transport: p.transport, Port: p.port, NodePort: p.nodePort, AffinityTimeout: affinityTimeout(s.svc)}
-	for _, key := range known().listener {
-		value, _ := s.value(key.Name, i)
-		set(key, &l, value)
+	for _, f := range fields().listener {
+		value, _ := v.PortValue(f.key, i)
+		f.set(&l, value)
 	}
-	l.Protocol, _ = s.protocol(i)
-	// What a plain key says of listeners to which it does not apply is skipped.
-	if l.Protocol != "https" {
-		l.CertificateID = ""
-	}
-	if l.Protocol != "tcp" {
-		l.ProxyProtocol = "none"
-	}
-	switch check := &l.HealthCheck; {
-	case p.fixedCheck():
+	// Kubernetes defines how nodes announce that they are healthy: with traffic policy Local each node answers for its own
+	// backends, and udp cannot be probed at all.
+	local := v.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	if check := &l.HealthCheck; local || transport == "udp" {
 		check.Protocol, check.Path, check.ExpectedCodes = "http", healthzPath, []string{"200"}
 		check.Port = kubeProxyHealthzPort
-		if p.localTraffic {
-			check.Port = s.svc.Spec.HealthCheckNodePort
+		if local {
+			check.Port = v.Service.Spec.HealthCheckNodePort
 		}
-	case check.Protocol == "tcp":
-		check.Path, check.ExpectedCodes = "", nil
 	}
 	return l
-}
-
-// set leaves the field at zero where the key has no value.
-func set(d *annotation.Descriptor, target any, v annotation.Value) {
-	if v.IsValid() {
-		d.Set(target, v)
-	}
 }
 
 func affinityTimeout(svc *corev1.Service) time.Duration {
@@ -105,4 +61,27 @@ func affinityTimeout(svc *corev1.Service) time.Duration {
 		seconds = *c.ClientIP.TimeoutSeconds
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// families returns the Service's address families; ipv4 where the API server has not filled them in yet.
+func families(svc *corev1.Service) []string {
+	var names []string
+	for _, f := range svc.Spec.IPFamilies {
+		names = append(names, strings.ToLower(string(f)))
+	}
+	if names == nil {
+		return []string{"ipv4"}
+	}
+	return names
+}
+
+// MaxQPS returns the sum of the limits of all listeners, as far as they are known.
+func MaxQPS(v *catalog.View) int64 {
+	var sum int64
+	for i := range v.Service.Spec.Ports {
+		if value, known := v.PortValue(Prefix+"listener-maxqps", i); known {
+			sum += int64(value.Number)
+		}
+	}
+	return sum
 }

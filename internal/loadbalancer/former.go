@@ -5,72 +5,65 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/catalog"
 )
 
-// Former is the Service of which its load balancer, as it is, was made: svc without what want, its desired state, has
-// otherwise. So controllers, which never see an old object, can tell what is new as admission does. What the Service said
-// where it differs is not known; the annotation is missing then, or empty where svc has none.
-func Former(svc *corev1.Service, want, is *Desired) *corev1.Service {
-	s := read(svc)
+// Former returns the Service from which the load balancer was built as it is: the Service without what want, its desired state, has
+// otherwise. With it controllers, which never see an old object, know what is new, as admission does. What the Service said
+// where it differs is not known; the annotation is missing then, or empty where the Service has none.
+func Former(v *catalog.View, want, is *Desired) *corev1.Service {
+	svc := v.Service
 	former := *svc
 	former.Annotations = map[string]string{}
 	maps.Copy(former.Annotations, svc.Annotations)
-	for _, d := range known().service {
-		if !equal(d.Of(want), d.Of(is)) {
-			forget(former.Annotations, s.byName[d.Name], d.Key)
+	for _, f := range fields().service {
+		if !f.equal(want, is) {
+			forget(former.Annotations, v.Settings(f.key), f.key)
 		}
 	}
-	for i, l := range want.Listeners {
+	former.Spec.Ports = nil
+	kept := map[int]bool{}
+	for i := range want.Listeners {
+		l := &want.Listeners[i]
 		at := slices.IndexFunc(is.Listeners, func(was Listener) bool { return was.Key() == l.Key() })
 		if at < 0 {
 			continue
 		}
-		for _, d := range known().listener {
-			if equal(d.Of(&l), d.Of(&is.Listeners[at])) {
+		former.Spec.Ports, kept[i] = append(former.Spec.Ports, svc.Spec.Ports[i]), true
+		for _, f := range fields().listener {
+			if f.equal(l, &is.Listeners[at]) {
 				continue
 			}
-			var governor []*setting
-			if one := s.governor(d.Name, i); one != nil {
-				governor = append(governor, one)
+			var governor []*catalog.Setting
+			if s := v.Governor(f.key, i); s != nil {
+				governor = append(governor, s)
 			}
-			forget(former.Annotations, governor, d.Key+"."+s.listeners[i].suffix())
+			forget(former.Annotations, governor, f.key+"."+catalog.PortSuffix(svc.Spec.Ports[i]))
 		}
 	}
-	former.Spec.Ports = nil
-	for i, l := range want.Listeners {
-		if slices.ContainsFunc(is.Listeners, func(was Listener) bool { return was.Key() == l.Key() }) {
-			former.Spec.Ports = append(former.Spec.Ports, svc.Spec.Ports[i])
+	// Without the ports that are new, their annotations would look like typos, behind which any value may have been meant.
+	for _, f := range fields().listener {
+		for _, s := range v.Settings(f.key) {
+			if ports := s.Ports(); len(ports) > 0 && !slices.ContainsFunc(ports, func(i int) bool { return kept[i] }) {
+				delete(former.Annotations, s.Key)
+			}
 		}
 	}
-	forgetPorts(&former, s)
 	return &former
 }
 
-// forget removes what says a value. Where nothing does, something unreadable takes its place: a default does not say it. So it
-// does where a plain key would come to say of a port what its own form said.
-func forget(annotations map[string]string, said []*setting, key string) {
-	for _, one := range said {
-		if _, plain := annotations[one.Key]; plain && one.suffix != "" {
-			annotations[one.key] = ""
+// forget removes the annotations that set a value. Where none does, an empty one takes its place: a default does not say it. So
+// it does where a plain key would come to govern a port that its own form governed.
+func forget(annotations map[string]string, settings []*catalog.Setting, key string) {
+	for _, s := range settings {
+		if _, plain := annotations[s.Name]; plain && s.Key != s.Name {
+			annotations[s.Key] = ""
 			continue
 		}
-		delete(annotations, one.key)
+		delete(annotations, s.Key)
 	}
-	if len(said) == 0 {
+	if len(settings) == 0 {
 		annotations[key] = ""
-	}
-}
-
-// forgetPorts removes what the Service says of ports that are new alone: without them it would look like a slip, behind which
-// any value may have been meant.
-func forgetPorts(former *corev1.Service, s *settings) {
-	was := read(former)
-	for _, one := range s.all {
-		if len(one.ports) == 0 {
-			continue
-		}
-		if ports, _ := was.resolve(one.suffix); len(ports) == 0 {
-			delete(former.Annotations, one.key)
-		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Against tells what is wrong between a policy and others that apply to the same namespaces. namespaces are all that exist,
-// with their labels. A default that breaks another policy's rule is an error, since it would never be written; what the policy
-// does to others only warns, for a team of one namespace must not be able to keep the cluster's administrator from a rule.
+// Against validates a policy against others that apply to the same namespaces. namespaces are all that exist, with their labels.
+// A default that breaks another policy's rule is an error, since it would never be written. What the policy does to others is only
+// a warning: the team of one namespace must not be able to keep the cluster's administrator from setting a rule.
 func Against(p *Policy, others []*Policy, namespaces map[string]map[string]string) []finding.Finding {
 	mine := selected(p, namespaces)
 	var findings []finding.Finding
 	if len(mine) == 0 && p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
 		findings = append(findings, finding.Finding{
 			ID: idSelectsNothing, Severity: finding.Warning, Field: spec.Child("namespaceSelector").String(),
-			Message: "selects no namespace at the moment", Remedy: "label namespaces, or correct the selector",
+			Message: "selects no namespace", Remedy: "label namespaces, or correct the selector",
 		})
 	}
 	for _, other := range others {
@@ -31,7 +31,7 @@ func Against(p *Policy, others []*Policy, namespaces map[string]map[string]strin
 		if at < 0 {
 			continue
 		}
-		where := fmt.Sprintf("%s, which applies to namespace %s, too", other.Name(), mine[at])
+		where := fmt.Sprintf("%s, which also applies to namespace %q", other.Name(), mine[at])
 		findings = append(findings, defaultsAgainst(p, other, where)...)
 		findings = append(findings, rulesAgainst(p, other, where)...)
 		findings = append(findings, conflicts(p, other)...)
@@ -60,7 +60,7 @@ func defaultsAgainst(p, other *Policy, where string) []finding.Finding {
 		for _, b := range other.breaches(key, p.defaults[key]) {
 			f := finding.Finding{
 				ID: idDefault, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
-				Message: fmt.Sprintf("must %s by %s of %s", b.must, b.path, where), Remedy: "change the default",
+				Message: fmt.Sprintf("%s %s of %s", b.message, b.path, where), Remedy: "change the default",
 			}
 			if severity(other.enforcement) == finding.Audit {
 				f.Severity = finding.Warning
@@ -80,7 +80,7 @@ func rulesAgainst(p, other *Policy, where string) []finding.Finding {
 		for _, b := range p.breaches(key, other.defaults[key]) {
 			findings = append(findings, finding.Finding{
 				ID: idDefaultOfOthers, Severity: finding.Warning, Field: b.path.String(),
-				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will not be written any more", other.defaults[key], where),
+				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will no longer be written", other.defaults[key], where),
 				Remedy:  "change that default",
 			})
 		}
@@ -105,11 +105,11 @@ func conflicts(p, other *Policy) []finding.Finding {
 		}
 		f := finding.Finding{
 			ID: idConflict, Severity: finding.Warning, Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
-			Message: fmt.Sprintf("%s has the same priority and the default %s; that of %s wins, the first by name", other.Name(), value, winner.Name()),
-			Remedy:  "give them different priorities, or one default",
+			Message: fmt.Sprintf("conflicts with the default %s of %s, which has the same priority; %s wins, the first by name", value, other.Name(), winner.Name()),
+			Remedy:  "set different priorities, or the same default",
 		}
 		if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
-			f.Message = fmt.Sprintf("%s of the same namespace has the default %s; that of %s wins, the first by name", other.Name(), value, winner.Name())
+			f.Message = fmt.Sprintf("conflicts with the default %s of %s in the same namespace; %s wins, the first by name", value, other.Name(), winner.Name())
 			f.Remedy = "remove one of the two"
 		}
 		findings = append(findings, f)

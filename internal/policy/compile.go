@@ -16,7 +16,6 @@ import (
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
 )
 
 // The ids of what may be wrong with a policy.
@@ -52,22 +51,25 @@ func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.F
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
 	if err != nil {
 		selector = labels.Nothing()
-		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(), "correct it; until then the policy applies nowhere")
+		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(), "correct it; until then the policy applies to no namespace")
 	}
 	c.policy.selector = selector
 	c.choose(p.Spec.Catalogs)
 	return c.compile(&p.Spec.LoadBalancerPolicySpec)
 }
 
-// choose takes the catalogs that there are.
+// choose takes the catalogs that exist.
 func (c *compiler) choose(names []string) {
-	known := CatalogNames()
 	for i, name := range names {
-		if slices.Contains(known, name) {
+		if _, known := catalog.Find(name); known {
 			c.policy.catalogs = append(c.policy.catalogs, name)
 			continue
 		}
-		c.report(idCatalog, spec.Child("catalogs").Index(i), name, "must be one of "+strings.Join(known, ", ")+nearestCatalog(name), "correct the name")
+		remedy := "correct the name"
+		if suggestion, ok := annotation.Suggest(name, catalog.Names()); ok {
+			remedy = fmt.Sprintf("did you mean %q?", suggestion)
+		}
+		c.report(idCatalog, spec.Child("catalogs").Index(i), name, "must be one of "+strings.Join(catalog.Names(), ", "), remedy)
 	}
 }
 
@@ -100,45 +102,49 @@ func (c *compiler) report(id string, path *field.Path, value, message, remedy st
 	})
 }
 
-// key checks an annotation key. One of the DLB must be a plain one that is known.
-func (c *compiler) key(path *field.Path, key string) (d *annotation.Descriptor, ok bool) {
+// key checks an annotation key. One of Quaymaster's own controller must be a plain one that its catalog describes.
+func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, known *catalog.Annotation, ok bool) {
 	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
-		c.report(idKey, path, key, "must be the key of an annotation: "+strings.Join(problems, "; "), "correct the key")
-		return nil, false
+		c.report(idKey, path, key, "must be an annotation key: "+strings.Join(problems, "; "), "correct the key")
+		return nil, nil, false
 	}
-	if !strings.HasPrefix(key, loadbalancer.Prefix) {
-		return nil, true
+	own, isOwn := catalog.OwnCatalog(key)
+	if !isOwn {
+		return nil, nil, true
 	}
-	if d, ok = loadbalancer.Lookup(key); ok {
-		return d, true
+	if known, ok = own.Plain(key); ok {
+		return own, known, true
 	}
-	plain, _, hasPort := strings.Cut(strings.TrimPrefix(key, loadbalancer.Prefix), ".")
-	if _, known := loadbalancer.Lookup(loadbalancer.Prefix + plain); known && hasPort {
-		c.report(idKey, path, key, "must be a key without port: ports are of single Services", "write "+loadbalancer.Prefix+plain+", which holds for all ports")
-	} else {
-		c.report(idKey, path, key, "must be a known key under "+loadbalancer.Prefix+"; the nearest is "+loadbalancer.NearestKey(key), "correct the key")
+	if plain, formed := own.HasPortForm(key); formed {
+		c.report(idKey, path, key, "must not name a port: ports belong to single Services", "use "+plain+", which holds for all ports")
+		return nil, nil, false
 	}
-	return nil, false
+	remedy := "look for the right key with quayctl explain"
+	if suggestion, near := own.Suggest(key); near {
+		remedy = fmt.Sprintf("did you mean %q?", suggestion)
+	}
+	c.report(idKey, path, key, "unknown annotation of "+own.Title, remedy)
+	return nil, nil, false
 }
 
-// give takes a default that can be read and breaks none of the policy's own rules.
+// give takes a default that is valid and breaks none of the policy's own rules.
 func (c *compiler) give(key, value string) {
 	path := spec.Child("defaults").Key(key)
-	d, ok := c.key(path, key)
+	_, known, ok := c.key(path, key)
 	if !ok {
 		return
 	}
 	if slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
-		c.report(idKey, path, value, "must not be a default: others write the keys of "+strings.Join(reserved, " and "), "remove it")
+		c.report(idKey, path, value, "must not be a default: keys beginning with "+strings.Join(reserved, " or ")+" are written by software", "remove it")
 		return
 	}
-	if d != nil {
-		if _, err := d.Parse(value); err != nil {
-			c.report(idValue, path, value, "must be "+d.Allowed()+detail(err), "write for example "+d.Example)
+	if known != nil {
+		if _, err := known.Parse(value); err != nil {
+			c.report(idValue, path, value, expected(known, err), "for example "+known.Valid)
 			return
 		}
-		if loadbalancer.Single(d) {
-			c.report(idKey, path, value, "must not be a default: it is what one Service alone can have", "write it into that Service")
+		if known.Single {
+			c.report(idKey, path, value, "must not be a default: only one Service can have a given value", "set it in that Service")
 			return
 		}
 	} else if words, refused := catalog.Refuses(key, value); refused {
@@ -147,21 +153,33 @@ func (c *compiler) give(key, value string) {
 	}
 	breaches := c.policy.breaches(key, value)
 	for _, b := range breaches {
-		c.report(idDefault, path, value, "must "+b.must+" by "+b.path.String(), "change the default or the rule")
+		c.report(idDefault, path, value, b.message+" "+b.path.String(), "change the default or the rule")
 	}
 	if len(breaches) == 0 {
 		c.policy.defaults[key] = value
 	}
 }
 
+// expected says what a value must be.
+func expected(a *catalog.Annotation, err error) string {
+	text := "must be " + a.Expected()
+	if why := err.Error(); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
 // rule takes a rule as far as it can be applied.
 func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
-	d, ok := c.key(path.Child("annotation"), given.Annotation)
+	own, d, ok := c.key(path.Child("annotation"), given.Annotation)
 	if !ok {
 		return
 	}
 	r := rule{
-		path: path, key: given.Annotation, descriptor: d, required: given.Required, forbidden: given.Forbidden, message: given.Message,
+		path: path, key: given.Annotation, known: d, required: given.Required, forbidden: given.Forbidden, message: given.Message,
+	}
+	if own != nil {
+		r.catalog = own.Name
 	}
 	var err error
 	if given.Min != nil {
@@ -174,18 +192,18 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 			c.report(idBound, path.Child("max"), given.Max.String(), err.Error(), "correct the bound")
 		}
 	}
-	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.value > r.max.value) {
-		c.report(idBound, path.Child("min"), r.min.text, "must not be above max, "+r.max.text, "swap the two or correct one of them")
+	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.number > r.max.number) {
+		c.report(idBound, path.Child("min"), r.min.text, "must not exceed max, "+r.max.text, "swap the two or correct one of them")
 		r.min = nil
 	}
 	c.allowed(&r, given.Allowed)
 	if given.Pattern != "" {
 		if r.pattern, err = newPattern(given.Pattern); err != nil {
-			c.report(idExpression, path.Child("pattern"), given.Pattern, "must be a regular expression: "+err.Error(), "correct it (syntax RE2)")
+			c.report(idExpression, path.Child("pattern"), given.Pattern, "must be a regular expression in RE2 syntax: "+err.Error(), "correct it")
 		}
 	}
 	if r.forbidden && (r.min != nil || r.max != nil || r.allowed != nil || r.pattern != nil || r.required) {
-		c.report(idBound, path.Child("forbidden"), "true", "must not be set together with anything else: there is no value to judge", "remove forbidden or the others")
+		c.report(idBound, path.Child("forbidden"), "true", "must not be combined with other limits: there is no value to check", "remove forbidden or the others")
 	}
 	c.policy.rules = append(c.policy.rules, r)
 }
@@ -193,19 +211,19 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 // allowed takes the values that can be read.
 func (c *compiler) allowed(r *rule, values []string) {
 	path := r.path.Child("allowed")
-	if len(values) > 0 && r.descriptor != nil && r.descriptor.Type() == "tags" {
-		c.report(idValue, path, strings.Join(values, ", "), "must not be set: the values of the key are not one of a few", "write a pattern instead")
+	if len(values) > 0 && r.known != nil && r.known.Type.Type == annotation.Map {
+		c.report(idValue, path, strings.Join(values, ", "), "must not be set: the annotation holds keys and values", "use a pattern instead")
 		return
 	}
 	for i, value := range values {
-		if r.descriptor != nil {
-			parsed, err := r.descriptor.Parse(value)
+		if r.known != nil {
+			parsed, err := r.known.Parse(value)
 			if err != nil {
-				c.report(idValue, path.Index(i), value, "must be "+r.descriptor.Allowed()+detail(err), "write for example "+r.descriptor.Example)
+				c.report(idValue, path.Index(i), value, expected(r.known, err), "for example "+r.known.Valid)
 				continue
 			}
-			if isList(parsed) && parsed.Len() > 1 {
-				c.report(idValue, path.Index(i), value, "must be one element of a list: each is looked up alone", "write the elements one by one")
+			if r.isList() && len(parsed.List) > 1 {
+				c.report(idValue, path.Index(i), value, "must be one element of a list: elements are compared one by one", "list the elements separately")
 				continue
 			}
 			r.allowedValues = append(r.allowedValues, parsed)
@@ -213,38 +231,27 @@ func (c *compiler) allowed(r *rule, values []string) {
 		r.allowed = append(r.allowed, value)
 	}
 	if len(values) > 0 && r.allowed == nil {
-		// Nothing that can be read is left: nothing is allowed, rather than everything.
+		// No valid one is left: nothing is allowed, rather than everything.
 		r.allowed = []string{}
 	}
 }
 
-// silent warns of rules that a Service breaks by saying nothing: its author should hear that from the policy's, not from us.
+// silent warns of rules that a Service without the annotation breaks: its author should learn that from the policy's author.
 func (c *compiler) silent(defaults map[string]string) {
 	for i := range c.policy.rules {
 		r := &c.policy.rules[i]
-		if r.descriptor == nil || r.forbidden || r.required {
-			continue
+		if r.known == nil || r.known.Default == "" || r.forbidden || r.required {
+			continue // there is no default, or one that depends on the Service
 		}
 		if _, given := defaults[r.key]; given {
-			continue // if it is a bad one, that is told already
+			continue // an invalid one is reported already
 		}
-		builtIn, err := r.descriptor.Parse(r.descriptor.Default)
-		if err != nil {
-			continue // it has none, or one that depends on the Service
-		}
-		for _, b := range r.judge(r.descriptor.Default, builtIn) {
+		for _, b := range r.checkText(r.known.Default) {
 			c.findings = append(c.findings, finding.Finding{
 				ID: idSilent, Severity: finding.Warning, Field: b.path.String(),
-				Message: fmt.Sprintf("a Service without the annotation breaks the rule, because %s holds for it", r.descriptor.Default),
-				Remedy:  "add a default for the key, unless every Service is to name it",
+				Message: fmt.Sprintf("Services without the annotation break the rule, because their default is %s", r.known.Default),
+				Remedy:  "add a default to the policy, unless every Service must set the annotation",
 			})
 		}
 	}
-}
-
-func detail(err error) string {
-	if text := err.Error(); text != "" {
-		return ": " + text
-	}
-	return ""
 }

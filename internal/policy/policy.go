@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,8 +34,8 @@ type Policy struct {
 // Key identifies the policy.
 func (p *Policy) Key() Key { return p.key }
 
-// Name is what messages call the policy, such as ClusterLoadBalancerPolicy shared.
-func (p *Policy) Name() string { return p.key.Kind + " " + p.key.Name }
+// Name returns the policy's name in messages, such as ClusterLoadBalancerPolicy "shared".
+func (p *Policy) Name() string { return fmt.Sprintf("%s %q", p.key.Kind, p.key.Name) }
 
 // Enforcement is what happens to Services that break a rule.
 func (p *Policy) Enforcement() v1alpha1.Enforcement { return p.enforcement }
@@ -47,7 +48,17 @@ func (p *Policy) Selects(namespace string, namespaceLabels map[string]string) bo
 	return p.selector.Matches(labels.Set(namespaceLabels))
 }
 
-// Applicable are the policies that apply to a namespace, in the order in which their defaults win: those of the namespace,
+// Catalogs returns the catalogs that the policies of a namespace choose; ok is false if none does.
+func Catalogs(applicable []*Policy) (names []string, ok bool) {
+	for _, p := range applicable {
+		if p.catalogs != nil {
+			return p.catalogs, true
+		}
+	}
+	return nil, false
+}
+
+// Applicable returns the policies that apply to a namespace, in the order in which their defaults win: those of the namespace,
 // then those of the cluster by priority, equals by name.
 func Applicable(all []*Policy, namespace string, namespaceLabels map[string]string) []*Policy {
 	var applicable []*Policy

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,10 +10,11 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 )
 
-// The ids of what a Service may break. Docs, metrics and users refer to them: they must not change.
+// The ids of findings about Services. Docs, metrics and users refer to them: they must not change.
 const (
 	idMin       = "policy-min"
 	idMax       = "policy-max"
@@ -26,14 +26,17 @@ const (
 
 // rule limits one annotation.
 type rule struct {
-	// path is where the rule stands in its policy.
+	// path is the rule's place in its policy.
 	path *field.Path
-	// key is the annotation; descriptor is nil for one that is not the DLB's.
-	key        string
-	descriptor *annotation.Descriptor
-	min, max   *bound
-	allowed    []string
-	// allowedValues are the same as values, for keys with a descriptor, since a value can be written in several ways.
+	// key is the annotation. catalog is the catalog of Quaymaster's own controller that describes it as known; both are empty for
+	// any other key, of which only the text is known.
+	key     string
+	catalog string
+	known   *catalog.Annotation
+	min     *bound
+	max     *bound
+	allowed []string
+	// allowedValues are the same as values, for known keys, since a value can be written in several ways.
 	allowedValues       []annotation.Value
 	pattern             *regexp.Regexp
 	required, forbidden bool
@@ -45,51 +48,55 @@ type rule struct {
 type breach struct {
 	id        string
 	errorType field.ErrorType
-	// path is of the part of the rule.
+	// path is the part of the rule.
 	path *field.Path
-	// must says what must hold, after "must"; remedy what to do.
-	must, remedy string
+	// message goes on with what sets the rule.
+	message, remedy string
 }
 
-// judge finds what is wrong with a value that is there. value is not valid where the text cannot be read, which is none of
-// the rule's business for keys with a descriptor.
-func (r *rule) judge(raw string, value annotation.Value) []breach {
+// check returns what is wrong with a value that is set. value is nil where the text of a known key is invalid, which is not the
+// rule's business.
+func (r *rule) check(raw string, value *annotation.Value) []breach {
 	if r.forbidden {
-		return []breach{{idForbidden, field.ErrorTypeForbidden, r.path.Child("forbidden"), "not be set, as forbidden", "remove the key"}}
+		return []breach{{idForbidden, field.ErrorTypeForbidden, r.path.Child("forbidden"), "must not be set: forbidden by", "remove the key"}}
 	}
-	if r.descriptor != nil && !value.IsValid() {
+	if r.known != nil && value == nil {
 		return nil
 	}
 	var found []breach
+	add := func(id string, errorType field.ErrorType, part, message, remedy string) {
+		found = append(found, breach{id, errorType, r.path.Child(part), message, remedy})
+	}
 	if r.min != nil && !r.min.atMost(raw, value) {
-		found = append(found, breach{idMin, field.ErrorTypeInvalid, r.path.Child("min"), "be " + r.min.kind() + "at least " + r.min.text, "raise the value"})
+		add(idMin, field.ErrorTypeInvalid, "min", "is below the minimum of "+r.min.text+" set by", "raise the value")
 	}
 	if r.max != nil && !r.max.atLeast(raw, value) {
-		found = append(found, breach{idMax, field.ErrorTypeInvalid, r.path.Child("max"), "be " + r.max.kind() + "at most " + r.max.text, "lower the value"})
+		add(idMax, field.ErrorTypeInvalid, "max", "exceeds the maximum of "+r.max.text+" set by", "lower the value")
 	}
 	if r.allowed != nil && !r.allows(raw, value) {
-		must, remedy := "be one of ", "write one of these"
-		if len(r.allowed) == 1 {
-			must, remedy = "be ", "write "+some(r.allowed)
+		message, remedy := "must be one of "+list(r.allowed)+", as set by", "use one of these"
+		switch {
+		case r.isList():
+			message, remedy = "must contain only "+list(r.allowed)+", as set by", "remove the other elements"
+		case len(r.allowed) == 0:
+			message, remedy = "no value is allowed by", "remove the key"
+		case len(r.allowed) == 1:
+			message, remedy = "must be "+list(r.allowed)+", as set by", "write "+list(r.allowed)
 		}
-		if isList(value) {
-			must, remedy = "have no other elements than ", "remove the others"
-		}
-		found = append(found, breach{idAllowed, field.ErrorTypeNotSupported, r.path.Child("allowed"), must + some(r.allowed), remedy})
+		add(idAllowed, field.ErrorTypeNotSupported, "allowed", message, remedy)
 	}
 	switch {
 	case r.pattern == nil:
 	case len(raw) > longestMatched:
-		must := fmt.Sprintf("match %s within %d bytes", r.pattern, longestMatched)
-		found = append(found, breach{idPattern, field.ErrorTypeInvalid, r.path.Child("pattern"), must, "shorten the value"})
+		add(idPattern, field.ErrorTypeInvalid, "pattern", fmt.Sprintf("must match %s within %d bytes, as set by", r.pattern, longestMatched), "shorten the value")
 	case !r.pattern.MatchString(raw):
-		found = append(found, breach{idPattern, field.ErrorTypeInvalid, r.path.Child("pattern"), "match " + r.pattern.String(), "write a value that matches"})
+		add(idPattern, field.ErrorTypeInvalid, "pattern", "must match "+r.pattern.String()+", as set by", "correct the value")
 	}
 	return found
 }
 
-// some are values as a message lists them: it is for people, and goes to them once for each value that is wrong.
-func some(values []string) string {
+// list lists values in a message, which is shown once for each value that is wrong.
+func list(values []string) string {
 	const (
 		most    = 20
 		longest = 128
@@ -108,49 +115,45 @@ func some(values []string) string {
 }
 
 // allows compares values rather than texts where it can: 60s is 1m.
-func (r *rule) allows(raw string, value annotation.Value) bool {
-	if isList(value) {
-		for i := range value.Len() {
-			if !slices.Contains(r.allowed, value.Index(i).String()) {
-				return false
-			}
-		}
-		return true
-	}
-	if r.descriptor == nil {
+func (r *rule) allows(raw string, value *annotation.Value) bool {
+	switch {
+	case r.isList():
+		return !slices.ContainsFunc(value.List, func(element string) bool { return !slices.Contains(r.allowed, element) })
+	case r.known == nil:
 		return slices.Contains(r.allowed, raw)
 	}
-	return slices.ContainsFunc(r.allowedValues, func(allowed annotation.Value) bool {
-		return reflect.DeepEqual(allowed.Interface(), value.Interface())
-	})
+	return slices.ContainsFunc(r.allowedValues, value.Equal)
 }
 
-func isList(value annotation.Value) bool { return value.IsValid() && value.Kind() == reflect.Slice }
+func (r *rule) isList() bool { return r.known != nil && r.known.Type.Type == annotation.List }
 
-// breaches are the ways in which a value that stands in a policy, this or another, breaks the policy's rules.
+// breaches returns the ways in which a value in a policy, this or another, breaks the policy's rules.
 func (p *Policy) breaches(key, value string) []breach {
 	var found []breach
 	for i := range p.rules {
 		if p.rules[i].key == key {
-			found = append(found, p.rules[i].judgeText(value)...)
+			found = append(found, p.rules[i].checkText(value)...)
 		}
 	}
 	return found
 }
 
-// judgeText is judge for a text that has not been read.
-func (r *rule) judgeText(raw string) []breach {
-	var value annotation.Value
-	if r.descriptor != nil {
-		value, _ = r.descriptor.Parse(raw) // a malformed one is reported where it stands
+// checkText checks a text that has not been parsed.
+func (r *rule) checkText(raw string) []breach {
+	if r.known == nil {
+		return r.check(raw, nil)
 	}
-	return r.judge(raw, value)
+	value, err := r.known.Parse(raw)
+	if err != nil {
+		return r.check(raw, nil) // it is reported where it is written
+	}
+	return r.check(raw, &value)
 }
 
-// finding blames a Service, with the severity of the rule's policy.
+// finding returns what is wrong with a Service, with the severity of the rule's policy.
 func (b breach) finding(p *Policy, r *rule) finding.Finding {
 	f := finding.Finding{
-		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: "must " + b.must + " by " + p.Name(), Remedy: b.remedy,
+		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(), Remedy: b.remedy,
 	}
 	if r.message != "" {
 		f.Remedy = r.message

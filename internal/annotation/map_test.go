@@ -1,4 +1,4 @@
-package catalog
+package annotation
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ func TestParseMap(t *testing.T) {
 		Type: Map, Trim: true, Escape: true, Keys: &Type{Type: Text, Rule: "min=1"},
 		Entries: map[string]*Type{"enabled": {Type: Bool}, "seconds": {Type: Int}},
 	}
-	attributes.inherit("")
+	attributes.Complete("")
 	for name, c := range map[string]struct {
 		text string
 		want map[string]string

@@ -2,8 +2,6 @@ package annotation
 
 import (
 	"errors"
-	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,23 +12,23 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// These name the rules that the project adds to go-playground/validator's.
+// The tags that the project adds to go-playground/validator's.
 const (
-	tagDNSLabel   = "dnslabel"  // DNS-1123 label
-	tagDNSName    = "dnsname"   // DNS-1123 subdomain that is no IP address
-	tagPrefixed   = "prefixed"  // prefixed=cert- 8 64: the prefix, then so many of [a-z0-9-]
-	tagPath       = "urlpath"   // absolute path of a health check
-	tagCodes      = "codes"     // HTTP status codes and ranges of them
-	tagTagKey     = "tagkey"    // key of a tag
-	tagTagValue   = "tagvalue"  // value of a tag
-	tagNot        = "not"       // not=true false: none of these words
-	tagWholeSecs  = "wholesecs" // duration without a fraction of a second
-	reservedTags  = "quaymaster.dev/"
-	lowestCode    = 100
-	highestCode   = 599
-	longestPath   = 255
-	longestTagKey = 63
-	longestTag    = 255
+	tagDNSLabel     = "dnslabel"  // DNS-1123 label
+	tagDNSName      = "dnsname"   // DNS-1123 subdomain, not an IP address
+	tagPrefixed     = "prefixed"  // prefixed=cert- 8 64: the prefix, then 8 to 64 of [a-z0-9-]
+	tagPath         = "urlpath"   // absolute path of a health check
+	tagCodes        = "codes"     // HTTP status codes and ranges of them
+	tagTagKey       = "tagkey"    // key of a tag
+	tagTagValue     = "tagvalue"  // value of a tag
+	tagNot          = "not"       // not=true false: anything but these words
+	tagWholeSeconds = "wholesecs" // duration in whole seconds
+	reservedTags    = "quaymaster.dev/"
+	lowestCode      = 100
+	highestCode     = 599
+	longestPath     = 255
+	longestTagKey   = 63
+	longestTag      = 255
 )
 
 var (
@@ -39,8 +37,8 @@ var (
 	codePattern   = regexp.MustCompile(`^[0-9]{3}(-[0-9]{3})?$`)
 )
 
-// NewValidator is go-playground/validator with the project's own rules.
-func NewValidator() *validator.Validate {
+// newValidator returns go-playground/validator with the project's own tags.
+func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	own := map[string]func(value, param string) bool{
 		tagDNSLabel: func(s, _ string) bool { return len(validation.IsDNS1123Label(s)) == 0 },
@@ -55,40 +53,12 @@ func NewValidator() *validator.Validate {
 	for tag, ok := range own {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return ok(fl.Field().String(), fl.Param()) }))
 	}
-	must(v.RegisterValidation(tagWholeSecs, func(fl validator.FieldLevel) bool { return fl.Field().Int()%int64(1e9) == 0 }))
+	must(v.RegisterValidation(tagWholeSeconds, func(fl validator.FieldLevel) bool { return fl.Field().Int()%int64(1e9) == 0 }))
 	return v
 }
 
-// Check applies a rule to a parsed value. The error, which may be without words, completes a sentence that says what the rule allows.
-func Check(v *validator.Validate, parsed any, rule string) error {
-	if err := v.Var(parsed, rule); err != nil {
-		return errors.New(explain(err))
-	}
-	return nil
-}
-
-// explain says which part of a list or of a set of tags broke a rule; a value that is no list needs no more than its rule.
-func explain(err error) string {
-	var broken validator.ValidationErrors
-	if !errors.As(err, &broken) {
-		return ""
-	}
-	at := broken[0]
-	switch {
-	case at.Tag() == "max" && at.Kind() == reflect.Map:
-		return fmt.Sprintf("these are %d", reflect.ValueOf(at.Value()).Len())
-	case at.Tag() == tagTagKey:
-		return fmt.Sprintf("the key %s is not", Quote(fmt.Sprint(at.Value())))
-	case at.Tag() == tagTagValue:
-		return fmt.Sprintf("the value %s is not", Quote(fmt.Sprint(at.Value())))
-	case strings.HasSuffix(at.Field(), "]"):
-		return fmt.Sprintf("element %s is not", Quote(fmt.Sprint(at.Value())))
-	}
-	return ""
-}
-
 func isDNSName(s string) bool {
-	// The API server takes 192.168.010.001 for an address, too, and refuses it as a published name.
+	// The API server parses 192.168.010.001 as an address, too, and refuses it as a published name.
 	return netutils.ParseIPSloppy(s) == nil && len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
@@ -133,7 +103,7 @@ func isTagValue(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' })
 }
 
-// must is for what is wrong in the program, never in its input.
+// must panics on a mistake in the program, never in its input.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -1,4 +1,4 @@
-package loadbalancer_test
+package review_test
 
 import (
 	"slices"
@@ -6,12 +6,21 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/corpus"
 )
 
-var options = loadbalancer.Options{Class: "mycloud.io/dlb"}
+// reviewer returns a Reviewer by some catalogs.
+func reviewer(t testing.TB, names ...string) review.Reviewer {
+	t.Helper()
+	r, err := review.New(catalog.Options{Catalogs: names, Class: "mycloud.io/dlb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 func TestCorpus(t *testing.T) {
 	cases, err := corpus.Load()
@@ -23,7 +32,7 @@ func TestCorpus(t *testing.T) {
 			continue // it is about policies
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			findings := loadbalancer.Review(c.Old, c.New, options)
+			findings := reviewer(t, "mycloud").Review(c.Old, c.New, nil)
 			if diff := gocmp.Diff(corpus.Sorted(c.Causes), corpus.Problems(findings, finding.Error)); diff != "" {
 				t.Errorf("causes (-want +got):\n%s%v", diff, findings)
 			}
@@ -45,6 +54,7 @@ func TestEveryRuleIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, _ := catalog.Find("mycloud")
 	shown := map[string]bool{}
 	for _, c := range cases {
 		if c.Namespace != "" {
@@ -54,7 +64,7 @@ func TestEveryRuleIsShown(t *testing.T) {
 			shown[problem.ID] = true
 		}
 	}
-	for _, rule := range loadbalancer.Docs() {
+	for _, rule := range own.Docs() {
 		// A malformed range is refused by the API server itself: no manifest with one can be applied.
 		if !shown[rule.ID] && rule.ID != "dlb-source-range" {
 			t.Errorf("no case shows %s", rule.ID)

@@ -1,0 +1,422 @@
+package annotation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-playground/validator/v10"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Value is an annotation's value as the controller that reads it understands it.
+type Value struct {
+	// Text is the normal form: trimmed, in lower case where the controller ignores case, true or false for any boolean.
+	Text string
+	// List holds the elements of a list, the sorted keys of a map, and the Text of any other type.
+	List []string
+	// Map holds the entries of a map.
+	Map map[string]string
+	// Number is the value of an int or float, and the seconds of a duration.
+	Number float64
+	// Absent is true if the controller treats the value like a missing annotation.
+	Absent bool
+}
+
+// Equal reports whether two values mean the same to the controller, however they are written.
+func (v Value) Equal(other Value) bool {
+	return v.Absent == other.Absent && slices.Equal(v.List, other.List) && maps.Equal(v.Map, other.Map)
+}
+
+// Duration returns the value of a duration.
+func (v Value) Duration() time.Duration {
+	return time.Duration(math.Round(v.Number * float64(time.Second)))
+}
+
+var (
+	validate = sync.OnceValue(newValidator)
+	patterns sync.Map // of *regexp.Regexp by expression
+	// bools are the words of each dialect for true and for false.
+	bools = map[Dialect][2][]string{
+		ParseBool: {{"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}},
+		TrueFalse: {{"true"}, {"false"}},
+		OnOff:     {{"on"}, {"off"}},
+		YesNo:     {{"yes"}, {"no"}},
+		YAMLBool:  {{"y", "yes", "true", "on"}, {"n", "no", "false", "off"}},
+	}
+	// errUnexplained is the error where what the type allows says everything.
+	errUnexplained = errors.New("")
+)
+
+// Complete fills in what a type leaves to its defaults. empty is what an empty value means where the type does not say.
+func (t *Type) Complete(empty Empty) {
+	freeText := t.Type == Text && t.Rule == "" && t.Pattern == ""
+	switch {
+	case t.Empty != "":
+	case empty != "":
+		t.Empty = empty
+	case freeText:
+		t.Empty = Allowed
+	default:
+		t.Empty = Invalid
+	}
+	if t.Separator == "" {
+		t.Separator = ","
+	}
+	if t.Assign == "" {
+		t.Assign = "="
+	}
+	if t.Dialect == YAMLBool {
+		t.Fold = true
+	}
+	for _, part := range t.Parts() {
+		part.Complete(Allowed)
+	}
+}
+
+// Parts returns the types of the parts of a list or map.
+func (t *Type) Parts() []*Type {
+	parts := slices.Collect(maps.Values(t.Entries))
+	for _, part := range []*Type{t.Of, t.Keys} {
+		if part != nil {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// Parse parses a value as the controller does. The error, which may have no text, goes on after "must be " and Expected.
+func (t *Type) Parse(raw string) (Value, error) {
+	text := raw
+	if t.Trim {
+		text = strings.TrimSpace(text)
+	}
+	if text == "" {
+		switch t.Empty {
+		case Absent:
+			return Value{Absent: true}, nil
+		case Invalid:
+			return Value{}, errUnexplained
+		case Allowed:
+		}
+	}
+	if t.Fold {
+		text = strings.ToLower(text)
+	}
+	v := Value{Text: text}
+	if t.Type != Enum && t.Type != JSON && slices.Contains(t.Values, text) {
+		v.List = []string{text}
+		return v, nil
+	}
+	err := t.parse(text, &v)
+	if err == nil && t.Pattern != "" && !t.matches(text) {
+		err = errUnexplained
+	}
+	if v.List == nil && t.Type != List && t.Type != Map {
+		v.List = []string{v.Text}
+	}
+	return v, err
+}
+
+// parse parses a value that is not empty, or may be.
+func (t *Type) parse(text string, v *Value) (err error) {
+	switch t.Type {
+	case Enum:
+		if !slices.ContainsFunc(t.Values, func(word string) bool { return t.same(word, text) }) {
+			return errUnexplained
+		}
+		return nil
+	case Bool:
+		yes, no := t.BoolWords()
+		switch {
+		case slices.Contains(yes, text):
+			v.Text = "true"
+		case slices.Contains(no, text):
+			v.Text = "false"
+		default:
+			return errUnexplained
+		}
+		return nil
+	case Text:
+		return t.check(text)
+	case Int:
+		return t.parseInt(text, v)
+	case Float:
+		if v.Number, err = strconv.ParseFloat(text, 64); err != nil {
+			return errUnexplained
+		}
+		return t.check(v.Number)
+	case Duration:
+		return t.parseDuration(text, v)
+	case List:
+		return t.parseList(text, v)
+	case Map:
+		return t.parseMap(text, v)
+	case JSON:
+		return t.parseJSON(text)
+	case Selector:
+		if _, err := labels.Parse(text); err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), "unable to parse requirement: "))
+		}
+		return nil
+	}
+	panic(fmt.Sprintf("unknown type %q", t.Type))
+}
+
+// BoolWords returns the words of a boolean for true and for false.
+func (t *Type) BoolWords() (yes, no []string) {
+	dialect := t.Dialect
+	if dialect == "" {
+		dialect = ParseBool
+	}
+	return bools[dialect][0], bools[dialect][1]
+}
+
+func (t *Type) same(word, text string) bool {
+	return word == text || t.Fold && strings.EqualFold(word, text)
+}
+
+func (t *Type) parseInt(text string, v *Value) error {
+	base := 10
+	switch t.Dialect {
+	case AnyBase:
+		base = 0
+	case Digits:
+		if !plainDigits(text) {
+			return errUnexplained
+		}
+	}
+	n, err := strconv.ParseInt(text, base, 64)
+	if err != nil {
+		return errUnexplained
+	}
+	v.Text, v.Number = strconv.FormatInt(n, 10), float64(n)
+	return t.check(int(n))
+}
+
+// plainDigits reports whether a text is 0|[1-9][0-9]*.
+func plainDigits(text string) bool {
+	return strings.Trim(text, "0123456789") == "" && (text == "0" || !strings.HasPrefix(text, "0"))
+}
+
+func (t *Type) parseDuration(text string, v *Value) error {
+	parse := time.ParseDuration
+	if t.Dialect == OrderedUnits {
+		parse = parseOrderedUnits
+	}
+	d, err := parse(text)
+	if err != nil {
+		return errors.New("every number needs a unit, such as s")
+	}
+	v.Text, v.Number = text, d.Seconds()
+	if t.Dialect == OrderedUnits {
+		v.Text = d.String()
+	}
+	return t.check(d)
+}
+
+// orderedUnits matches components of an integer and a unit, each unit at most once, in this order.
+var orderedUnits = regexp.MustCompile(`^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$`)
+
+// parseOrderedUnits parses durations such as 1h30m or 1500ms: no sign, no fraction, no leading zero, units in order.
+func parseOrderedUnits(text string) (time.Duration, error) {
+	groups := orderedUnits.FindStringSubmatch(text)
+	if groups == nil {
+		return 0, errUnexplained
+	}
+	for _, digits := range groups[1:] {
+		if digits != "" && !plainDigits(digits) {
+			return 0, errUnexplained
+		}
+	}
+	return time.ParseDuration(text)
+}
+
+// ParseBound parses an integer, or a duration that ends with a unit: what the bounds of policies are. Numbers are in the
+// same measure as Value.Number: as they are, or seconds.
+func ParseBound(text string) (number float64, duration bool, err error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return float64(n), false, nil
+	}
+	d, err := time.ParseDuration(text)
+	return d.Seconds(), true, err
+}
+
+func (t *Type) parseList(text string, v *Value) error {
+	v.List = []string{}
+	if text != "" {
+		for i, element := range strings.Split(text, t.Separator) {
+			if t.Trim {
+				element = strings.TrimSpace(element)
+			}
+			if element == "" && t.EmptyElements == Absent {
+				continue
+			}
+			if element == "" && t.EmptyElements != Allowed {
+				return fmt.Errorf("element %d is empty", i+1)
+			}
+			normal, err := t.Of.parseElement(element)
+			if err != nil {
+				return fmt.Errorf("invalid element %s", Quote(element))
+			}
+			v.List = append(v.List, normal)
+		}
+	}
+	v.Text = strings.Join(v.List, t.Separator)
+	return t.check(v.List)
+}
+
+func (t *Type) parseMap(text string, v *Value) error {
+	v.Map = map[string]string{}
+	if text != "" {
+		for i, entry := range t.split(text) {
+			if t.Trim {
+				entry = strings.TrimSpace(entry)
+			}
+			if entry == "" && t.EmptyElements == Absent {
+				continue
+			}
+			key, value, found := strings.Cut(entry, t.Assign)
+			if !found {
+				return fmt.Errorf("entry %d, %s, has no %q", i+1, Quote(entry), t.Assign)
+			}
+			if t.Trim {
+				key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+			}
+			normal, err := t.Keys.parseElement(key)
+			if err != nil {
+				return fmt.Errorf("invalid key %s", Quote(key))
+			}
+			if _, twice := v.Map[normal]; twice && t.UniqueKeys {
+				return fmt.Errorf("duplicate key %s", Quote(key))
+			}
+			of, known := t.Entries[normal]
+			if !known {
+				of = t.Of
+			}
+			if v.Map[normal], err = of.parseElement(value); err != nil {
+				return fmt.Errorf("invalid value %s of %s", Quote(value), Quote(key))
+			}
+		}
+	}
+	v.List = slices.Sorted(maps.Keys(v.Map))
+	return t.check(v.Map)
+}
+
+// split cuts a map into its entries. A backslash makes the next character part of the entry, whatever it is.
+func (t *Type) split(text string) []string {
+	if !t.Escape {
+		return strings.Split(text, t.Separator)
+	}
+	var entries []string
+	var entry strings.Builder
+	for text != "" {
+		rest, cut := strings.CutPrefix(text, t.Separator)
+		switch {
+		case cut:
+			entries = append(entries, entry.String())
+			entry.Reset()
+			text = rest
+			continue
+		case text[0] == '\\' && len(text) > 1:
+			text = text[1:]
+		}
+		entry.WriteByte(text[0])
+		text = text[1:]
+	}
+	return append(entries, entry.String())
+}
+
+// parseElement parses a part of a value; without a type it may be anything.
+func (t *Type) parseElement(raw string) (string, error) {
+	if t == nil {
+		return raw, nil
+	}
+	v, err := t.Parse(raw)
+	return v.Text, err
+}
+
+func (t *Type) parseJSON(text string) error {
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return fmt.Errorf("invalid JSON: %w", err)
+	}
+	if !t.fits(value) {
+		return errUnexplained
+	}
+	return nil
+}
+
+// fits reports whether JSON is of the type. Go accepts null for any value.
+func (t *Type) fits(value any) bool {
+	if t == nil || value == nil {
+		return true
+	}
+	if t.Type == Text {
+		_, isText := value.(string)
+		return isText
+	}
+	array, isArray := value.([]any)
+	object, isObject := value.(map[string]any)
+	switch {
+	case len(t.Values) == 0:
+	case isArray && slices.Contains(t.Values, jsonArray), isObject && slices.Contains(t.Values, jsonObject):
+	default:
+		return false
+	}
+	misfit := func(inner any) bool { return !t.Of.fits(inner) }
+	return !slices.ContainsFunc(array, misfit) && !slices.ContainsFunc(slices.Collect(maps.Values(object)), misfit)
+}
+
+// The Values of a JSON type.
+const (
+	jsonArray  = "array"
+	jsonObject = "object"
+)
+
+// check applies the validator rule. The error names the part of a list or map that breaks it.
+func (t *Type) check(parsed any) error {
+	if t.Rule == "" {
+		return nil
+	}
+	return Check(parsed, t.Rule)
+}
+
+// Check applies a rule in go-playground/validator's language, with the project's own tags, to a parsed value.
+func Check(parsed any, rule string) error {
+	var broken validator.ValidationErrors
+	if err := validate().Var(parsed, rule); errors.As(err, &broken) {
+		if strings.HasSuffix(broken[0].Field(), "]") {
+			return fmt.Errorf("invalid element %s", Quote(fmt.Sprint(broken[0].Value())))
+		}
+		return errUnexplained
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (t *Type) matches(text string) bool {
+	compiled, known := patterns.Load(t.Pattern)
+	if !known {
+		compiled, _ = patterns.LoadOrStore(t.Pattern, regexp.MustCompile("^(?:"+t.Pattern+")$"))
+	}
+	return compiled.(*regexp.Regexp).MatchString(text) //nolint:forcetypeassert // nothing else is in the map
+}
+
+// Quote quotes a piece of what the user wrote, cut to fit into a message.
+func Quote(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strconv.Quote(s)
+}

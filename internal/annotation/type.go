@@ -1,0 +1,140 @@
+package annotation
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// Type describes the values of a key, in the dialect of the controller that reads it.
+type Type struct {
+	// Type is one of the kinds below.
+	Type Kind `json:"type"`
+	// Values are the words of an enum; for another type, words that are allowed besides what its rule allows.
+	Values []string `json:"values,omitempty"`
+	// Fold is true if the controller ignores case.
+	Fold bool `json:"fold,omitempty"`
+	// Trim is true if the controller trims white space around the value, or around the elements of a list or map.
+	Trim bool `json:"trim,omitempty"`
+	// Empty is what the controller does with the empty value. The default is allowed for free text and for the parts of
+	// lists and maps, and invalid for everything else.
+	Empty Empty `json:"empty,omitempty"`
+	// Dialect is how a boolean, an integer or a duration is written.
+	Dialect Dialect `json:"dialect,omitempty"`
+	// Separator separates the elements of a list or the entries of a map; the default is a comma.
+	Separator string `json:"separator,omitempty"`
+	// Assign separates the key of a map's entry from its value; the default is =.
+	Assign string `json:"assign,omitempty"`
+	// EmptyElements is what the controller does with an empty element of a list; the default is invalid.
+	EmptyElements Empty `json:"emptyElements,omitempty"`
+	// Of is the type of a list's elements, or of a map's values; text if it is not given. For JSON it is the type of the
+	// elements or values, which is text or JSON; anything if it is not given.
+	Of *Type `json:"of,omitempty"`
+	// Keys is the type of a map's keys; text if it is not given.
+	Keys *Type `json:"keys,omitempty"`
+	// UniqueKeys is true if the controller refuses a map in which a key occurs twice.
+	UniqueKeys bool `json:"uniqueKeys,omitempty"`
+	// Entries are the types of the values of single keys of a map; Of is the type of all others.
+	Entries map[string]*Type `json:"entries,omitempty"`
+	// Escape is true if a backslash in a map takes its meaning from the next character.
+	Escape bool `json:"escape,omitempty"`
+	// Rule is in go-playground/validator's language, with the tags of validator.go. It validates the parsed value: a
+	// string, an int, a float64, a time.Duration, a []string, or a map[string]string.
+	Rule string `json:"rule,omitempty"`
+	// Pattern is a regular expression in RE2 syntax that a text must match as a whole.
+	Pattern string `json:"pattern,omitempty"`
+	// Allowed completes "must be …"; generated from the other fields if it is empty. A pattern needs it.
+	Allowed string `json:"allowed,omitempty"`
+}
+
+// Kind is the kind of a Type.
+type Kind string
+
+// The kinds.
+const (
+	Text     Kind = "text"
+	Enum     Kind = "enum"
+	Bool     Kind = "bool"
+	Int      Kind = "int"
+	Float    Kind = "float"
+	Duration Kind = "duration"
+	List     Kind = "list"
+	Map      Kind = "map"
+	JSON     Kind = "json"     // its Values, if given, are array and object
+	Selector Kind = "selector" // a Kubernetes label selector
+)
+
+// Free reports whether every text is a value of the type.
+func (t *Type) Free() bool {
+	return t.Type == Text && t.Rule == "" && t.Pattern == "" && t.Empty != Invalid
+}
+
+// Empty is what a controller does with an empty value.
+type Empty string
+
+// What an empty value may be.
+const (
+	// Absent: it is the same as a missing annotation.
+	Absent Empty = "absent"
+	// Allowed: it is a value like any other.
+	Allowed Empty = "value"
+	// Invalid: it is an error.
+	Invalid Empty = "invalid"
+)
+
+// Dialect is how a boolean, an integer or a duration is written.
+type Dialect string
+
+// The dialects.
+const (
+	// ParseBool is strconv.ParseBool: 1, t, T, TRUE, true, True and their opposites. The default of a boolean.
+	ParseBool Dialect = "parse-bool"
+	// TrueFalse is exactly true or false; with Fold in any case.
+	TrueFalse Dialect = "true-false"
+	// OnOff is exactly on or off; with Fold in any case.
+	OnOff Dialect = "on-off"
+	// YesNo is exactly yes or no; with Fold in any case.
+	YesNo Dialect = "yes-no"
+	// YAMLBool is a YAML 1.1 boolean, in any case: y, yes, true, on and their opposites.
+	YAMLBool Dialect = "yaml-bool"
+	// Atoi is strconv.Atoi: decimal digits with an optional sign. The default of an integer.
+	Atoi Dialect = "atoi"
+	// AnyBase is strconv.ParseInt with base 0: 0x10, 0b1, 1_000 and leading zeros for octal as well.
+	AnyBase Dialect = "any-base"
+	// Digits is 0|[1-9][0-9]*: decimal digits without sign or leading zero.
+	Digits Dialect = "digits"
+	// GoDuration is time.ParseDuration. The default of a duration.
+	GoDuration Dialect = "go-duration"
+	// OrderedUnits are the units h, m, s and ms, each at most once and in this order, each after an integer without sign
+	// or leading zero: 1h30m, 1500ms, 0s.
+	OrderedUnits Dialect = "ordered-units"
+)
+
+// Problems returns what is wrong with a type as it was written. Catalog tests want none.
+func (t *Type) Problems() []string {
+	var problems []string
+	add := func(wrong bool, text string) {
+		if wrong {
+			problems = append(problems, text)
+		}
+	}
+	kinds := []Kind{Text, Enum, Bool, Int, Float, Duration, List, Map, JSON, Selector}
+	dialects := map[Kind][]Dialect{
+		Bool: {ParseBool, TrueFalse, OnOff, YesNo, YAMLBool}, Int: {Atoi, AnyBase, Digits}, Duration: {GoDuration, OrderedUnits},
+	}
+	empties := []Empty{"", Absent, Allowed, Invalid}
+	add(!slices.Contains(kinds, t.Type), fmt.Sprintf("has an unknown type %q", t.Type))
+	add(t.Type == Enum && len(t.Values) == 0, "is an enum without values")
+	add(t.Type == JSON && t.Of != nil && t.Of.Type != Text && t.Of.Type != JSON, "is JSON of a type that cannot be checked")
+	add(t.Pattern != "" && t.Allowed == "", "has a pattern without the words for it in allowed")
+	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect), fmt.Sprintf("has a dialect %q of another type", t.Dialect))
+	add(!slices.Contains(empties, t.Empty) || !slices.Contains(empties, t.EmptyElements), "has an unknown word for the empty value")
+	add(t.Type != Map && (len(t.Entries) > 0 || t.Escape || t.UniqueKeys), "has entries, escape or uniqueKeys without being a map")
+	if _, err := regexp.Compile(t.Pattern); err != nil {
+		add(true, err.Error())
+	}
+	for _, part := range t.Parts() {
+		problems = append(problems, part.Problems()...)
+	}
+	return problems
+}

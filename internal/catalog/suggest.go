@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/finding"
+)
+
+// mostSuggestions bounds the search for what was meant: an object with more unknown keys than that was not mistyped.
+const mostSuggestions = 20
+
+// suggestion is the known key that is nearest to an unknown one.
+type suggestion struct {
+	key string
+	// near is true if it was probably meant.
+	near bool
+
+	entry *entry
+	typos int
+}
+
+// suggest records the key that an unknown one was probably meant to be.
+func (v *View) suggest(key string) {
+	if len(v.suggestions) >= mostSuggestions {
+		return
+	}
+	if v.suggestions == nil {
+		v.suggestions = map[string]suggestion{}
+	}
+	s := v.catalog.nearest(key)
+	s = v.nearestForPort(key, s)
+	v.suggestions[key] = s
+	v.doubt(s.entry)
+}
+
+// nearestForPort also tries keys whose dot or dash before a port was mistyped.
+func (v *View) nearestForPort(key string, best suggestion) suggestion {
+	prefix, rest := v.catalog.split(key)
+	name, port, cut := strings.Cut(rest, ".")
+	var readings [][2]string
+	if cut {
+		readings = append(readings, [2]string{name, port})
+	}
+	if at := strings.LastIndex(name, "-"); at > 0 {
+		readings = append(readings, [2]string{name[:at], name[at+1:]})
+	}
+	for i, reading := range readings {
+		s := v.catalog.nearest(prefix + reading[0])
+		ports, _ := v.resolve(reading[1])
+		if s.entry == nil || len(ports) == 0 || !s.entry.PortForm {
+			s.typos += len(reading[1])
+		} else {
+			s.key += "." + reading[1]
+		}
+		if first := cut && i == 0; s.entry != nil && (s.typos < best.typos || first && s.typos == best.typos) {
+			s.near = annotation.Near(reading[0], s.typos)
+			best = s
+		}
+	}
+	return best
+}
+
+// nearest returns the known key under the same prefix that is nearest to an unknown one.
+func (c *Catalog) nearest(key string) suggestion {
+	prefix, rest := c.split(key)
+	var candidates []string
+	owners := map[string]*entry{}
+	for _, e := range c.contents().entries {
+		for _, known := range e.Names() {
+			if p, tail := c.split(known); p == prefix {
+				candidates = append(candidates, tail)
+				owners[tail] = e
+			}
+		}
+		for _, word := range e.Also {
+			candidates = append(candidates, word)
+			owners[word] = e
+		}
+	}
+	if len(candidates) == 0 {
+		return suggestion{}
+	}
+	tail, typos := annotation.Nearest(strings.ReplaceAll(rest, ".", "-"), candidates)
+	if !c.contents().portForms {
+		tail, typos = annotation.Nearest(rest, candidates)
+	}
+	e := owners[tail]
+	s := suggestion{key: prefix + tail, near: annotation.Near(rest, typos), entry: e, typos: typos}
+	if slices.Contains(e.Also, tail) {
+		s.key = e.Name
+	}
+	return s
+}
+
+// Suggest returns the known key that an unknown one was probably meant to be.
+func (c *Catalog) Suggest(key string) (suggestion string, ok bool) {
+	s := c.nearest(key)
+	return s.key, s.near
+}
+
+// unread validates the keys that no controller reads.
+func (p *Parsed) unread() []finding.Finding {
+	var findings []finding.Finding
+	for _, key := range p.keys {
+		if f, found := p.unreadKey(key); found {
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
+	knows := func(v *View) bool { return v.catalog.Knows(key) || v.setting(key) }
+	if slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && knows(v) }) {
+		return finding.Finding{}, false
+	}
+	for _, v := range p.views {
+		if knows(v) || v.catalog.Own && !v.owned && hasPrefix(key, v.catalog.Prefixes) {
+			return v.notOwned(key), true
+		}
+	}
+	for _, owned := range []bool{true, false} {
+		for _, v := range p.views {
+			if v.owned != owned || !v.catalog.Concerns(key) {
+				continue
+			}
+			if f, found := p.unknown(v, key); found {
+				return f, true
+			}
+		}
+	}
+	return finding.Finding{}, false
+}
+
+func (v *View) setting(key string) bool {
+	return slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.Key == key })
+}
+
+// unknown reports a key under a prefix that no catalog of the set knows. Under a shared prefix it does so only if a known key is
+// near. The suggestion is the nearest key of all catalogs that have the prefix.
+func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
+	c := v.catalog
+	best, bounded := v.suggestions[key]
+	if !bounded && !c.Own {
+		best = c.nearest(key)
+	}
+	// A prefix of the controller's own may begin with one that it shares.
+	prefix, _ := c.split(key)
+	if !best.near && slices.Contains(c.SharedPrefixes, prefix) {
+		return finding.Finding{}, false
+	}
+	for _, other := range p.views {
+		if other == v || !other.catalog.Concerns(key) {
+			continue
+		}
+		if s := other.catalog.nearest(key); s.near && (!best.near || s.typos < best.typos) {
+			best = s
+		}
+	}
+	f := finding.Finding{
+		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid, Field: Path(key),
+		Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
+		Remedy: "remove it, or look for the right one with quayctl explain",
+	}
+	if best.near {
+		f.Message, f.Remedy = "unknown annotation", "did you mean \""+best.key+"\"?"
+	}
+	return f, true
+}
+
+// notOwned warns of a key that the controller would read if it acted on the Service.
+func (v *View) notOwned(key string) finding.Finding {
+	message := "has no effect: " + v.catalog.Title + " does not act on this Service"
+	if class := v.Service.Spec.LoadBalancerClass; class != nil {
+		message = "has no effect with spec.loadBalancerClass " + *class + ": " + v.catalog.Title + " does not act on the Service"
+	}
+	return finding.Finding{
+		ID: v.catalog.id(idNotOwned), Catalog: v.catalog.Name, Severity: finding.Warning, Field: Path(key), Message: message,
+		Remedy: "remove it",
+	}
+}

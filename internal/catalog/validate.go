@@ -1,0 +1,301 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/finding"
+)
+
+// validate validates a Service that the controller acts on, unknown keys apart.
+func (v *View) validate() []finding.Finding {
+	var findings []finding.Finding
+	for _, s := range v.settings {
+		findings = v.validateSetting(s, findings)
+	}
+	for i := range v.Rules {
+		findings = v.validateRule(&v.Rules[i], findings)
+	}
+	return findings
+}
+
+// validateSetting appends the findings about one annotation.
+func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding.Finding {
+	switch {
+	case s.Written:
+		return findings
+	case s.shadowed:
+		if s.Raw == v.Service.Annotations[s.name] {
+			return findings
+		}
+		return append(findings, v.finding(s, idShadowed, Ignored, "is not read, because "+s.name+" is also set", "remove one of the two"))
+	case s.suffix != "" && !s.PortForm:
+		return append(findings, v.finding(s, idPortForm, Refused, s.name+" cannot be set for a single port", "write "+s.name+", which is for the whole load balancer"))
+	case s.suffix != "" && len(s.ports) == 0:
+		findings = append(findings, v.unknownPort(s))
+	}
+	if port, known := v.port(s); !known {
+		outcome := s.UnknownPort
+		if outcome == "" {
+			outcome = Ignored
+		}
+		findings = append(findings, v.finding(s, idUnknownPort, outcome, "must be for a port of the Service, which has no port "+port, "correct or remove the key"))
+	}
+	if f, old := v.deprecated(s); old {
+		findings = append(findings, f)
+	}
+	if missing, unread := v.notRead(s.Annotation, s.bindings); unread {
+		conditions := []Condition{missing}
+		return append(findings, v.finding(s, idRequirement, Ignored,
+			"has no effect: "+demand(conditions, s.bindings), Requirement{Any: conditions}.remedy(s.bindings)))
+	}
+	if s.Err != nil {
+		findings = append(findings, v.invalid(s))
+	}
+	findings = append(findings, v.ambiguous(s)...)
+	if s.Err != nil || s.Value.Absent {
+		return findings
+	}
+	findings = append(findings, v.applies(s)...)
+	for i := range s.Requires {
+		findings = v.require(s, &s.Requires[i], findings)
+	}
+	for i := range s.Checks {
+		findings = v.call(s, &s.Checks[i], findings)
+	}
+	return findings
+}
+
+// call applies a function to an annotation.
+func (v *View) call(s *Setting, c *Check, findings []finding.Finding) []finding.Finding {
+	problem := behaviours[c.Name].Judge(Subject{Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, view: v, bindings: s.bindings})
+	if problem == "" {
+		return findings
+	}
+	outcome, id := c.OnBreach, c.ID
+	if outcome == "" {
+		outcome = s.OnInvalid
+	}
+	if id == "" {
+		id = idInvalidValue
+	}
+	return append(findings, v.finding(s, id, outcome, "must "+problem, "correct the value"))
+}
+
+// notRead reports whether the controller is known not to read a key, and for want of what.
+func (v *View) notRead(a *Annotation, b bindings) (missing Condition, unread bool) {
+	for _, c := range a.ReadIf {
+		if holds, known := v.holds(c, scope{bindings: b}); known && !holds {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
+// port reports whether the port in a family's key is one of the Service.
+func (v *View) port(s *Setting) (text string, known bool) {
+	for _, place := range []string{placePort, placePortName, placePortRef} {
+		text, bound := s.bindings[place]
+		if !bound {
+			continue
+		}
+		byNumber := place != placePortName && slices.Contains(fields["spec.ports.port"](v.Service), text)
+		byName := place != placePort && slices.Contains(fields["spec.ports.name"](v.Service), text)
+		return text, byNumber || byName
+	}
+	return "", true
+}
+
+func (v *View) deprecated(s *Setting) (finding.Finding, bool) {
+	switch {
+	case s.Deprecated != "":
+		return v.finding(s, idDeprecated, Ignored, "is deprecated", s.Deprecated), true
+	case s.AliasesDeprecated && s.Key != s.name:
+		return v.finding(s, idDeprecated, Ignored, "is deprecated", "use "+s.name), true
+	}
+	return finding.Finding{}, false
+}
+
+// applies reports a setting that has an effect nowhere, which its author cannot have meant.
+func (v *View) applies(s *Setting) []finding.Finding {
+	if len(s.applies) == 0 || !s.applies[0].concerns(s.Value) || s.undecided {
+		return nil
+	}
+	failing := -1
+	if !s.PortForm {
+		failing = v.failing(s.base, scope{bindings: s.bindings})
+	}
+	for _, i := range s.governs {
+		at := v.failing(s.base, service.at(i))
+		if at < 0 {
+			return nil
+		}
+		failing = max(failing, at)
+	}
+	if failing < 0 {
+		return nil
+	}
+	return []finding.Finding{v.breach(s, s.applies[failing], s.bindings)}
+}
+
+// concerns reports whether the requirement is about a value.
+func (q *Requirement) concerns(value annotation.Value) bool {
+	return q.Values == nil || slices.ContainsFunc(value.List, func(v string) bool { return slices.Contains(q.Values, v) })
+}
+
+// require appends the findings about a requirement of a setting.
+func (v *View) require(s *Setting, q *Requirement, findings []finding.Finding) []finding.Finding {
+	switch {
+	case q.SomePort, s.PortForm && len(s.governs) == 0:
+	case q.eachPort:
+		for _, i := range s.governs {
+			if v.breaks(s, q, service.at(i)) {
+				f := v.breach(s, q, s.bindings)
+				f.Listeners = []string{Listener(v.Service.Spec.Ports[i])}
+				findings = append(findings, f)
+			}
+		}
+	case v.breaks(s, q, scope{bindings: s.bindings}):
+		findings = append(findings, v.breach(s, q, s.bindings))
+	}
+	return findings
+}
+
+func (v *View) breaks(s *Setting, q *Requirement, sc scope) bool {
+	return q.concerns(s.Value) && v.all(q.If, sc) && v.none(q.Any, sc)
+}
+
+func (v *View) breach(s *Setting, q *Requirement, b bindings) finding.Finding {
+	id := q.ID
+	if id == "" {
+		id = idRequirement
+	}
+	return v.finding(s, id, q.OnBreach, q.text(b), q.remedy(b))
+}
+
+// validateRule appends the findings about the Service as a whole, or about each of its ports.
+func (v *View) validateRule(rule *Rule, findings []finding.Finding) []finding.Finding {
+	if !rule.EachPort {
+		return append(findings, v.breachesOf(rule, service)...)
+	}
+	for i, p := range v.Service.Spec.Ports {
+		for _, f := range v.breachesOf(rule, service.at(i)) {
+			f.Listeners = []string{Listener(p)}
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+func (v *View) breachesOf(rule *Rule, sc scope) []finding.Finding {
+	if !v.all(rule.If, sc) {
+		return nil
+	}
+	var problems []Problem
+	switch {
+	case rule.Check != nil:
+		problems = behaviours[rule.Check.Name].find(Subject{Service: v.Service, With: rule.Check.With, view: v, scope: sc})
+	case v.none(rule.Any, sc):
+		problems = []Problem{{}}
+	}
+	var findings []finding.Finding
+	for _, p := range problems {
+		f := finding.Finding{
+			ID: v.catalog.id(rule.ID), Catalog: v.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
+			Message: "must " + p.Must, Remedy: rule.Remedy,
+		}
+		if rule.Message != "" || rule.Check == nil {
+			f.Message = rule.Text()
+		}
+		if v.locate(&f, cmp.Or(p.At, rule.At), sc); p.Path != "" {
+			f.Field, f.Value, f.Type = p.Path, p.Value, field.ErrorTypeInvalid
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// locate sets the field to blame, and its value.
+func (v *View) locate(f *finding.Finding, at string, sc scope) {
+	f.Field = Path(at)
+	if IsField(at) {
+		f.Value = strings.Join(fieldValues(v.Service, at, sc), ",")
+		if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort && sc.port > 0 {
+			f.Field = field.NewPath("spec", "ports").Index(sc.port - 1).Child(name).String()
+			if f.Value == "" {
+				f.Type = field.ErrorTypeRequired
+			}
+		}
+		return
+	}
+	s := v.blamed(at, sc)
+	if s == nil {
+		f.Type = field.ErrorTypeRequired
+		return
+	}
+	f.Field, f.Value = Path(s.Key), s.Raw
+}
+
+// blamed returns the setting of a key that is read, at a port if the scope is one.
+func (v *View) blamed(key string, sc scope) *Setting {
+	if sc.port > 0 && v.byName[key].PortForm {
+		return v.Governor(key, sc.port-1)
+	}
+	for _, s := range v.of(key, sc.bindings) {
+		return s
+	}
+	return nil
+}
+
+// changes reports values that must not change, and do. Only what was valid must be kept.
+func (v *View) changes(was *View) []finding.Finding {
+	inUse := len(was.Service.Status.LoadBalancer.Ingress) > 0
+	var findings []finding.Finding
+	for _, e := range v.entries {
+		if e.OnChange == "" && len(e.variants) == 0 {
+			continue
+		}
+		e = e.on(v)
+		if e.OnChange == "" || e.family() || !inUse && !e.Immutable {
+			continue
+		}
+		before, _, knew := was.values(e.Name, service)
+		after, _, knows := v.values(e.Name, service)
+		if _, unread := v.notRead(e.Annotation, nil); unread || !knew || !knows || slices.Equal(before, after) {
+			continue
+		}
+		if slices.ContainsFunc(was.of(e.Name, nil), func(s *Setting) bool { return len(was.applies(s)) > 0 }) {
+			continue
+		}
+		s := &Setting{entry: e, Key: e.Name}
+		if settings := v.of(e.Name, nil); len(settings) > 0 {
+			s = settings[0]
+		}
+		outcome, id := e.OnChange, e.ChangeID
+		if (len(before) == 0 || len(after) == 0) && !e.NoDefault {
+			// What holds without the key is not known: it may be the same.
+			outcome = Ignored
+		}
+		if id == "" {
+			id = idChanged
+		}
+		message := "must not change from " + orUnset(before)
+		if !e.Immutable {
+			message += " while the Service has a load balancer"
+		}
+		findings = append(findings, v.finding(s, id, outcome, message, "create a new Service instead"))
+	}
+	return findings
+}
+
+func orUnset(values []string) string {
+	if len(values) == 0 {
+		return "unset"
+	}
+	return fmt.Sprintf("%q", strings.Join(values, ","))
+}

@@ -1,0 +1,96 @@
+package policy
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
+)
+
+// Validate validates a Service, with the defaults that it gets, by every rule of every policy. Its findings name one listener each,
+// for the ratchet.
+func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
+	if !p.LoadBalancer() {
+		return nil
+	}
+	var findings []finding.Finding
+	for _, policy := range applicable {
+		for i := range policy.rules {
+			r := &policy.rules[i]
+			if r.known == nil {
+				findings = append(findings, r.validateText(p, policy)...)
+			} else if v := p.View(r.catalog); v != nil {
+				findings = append(findings, r.validate(v, policy)...)
+			}
+		}
+	}
+	return findings
+}
+
+// validate validates every value of a known key, defaults included: otherwise a Service that leaves the key out would get what a
+// policy wants to keep from it.
+func (r *rule) validate(v *catalog.View, p *Policy) []finding.Finding {
+	var findings []finding.Finding
+	for _, h := range v.Holding(r.key) {
+		switch {
+		case h.Set:
+			for _, b := range r.check(h.Raw, h.Value) {
+				f := b.finding(p, r)
+				f.Value = h.Raw
+				findings = append(findings, at(f, h)...)
+			}
+		case r.required:
+			findings = append(findings, at(r.missing(p), h)...)
+		case r.forbidden || h.Value == nil:
+		default:
+			for _, b := range r.check(h.Raw, h.Value) {
+				f := b.finding(p, r)
+				f.Type = field.ErrorTypeRequired
+				f.Message = "must be set: the default " + h.Raw + " " + f.Message
+				if r.message == "" {
+					f.Remedy = "set the annotation"
+				}
+				findings = append(findings, at(f, h)...)
+			}
+		}
+	}
+	return findings
+}
+
+// at returns a finding for each listener that the value holds for.
+func at(f finding.Finding, h catalog.Holding) []finding.Finding {
+	f.Field = catalog.Path(h.Key)
+	if len(h.Listeners) == 0 {
+		return []finding.Finding{f}
+	}
+	all := make([]finding.Finding, len(h.Listeners))
+	for i, listener := range h.Listeners {
+		all[i] = f
+		all[i].Listeners = []string{listener}
+	}
+	return all
+}
+
+// validateText validates an annotation of which only the text is known.
+func (r *rule) validateText(p *catalog.Parsed, policy *Policy) []finding.Finding {
+	raw, set := p.Service.Annotations[r.key]
+	if !set {
+		if r.required {
+			f := r.missing(policy)
+			f.Field = catalog.Path(r.key)
+			return []finding.Finding{f}
+		}
+		return nil
+	}
+	var findings []finding.Finding
+	for _, b := range r.check(raw, nil) {
+		f := b.finding(policy, r)
+		f.Field, f.Value = catalog.Path(r.key), raw
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+func (r *rule) missing(p *Policy) finding.Finding {
+	return breach{idRequired, field.ErrorTypeRequired, r.path.Child("required"), "must be set: required by", "set the annotation"}.finding(p, r)
+}
