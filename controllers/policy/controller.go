@@ -17,6 +17,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/review"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.
@@ -58,8 +59,8 @@ type Options struct {
 	Store Store
 	// Status takes what was found.
 	Status StatusWriter
-	// Judge applies policies to Services.
-	Judge engine.Judge
+	// Reviewer parses Services and gives them their defaults.
+	Reviewer review.Reviewer
 	// Recorder takes Events about policies.
 	Recorder record.EventRecorder
 	// Registerer takes the metric.
@@ -109,7 +110,7 @@ func New(o Options) (*Controller, error) {
 		),
 		judged: map[engine.Key]*engine.Policy{}, written: map[engine.Key]written{},
 	}
-	c.ledger = newLedger(o.Judge, m, c.touch)
+	c.ledger = newLedger(o.Reviewer, m, c.touch)
 	return c, nil
 }
 

@@ -8,14 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/loadbalancer"
 	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 )
 
 // ledger remembers how every Service was judged and adds it up for every policy, so that a change costs the judgement of the
 // Services that it concerns. It has no lock.
 type ledger struct {
-	judge   engine.Judge
-	metrics *metrics
+	reviewer review.Reviewer
+	metrics  *metrics
 	// touched is told of each policy whose sums changed.
 	touched func(engine.Key)
 	spaces  map[string]*space
@@ -46,8 +49,8 @@ type tally struct {
 	violating map[string]int
 }
 
-func newLedger(judge engine.Judge, m *metrics, touched func(engine.Key)) *ledger {
-	return &ledger{judge: judge, metrics: m, touched: touched, spaces: map[string]*space{}, tallies: map[engine.Key]*tally{}}
+func newLedger(reviewer review.Reviewer, m *metrics, touched func(engine.Key)) *ledger {
+	return &ledger{reviewer: reviewer, metrics: m, touched: touched, spaces: map[string]*space{}, tallies: map[engine.Key]*tally{}}
 }
 
 // applicable are the policies by which the Services of a namespace were judged; ok is false if there are none to judge.
@@ -107,10 +110,12 @@ func (l *ledger) examine(svc *corev1.Service, applicable []*engine.Policy) *verd
 	if len(applicable) == 0 {
 		return v
 	}
-	completed, _ := l.judge.Complete(svc, applicable)
-	v.maxQPS = l.judge.MaxQPS(completed)
+	parsed := l.reviewer.Default(l.reviewer.Parse(svc), applicable)
+	if own := parsed.Own(); own != nil {
+		v.maxQPS = loadbalancer.MaxQPS(own)
+	}
 	for _, p := range applicable {
-		findings := l.judge.Violations(completed, p)
+		findings := finding.Merge(engine.Validate(parsed, []*engine.Policy{p}))
 		if len(findings) == 0 {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 	policywebhook "quaymaster.dev/webhook/policy"
 	"quaymaster.dev/webhook/service"
@@ -32,7 +31,7 @@ func write(folder string) error {
 	pages := map[string]string{
 		"annotations.md": reference.AnnotationsPage(),
 		"findings.md":    reference.FindingsPage(chapters),
-		"catalogs.md":    reference.CatalogsPage(policy.CatalogNames()),
+		"catalogs.md":    reference.CatalogsPage(catalog.Names()),
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)

@@ -22,7 +22,7 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace is the only one to look at; empty for all, and for PersistentVolumes.
 	Namespace string
-	// Catalogs and Class are as in lint.JudgeOptions.
+	// Catalogs and Class are as in lint.ReviewerOptions.
 	Catalogs []string
 	Class    string
 	// OnProgress is told how many objects of a resource have been looked at; nil if nobody wants to know.
@@ -63,10 +63,10 @@ func (a *audit) services(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {
-			a.add("Service", svc.ObjectMeta, judge.Findings(svc))
+			a.add("Service", svc.ObjectMeta, reviewer.Findings(svc))
 		}
 	})
 }

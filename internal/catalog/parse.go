@@ -90,6 +90,16 @@ func (p *Parsed) View(name string) *View {
 	return nil
 }
 
+// Own returns the Service as Quaymaster's own controller sees it; nil if it is not in the set or does not own the Service.
+func (p *Parsed) Own() *View {
+	for _, v := range p.views {
+		if v.catalog.Own && v.owned {
+			return v
+		}
+	}
+	return nil
+}
+
 // View is a Service as one controller sees it.
 type View struct {
 	*contents

@@ -185,7 +185,5 @@ func (p *Parsed) ReadByOwn(key string) bool {
 	return slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && v.catalog.Own && v.catalog.ReadsKey(key) })
 }
 
-// Owns reports whether the controller of a catalog of the set acts on a Service.
-func (s Set) Owns(name string, svc *corev1.Service) bool {
-	return s.With([]string{name}).Parse(svc).View(name) != nil
-}
+// Own returns the catalogs of Quaymaster's own controller alone. class is the loadBalancerClass that it serves besides none.
+func Own(class string) Set { return Set{catalogs: ownCatalogs(), class: class} }

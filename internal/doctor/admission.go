@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 )
 
 const (
@@ -111,7 +111,7 @@ func (e *examination) judgeGood(svc *corev1.Service, err error, namespace string
 	if err != nil {
 		return fail("see the logs of the webhook's pods", "%s, but for a good one it cannot ask: %v", bad, err)
 	}
-	for key := range loadbalancer.Defaults(&corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}, loadbalancer.Options{}) {
+	for key := range review.Own("").Parse(&corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}).WrittenDefaults() {
 		if _, written := svc.Annotations[key]; !written {
 			return warn("if mycloud is among the chart's catalogs, see the logs of the webhook's pods",
 				"%s and a good one admitted, but without the default of %s: %s does not answer, or mycloud is not judged", bad, key, mutateService)

@@ -52,13 +52,13 @@ type Linter struct {
 }
 
 // Files judges the load balancers of files, several at a time, and gives the results in the order of the files.
-func (l *Linter) Files(files []manifest.File, judge Judge) []report.Result {
+func (l *Linter) Files(files []manifest.File, reviewer *Reviewer) []report.Result {
 	results := make([][]report.Result, len(files))
 	var judges errgroup.Group
 	judges.SetLimit(runtime.GOMAXPROCS(0))
 	for i, f := range files {
 		judges.Go(func() error {
-			results[i] = l.services(f.Objects, judge)
+			results[i] = l.services(f.Objects, reviewer)
 			return nil
 		})
 	}
@@ -67,7 +67,7 @@ func (l *Linter) Files(files []manifest.File, judge Judge) []report.Result {
 }
 
 // services judges the load balancers among the objects.
-func (l *Linter) services(objects []*manifest.Object, judge Judge) []report.Result {
+func (l *Linter) services(objects []*manifest.Object, reviewer *Reviewer) []report.Result {
 	var results []report.Result
 	for _, o := range objects {
 		if o.Kind != kindService {
@@ -79,9 +79,9 @@ func (l *Linter) services(objects []*manifest.Object, judge Judge) []report.Resu
 		}
 		name := report.Object{Kind: o.Kind, Namespace: svc.Namespace, Name: svc.Name}
 		svc.Namespace = l.namespace(svc.Namespace)
-		r := result(o, name, judge.Findings(svc), mistakes)
+		r := result(o, name, reviewer.Findings(svc), mistakes)
 		if l.ShowDefaults {
-			r.Defaults = judge.Defaults(svc)
+			r.Defaults = reviewer.Defaults(svc)
 		}
 		results = append(results, r)
 	}

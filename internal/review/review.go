@@ -3,8 +3,6 @@
 package review
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
@@ -20,6 +18,10 @@ func New(o catalog.Options) (Reviewer, error) {
 	set, err := catalog.NewSet(o)
 	return Reviewer{set: set}, err
 }
+
+// Own returns a Reviewer by the catalog of Quaymaster's own controller, which serves Services of a loadBalancerClass besides those
+// without one.
+func Own(class string) Reviewer { return Reviewer{set: catalog.Own(class)} }
 
 // Review reviews a Service at admission. oldSvc is nil on creation. An update is reviewed with the defaults that the controllers
 // will apply: it may need one of them, such as the certificate of a new listener. What an update does not introduce is a warning.
@@ -86,10 +88,5 @@ func (r Reviewer) in(policies []*policy.Policy) catalog.Set {
 	return r.set
 }
 
-// Owned reports whether the controller of a catalog acts on a Service.
-func (r Reviewer) Owned(name string, svc *corev1.Service) bool { return r.set.Owns(name, svc) }
-
-// Catalogs returns a Reviewer by other catalogs with the same options.
-func (r Reviewer) Catalogs(names []string) Reviewer {
-	return Reviewer{set: r.set.With(slices.Clone(names))}
-}
+// Owned reports whether Quaymaster's own controller acts on a Service.
+func (r Reviewer) Owned(svc *corev1.Service) bool { return r.set.Parse(svc).Own() != nil }

@@ -17,8 +17,7 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -72,7 +71,7 @@ type Balancer struct {
 	cluster    *ownership.Cluster
 	clusterID  string
 	network    Network
-	judge      policy.Judge
+	reviewer   review.Reviewer
 	policies   Policies
 	groups     NodeGroups
 	conditions conditions
@@ -91,12 +90,12 @@ func New(o Options) *Balancer {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
-	options := loadbalancer.Options{Class: o.LoadBalancerClass}
+	reviewer := review.Own(o.LoadBalancerClass)
 	return &Balancer{
 		cloud: o.Cloud, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
-		judge: policy.Judge{Options: options}, policies: o.Policies, groups: o.NodeGroups,
+		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups,
 		conditions: conditions{services: o.Services, clock: o.Clock}, recorder: o.Recorder, wait: o.Wait,
-		overview: &overview{services: o.ServiceLister, options: options, clock: o.Clock, failing: map[types.UID]time.Time{}},
+		overview: &overview{services: o.ServiceLister, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}
 }
 
@@ -118,7 +117,7 @@ func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 		return nil, false, explain(err)
 	}
 	if lb == nil {
-		if svc.DeletionTimestamp == nil && !loadbalancer.Owned(svc, b.judge.Options) {
+		if svc.DeletionTimestamp == nil && !b.reviewer.Owned(svc) {
 			err = b.conditions.clear(ctx, svc)
 		}
 		return nil, false, err

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
@@ -45,11 +45,11 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 	if err != nil {
 		return err
 	}
-	protected, err := wish(asked.completed, keyDeletionProtection)
+	protected, err := wish(asked.parsed.Service, keyDeletionProtection)
 	if err != nil {
 		return err
 	}
-	retain, err := wish(asked.completed, keyRetainOnDelete)
+	retain, err := wish(asked.parsed.Service, keyRetainOnDelete)
 	if err != nil {
 		return err
 	}
@@ -82,16 +82,19 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 
 // wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it is:
 // a guess could destroy what was to be kept.
-func wish(svc *corev1.Service, key string) (bool, error) {
-	raw, set := svc.Annotations[loadbalancer.Prefix+key]
+func wish(svc *corev1.Service, name string) (bool, error) {
+	key := loadbalancer.Prefix + name
+	raw, set := svc.Annotations[key]
 	if !set {
 		return false, nil
 	}
-	value, err := annotation.ParseBool(raw)
+	own, _ := catalog.Find(loadbalancer.Catalog)
+	known, _ := own.Plain(key)
+	value, err := known.Parse(raw)
 	if err != nil {
-		return false, invalid(key, raw, "must be true or false; until then the load balancer stays")
+		return false, invalid(name, raw, "must be true or false; until then the load balancer stays")
 	}
-	return value, nil
+	return value.Text == "true", nil
 }
 
 func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {

@@ -33,7 +33,7 @@ const (
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
-	if !loadbalancer.Owned(svc, b.judge.Options) {
+	if !b.reviewer.Owned(svc) {
 		return nil, cloudprovider.ImplementedElsewhere
 	}
 	published, err := b.ensureAndReport(ctx, svc)
@@ -74,7 +74,7 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 		return nil, err
 	}
 	if lb != nil {
-		b.keep(asked, lb)
+		asked.keep(lb)
 	}
 	if err := asked.valid(); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 )
 
 // What metrics say of a Service besides the reasons of ConditionConfigured.
@@ -41,7 +41,7 @@ var (
 // the cloud for nothing.
 type overview struct {
 	services corelisters.ServiceLister
-	options  loadbalancer.Options
+	reviewer review.Reviewer
 	clock    clock.PassiveClock
 
 	mu sync.Mutex
@@ -90,7 +90,7 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	count, unsettled = map[string]int{}, map[string]int64{}
 	still := map[types.UID]time.Time{}
 	for _, svc := range services {
-		if !loadbalancer.Owned(svc, o.options) && meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
+		if !o.reviewer.Owned(svc) && meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
 			continue
 		}
 		failing, fails := o.failing[svc.UID]

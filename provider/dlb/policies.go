@@ -3,10 +3,10 @@ package dlb
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
@@ -24,48 +24,53 @@ type Policies interface {
 type order struct {
 	// svc is the Service as it is stored: Events and conditions are about it.
 	svc *corev1.Service
-	// completed has the defaults that admission would have given it.
-	completed *corev1.Service
+	// parsed has the defaults that admission would have given it.
+	parsed *catalog.Parsed
 	// desired is nil for a Service that is not ours, and for one with errors among the findings.
 	desired    *loadbalancer.Desired
 	findings   []finding.Finding
 	applicable []*policy.Policy
 }
 
-// read goes from a Service to what it asks for. Without its policies nothing is known of that.
+// read returns what a Service asks for. Without its policies that is not known.
 func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
-	o := &order{svc: svc, completed: svc}
-	if loadbalancer.Owned(svc, b.judge.Options) && b.policies != nil {
+	o := &order{svc: svc}
+	parsed := b.reviewer.Parse(svc)
+	if parsed.Own() != nil && b.policies != nil {
 		var err error
 		if o.applicable, err = b.policies.Applicable(ctx, svc.Namespace); err != nil {
 			return nil, fmt.Errorf("read the policies of namespace %s: %w", svc.Namespace, err)
 		}
-		o.completed, _ = b.judge.Complete(svc, o.applicable)
 	}
-	o.desired, o.findings = loadbalancer.Build(o.completed, b.judge.Options)
+	o.build(b.reviewer.Default(parsed, o.applicable))
 	return o, nil
 }
 
-// keep makes a Service that does not name its network type or its subnet keep those that its load balancer has: they are
-// immutable, and the defaults may have changed since.
-func (b *Balancer) keep(o *order, lb *cloudapi.LoadBalancer) {
-	completed := *o.completed
-	completed.Annotations = map[string]string{}
-	maps.Copy(completed.Annotations, o.completed.Annotations)
-	if key := loadbalancer.Prefix + keyNetworkType; !o.names(key) {
-		completed.Annotations[key] = networkType(lb)
+// build validates the Service and, if it has no errors, builds its desired load balancer.
+func (o *order) build(parsed *catalog.Parsed) {
+	o.parsed, o.desired, o.findings = parsed, nil, finding.Merge(parsed.Validate())
+	if own := parsed.Own(); own != nil && len(finding.Errors(o.findings)) == 0 {
+		o.desired = loadbalancer.Build(own)
 	}
-	if key := loadbalancer.Prefix + keySubnetID; !o.names(key) {
-		delete(completed.Annotations, key) // settle takes what there is
-	}
-	o.completed = &completed
-	o.desired, o.findings = loadbalancer.Build(&completed, b.judge.Options)
 }
 
-// names tells whether the Service itself has an annotation.
-func (o *order) names(key string) bool {
-	_, named := o.svc.Annotations[key]
-	return named
+// keep makes a Service that does not set its network type or its subnet keep those that its load balancer has: they are
+// immutable, and the defaults may have changed since.
+func (o *order) keep(lb *cloudapi.LoadBalancer) {
+	parsed := o.parsed
+	if key := loadbalancer.Prefix + keyNetworkType; !o.sets(key) {
+		parsed = parsed.With(map[string]string{key: networkType(lb)})
+	}
+	if key := loadbalancer.Prefix + keySubnetID; !o.sets(key) {
+		parsed = parsed.Without(key) // settle keeps the subnet
+	}
+	o.build(parsed)
+}
+
+// sets reports whether the Service itself has an annotation.
+func (o *order) sets(key string) bool {
+	_, set := o.svc.Annotations[key]
+	return set
 }
 
 // valid refuses a Service with errors.
@@ -76,23 +81,23 @@ func (o *order) valid() error {
 	return nil
 }
 
-// open tells whether the Service leaves its network type to the load balancer that it has published, so that only this tells
+// open reports whether the Service leaves its network type to the load balancer that it has published, so that only this decides
 // whether what goes with it, such as a subnet, is right.
 func (o *order) open() bool {
-	return !o.names(loadbalancer.Prefix+keyNetworkType) && len(o.svc.Status.LoadBalancer.Ingress) > 0
+	return !o.sets(loadbalancer.Prefix+keyNetworkType) && len(o.svc.Status.LoadBalancer.Ingress) > 0
 }
 
-// obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. It is nil where there is
-// no load balancer yet, or none any more: one that was published and got lost comes back as the Service says.
+// obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. lb is nil where there is no load
+// balancer yet, or none any more: one that was published and got lost is created again as the Service says.
 func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
 	var former *corev1.Service
 	switch {
 	case lb != nil:
-		former = loadbalancer.Former(o.completed, o.desired, observed(o.desired, lb))
+		former = loadbalancer.Former(o.parsed.Own(), o.desired, observed(o.desired, lb))
 	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
-		former = o.completed
+		former = o.parsed.Service
 	}
-	if findings := finding.Errors(b.judge.Review(former, o.completed, o.applicable)); len(findings) > 0 {
+	if findings := finding.Errors(b.reviewer.Rules(former, o.parsed, o.applicable)); len(findings) > 0 {
 		return &refusal{reason: reasonInvalid, message: finding.Summary(findings)}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
 )
 
@@ -17,8 +18,8 @@ const auditDefaulted = "defaulted"
 
 // MutatorOptions are what a Mutator needs.
 type MutatorOptions struct {
-	// Judge knows the defaults of policies and the built-in ones.
-	Judge policy.Judge
+	// Reviewer knows the defaults of policies and the built-in ones.
+	Reviewer review.Reviewer
 	// Policies are those of namespaces.
 	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
@@ -52,7 +53,7 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 		f := unavailable(ctx, newSvc, idDefaultsUnavailable, "defaults were not added, because policies cannot be read at the moment", err)
 		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []finding.Finding{f}, m.o.OnFinding), nil
 	}
-	return add(newSvc, m.o.Judge.Annotations(newSvc, applicable))
+	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable))
 }
 
 // add is the answer that gives the Service annotations.

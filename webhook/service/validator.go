@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
 )
 
@@ -17,8 +17,8 @@ const kind = "Service"
 
 // ValidatorOptions are what a Validator needs.
 type ValidatorOptions struct {
-	// Judge applies the rules of policies; its options tell which Services are ours.
-	Judge policy.Judge
+	// Reviewer reviews Services by catalogs and policies.
+	Reviewer review.Reviewer
 	// Policies are those of namespaces.
 	Policies Policies
 	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
@@ -52,10 +52,10 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 // review judges a Service. Policies matter for load balancers alone.
 func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
-		return v.o.Judge.Admit(oldSvc, newSvc, nil)
+		return nil
 	}
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
-	findings := v.o.Judge.Admit(oldSvc, newSvc, applicable)
+	findings := v.o.Reviewer.Review(oldSvc, newSvc, applicable)
 	if err != nil {
 		findings = finding.Merge(append(findings,
 			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)))

@@ -13,8 +13,8 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/audit"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
 )
 
@@ -47,7 +47,7 @@ func newAuditCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", auditOutputs)
-	completeWith(cmd, "catalog", policy.CatalogNames())
+	completeWith(cmd, "catalog", catalog.Names())
 	return cmd
 }
 

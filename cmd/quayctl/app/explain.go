@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
 )
@@ -45,9 +45,9 @@ func newExplainCommand() *cobra.Command {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", policy.CatalogNames(), "`names` of the catalogs to look into")
+	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", catalog.Names(), "`names` of the catalogs to look into")
 	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "form of output: "+orList(explainOutputs))
-	completeWith(cmd, "catalog", policy.CatalogNames())
+	completeWith(cmd, "catalog", catalog.Names())
 	completeWith(cmd, "output", explainOutputs)
 	return cmd
 }

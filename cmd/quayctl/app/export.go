@@ -14,7 +14,6 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/export"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
 )
@@ -65,7 +64,7 @@ func newExportCommand() *cobra.Command {
 		}
 		if sub.name != "map" {
 			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog}, "`names` of catalogs")
-			completeWith(one, "catalog", policy.CatalogNames())
+			completeWith(one, "catalog", catalog.Names())
 		}
 		if sub.name == "vap" || sub.name == "map" {
 			one.Flags().StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are mycloud's besides those without one")

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/lint"
 	"quaymaster.dev/internal/manifest"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/report"
 )
 
@@ -52,7 +52,7 @@ func newLintCommand() *cobra.Command {
 	o.addFlags(cmd.Flags())
 	completeWith(cmd, "output", lintOutputs)
 	completeWith(cmd, "color", colours)
-	completeWith(cmd, "catalog", policy.CatalogNames())
+	completeWith(cmd, "catalog", catalog.Names())
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	namespaces := lint.Namespaces(objects(slices.Concat(files, policyFiles)))
 	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
 	policies, results := linter.Policies(objects(policyFiles), namespaces)
-	judged := linter.Files(files, lint.NewJudge(lint.JudgeOptions{
+	judged := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.class, Policies: policies, Namespaces: namespaces,
 	}))
 	results = append(results, judged...)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
 	"quaymaster.dev/internal/version"
@@ -52,8 +52,8 @@ func completeWith(cmd *cobra.Command, flag string, values []string) {
 func unknownCatalogs(names []string) []string {
 	var problems []string
 	for _, name := range names {
-		if !slices.Contains(policy.CatalogNames(), name) {
-			problems = append(problems, fmt.Sprintf("--catalog must name some of %s; got %q", strings.Join(policy.CatalogNames(), ", "), name))
+		if !slices.Contains(catalog.Names(), name) {
+			problems = append(problems, fmt.Sprintf("--catalog must name some of %s; got %q", strings.Join(catalog.Names(), ", "), name))
 		}
 	}
 	return problems

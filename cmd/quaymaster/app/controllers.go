@@ -26,9 +26,8 @@ import (
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/loadbalancer"
-	enginepolicy "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudapi"
@@ -259,7 +258,7 @@ func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cl
 		informers.WithTransform(cache.TransformStripManagedFields()))
 	status, err := policy.New(policy.Options{
 		Services: services.Core().V1().Services(), Store: store, Status: r.policies,
-		Judge:    enginepolicy.Judge{Options: loadbalancer.Options{Class: r.config.LoadBalancerClass}},
+		Reviewer: review.Own(r.config.LoadBalancerClass),
 		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -55,7 +56,7 @@ func ownServices(services []corev1.Service, class string) (ours []string, retain
 	retained = map[string]string{}
 	for i := range services {
 		svc := &services[i]
-		if !loadbalancer.Owned(svc, loadbalancer.Options{Class: class}) {
+		if !review.Own(class).Owned(svc) {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 )
 
 // actionWarn is the default: a newer release of a cloud's controller may know the key, and that must not become an outage.
@@ -32,15 +32,21 @@ func (o *webhookOptions) selectCatalogs() []error {
 		if ofOne && !slices.Contains(o.catalogs, name) {
 			errs = append(errs, fmt.Errorf("--unknown-keys must be of clouds among --catalogs; got %q", entry))
 		}
-		if ofOne && name == loadbalancer.Catalog {
+		if ofOne && ownCatalog(name) {
 			errs = append(errs, fmt.Errorf("--unknown-keys cannot be set for %s, which refuses them always; got %q", name, entry))
 		}
 		unknown[name] = severity
 	}
-	judge, err := policy.NewJudge(loadbalancer.Options{Class: o.loadBalancerClass}, policy.Selection{Catalogs: o.catalogs, UnknownKeys: unknown})
+	reviewer, err := review.New(catalog.Options{Catalogs: o.catalogs, Class: o.loadBalancerClass, UnknownKeys: unknown})
 	if err != nil {
-		errs = append(errs, fmt.Errorf("--catalogs %w", err))
+		errs = append(errs, fmt.Errorf("--catalogs: %w", err))
 	}
-	o.judge = judge
+	o.reviewer = reviewer
 	return errs
+}
+
+// ownCatalog reports whether the catalog is that of Quaymaster's own controller.
+func ownCatalog(name string) bool {
+	c, found := catalog.Find(name)
+	return found && c.Own
 }

@@ -13,10 +13,11 @@ import (
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 )
 
 // off as an address means that nothing listens.
@@ -35,7 +36,7 @@ type webhookOptions struct {
 	loadBalancerClass string
 	catalogs          []string
 	unknownKeys       []string
-	judge             policy.Judge
+	reviewer          review.Reviewer
 	cloudConfig       string
 	certs             certOptions
 	configurations    certs.Configurations
@@ -53,7 +54,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "how long to go on serving, not ready any more, when asked to end")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
-	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog}, "`names` of the clouds whose annotations are judged: "+strings.Join(policy.CatalogNames(), ", "))
+	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog}, "`names` of the clouds whose annotations are judged: "+strings.Join(catalog.Names(), ", "))
 	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn}, "what happens to keys under another cloud's prefix that its catalog does not know: deny, warn or ignore, for all clouds or as in hcloud=`deny` for one")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config, for questions about volumes; empty asks no cloud")
 	o.certs.addFlags(fs)

@@ -61,10 +61,10 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 	}
 	return map[string]served{
 		mutateService: {service.Resource(), service.NewMutator(service.MutatorOptions{
-			Judge: o.judge, Policies: known.policies, OnFinding: count(mutateService),
+			Reviewer: o.reviewer, Policies: known.policies, OnFinding: count(mutateService),
 		})},
 		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
-			Judge: o.judge, Policies: known.policies, OnFinding: count(validateService),
+			Reviewer: o.reviewer, Policies: known.policies, OnFinding: count(validateService),
 		})},
 		mutatePersistentVolume: {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{
 			Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
