@@ -30,7 +30,7 @@ func TestCatalogsAreComplete(t *testing.T) {
 	})
 }
 
-// service is a load balancer that every catalog has nothing to say about, changed as the example says.
+// service returns a load balancer without findings in any catalog, changed as in the example.
 func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Service {
 	t.Helper()
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{
@@ -50,7 +50,7 @@ func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Servic
 	return svc
 }
 
-// Every value's example is judged with the value alone; what it requires stands beside it in the examples of rules and in the corpus.
+// Every value's example is reviewed on its own; its requirements are covered by the examples of rules and by the corpus.
 func TestExamplesOfValues(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		for _, a := range c.Document().Annotations {
@@ -63,7 +63,7 @@ func TestExamplesOfValues(t *testing.T) {
 				}
 				if v.Invalid != nil {
 					if _, err := v.Parse(*v.Invalid); err == nil {
-						t.Errorf("%s: invalid %q is not by a variant", a.Name, *v.Invalid)
+						t.Errorf("%s: invalid %q is accepted by a variant", a.Name, *v.Invalid)
 					}
 				}
 			}
@@ -80,7 +80,7 @@ func TestExamplesOfValues(t *testing.T) {
 			}
 			if _, err := a.Parse(*a.Invalid); err == nil {
 				if problems := review(t, c, catalog.Example{Annotations: map[string]string{a.Name: *a.Invalid}}); len(problems) == 0 {
-					t.Errorf("%s: invalid %q is not", a.Name, *a.Invalid)
+					t.Errorf("%s: invalid %q is accepted", a.Name, *a.Invalid)
 				}
 			}
 		}
@@ -91,11 +91,11 @@ func TestExamplesOfRules(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		for _, r := range c.Document().Rules {
 			if got := review(t, c, r.Valid); len(got) > 0 {
-				t.Errorf("%s: the valid example is not: %+v", r.ID, got)
+				t.Errorf("%s: the valid example has findings: %+v", r.ID, got)
 			}
 			got := review(t, c, r.Invalid)
 			if len(got) != 1 || got[0].ID != c.Name+"-"+r.ID {
-				t.Errorf("%s: the invalid example breaks not just the rule: %+v", r.ID, got)
+				t.Errorf("%s: the invalid example must break only the rule: %+v", r.ID, got)
 			}
 		}
 	})
