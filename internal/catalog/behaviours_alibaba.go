@@ -9,7 +9,7 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// What the behaviours ask other annotations of Alibaba Cloud.
+// Other annotations of Alibaba Cloud that the behaviours read.
 const (
 	alibabaProtocols = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-protocol-port"
 	alibabaID        = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
@@ -18,22 +18,23 @@ const (
 
 var behavioursOfAlibaba = map[string]Behaviour{
 	"alibaba-listener": {
-		Help:     "One of the listeners at least speaks one of the protocols: clb those of a CLB, nlb those of an NLB; any where one is not given.",
+		Help: "At least one listener uses one of the protocols: " +
+			"clb lists those of a CLB, nlb those of an NLB. If one is not set, any protocol will do.",
 		Optional: []string{"clb", "nlb"},
 		Judge:    alibabaListenerSpeaks,
 	},
 	"alibaba-listener-needs": {
-		Help:  "Where a listener that the controller makes speaks one of the protocols, the key is set.",
+		Help:  "If a listener that the controller creates uses one of the protocols, the key is set.",
 		Args:  []string{"protocols", "key"},
 		Judge: alibabaListenerNeeds,
 	},
 	"alibaba-listener-not": {
-		Help:  "Where the value is true, no listener speaks one of the protocols.",
+		Help:  "If the value is true, no listener uses one of the protocols.",
 		Args:  []string{"protocols"},
 		Judge: alibabaListenerNot,
 	},
 	"alibaba-item-ports": {
-		Help:  "What stands behind the first colon of every element is a port of the Service.",
+		Help:  "The text after the first colon of every element is a port of the Service.",
 		Judge: alibabaItemPorts,
 	},
 	"alibaba-port-ranges": {
@@ -42,15 +43,15 @@ var behavioursOfAlibaba = map[string]Behaviour{
 	},
 }
 
-// alibabaListener is what becomes of a port of the Service.
+// alibabaListener is the listener of one port of the Service.
 type alibabaListener struct {
 	port     int32
 	protocol string
-	// first and last are those of a range, else the port.
+	// first and last are the ends of a port range, or both the port.
 	first, last int
 }
 
-// alibabaListeners are the listeners, or none where protocol-port is wrong.
+// alibabaListeners returns the listeners, or none if protocol-port is invalid.
 func alibabaListeners(s Subject) []alibabaListener {
 	protocols, found := s.Other(alibabaProtocols)
 	if !found && len(s.view.of(alibabaProtocols, nil)) > 0 {
@@ -71,7 +72,7 @@ func alibabaListeners(s Subject) []alibabaListener {
 	return all
 }
 
-// alibabaItem cuts an element, such as http:80, as the controller does: what stands behind a second colon is not read.
+// alibabaItem splits an element such as http:80 as the controller does, which ignores what follows a second colon.
 func alibabaItem(item string) (what, port string) {
 	parts := strings.Split(item, ":")
 	if len(parts) < 2 {
@@ -96,32 +97,32 @@ func alibabaListenerSpeaks(s Subject) string {
 		}
 		spoken = append(spoken, l.protocol)
 	}
-	return fmt.Sprintf("stand beside a listener of the protocol %s; the Service has %s alone",
+	return fmt.Sprintf("be combined with a listener of the protocol %s; the Service has only %s",
 		strings.Join(strings.Fields(wanted), " or "), strings.Join(slices.Compact(spoken), ", "))
 }
 
 func alibabaListenerNeeds(s Subject) string {
 	override, _ := s.Other(alibabaOverride)
 	if len(s.view.of(alibabaID, nil)) > 0 && override.Text != "true" {
-		return "" // the listeners are the user's own
+		return "" // the controller does not manage the listeners
 	}
 	if len(s.view.of(s.With["key"], nil)) > 0 {
 		return ""
 	}
 	if l, found := alibabaListenerOf(s); found {
-		return fmt.Sprintf("be there, because the listener of port %d speaks %s", l.port, l.protocol)
+		return fmt.Sprintf("be set, because the listener of port %d uses %s", l.port, l.protocol)
 	}
 	return ""
 }
 
 func alibabaListenerNot(s Subject) string {
 	if l, found := alibabaListenerOf(s); found && slices.Contains(s.Value.List, "true") {
-		return fmt.Sprintf("be off, because the listener of port %d speaks %s", l.port, l.protocol)
+		return fmt.Sprintf("be off, because the listener of port %d uses %s", l.port, l.protocol)
 	}
 	return ""
 }
 
-// alibabaListenerOf is the first listener that speaks one of the behaviour's protocols.
+// alibabaListenerOf returns the first listener that uses one of the behaviour's protocols.
 func alibabaListenerOf(s Subject) (l alibabaListener, found bool) {
 	listeners := alibabaListeners(s)
 	at := slices.IndexFunc(listeners, func(l alibabaListener) bool {
@@ -137,7 +138,7 @@ func alibabaItemPorts(s Subject) string {
 	ports := fields["spec.ports.port"](s.Service)
 	for _, item := range s.Value.List {
 		if _, port := alibabaItem(item); !slices.Contains(ports, port) {
-			return fmt.Sprintf("be for ports of the Service alone, which are %s; %s is not", strings.Join(ports, ", "), annotation.Quote(item))
+			return fmt.Sprintf("name only ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(item))
 		}
 	}
 	return ""
@@ -151,7 +152,7 @@ func alibabaPortRanges(s Subject) string {
 		first, err1 := strconv.Atoi(left)
 		last, err2 := strconv.Atoi(right)
 		if err1 != nil || err2 != nil || first < 1 || last > 65535 || first >= last {
-			return fmt.Sprintf("have ranges that rise within 1 to 65535; %s does not", annotation.Quote(item))
+			return fmt.Sprintf("contain only ranges first-last with 1 <= first < last <= 65535, not %s", annotation.Quote(item))
 		}
 		for i := range listeners {
 			if l := &listeners[i]; port == strconv.Itoa(int(l.port)) && l.first == l.last {
@@ -162,7 +163,7 @@ func alibabaPortRanges(s Subject) string {
 	for i, a := range listeners {
 		for _, b := range listeners[i+1:] {
 			if a.protocol == b.protocol && a.first <= b.last && b.first <= a.last {
-				return fmt.Sprintf("have ranges that do not overlap; those of ports %d and %d do", a.port, b.port)
+				return fmt.Sprintf("have ranges that do not overlap; the ranges of ports %d and %d do", a.port, b.port)
 			}
 		}
 	}

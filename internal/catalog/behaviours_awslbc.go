@@ -9,42 +9,45 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"quaymaster.dev/internal/annotation"
 )
 
 const awsPrefix = "service.beta.kubernetes.io/aws-load-balancer-"
 
 var behavioursOfAWSLBC = map[string]Behaviour{
 	"aws-lbc-listener": {
-		Help:  "The key names the protocol that the listener of its port has in the end.",
+		Help:  "The key names the protocol that the listener of its port effectively has.",
 		Judge: awsListener,
 	},
 	"aws-lbc-health-port": {
-		Help:  "traffic-port, a number, or the name of a port whose target port is a number where pods are the targets.",
+		Help:  "The value is traffic-port, a number, or the name of a port; for pods, its target port is a number.",
 		Judge: awsHealthPort,
 	},
 	"aws-lbc-action": {
-		Help:  "The JSON is an action that forwards.",
+		Help:  "The JSON is a forward action.",
 		Judge: awsAction,
 	},
 	"aws-lbc-quic": {
-		Help:  "Every port among the elements has UDP.",
+		Help:  "Every listed port uses UDP.",
 		Judge: awsQUIC,
 	},
 	"aws-lbc-source-ranges": {
-		Help:  "There is no IPv6 source for a load balancer with IPv4 alone.",
+		Help:  "An IPv4-only load balancer has no IPv6 source range.",
 		Judge: awsSourceRanges,
 	},
 	"aws-lbc-node-ports": {
-		Help:  "Every port has a node port of its own.",
+		Help:  "Every port has a node port.",
 		Judge: awsNodePorts,
 	},
 	"aws-lbc-tcp-udp": {
-		Help:  "Of ports with the same number one has TCP and one UDP.",
+		Help:  "Ports with the same number are one TCP port and one UDP port.",
 		Judge: awsTCPUDP,
 	},
 }
 
-// awsListener asks for the protocols that a listener may have in the end: whether ports share one may depend on a feature gate.
+// awsListener checks the protocol in the key against those that the listener may effectively have:
+// whether ports share a listener may depend on a feature gate.
 func awsListener(s Subject) string {
 	var allowed []string
 	shared := map[corev1.Protocol]bool{}
@@ -73,10 +76,10 @@ func awsListener(s Subject) string {
 	if len(allowed) == 0 || slices.Contains(allowed, s.bindings[placeAny]) {
 		return ""
 	}
-	return "have " + strings.Join(allowed, " or ") + " in the key, which is what the listener has"
+	return "use the protocol of the listener in the key, which is " + strings.Join(allowed, " or ")
 }
 
-// lists tells whether a list of ports has one, by number or name.
+// lists reports whether a list of ports contains p, by number or name.
 func (s Subject) lists(suffix string, p corev1.ServicePort) bool {
 	ports, found := s.Other(awsPrefix + suffix)
 	return found && (slices.Contains(ports.List, strconv.Itoa(int(p.Port))) || p.Name != "" && slices.Contains(ports.List, p.Name))
@@ -96,18 +99,18 @@ func awsHealthPort(s Subject) string {
 	}
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < lowest || n > highest {
-			return fmt.Sprintf("be a port from %d to %d", lowest, highest)
+			return fmt.Sprintf("be a port between %d and %d", lowest, highest)
 		}
 		return ""
 	}
 	at := slices.IndexFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == text })
 	if at < 0 {
-		return "be traffic-port, a number, or the name of a port of the Service"
+		return "be traffic-port, a port number, or the name of a port of the Service"
 	}
 	kind, _ := s.Other(awsPrefix + "type")
 	targets, _ := s.Other(awsPrefix + "nlb-target-type")
 	if s.Service.Spec.Ports[at].TargetPort.Type == intstr.String && (kind.Text == "nlb-ip" || targets.Text == "ip") {
-		return "not name a port whose targetPort is a name, because pods are the targets"
+		return "not name a port with a named targetPort, because the targets are pods"
 	}
 	return ""
 }
@@ -122,7 +125,7 @@ func awsQUIC(s Subject) string {
 			return other.Port == p.Port && other.Protocol == corev1.ProtocolUDP
 		}
 		if !slices.ContainsFunc(s.Service.Spec.Ports, withUDP) {
-			return fmt.Sprintf("name ports with UDP alone; %s has %s", number, protocol(p))
+			return fmt.Sprintf("name only ports that use UDP; port %s uses %s", number, protocol(p))
 		}
 	}
 	return ""
@@ -141,7 +144,7 @@ func awsSourceRanges(s Subject) string {
 	}
 	for _, source := range ranges {
 		if strings.Contains(source, ":") {
-			return "be dualstack where a source range is " + source
+			return "be dualstack because of the IPv6 source range " + annotation.Quote(source)
 		}
 	}
 	return ""
@@ -150,7 +153,7 @@ func awsSourceRanges(s Subject) string {
 func awsNodePorts(s Subject) string {
 	for _, p := range s.Service.Spec.Ports {
 		if p.NodePort == 0 {
-			return fmt.Sprintf("be ip where spec.allocateLoadBalancerNodePorts is false and port %d has no nodePort", p.Port)
+			return fmt.Sprintf("be ip because spec.allocateLoadBalancerNodePorts is false and port %d has no nodePort", p.Port)
 		}
 	}
 	return ""
@@ -164,13 +167,13 @@ func awsTCPUDP(s Subject) string {
 	for _, p := range s.Service.Spec.Ports {
 		shared := slices.Sorted(slices.Values(protocols[p.Port]))
 		if len(shared) > 1 && !slices.Equal(shared, []string{string(corev1.ProtocolTCP), string(corev1.ProtocolUDP)}) {
-			return fmt.Sprintf("be one TCP and one UDP for port %d, which has %s", p.Port, strings.Join(shared, ", "))
+			return fmt.Sprintf("be one TCP and one UDP for port %d, not %s", p.Port, strings.Join(shared, ", "))
 		}
 	}
 	return ""
 }
 
-// forward is what the controller reads of an action.
+// forward holds what the controller reads of an action.
 type forward struct {
 	Type   string `json:"type"`
 	Config *struct {
@@ -197,7 +200,7 @@ func awsAction(s Subject) string {
 	}
 	switch {
 	case action.Type != "forward":
-		return "have the type forward"
+		return "have the type \"forward\""
 	case action.Config == nil:
 		return "have a forwardConfig, without which the controller crashes"
 	}
@@ -215,11 +218,11 @@ func (g forwardedTo) problem(oneOfMany bool) string {
 	case (g.TargetGroupARN == nil) == (g.ServiceName == nil):
 		return "have either targetGroupARN or serviceName"
 	case g.ServiceName != nil && g.ServicePort == nil:
-		return "have servicePort beside serviceName"
+		return "have a servicePort with the serviceName"
 	case g.Weight == nil && oneOfMany:
 		return "have a weight"
 	case g.Weight != nil && (*g.Weight < 0 || *g.Weight > heaviest):
-		return fmt.Sprintf("have a weight from 0 to %d", heaviest)
+		return fmt.Sprintf("have a weight between 0 and %d", heaviest)
 	}
 	return ""
 }

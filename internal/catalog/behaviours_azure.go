@@ -11,11 +11,12 @@ import (
 
 var behavioursOfAzure = map[string]Behaviour{
 	"azure-probe-port": {
-		Help:  "The value is the name of a port of the Service, in any case, or a number from 0 to 65535.",
+		Help:  "The value is the name of a port of the Service, in any case, or an integer between 0 and 65535.",
 		Judge: azureProbePort,
 	},
 	"azure-probe-time": {
-		Help:  "Interval and number of probes, the port's own or else the Service's or the default, make less than 120 seconds.",
+		Help: "Interval times number of probes is less than 120 seconds. " +
+			"Each is the port's own value, else the Service's, else the default.",
 		Judge: azureProbeTime,
 	},
 }
@@ -27,19 +28,19 @@ func azureProbePort(s Subject) string {
 	if number, err := strconv.Atoi(s.Raw); named || err == nil && 0 <= number && number <= highestPort {
 		return ""
 	}
-	return fmt.Sprintf("be the name of a port of the Service, or a number from 0 to %d", highestPort)
+	return fmt.Sprintf("be the name of a port of the Service, or an integer between 0 and %d", highestPort)
 }
 
 const (
 	azureKeys     = "service.beta.kubernetes.io/"
 	azureInterval = azureKeys + "azure-load-balancer-health-probe-interval"
 	azureProbes   = azureKeys + "azure-load-balancer-health-probe-num-of-probe"
-	// azureProbeLimit is what interval and number of probes must stay below, in seconds.
+	// azureProbeLimit is the limit that interval times number of probes must stay below, in seconds.
 	azureProbeLimit = 120
 )
 
-// azureProbeTime judges one port, if the key is a port's, or else each port that the key counts for. Where high availability ports
-// are on, the controller goes on without a probe that is wrong.
+// azureProbeTime checks one port if the key is a port's, or else each port that the key applies to.
+// With high availability ports, the controller continues without an invalid probe.
 func azureProbeTime(s Subject) string {
 	if internal, _ := s.Other(azureKeys + "azure-load-balancer-internal"); internal.Text == "true" {
 		if all, _ := s.Other(azureKeys + "azure-load-balancer-enable-high-availability-ports"); all.Text == "true" {
@@ -54,14 +55,14 @@ func azureProbeTime(s Subject) string {
 		interval, known := azureOfPort(s, number, "interval", azureInterval)
 		probes, alsoKnown := azureOfPort(s, number, "num-of-probe", azureProbes)
 		if known && alsoKnown && interval*probes >= azureProbeLimit {
-			return fmt.Sprintf("be such that interval and number of probes make less than %d seconds; at port %s these are %g times %g",
+			return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; port %s has %g times %g",
 				azureProbeLimit, number, interval, probes)
 		}
 	}
 	return ""
 }
 
-// azureProbed tells whether a port has a probe.
+// azureProbed reports whether a port has a probe.
 func azureProbed(s Subject, p corev1.ServicePort, number string) bool {
 	for _, word := range []string{"_no_lb_rule", "_no_probe_rule"} {
 		if off, _ := s.Other(azureKeys + "port_" + number + word); off.Text == "true" {
@@ -71,7 +72,7 @@ func azureProbed(s Subject, p corev1.ServicePort, number string) bool {
 	return protocol(p) == string(corev1.ProtocolTCP)
 }
 
-// azureOfPort is a number for a port: its own, or that of the Service.
+// azureOfPort returns the number for a port: its own, or that of the Service.
 func azureOfPort(s Subject, port, name, general string) (value float64, known bool) {
 	for _, key := range []string{azureKeys + "port_" + port + "_health-probe_" + name, general} {
 		if _, set := s.Service.Annotations[key]; set || key == general {

@@ -8,7 +8,7 @@ import (
 
 var behavioursOfBaidu = map[string]Behaviour{
 	"at-most-where": {
-		Help:  "The number is at most max where another key is a certain value.",
+		Help:  "The number is at most max if another key has a certain value.",
 		Args:  []string{"key", "is", "max"},
 		Judge: atMostWhere,
 	},
@@ -21,5 +21,5 @@ func atMostWhere(s Subject) string {
 	if !found || !slices.Contains(other.List, s.With["is"]) || s.Value.Number <= most {
 		return ""
 	}
-	return fmt.Sprintf("be at most %s beside %s %s", s.With["max"], s.bindings.expand(s.With["key"]), s.With["is"])
+	return fmt.Sprintf("be at most %s if %s is %s", s.With["max"], s.bindings.expand(s.With["key"]), s.With["is"])
 }

@@ -11,22 +11,22 @@ import (
 const (
 	digitalOcean = "service.beta.kubernetes.io/do-loadbalancer-"
 
-	// digitalOceanTLSPort has https wherever there is a certificate or passthrough, and nothing else is said.
+	// digitalOceanTLSPort uses https if there is a certificate or passthrough, unless a key sets another protocol.
 	digitalOceanTLSPort = "443"
 )
 
 var behavioursOfDigitalOcean = map[string]Behaviour{
 	"digitalocean-tls": {
-		Help:  "Ports of https and http2 have either a certificate or TLS passthrough.",
+		Help:  "Ports with https or http2 have either a certificate or TLS passthrough.",
 		Judge: digitalOceanTLS,
 	},
 	"digitalocean-disjoint": {
-		Help:  "No element is in the list of another key, too.",
+		Help:  "No element is also in the list of another key.",
 		Args:  []string{"key"},
 		Judge: disjoint,
 	},
 	"digitalocean-health-port": {
-		Help:  "The number is that of a TCP port of the Service, where health checks are overridden.",
+		Help:  "If health checks are overridden, the number is that of a TCP port of the Service.",
 		Judge: digitalOceanHealthPort,
 	},
 }
@@ -35,7 +35,7 @@ func digitalOceanTLS(s Subject) string {
 	_, protocolKnown := s.Other(digitalOcean + "protocol")
 	passthrough, passthroughKnown := s.Other(digitalOcean + "tls-passthrough")
 	if !protocolKnown || !passthroughKnown {
-		return "" // Both have defaults: a value is wrong, and nobody can tell.
+		return "" // Both have defaults: a value is invalid, so the result is unknown.
 	}
 	_, byID := s.Other(digitalOcean + "certificate-id")
 	_, byName := s.Other(digitalOcean + "certificate-name")
@@ -46,15 +46,15 @@ func digitalOceanTLS(s Subject) string {
 		switch {
 		case protocol != "https" && protocol != "http2":
 		case !certificate && passthrough.Text != "true":
-			return fmt.Sprintf("be there, or TLS passthrough, because port %d has %s", port.Port, protocol)
+			return fmt.Sprintf("be set unless there is TLS passthrough, because port %d uses %s", port.Port, protocol)
 		case certificate && passthrough.Text == "true":
-			return fmt.Sprintf("not stand beside TLS passthrough, because port %d has %s", port.Port, protocol)
+			return fmt.Sprintf("not be combined with TLS passthrough, because port %d uses %s", port.Port, protocol)
 		}
 	}
 	return ""
 }
 
-// digitalOceanProtocol is that of a port. The last list that names it wins.
+// digitalOceanProtocol returns the protocol of a port. The last list that contains the port takes precedence.
 func digitalOceanProtocol(s Subject, port *corev1.ServicePort, secure bool) string {
 	if port.Protocol == corev1.ProtocolUDP {
 		return "udp"
@@ -81,7 +81,7 @@ func disjoint(s Subject) string {
 	other, _ := s.Other(s.With["key"])
 	for _, element := range s.Value.List {
 		if slices.Contains(other.List, element) {
-			return fmt.Sprintf("share no port with %s, which has %s, too", s.With["key"], element)
+			return fmt.Sprintf("not share ports with %s, which also contains %s", s.With["key"], element)
 		}
 	}
 	return ""

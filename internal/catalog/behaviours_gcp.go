@@ -12,7 +12,7 @@ import (
 
 var behavioursOfGCP = map[string]Behaviour{
 	"gcp-affinity-timeout": {
-		Help:  "The timeout of session affinity is one that strong session affinity allows.",
+		Help:  "The timeout of session affinity is in the range of strong session affinity.",
 		Judge: gcpAffinityTimeout,
 	},
 	"gcp-two-addresses": {
@@ -20,7 +20,7 @@ var behavioursOfGCP = map[string]Behaviour{
 		Judge: gcpTwoAddresses,
 	},
 	"gcp-neg": {
-		Help:  "The JSON tells of network endpoint groups for ports of the Service.",
+		Help:  "The JSON describes network endpoint groups for ports of the Service.",
 		Judge: gcpNEG,
 	},
 	"gcp-app-protocols": {
@@ -32,7 +32,7 @@ var behavioursOfGCP = map[string]Behaviour{
 		Judge: gcpBackendConfig,
 	},
 	"gcp-transparent-health-checker": {
-		Help: "The JSON tells whether it is enabled.",
+		Help: "The JSON contains enabled, which is true or false.",
 		Judge: func(s Subject) string {
 			var checker struct {
 				Enabled bool `json:"enabled"`
@@ -42,7 +42,7 @@ var behavioursOfGCP = map[string]Behaviour{
 	},
 }
 
-// decode reads JSON as the controller does, which passes over fields that it does not know.
+// decode parses JSON as the controller does, which ignores unknown fields.
 func (s Subject) decode(into any, content string) string {
 	if err := json.Unmarshal([]byte(s.Value.Text), into); err != nil {
 		return "be JSON with " + content
@@ -54,10 +54,10 @@ func gcpAffinityTimeout(s Subject) string {
 	const least, most = 60, 16 * 60 * 60
 	config := s.Service.Spec.SessionAffinityConfig
 	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
-		return "" // the API server writes a timeout that is allowed
+		return "" // the API server sets a valid timeout
 	}
 	if seconds := *config.ClientIP.TimeoutSeconds; seconds < least || seconds > most {
-		return fmt.Sprintf("stand beside a timeoutSeconds of session affinity from %d to %d, not %d", least, most, seconds)
+		return fmt.Sprintf("be combined with a session affinity timeoutSeconds between %d and %d, not %d", least, most, seconds)
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func gcpTwoAddresses(s Subject) string {
 	if len(s.Value.List) <= most {
 		return ""
 	}
-	return fmt.Sprintf("name at most %d addresses: from %s on they are not read", most, annotation.Quote(s.Value.List[most]))
+	return fmt.Sprintf("contain at most %d addresses; %s and any later ones are ignored", most, annotation.Quote(s.Value.List[most]))
 }
 
 func gcpNEG(s Subject) string {
@@ -84,7 +84,7 @@ func gcpNEG(s Subject) string {
 	ports := fields["spec.ports.port"](s.Service)
 	for _, port := range slices.Sorted(maps.Keys(groups.Ports)) {
 		if !slices.Contains(ports, fmt.Sprint(port)) {
-			return fmt.Sprintf("expose ports of the Service alone, which are %s; %d is none", strings.Join(ports, ", "), port)
+			return fmt.Sprintf("expose only ports of the Service (%s), not %d", strings.Join(ports, ", "), port)
 		}
 	}
 	return ""

@@ -10,11 +10,11 @@ import (
 
 var behavioursOfKubeVIP = map[string]Behaviour{
 	"kube-vip-dhcp": {
-		Help:  "There are at most two addresses if one is 0.0.0.0 or ::, which ask for DHCP.",
+		Help:  "There are at most two addresses if one is 0.0.0.0 or ::, which request an address by DHCP.",
 		Judge: kubeVIPDHCP,
 	},
 	"kube-vip-host-names": {
-		Help:  "Every element is an address; host names are for the daemon alone.",
+		Help:  "Every element is an address; only the daemon accepts host names.",
 		Judge: kubeVIPHostNames,
 	},
 }
@@ -22,7 +22,7 @@ var behavioursOfKubeVIP = map[string]Behaviour{
 func kubeVIPDHCP(s Subject) string {
 	byDHCP := slices.Contains(s.Value.List, "0.0.0.0") || slices.Contains(s.Value.List, "::")
 	if byDHCP && len(s.Value.List) > 2 {
-		return fmt.Sprintf("have at most one address of each family for DHCP; it has %d", len(s.Value.List))
+		return fmt.Sprintf("contain at most one address per family for DHCP, but contains %d", len(s.Value.List))
 	}
 	return ""
 }
@@ -30,7 +30,8 @@ func kubeVIPDHCP(s Subject) string {
 func kubeVIPHostNames(s Subject) string {
 	for _, element := range s.Value.List {
 		if _, err := netip.ParseAddr(element); err != nil {
-			return fmt.Sprintf("be addresses where kube-vip-cloud-provider runs, which hands out none any more because of a host name such as %s", annotation.Quote(element))
+			return fmt.Sprintf("contain only addresses if kube-vip-cloud-provider runs: "+
+				"host name %s makes it stop assigning addresses", annotation.Quote(element))
 		}
 	}
 	return ""

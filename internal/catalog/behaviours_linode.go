@@ -17,25 +17,26 @@ const linode = "service.beta.kubernetes.io/linode-loadbalancer-"
 
 var behavioursOfLinode = map[string]Behaviour{
 	"linode-default": {
-		Help:  "What holds for all ports without settings of their own is possible with the protocol of each. of names the setting.",
+		Help:  "The default is valid for the protocol of every port that does not override it. of names the setting.",
 		Args:  []string{"of"},
 		Judge: linodeDefault,
 	},
 	"linode-port": {
-		Help:  "The settings of a port are texts that are possible with its protocol.",
+		Help:  "The settings of a port are strings that are valid for its protocol.",
 		Judge: linodePort,
 	},
 	"linode-port-members": {
-		Help:  "The settings of a port are those that there are.",
+		Help:  "The settings of a port are known ones.",
 		Judge: linodePortMembers,
 	},
 	"linode-acl": {
-		Help:  "There is either a list of who is let in or one of who is kept out, of addresses or CIDRs.",
+		Help:  "There is either an allow list or a deny list, of addresses or CIDRs.",
 		Judge: linodeACL,
 	},
 }
 
-// linodeSettings are what a port's key says; the names are the vendor's and in any case, as in encoding/json.
+// linodeSettings holds the settings in a port's key; the names are the vendor's,
+// and case-insensitive as in encoding/json.
 type linodeSettings struct {
 	Protocol      string `json:"protocol"`
 	TLSSecretName string `json:"tls-secret-name"`
@@ -51,7 +52,7 @@ func (l linodeSettings) of(setting string) string {
 	}[setting]
 }
 
-// linodeWords are those of a setting, by protocol; what is missing is not looked at.
+// linodeWords holds the values of a setting by protocol; a protocol that is missing is not checked.
 var linodeWords = map[string]map[string][]string{
 	"protocol": {"": {"tcp", "udp", "http", "https"}},
 	"proxy-protocol": {
@@ -66,7 +67,7 @@ var linodeWords = map[string]map[string][]string{
 	},
 }
 
-// linodeRead is what a port's key says. known is false where it cannot be read.
+// linodeRead returns the settings in a port's key. known is false if the key cannot be parsed.
 func linodeRead(svc *corev1.Service, port *corev1.ServicePort) (settings linodeSettings, known bool) {
 	raw, set := svc.Annotations[linodeKey(port)]
 	if !set {
@@ -79,7 +80,7 @@ func linodeKey(port *corev1.ServicePort) string {
 	return linode + "port-" + strconv.Itoa(int(port.Port))
 }
 
-// linodeProtocol is that of a port: its own, else the default, else the spec's.
+// linodeProtocol returns the protocol of a port: its own, else the default, else that of the spec.
 func linodeProtocol(s Subject, port *corev1.ServicePort, settings linodeSettings) string {
 	if settings.Protocol != "" {
 		return strings.ToLower(settings.Protocol)
@@ -100,24 +101,24 @@ func linodeDefault(s Subject) string {
 		}
 		if setting == "protocol" {
 			if s.Value.Text == "https" && settings.TLSSecretName == "" {
-				return fmt.Sprintf("be other than https where a port has no tls-secret-name in its %s", linodeKey(port))
+				return fmt.Sprintf("not be https, because %s sets no tls-secret-name", linodeKey(port))
 			}
 			continue
 		}
 		if problem := linodeWord(setting, s.Value.Text, linodeProtocol(s, port, settings)); problem != "" {
-			return fmt.Sprintf("%s, as port %d has", problem, port.Port)
+			return fmt.Sprintf("%s, which port %d uses", problem, port.Port)
 		}
 	}
 	return ""
 }
 
-// linodeWord completes "must …" where a setting has no such word with the protocol.
+// linodeWord completes "must …" if the protocol does not allow a setting's value.
 func linodeWord(setting, word, protocol string) string {
 	words, judged := linodeWords[setting][protocol]
 	if !judged || slices.Contains(words, strings.ToLower(word)) {
 		return ""
 	}
-	return fmt.Sprintf("have the %s %s with the protocol %s", setting, strings.Join(words, " or "), protocol)
+	return fmt.Sprintf("have %s %s for the protocol %s", setting, strings.Join(words, " or "), protocol)
 }
 
 func linodePort(s Subject) string {
@@ -130,7 +131,7 @@ func linodePort(s Subject) string {
 	port := &s.Service.Spec.Ports[at]
 	settings, known := linodeRead(s.Service, port)
 	if !known {
-		return "have texts alone as members, such as \"8080\" in place of 8080"
+		return "contain only strings, such as \"8080\" instead of 8080"
 	}
 	protocols := linodeWords["protocol"][""]
 	protocol := linodeProtocol(s, port, settings)
@@ -138,11 +139,11 @@ func linodePort(s Subject) string {
 	case settings.Protocol != "" && !slices.Contains(protocols, protocol):
 		return "have the protocol " + strings.Join(protocols, " or ")
 	case settings.Protocol != "" && protocol == "https" && settings.TLSSecretName == "":
-		return "have a tls-secret-name with the protocol https"
+		return "have a tls-secret-name for the protocol https"
 	case protocol == "udp" && settings.TLSSecretName != "":
-		return "have no tls-secret-name with the protocol udp"
+		return "not have a tls-secret-name for the protocol udp"
 	case protocol == "udp" && settings.UDPCheckPort != "" && !isPort(settings.UDPCheckPort):
-		return "have a udp-check-port from 1 to 65535"
+		return "have a udp-check-port between 1 and 65535"
 	}
 	for _, setting := range []string{"proxy-protocol", "algorithm", "stickiness"} {
 		if word := settings.of(setting); word != "" {
@@ -165,7 +166,7 @@ func linodePortMembers(s Subject) string {
 	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, strings.ToLower(name)) {
-			return fmt.Sprintf("have no members but %s; %s is not read", strings.Join(known, ", "), annotation.Quote(name))
+			return fmt.Sprintf("contain only the fields %s; %s is ignored", strings.Join(known, ", "), annotation.Quote(name))
 		}
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// linodeAddresses are one list of a firewall.
+// linodeAddresses is one list of a firewall, by family.
 type linodeAddresses struct {
 	IPv4 []string `json:"ipv4"`
 	IPv6 []string `json:"ipv6"`
@@ -23,10 +23,10 @@ func linodeACL(s Subject) string {
 		DenyList  *linodeAddresses `json:"denyList"`
 	}
 	if json.Unmarshal([]byte(s.Value.Text), &acl) != nil {
-		return "have objects with lists ipv4 and ipv6 of texts"
+		return "contain objects with ipv4 and ipv6, which are lists of strings"
 	}
 	if (acl.AllowList == nil) == (acl.DenyList == nil) {
-		return "have either allowList or denyList"
+		return "contain either allowList or denyList"
 	}
 	list := acl.AllowList
 	if list == nil {
@@ -42,7 +42,7 @@ func linodeFamily(list []string, want corev1.IPFamily) string {
 	for _, one := range list {
 		family, ok := familyOf(one)
 		if _, err := netip.ParsePrefix(one); !ok || family != want || err != nil && strings.Contains(one, "/") {
-			return fmt.Sprintf("list %s CIDRs there; %s is none", want, annotation.Quote(one))
+			return fmt.Sprintf("contain only %[1]s addresses and CIDRs in its %[1]s list, not %[2]s", want, annotation.Quote(one))
 		}
 	}
 	return ""

@@ -9,12 +9,13 @@ import (
 
 var behavioursOfMetalLB = map[string]Behaviour{
 	"metallb-families": {
-		Help:     "The addresses are of exactly the Service's families, as far as the Service tells these. A rule names the field with the address.",
+		Help: "The addresses are of exactly the Service's families, as far as the Service specifies them. " +
+			"A rule names the field with the address.",
 		Optional: []string{"field"},
 		Judge:    metalLBFamilies,
 	},
 	"metallb-single-family": {
-		Help:  "There is one address where the Service says nothing of its families, which makes it of a single one.",
+		Help:  "There is one address if the Service does not specify its families, which makes it single-stack.",
 		Judge: metalLBSingleFamily,
 	},
 }
@@ -31,19 +32,19 @@ func metalLBFamilies(s Subject) string {
 	}
 	for _, family := range asked {
 		if count != 0 && len(families) > 0 && !slices.Contains(families, family) {
-			return fmt.Sprintf("be of the Service's families, and not of %s", family)
+			return fmt.Sprintf("be of the Service's families, not %s", family)
 		}
 	}
 	switch {
 	case len(asked) == 0 || count == 0 || count == len(asked):
 		return ""
 	case count == 1:
-		return "be one address, for the Service is of a single family"
+		return "be one address, because the Service is single-stack"
 	}
-	return "be an address of each family, for the Service is of both"
+	return "be one address of each family, because the Service is dual-stack"
 }
 
-// familiesOf are those of addresses, sorted.
+// familiesOf returns the distinct families of addresses, sorted.
 func familiesOf(addresses []string) []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, address := range addresses {
@@ -60,10 +61,11 @@ func metalLBSingleFamily(s Subject) string {
 	if len(familiesOf(s.Value.List)) < 2 || len(spec.IPFamilies) > 0 || spec.IPFamilyPolicy != nil || len(spec.ClusterIPs) > 0 {
 		return ""
 	}
-	return "stand beside spec.ipFamilyPolicy for two addresses, for the Service is of a single family without it"
+	return "be combined with spec.ipFamilyPolicy for two addresses, because the Service is single-stack without it"
 }
 
-// metalLBFamilyCount is how many families the Service has, or 0 where it does not tell: the cluster may give it a second one.
+// metalLBFamilyCount returns the number of the Service's families, or 0 if the Service does not specify it:
+// the cluster may add a second one.
 func metalLBFamilyCount(svc *corev1.Service) int {
 	policy := corev1.IPFamilyPolicy(value(svc.Spec.IPFamilyPolicy))
 	switch {

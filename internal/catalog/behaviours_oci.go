@@ -11,21 +11,21 @@ import (
 
 var behavioursOfOCI = map[string]Behaviour{
 	"oci-bandwidth": {
-		Help:     "The bandwidth is from 10 to 8192 Mbps, and at least that of another key.",
+		Help:     "The bandwidth is between 10 and 8192 Mbps, and at least that of another key.",
 		Optional: []string{"atLeast"},
 		Judge:    ociBandwidth,
 	},
 	"oci-grpc": {
-		Help:  "GRPC needs a Secret for TLS, and TLS at every port.",
+		Help:  "GRPC requires a Secret for TLS, and TLS on every port.",
 		Judge: ociGRPC,
 	},
 	"oci-ssl-config": {
-		Help:  "In the JSON, cipherSuiteName is a text and protocols is a list of texts.",
+		Help:  "In the JSON, cipherSuiteName is a string and protocols is a list of strings.",
 		Judge: ociSSLConfig,
 	},
 }
 
-// What the controller cuts bandwidths to, in Mbps.
+// The range that the controller limits bandwidths to, in Mbps.
 const (
 	ociLeastBandwidth    = 10
 	ociGreatestBandwidth = 8192
@@ -34,19 +34,20 @@ const (
 func ociBandwidth(s Subject) string {
 	mbps := ociMbps(s.Value.Text)
 	if mbps < ociLeastBandwidth || mbps > ociGreatestBandwidth {
-		return fmt.Sprintf("be from %d to %d Mbps, to which other values are cut", ociLeastBandwidth, ociGreatestBandwidth)
+		return fmt.Sprintf("be between %d and %d Mbps; the controller limits other values to this range",
+			ociLeastBandwidth, ociGreatestBandwidth)
 	}
 	key := s.With["atLeast"]
 	if key == "" {
 		return ""
 	}
 	if least, found := s.Other(key); found && !least.Absent && mbps < ociMbps(least.Text) {
-		return fmt.Sprintf("be at least that of %s, which is %s and counts instead", key, least.Text)
+		return fmt.Sprintf("be at least that of %s, which is %s and is used instead", key, least.Text)
 	}
 	return ""
 }
 
-// ociMbps is the number of a bandwidth that its type allows.
+// ociMbps returns the number of a bandwidth that is valid for its type.
 func ociMbps(text string) int {
 	digits := strings.TrimRight(text, "Mmbps _")
 	mbps, err := strconv.Atoi(digits)
@@ -72,11 +73,11 @@ func ociGRPC(s Subject) string {
 	}
 	for _, port := range fields["spec.ports.port"](s.Service) {
 		if !slices.Contains(ports.List, port) {
-			return fmt.Sprintf("have TLS at every port for GRPC, by %s; port %s has none", ociSSLPorts, port)
+			return fmt.Sprintf("be combined with TLS on every port for GRPC, by %s; port %s has none", ociSSLPorts, port)
 		}
 	}
 	if secret, found := s.Other(ociSecret); !found || secret.Absent {
-		return "stand beside " + ociSecret + " for GRPC"
+		return "be combined with " + ociSecret + " for GRPC"
 	}
 	return ""
 }
@@ -87,7 +88,7 @@ func ociSSLConfig(s Subject) string {
 		Protocols       []string `json:"protocols"`
 	}
 	if json.Unmarshal([]byte(s.Raw), &config) != nil {
-		return "have a text as cipherSuiteName and a list of texts as protocols"
+		return "have a string as cipherSuiteName and a list of strings as protocols"
 	}
 	return ""
 }

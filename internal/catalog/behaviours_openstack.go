@@ -7,7 +7,7 @@ import (
 
 var behavioursOfOpenStack = map[string]Behaviour{
 	"openstack-subnet": {
-		Help:  "What stands behind ~ is a regular expression.",
+		Help:  "The text after ~ is a regular expression.",
 		Judge: openStackSubnet,
 	},
 }
@@ -18,7 +18,7 @@ func openStackSubnet(s Subject) string {
 		return ""
 	}
 	if _, err := regexp.Compile(expression); err != nil {
-		return "have a regular expression behind ~: " + err.Error()
+		return "have a valid regular expression after ~: " + err.Error()
 	}
 	return ""
 }

@@ -10,10 +10,10 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// shared are behaviours that several vendors need, beside the general ones.
+// shared holds the behaviours, besides the general ones, that several vendors use.
 var shared = map[string]Behaviour{
 	"network-cidrs": {
-		Help:     "No CIDR has bits behind those of the network. A rule names the field that they are in.",
+		Help:     "No CIDR has host bits set. A rule names the field with the CIDRs.",
 		Optional: []string{"field"},
 		Judge:    networkCIDRs,
 	},
@@ -23,12 +23,12 @@ var shared = map[string]Behaviour{
 		Judge: atMostSoMany,
 	},
 	"at-most-distinct": {
-		Help:  "The list has at most max elements; what occurs twice counts once.",
+		Help:  "The list has at most max elements; duplicates count once.",
 		Args:  []string{"max"},
 		Judge: atMostDistinct,
 	},
 	"spelled": {
-		Help:  "One word of a type that folds case is understood only as it is given here.",
+		Help:  "One value of a case-insensitive type is accepted only in this spelling.",
 		Args:  []string{"as"},
 		Judge: spelled,
 	},
@@ -38,13 +38,13 @@ var shared = map[string]Behaviour{
 		Judge: keyLessThan,
 	},
 	"field-is": {
-		Help:  "Every value of a field keeps a rule of go-playground/validator.",
+		Help:  "Every value of a field satisfies a rule of go-playground/validator.",
 		Args:  []string{"field", "rule"},
 		Judge: fieldIs,
 	},
 }
 
-// networkCIDRs finds a CIDR with bits behind those of the network.
+// networkCIDRs reports a CIDR that has host bits set.
 func networkCIDRs(s Subject) string {
 	list := s.Value.List
 	if ask, isField := fields[s.With["field"]]; isField {
@@ -52,34 +52,34 @@ func networkCIDRs(s Subject) string {
 	}
 	for _, element := range list {
 		if prefix, err := netip.ParsePrefix(strings.TrimSpace(element)); err == nil && prefix.Masked() != prefix {
-			return fmt.Sprintf("name networks by their first addresses; instead of %s write %s", annotation.Quote(element), prefix.Masked())
+			return fmt.Sprintf("not have host bits set; instead of %s, use %s", annotation.Quote(element), prefix.Masked())
 		}
 	}
 	return ""
 }
 
-// atMostSoMany compares the length of a list, without what occurs twice, with the number of another key.
+// atMostSoMany compares the length of a list without duplicates with the number of another key.
 func atMostSoMany(s Subject) string {
 	other, found := s.Other(s.With["key"])
 	distinct := slices.Compact(slices.Sorted(slices.Values(s.Value.List)))
 	if !found || float64(len(distinct)) <= other.Number {
 		return ""
 	}
-	return fmt.Sprintf("have at most as many elements as %s says, which is %s", s.bindings.expand(s.With["key"]), other.Text)
+	return fmt.Sprintf("have at most as many elements as %s, which is %s", s.bindings.expand(s.With["key"]), other.Text)
 }
 
 func atMostDistinct(s Subject) string {
 	most, err := strconv.Atoi(s.With["max"])
 	must(err)
 	if distinct := slices.Compact(slices.Sorted(slices.Values(s.Value.List))); len(distinct) > most {
-		return fmt.Sprintf("have at most %d elements; it has %d", most, len(distinct))
+		return fmt.Sprintf("have at most %d elements, but has %d", most, len(distinct))
 	}
 	return ""
 }
 
 func spelled(s Subject) string {
 	if word := s.With["as"]; strings.EqualFold(s.Raw, word) && s.Raw != word {
-		return "be spelled " + word
+		return "be spelled exactly " + word
 	}
 	return ""
 }

@@ -62,10 +62,10 @@ func TestEntry(t *testing.T) {
 		}},
 		"of another cloud": {"hcloud", "load-balancer.hetzner.cloud/certificate-type", reference.Entry{
 			Catalog: "hcloud", Title: "Hetzner Cloud", Key: "load-balancer.hetzner.cloud/certificate-type",
-			Help: "Whether the certificate is one that was uploaded, or one that the cloud fetches and renews.",
+			Help: "Whether the certificate was uploaded or is issued and renewed by the cloud.",
 			Type: "enum", Allowed: "one of uploaded, managed", Values: []string{"uploaded", "managed"}, Default: "uploaded", Example: "managed",
 			Rules: []string{
-				"A bad value is read as something else, in silence and with harm: anything but managed, in lower case, means uploaded.",
+				"A bad value is read as something else, in silence and with harm: the controller treats anything but lower-case managed as uploaded.",
 				"With managed it must stand beside load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
 			},
 			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97",
@@ -90,7 +90,8 @@ func TestSentences(t *testing.T) {
 		"other names": {"metallb", "metallb.io/allow-shared-ip", "Its other names are deprecated."},
 		"a change":    {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is ignored in silence."},
 		"a requirement in words of its own": {
-			"hcloud", "load-balancer.hetzner.cloud/network-zone", "It must stand without a location, which wins; otherwise it is ignored in silence.",
+			"hcloud", "load-balancer.hetzner.cloud/network-zone",
+			"It must not be combined with load-balancer.hetzner.cloud/location, which takes precedence; otherwise it is ignored in silence.",
 		},
 		"a requirement of a value": {
 			"alibaba", alibaba + "health-check-type", "With udp it must stand beside spec.ports.protocol of UDP alone; otherwise it is refused by the controller or its cloud.",
