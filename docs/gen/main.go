@@ -8,8 +8,6 @@ import (
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/reference"
-	policywebhook "quaymaster.dev/webhook/policy"
-	"quaymaster.dev/webhook/service"
 )
 
 func main() {
@@ -24,18 +22,13 @@ func main() {
 }
 
 func write(folder string) error {
-	chapters := append(reference.Chapters(),
-		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Docs()},
-		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Docs()},
-	)
 	pages := map[string]string{
-		"annotations.md": reference.AnnotationsPage(),
-		"findings.md":    reference.FindingsPage(chapters),
-		"catalogs.md":    reference.CatalogsPage(catalog.Names()),
+		"findings.md": reference.FindingsPage(reference.Chapters()),
+		"catalogs.md": reference.CatalogsPage(catalog.Names()),
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)
-		pages[filepath.Join("catalogs", name+".md")] = reference.Page(c)
+		pages[filepath.FromSlash(reference.PageFile(c))] = reference.Page(c)
 	}
 	for name, page := range pages {
 		file := filepath.Join(folder, name)

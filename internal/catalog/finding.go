@@ -55,15 +55,15 @@ func (c *Catalog) Docs() []finding.Doc {
 	var docs []finding.Doc
 	for _, d := range all {
 		if !c.Own || used[d.ID] {
-			d.ID = c.id(d.ID)
+			d.ID = c.ID(d.ID)
 			docs = append(docs, d)
 		}
 	}
 	for _, d := range c.contents().Findings {
-		docs = append(docs, finding.Doc{ID: c.id(d.ID), Severity: finding.Error, Help: d.Help})
+		docs = append(docs, finding.Doc{ID: c.ID(d.ID), Severity: finding.Error, Help: d.Help})
 	}
 	for _, r := range c.contents().Rules {
-		docs = append(docs, finding.Doc{ID: c.id(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
+		docs = append(docs, finding.Doc{ID: c.ID(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	return docs
 }
@@ -92,7 +92,8 @@ func (c *Catalog) idPrefix() string {
 	return c.Name + "-"
 }
 
-func (c *Catalog) id(name string) string {
+// ID returns the id of a finding by its name in the catalog.
+func (c *Catalog) ID(name string) string {
 	if other, renamed := c.IDs[name]; renamed {
 		name = other
 	}
@@ -112,7 +113,7 @@ func Path(keyOrField string) string {
 // finding is about a setting.
 func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
-		ID: v.catalog.id(id), Catalog: v.catalog.Name, Severity: outcome.Severity(), Type: field.ErrorTypeInvalid,
+		ID: v.catalog.ID(id), Catalog: v.catalog.Name, Severity: outcome.Severity(), Type: field.ErrorTypeInvalid,
 		Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
 	}
 }

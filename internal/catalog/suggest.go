@@ -162,7 +162,7 @@ func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 		}
 	}
 	f := finding.Finding{
-		ID: c.id(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid, Field: Path(key),
+		ID: c.ID(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid, Field: Path(key),
 		Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
 		Remedy: "remove it, or look for the right one with quayctl explain",
 	}
@@ -179,7 +179,7 @@ func (v *View) notOwned(key string) finding.Finding {
 		message = "has no effect with spec.loadBalancerClass " + *class + ": " + v.catalog.Title + " does not act on the Service"
 	}
 	return finding.Finding{
-		ID: v.catalog.id(idNotOwned), Catalog: v.catalog.Name, Severity: finding.Warning, Field: Path(key), Message: message,
+		ID: v.catalog.ID(idNotOwned), Catalog: v.catalog.Name, Severity: finding.Warning, Field: Path(key), Message: message,
 		Remedy: "remove it",
 	}
 }

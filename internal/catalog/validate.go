@@ -206,7 +206,7 @@ func (v *View) breachesOf(rule *Rule, sc scope) []finding.Finding {
 	var findings []finding.Finding
 	for _, p := range problems {
 		f := finding.Finding{
-			ID: v.catalog.id(rule.ID), Catalog: v.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
+			ID: v.catalog.ID(rule.ID), Catalog: v.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
 			Message: "must " + p.Must, Remedy: rule.Remedy,
 		}
 		if rule.Message != "" || rule.Check == nil {

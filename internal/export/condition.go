@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
 )
 
@@ -62,6 +63,8 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 		return "", unsayable("a condition is about a family of keys")
 	case len(a.Variants) > 0:
 		return "", unsayable("the type of " + c.Key + " depends on the Service")
+	case a.PortForm:
+		return "", unsayable(c.Key + " may differ from port to port")
 	}
 	// The alias holds where the name itself is absent.
 	expression, err := e.absent(c, a)
@@ -74,7 +77,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 			return "", err
 		}
 		there := s.has(name)
-		if a.Empty == catalog.Absent {
+		if a.Empty == annotation.Absent {
 			there += " && " + normal(&a.Type, s.at(name)) + " != ''"
 		}
 		expression = fmt.Sprintf("(%s ? %s : %s)", there, given, expression)
@@ -86,6 +89,9 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
 	holds := c.Set == nil || !*c.Set
 	if c.AsksValues() {
+		if len(a.Defaults) > 0 {
+			return "", unsayable("the default of " + a.Name + " depends on the Service")
+		}
 		var values []string
 		if a.Default != "" {
 			p, err := a.Parse(a.Default)
@@ -109,7 +115,7 @@ func present(c catalog.Condition, a *catalog.Annotation, v string) (string, erro
 	list := "[" + v + "]"
 	spell := func(words []string) []string { return words }
 	switch a.Type.Type {
-	case catalog.Bool:
+	case annotation.Bool:
 		yes, no := a.BoolWords()
 		spell = func(words []string) []string {
 			var spelt []string
@@ -118,16 +124,16 @@ func present(c catalog.Condition, a *catalog.Annotation, v string) (string, erro
 			}
 			return spelt
 		}
-	case catalog.List:
+	case annotation.List:
 		list = v + ".split(" + quote(a.Separator) + ").map(e, " + element(&a.Type, "e") + ")"
-	case catalog.Int:
-		if a.Dialect == catalog.AnyBase {
+	case annotation.Int:
+		if a.Dialect == annotation.AnyBase {
 			return "", unsayable("CEL reads decimal numbers alone")
 		}
 		list = "[string(int(" + v + "))]"
-	case catalog.Map, catalog.JSON:
+	case annotation.Map, annotation.JSON:
 		return "", unsayable("CEL does not look into the value of " + a.Name)
-	case catalog.Text, catalog.Enum, catalog.Float, catalog.Duration, catalog.Selector:
+	case annotation.Text, annotation.Enum, annotation.Float, annotation.Duration, annotation.Selector:
 	}
 	return and(set, members(c, list, spell)), nil
 }

@@ -9,26 +9,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 )
 
 // Mutating is the policy that writes the built-in defaults of the DLB into Services that become load balancers without them, and its
 // binding. Other clouds' catalogs write none.
-func Mutating(o loadbalancer.Options) (*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+func Mutating(class string) (*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+	_, owned, err := checks(loadbalancer.Catalog, class)
+	if err != nil {
+		panic(err) // its condition asks for the class alone
+	}
 	p := &admissionregistrationv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-" + loadbalancer.Catalog},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore),
 			MatchConstraints: services(),
-			MatchConditions: append(conditions(ours(o)), admissionregistrationv1.MatchCondition{
+			MatchConditions: append(conditions(owned), admissionregistrationv1.MatchCondition{
 				Name: "becomes-load-balancer", Expression: "oldObject == null || oldObject.spec.type != 'LoadBalancer'",
 			}),
 			ReinvocationPolicy: admissionregistrationv1.IfNeededReinvocationPolicy,
 		},
 	}
 	plain := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	defaults := loadbalancer.Defaults(plain, o)
+	defaults := catalog.Own(class).Parse(plain).WrittenDefaults()
 	for _, key := range slices.Sorted(maps.Keys(defaults)) {
 		p.Spec.Mutations = append(p.Spec.Mutations, admissionregistrationv1.Mutation{
 			PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,

@@ -10,7 +10,6 @@ import (
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
 )
 
 // Unsaid is a finding that the exported policies do not have, though webhook and linter do.
@@ -30,11 +29,11 @@ type Policies struct {
 	Unsaid []Unsaid
 }
 
-// Validating makes the policies of catalogs, which exist.
-func Validating(names []string, o loadbalancer.Options) (Policies, error) {
+// Validating returns the policies of existing catalogs. class is the loadBalancerClass that Quaymaster's own controller serves.
+func Validating(names []string, class string) (Policies, error) {
 	var all Policies
 	for _, name := range names {
-		v, owned, err := checks(name, o)
+		v, owned, err := checks(name, class)
 		if err != nil {
 			return Policies{}, err
 		}
@@ -64,24 +63,20 @@ func Validating(names []string, o loadbalancer.Options) (Policies, error) {
 	return all, nil
 }
 
-// checks are those of a catalog, and the condition under which its controller acts on a Service.
-func checks(name string, o loadbalancer.Options) (v *vendor, owned string, err error) {
-	if name == loadbalancer.Catalog {
-		return dlb(), ours(o), nil
-	}
+// checks returns those of a catalog, and the condition under which its controller acts on a Service. class is the
+// loadBalancerClass that Quaymaster's own controller serves.
+func checks(name, class string) (v *vendor, owned string, err error) {
 	c, found := catalog.Find(name)
 	if !found {
-		return nil, "", fmt.Errorf("there is no catalog %q", name)
+		return nil, "", fmt.Errorf("unknown catalog %q", name)
 	}
-	d := c.Document()
-	v = newVendor(d)
-	owned, err = v.entries.ownership(d.Owns)
+	v = newVendor(c)
+	owns := c.Owns
+	if c.Own && class != "" {
+		owns.Classes = append(slices.Clip(owns.Classes), class)
+	}
+	owned, err = v.entries.ownership(owns)
 	return v, owned, err
-}
-
-// ours is true for Services of the DLB.
-func ours(o loadbalancer.Options) string {
-	return or("!has(object.spec.loadBalancerClass)", "object.spec.loadBalancerClass == "+quote(o.Class))
 }
 
 // ownership is true for Services that the controller acts on.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -53,6 +54,11 @@ func ruleExpression(rule, text, size string) (string, error) {
 		case "dnsname":
 			// An IPv6 address is no name anyway. The API server takes 192.168.010.001 for an address, which isIP does not.
 			one = and("!format.dns1123Subdomain().validate("+text+").hasValue()", "!"+matches(text, `[0-9]+(\.[0-9]+){3}`))
+		case "prefixed":
+			words := strings.Fields(param)
+			one = matches(text, regexp.QuoteMeta(words[0])+"[a-z0-9-]{"+words[1]+","+words[2]+"}")
+		case "urlpath":
+			one = matches(text, `/[!-"$-~]{0,254}`)
 		case "uuid", "uuid4":
 			one = matches(text, `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 		default:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/annotation"
 )
 
 // unsayable is why something is not said in CEL.
@@ -14,7 +14,7 @@ type unsayable string
 func (u unsayable) Error() string { return string(u) }
 
 // typeExpression is true for the values of v, a CEL expression of a string, that the type allows.
-func typeExpression(t *catalog.Type, v string) (string, error) {
+func typeExpression(t *annotation.Type, v string) (string, error) {
 	v = normal(t, v)
 	body, err := bodyExpression(t, v)
 	if err != nil {
@@ -23,21 +23,21 @@ func typeExpression(t *catalog.Type, v string) (string, error) {
 	if t.Pattern != "" {
 		body = and(body, matches(v, t.Pattern))
 	}
-	if len(t.Values) > 0 && t.Type != catalog.Enum && t.Type != catalog.JSON {
+	if len(t.Values) > 0 && t.Type != annotation.Enum && t.Type != annotation.JSON {
 		body = or(in(v, t.Values), body)
 	}
 	switch t.Empty {
-	case catalog.Absent:
+	case annotation.Absent:
 		return or(v+" == ''", body), nil
-	case catalog.Invalid:
+	case annotation.Invalid:
 		return and(v+" != ''", body), nil
-	case catalog.Value:
+	case annotation.Allowed:
 	}
 	return body, nil
 }
 
 // normal is the value as the controller compares it.
-func normal(t *catalog.Type, v string) string {
+func normal(t *annotation.Type, v string) string {
 	if t.Trim {
 		v += ".trim()"
 	}
@@ -48,7 +48,7 @@ func normal(t *catalog.Type, v string) string {
 }
 
 // words are those of a type, as normal values.
-func words(t *catalog.Type, list []string) []string {
+func words(t *annotation.Type, list []string) []string {
 	if !t.Fold {
 		return list
 	}
@@ -61,56 +61,64 @@ func words(t *catalog.Type, list []string) []string {
 
 // numbers that CEL reads without an error.
 const (
-	wholeNumber = `[-+]?[0-9]{1,18}`
-	anyNumber   = `[-+]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][-+]?[0-9]{1,2})?`
-	anyDuration = `[-+]?(0|(([0-9]{1,9}\.?[0-9]{0,9}|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)){1,9})`
+	wholeNumber  = `[-+]?[0-9]{1,18}`
+	plainDigits  = `0|[1-9][0-9]{0,17}`
+	anyNumber    = `[-+]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][-+]?[0-9]{1,2})?`
+	orderedUnits = `((0|[1-9][0-9]{0,9})h)?((0|[1-9][0-9]{0,9})m)?((0|[1-9][0-9]{0,9})s)?((0|[1-9][0-9]{0,9})ms)?`
+	anyDuration  = `[-+]?(0|(([0-9]{1,9}\.?[0-9]{0,9}|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)){1,9})`
 )
 
-func bodyExpression(t *catalog.Type, v string) (string, error) {
+func bodyExpression(t *annotation.Type, v string) (string, error) {
 	switch t.Type {
-	case catalog.Enum:
+	case annotation.Enum:
 		return in(v, words(t, t.Values)), nil
-	case catalog.Bool:
+	case annotation.Bool:
 		yes, no := t.BoolWords()
 		return in(v, slices.Concat(yes, no)), nil
-	case catalog.Text:
+	case annotation.Text:
 		return ruleExpression(t.Rule, v, "size("+v+")")
-	case catalog.Int:
-		if t.Dialect == catalog.AnyBase {
+	case annotation.Int:
+		if t.Dialect == annotation.AnyBase {
 			return "", unsayable("CEL reads decimal numbers alone")
 		}
+		if t.Dialect == annotation.Digits {
+			return number(t, v, plainDigits, "int("+v+")")
+		}
 		return number(t, v, wholeNumber, "int("+v+")")
-	case catalog.Float:
+	case annotation.Float:
 		return number(t, v, anyNumber, "double("+v+")")
-	case catalog.Duration:
+	case annotation.Duration:
 		rule, err := durationRule(t.Rule, "duration("+v+")")
+		if t.Dialect == annotation.OrderedUnits {
+			return and(matches(v, orderedUnits), rule), err
+		}
 		return and(matches(v, anyDuration), rule), err
-	case catalog.List:
+	case annotation.List:
 		return listExpression(t, v)
-	case catalog.Map:
+	case annotation.Map:
 		return mapExpression(t, v)
-	case catalog.JSON:
+	case annotation.JSON:
 		return "", unsayable("CEL does not read JSON")
-	case catalog.Selector:
+	case annotation.Selector:
 		return "", unsayable("CEL does not read label selectors")
 	}
 	return "", unsayable("there is no CEL for the type " + string(t.Type))
 }
 
-func number(t *catalog.Type, v, pattern, parsed string) (string, error) {
+func number(t *annotation.Type, v, pattern, parsed string) (string, error) {
 	rule, err := ruleExpression(t.Rule, v, parsed)
 	return and(matches(v, pattern), rule), err
 }
 
 // listExpression judges every element, and then their number.
-func listExpression(t *catalog.Type, v string) (string, error) {
+func listExpression(t *annotation.Type, v string) (string, error) {
 	elements := split(t, v)
 	e := element(t, "e")
-	if t.EmptyElements == catalog.Absent {
+	if t.EmptyElements == annotation.Absent {
 		elements += ".filter(e, " + e + " != '')"
 	}
 	each := "true"
-	if t.EmptyElements != catalog.Value {
+	if t.EmptyElements != annotation.Allowed {
 		each = e + " != ''"
 	}
 	if t.Of != nil {
@@ -125,24 +133,24 @@ func listExpression(t *catalog.Type, v string) (string, error) {
 }
 
 // split are the parts of a value; the empty value has none.
-func split(t *catalog.Type, v string) string {
+func split(t *annotation.Type, v string) string {
 	return "(" + v + " == '' ? [] : " + v + ".split(" + quote(t.Separator) + "))"
 }
 
 // element is one part of a value.
-func element(t *catalog.Type, v string) string {
+func element(t *annotation.Type, v string) string {
 	if t.Trim {
 		return v + ".trim()"
 	}
 	return v
 }
 
-func mapExpression(t *catalog.Type, v string) (string, error) {
-	if t.Escape {
-		return "", unsayable("CEL does not undo escapes")
+func mapExpression(t *annotation.Type, v string) (string, error) {
+	if t.Escape || t.UniqueKeys {
+		return "", unsayable("CEL does not undo escapes or compare the keys of a map")
 	}
 	entries := split(t, v)
-	if t.EmptyElements == catalog.Absent {
+	if t.EmptyElements == annotation.Absent {
 		entries += ".filter(e, " + element(t, "e") + " != '')"
 	}
 	assign := quote(t.Assign)
@@ -164,7 +172,7 @@ func mapExpression(t *catalog.Type, v string) (string, error) {
 }
 
 // entryExpression judges the value of a map's entry by its key.
-func entryExpression(t *catalog.Type, key, value string) (string, error) {
+func entryExpression(t *annotation.Type, key, value string) (string, error) {
 	expression := "true"
 	if t.Of != nil {
 		of, err := typeExpression(t.Of, value)

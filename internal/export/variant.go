@@ -3,13 +3,14 @@ package export
 import (
 	"slices"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 )
 
 // kind is the type that an annotation has on some Services.
 type kind struct {
-	*catalog.Type
+	*annotation.Type
 	outcome     catalog.Outcome
 	consequence string
 	// unless are the conditions of the kinds that come before; then it is those of its own.
@@ -37,7 +38,7 @@ func (k kind) severity(a *catalog.Annotation) finding.Severity {
 }
 
 func (k kind) message(a *catalog.Annotation) string {
-	message := "must be " + k.Words()
+	message := "must be " + k.Expected()
 	if k.consequence != "" {
 		message += " (" + k.consequence + ")"
 	}

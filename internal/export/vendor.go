@@ -1,9 +1,12 @@
 package export
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
 
+	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 )
@@ -24,14 +27,16 @@ type check struct {
 
 // vendor turns a catalog into checks. What it cannot say is told.
 type vendor struct {
+	catalog  *catalog.Catalog
 	document catalog.Document
 	entries  entries
 	checks   []check
 	unsaid   []Unsaid
 }
 
-func newVendor(d catalog.Document) *vendor {
-	v := &vendor{document: d, entries: entries{}}
+func newVendor(c *catalog.Catalog) *vendor {
+	d := c.Document()
+	v := &vendor{catalog: c, document: d, entries: entries{}}
 	for i := range d.Annotations {
 		v.entries[d.Annotations[i].Name] = &d.Annotations[i]
 	}
@@ -47,7 +52,7 @@ func newVendor(d catalog.Document) *vendor {
 
 // add takes a check whose expression can be written, and else tells that it cannot.
 func (v *vendor) add(c check) {
-	c.id = v.document.Name + "-" + c.id
+	c.id = v.catalog.ID(c.id)
 	if _, err := c.holds(now); err != nil {
 		v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: c.id, Field: c.field, Why: err.Error()})
 		return
@@ -56,7 +61,7 @@ func (v *vendor) add(c check) {
 }
 
 func (v *vendor) leave(id, field, why string) {
-	v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: v.document.Name + "-" + id, Field: field, Why: why})
+	v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: v.catalog.ID(id), Field: field, Why: why})
 }
 
 // unknownKeys are those under the catalog's own prefixes. Under shared ones nobody but our own code can tell what was meant.
@@ -70,6 +75,9 @@ func (v *vendor) unknownKeys() {
 				known = append(known, name)
 			}
 		}
+		if a.PortForm {
+			patterns = append(patterns, regexp.QuoteMeta(a.Name)+`\.[^.]+`)
+		}
 	}
 	for _, name := range v.document.Elsewhere {
 		if prefix, ok := strings.CutSuffix(name, "*"); ok {
@@ -81,7 +89,7 @@ func (v *vendor) unknownKeys() {
 	for _, prefix := range v.document.Prefixes {
 		v.add(check{
 			id: "unknown-key", severity: finding.Error, alone: true, field: "metadata.annotations",
-			message: "metadata.annotations: the keys under " + prefix + " must be those that " + v.document.Title + " reads",
+			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
 			holds: func(s scope) (string, error) {
 				ok := "!k.startsWith(" + quote(prefix) + ") || " + in("k", known)
 				if len(patterns) > 0 {
@@ -91,9 +99,38 @@ func (v *vendor) unknownKeys() {
 			},
 		})
 	}
+	v.portForms()
 	if len(v.document.SharedPrefixes) > 0 {
 		v.leave("unknown-key", "metadata.annotations", "under "+strings.Join(v.document.SharedPrefixes, " and ")+" others have keys, too")
 	}
+}
+
+// portForms checks the ports of keys with forms for ports. That a key has none is part of the check of unknown keys.
+func (v *vendor) portForms() {
+	var formed []string
+	for _, a := range v.document.Annotations {
+		if a.PortForm {
+			formed = append(formed, regexp.QuoteMeta(a.Name))
+		}
+	}
+	if len(formed) == 0 {
+		return
+	}
+	v.add(check{
+		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", alone: true,
+		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
+		holds: func(s scope) (string, error) {
+			ok := "!" + matches("k", "("+strings.Join(formed, "|")+`)\.[^.]+`) +
+				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || (p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))"
+			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
+		},
+	})
+	v.leave("ambiguous-port", "metadata.annotations", "it is about two keys for one port")
+}
+
+// unchanged goes on a check of the key k: what was there before passes.
+func unchanged(k string) string {
+	return fmt.Sprintf(" || (variables.wasBalancer && %[1]s in variables.before && variables.before[%[1]s] == variables.annotations[%[1]s])", k)
 }
 
 func (v *vendor) annotation(a *catalog.Annotation) {
@@ -102,7 +139,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 	}
 	for _, name := range a.Names() {
 		field := "metadata.annotations[" + name + "]"
-		if strings.Contains(name, "{") {
+		if strings.Contains(name, "{") || a.PortForm {
 			v.family(a, name)
 			continue
 		}
@@ -115,7 +152,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		if len(a.ReadIf) > 0 {
 			v.add(check{
 				id: "requirement", severity: finding.Warning, key: name, field: field,
-				message: "has no effect, because it is read only where it stands beside " + strings.TrimPrefix(catalog.Demand(a.ReadIf), "stand beside "),
+				message: "has no effect: " + catalog.Demand(a.ReadIf),
 				holds: func(s scope) (string, error) {
 					read, err := v.entries.reads(a, s)
 					return v.unread(a, name, s) + " || (" + read + ")", err
@@ -126,11 +163,11 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 			v.requirement(a, name, q)
 		}
 		for _, c := range a.Checks {
-			v.leave("invalid-value", field, "the check "+c.Name+" is not written in CEL")
+			v.leave(cmp.Or(c.ID, "invalid-value"), field, "the check "+c.Name+" is not written in CEL")
 		}
 	}
 	if a.OnChange != "" {
-		v.leave("changed", "metadata.annotations["+a.Name+"]", "changes are not compared")
+		v.leave(cmp.Or(a.ChangeID, "changed"), "metadata.annotations["+a.Name+"]", "changes are not compared")
 	}
 }
 
@@ -171,7 +208,15 @@ func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
 	return all, nil
 }
 
-// family judges the values of all keys of a family at once.
+// keyPattern matches the keys of a family, or a key and its forms for ports.
+func keyPattern(a *catalog.Annotation, name string) string {
+	if a.PortForm {
+		return regexp.QuoteMeta(name) + `(\..*)?`
+	}
+	return catalog.KeyPattern(name)
+}
+
+// family checks the values of all keys of a family, or of a key and its forms for ports.
 func (v *vendor) family(a *catalog.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
@@ -187,16 +232,16 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 					return "", err
 				}
 				valid = or(not(read), "("+valid+")")
-				return s.annotations + ".all(k, !" + matches("k", catalog.KeyPattern(name)) + " || (" + valid + ")" + unchanged("k") + ")", nil
+				return s.annotations + ".all(k, !" + matches("k", keyPattern(a, name)) + " || (" + valid + ")" + unchanged("k") + ")", nil
 			},
 		})
 	}
 	field := "metadata.annotations[" + name + "]"
-	if len(a.Requires) > 0 {
-		v.leave("requirement", field, "it is about a family of keys")
+	for _, q := range a.Requires {
+		v.leave(cmp.Or(q.ID, "requirement"), field, "it depends on several keys or ports")
 	}
 	if len(a.Checks) > 0 {
-		v.leave("invalid-value", field, "the check "+a.Checks[0].Name+" is not written in CEL")
+		v.leave(cmp.Or(a.Checks[0].ID, "invalid-value"), field, "the check "+a.Checks[0].Name+" is not written in CEL")
 	}
 	if strings.Contains(name, "{port") {
 		v.leave("unknown-port", field, "ports are not looked up")
@@ -204,22 +249,22 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 }
 
 func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requirement) {
-	message := "must " + q.Must()
+	message := q.Text()
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
 	}
-	if len(a.Variants) > 0 {
-		v.leave("requirement", "metadata.annotations["+name+"]", "the type of the key depends on the Service")
+	if len(a.Variants) > 0 || q.SomePort {
+		v.leave(cmp.Or(q.ID, "requirement"), "metadata.annotations["+name+"]", "the type of the key depends on the Service")
 		return
 	}
 	v.add(check{
-		id: "requirement", severity: q.OnBreach.Severity(), key: name, field: "metadata.annotations[" + name + "]", message: message,
+		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), key: name, field: "metadata.annotations[" + name + "]", message: message,
 		holds: v.where(a, name, func(s scope) (string, error) {
 			applies, err := typeExpression(&a.Type, s.at(name))
 			if err != nil {
 				return "", err
 			}
-			if a.Empty == catalog.Absent {
+			if a.Empty == annotation.Absent {
 				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
 			}
 			if q.Values != nil {
@@ -261,8 +306,12 @@ func (v *vendor) rule(r *catalog.Rule) {
 		v.leave(r.ID, field, "the check "+r.Check.Name+" is not written in CEL")
 		return
 	}
+	if r.EachPort && (len(r.If) > 0 || len(r.Any) != 1 || r.Any[0].Not == nil) {
+		v.leave(r.ID, field, "it is about each port")
+		return
+	}
 	v.add(check{
-		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": must " + r.Must() + "; " + r.Remedy,
+		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": " + r.Text() + "; " + r.Remedy,
 		holds: func(s scope) (string, error) { return v.entries.implies("true", r.If, r.Any, s) },
 	})
 }

@@ -8,12 +8,12 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// Find are the entries that a key belongs to: of several catalogs, where they share keys.
+// Find returns the entries that a key belongs to, of every catalog that has it.
 func Find(names []string, key string) []Entry {
 	return among(names, func(e Entry) bool { return e.names(key) })
 }
 
-// Search are the entries in which every word occurs, in key or help, whatever their case.
+// Search returns the entries in which every word occurs, in key or help, in any case.
 func Search(names []string, words []string) []Entry {
 	return among(names, func(e Entry) bool {
 		text := strings.ToLower(strings.Join(append([]string{e.Catalog, e.Title, e.Key, e.Help}, e.Aliases...), " "))
@@ -33,7 +33,7 @@ func among(names []string, wanted func(e Entry) bool) []Entry {
 	return found
 }
 
-// names tells whether a key is the entry's, as one for a port too.
+// names reports whether a key is the entry's, or its form for a port.
 func (e Entry) names(key string) bool {
 	if e.PortForm != "" {
 		if suffix, ok := strings.CutPrefix(key, e.Key+"."); ok && suffix != "" {
@@ -45,7 +45,7 @@ func (e Entry) names(key string) bool {
 	})
 }
 
-// Nearest is the key of the catalogs, or the id of a finding, that somebody probably meant; empty if none is near.
+// Nearest returns the key of the catalogs, or the id of a finding, that a word was probably meant to be; empty if none is near.
 func Nearest(names []string, word string) string {
 	var candidates []string
 	for _, name := range names {
@@ -56,9 +56,9 @@ func Nearest(names []string, word string) string {
 	for _, f := range Findings() {
 		candidates = append(candidates, f.ID)
 	}
-	nearest, slips := annotation.Nearest(word, candidates)
-	if !annotation.Near(word, slips) {
+	suggestion, ok := annotation.Suggest(word, candidates)
+	if !ok {
 		return ""
 	}
-	return nearest
+	return suggestion
 }

@@ -7,33 +7,33 @@ import (
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/lint"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/volume"
 )
 
-// findingsPage has the findings that are not of another cloud's catalog.
+// findingsPage documents the findings that belong to no catalog.
 const findingsPage = "docs/reference/findings.md"
 
-// Chapter are the findings about one thing.
+// Chapter holds the findings about one thing.
 type Chapter struct {
 	Title string
 	Rules []finding.Doc
 }
 
-// Chapters are the findings that quayctl has, other clouds' apart.
+// Chapters returns all findings but those of catalogs.
 func Chapters() []Chapter {
 	return []Chapter{
-		{"Services of type LoadBalancer", loadbalancer.Docs()},
 		{"Services under policies", policy.Docs()},
 		{"Policies", policy.DefinitionDocs()},
 		{"PersistentVolumes", volume.ZoneDocs()},
 		{"PersistentVolumeClaims", volume.GrowthDocs()},
+		{"Webhooks that cannot read what they need", review.Docs()},
 		{"Manifests, before any cluster sees them", lint.Docs()},
 	}
 }
 
-// Finding is what there is to say about a finding's id.
+// Finding describes a finding's id.
 type Finding struct {
 	ID       string           `json:"id"`
 	Severity finding.Severity `json:"severity"`
@@ -43,12 +43,12 @@ type Finding struct {
 	Page string `json:"page"`
 }
 
-// Findings are all that quayctl may have.
+// Findings returns all findings.
 func Findings() []Finding { return findings(func(*catalog.Catalog) bool { return true }) }
 
-// FindFinding is the one of an id. It reads no other catalogs than the id may be of.
+// FindFinding returns the finding with an id. It reads only catalogs that the id may belong to.
 func FindFinding(id string) (f Finding, found bool) {
-	all := findings(func(c *catalog.Catalog) bool { return c.Names(id) })
+	all := findings(func(c *catalog.Catalog) bool { return c.OwnsID(id) })
 	at := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
 	if at < 0 {
 		return Finding{}, false
@@ -56,7 +56,7 @@ func FindFinding(id string) (f Finding, found bool) {
 	return all[at], true
 }
 
-// findings are those of all chapters, and of the catalogs that are wanted.
+// findings returns those of all chapters, and of the catalogs that are wanted.
 func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	var all []Finding
 	for _, chapter := range Chapters() {
@@ -65,7 +65,7 @@ func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	for _, name := range catalog.Names() {
 		if c, _ := catalog.Find(name); wanted(c) {
 			about := Chapter{"Services of type LoadBalancer of " + c.Title, c.Docs()}
-			all = append(all, about.findings("docs/reference/catalogs/"+name+".md")...)
+			all = append(all, about.findings("docs/reference/"+PageFile(c))...)
 		}
 	}
 	return all
@@ -79,7 +79,7 @@ func (c Chapter) findings(page string) []Finding {
 	return all
 }
 
-// Text is the finding for a terminal.
+// Text formats the finding for a terminal.
 func (f Finding) Text() string {
 	return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n%s\n  %-10s %s\n", f.ID, f.Severity, f.About, paragraph(f.Help), "page", f.Page)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// prose keeps what catalogs say from meaning something in Markdown. What stands between backticks means nothing there anyway.
+// prose escapes what would be Markdown in the texts of catalogs. Between backticks nothing needs that.
 func prose(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {
@@ -15,18 +15,18 @@ func prose(text string) string {
 	return strings.Join(parts, "`")
 }
 
-// cell is text in a table, where | ends a cell even between backticks.
+// cell escapes text in a table, where | ends a cell even between backticks.
 func cell(text string) string { return strings.ReplaceAll(prose(text), "|", `\|`) }
 
-// unlinked are the characters of a heading that code hosts leave out of its anchor.
+// unlinked matches the characters of a heading that code hosts leave out of its anchor.
 var unlinked = regexp.MustCompile(`[^a-z0-9 _-]`)
 
-// anchor is what a heading can be linked by.
+// anchor returns the anchor of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// markdown is the entry as a section of a page.
+// markdown formats the entry as a section of a page.
 func (e Entry) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s\n\nType %s: must be %s.\n", e.Key, prose(e.Help), e.example(), e.Type, prose(e.Allowed))
@@ -41,9 +41,9 @@ func (e Entry) markdown() string {
 	} else {
 		paragraph("For one port: `%s`.", e.PortForm)
 	}
-	paragraph("Read where that is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
+	paragraph("Aliases, read where the key is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
 	if e.Written {
-		paragraph("%s", "The controller writes it itself.")
+		paragraph("%s", "The controller writes it.")
 	}
 	paragraph("Deprecated: %s.", prose(e.Deprecated))
 	for _, rule := range e.Rules {

@@ -10,34 +10,47 @@ import (
 // outcomes are what controllers do with mistakes.
 var outcomes = map[catalog.Outcome]string{
 	catalog.Refused: "refused by the controller or its cloud",
-	catalog.Misread: "read as something else, in silence and with harm",
-	catalog.Ignored: "ignored in silence",
+	catalog.Misread: "silently misread, with harm",
+	catalog.Ignored: "silently ignored",
 }
 
-// sentences say what becomes of a bad value, and what else the annotation depends on.
+// sentences describe what happens with an invalid value, and what else the annotation depends on.
 func sentences(a *catalog.Annotation) []string {
-	all := []string{"A bad value is " + outcome(a.OnInvalid, a.Consequence) + "."}
+	all := []string{"An invalid value is " + outcome(a.OnInvalid, a.Consequence) + "."}
 	for i := range a.Variants {
 		all = append(all, variant(a, &a.Variants[i]))
 	}
 	if len(a.ReadIf) > 0 {
-		var beside []string
+		var conditions []string
 		for _, c := range a.ReadIf {
-			beside = append(beside, strings.TrimPrefix(catalog.Demand([]catalog.Condition{c}), "stand "))
+			conditions = append(conditions, catalog.Describe([]catalog.Condition{c}, nil))
 		}
-		all = append(all, "It is read only "+strings.Join(beside, " and ")+".")
+		all = append(all, "It is read only with "+strings.Join(conditions, ", and ")+".")
 	}
 	for _, q := range a.Requires {
 		all = append(all, requirement(q))
 	}
 	if a.AliasesDeprecated {
-		all = append(all, "Its other names are deprecated.")
+		all = append(all, "Its aliases are deprecated.")
+	}
+	if a.WriteDefault {
+		all = append(all, "Admission writes the default into Services.")
 	}
 	return all
 }
 
-// change says what becomes of a change; empty where it does what was meant.
-func change(o catalog.Outcome) string {
+// change describes what happens on a change; empty where it has the effect that was meant.
+func change(a *catalog.Annotation) string {
+	switch {
+	case a.OnChange == "":
+		return ""
+	case a.Immutable:
+		return "It is immutable: the value that holds, by default or explicitly, must not change once the Service is a load balancer."
+	}
+	return changed(a.OnChange)
+}
+
+func changed(o catalog.Outcome) string {
 	if o == "" {
 		return ""
 	}
@@ -52,14 +65,13 @@ func outcome(o catalog.Outcome, consequence string) string {
 }
 
 func variant(a *catalog.Annotation, v *catalog.Variant) string {
-	where := strings.Replace(catalog.Demand(v.If), "stand", "stands", 1)
-	text := fmt.Sprintf("Where it %s, it must be %s; a bad value is %s.", where, v.Words(), outcome(v.OnInvalid, v.Consequence))
+	text := fmt.Sprintf("With %s, it must be %s; an invalid value is %s.", catalog.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
 	switch {
 	case v.OnChange == a.OnChange:
 	case v.OnChange == "":
 		text += " It may change."
 	default:
-		text += " " + change(v.OnChange)
+		text += " " + changed(v.OnChange)
 	}
 	return text
 }
@@ -67,7 +79,7 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 func requirement(q catalog.Requirement) string {
 	subject := "It"
 	if len(q.Values) > 0 {
-		subject = "With " + strings.Join(q.Values, " or ") + " it"
+		subject = strings.Join(q.Values, " or ")
 	}
-	return fmt.Sprintf("%s must %s; otherwise it is %s.", subject, q.Must(), outcomes[q.OnBreach])
+	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// margin begins what stands below a title.
+	// margin indents what follows a title.
 	margin = "  "
-	// column is where what labels name begins.
+	// column is where the text of a label begins.
 	column = 13
-	// width is where lines of text end. Keys, values and sources are kept whole, so that they can be copied.
+	// width is where lines of text end. Keys, values and sources are never broken, so that they can be copied.
 	width = 100
 )
 
-// Text is the entry for a terminal.
+// Text formats the entry for a terminal.
 func (e Entry) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  of %s (catalog %s)\n\n%s\n", e.Key, e.Title, e.Catalog, paragraph(e.Help))
@@ -30,9 +30,9 @@ func (e Entry) Text() string {
 	line("rule", e.Rule)
 	prose("also", strings.Join(e.Aliases, ", "))
 	if e.Written {
-		line("written", "by the controller itself")
+		line("written", "by the controller")
 	} else {
-		prose("default", cmp.Or(e.Default, "none that always holds"))
+		prose("default", cmp.Or(e.Default, "none"))
 		line("per port", cmp.Or(e.PortForm, "no"))
 		prose("change", cmp.Or(e.Change, "possible"))
 	}
@@ -45,16 +45,16 @@ func (e Entry) Text() string {
 	return b.String()
 }
 
-// placed are what examples have in place of a family's placeholders.
+// placed replaces the placeholders of a family in examples.
 var placed = strings.NewReplacer("{port}", "80", "{portname}", "http", "{portref}", "http", "{protocol}", "tcp", "{index}", "1", "{any}", "name")
 
-// example is the annotation as it is written in a manifest.
+// example returns the annotation as it is written in a manifest.
 func (e Entry) example() string { return fmt.Sprintf("%s: %q", placed.Replace(e.Key), e.Example) }
 
-// paragraph is text below a title.
+// paragraph formats text below a title.
 func paragraph(text string) string { return margin + wrap(text, len(margin)) + "\n" }
 
-// wrap breaks a text that begins in a column of its line, and goes on below that.
+// wrap breaks a text that begins in a column of its line, and continues it in the same column.
 func wrap(text string, column int) string {
 	var b strings.Builder
 	at := column

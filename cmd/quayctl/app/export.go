@@ -75,7 +75,7 @@ func newExportCommand() *cobra.Command {
 }
 
 func (o *exportOptions) validating(stdout, stderr io.Writer) error {
-	p, err := export.Validating(o.catalogs, loadbalancer.Options{Class: o.class})
+	p, err := export.Validating(o.catalogs, o.class)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func listUnsaid(w io.Writer, list []export.Unsaid) error {
 }
 
 func (o *exportOptions) mutating(stdout, _ io.Writer) error {
-	p, b := export.Mutating(loadbalancer.Options{Class: o.class})
+	p, b := export.Mutating(o.class)
 	return writeYAML(stdout, p, b)
 }
 
@@ -109,11 +109,8 @@ func (o *exportOptions) docs(stdout, _ io.Writer) error {
 		if i > 0 {
 			fmt.Fprintln(stdout)
 		}
-		page := reference.AnnotationsPage()
-		if c, found := catalog.Find(name); found {
-			page = reference.Page(c)
-		}
-		if _, err := io.WriteString(stdout, page); err != nil {
+		c, _ := catalog.Find(name)
+		if _, err := io.WriteString(stdout, reference.Page(c)); err != nil {
 			return err
 		}
 	}
