@@ -33,8 +33,8 @@ type HandlerOptions struct {
 	Name string
 	// Resource is the only one served.
 	Resource metav1.GroupVersionResource
-	// Reviewer judges the requests.
-	Reviewer Reviewer
+	// Admitter judges the requests.
+	Admitter Admitter
 	// Limit turns calls away with 429.
 	Limit *Limit
 	// Metrics counts the calls.
@@ -99,17 +99,17 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	if failure != nil {
 		return nil, decisionMalformed, failure
 	}
-	return h.review(ctx, body)
+	return h.admit(ctx, body)
 }
 
-func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
+func (h *Handler) admit(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
 	req, err := decodeReview(body, h.o.Resource)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}
-	response, err := h.o.Reviewer.Review(ctx, req)
+	response, err := h.o.Admitter.Admit(ctx, req)
 	if err == nil && response == nil {
-		err = errors.New("the reviewer gave neither response nor error")
+		err = errors.New("the admitter gave neither response nor error")
 	}
 	var malformed *MalformedError
 	switch {
@@ -129,7 +129,7 @@ func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *h
 		return nil, decisionFailed, internalError(err)
 	}
 	how := decisionOf(response)
-	h.logVerdict(klog.FromContext(ctx), req, response, how)
+	h.logDecision(klog.FromContext(ctx), req, response, how)
 	return answer, how, nil
 }
 
@@ -143,7 +143,7 @@ func decisionOf(response *admissionv1.AdmissionResponse) decision {
 	return decisionAllowed
 }
 
-func (h *Handler) logVerdict(logger logr.Logger, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, how decision) {
+func (h *Handler) logDecision(logger logr.Logger, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, how decision) {
 	level := 2
 	if how == decisionDenied {
 		level = 0

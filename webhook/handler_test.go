@@ -26,9 +26,9 @@ const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","re
 	`"kind":{"group":"","version":"v1","kind":"Service"},"resource":{"group":"","version":"v1","resource":"services"},` +
 	`"name":"web","namespace":"shop","operation":"CREATE","object":{},"futureField":1},"futureField":2}`
 
-type reviewerFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+type admitterFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
-func (f reviewerFunc) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (f admitterFunc) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx, req)
 }
 
@@ -41,7 +41,7 @@ type fixture struct {
 	registry *prometheus.Registry
 }
 
-func newFixture(t testing.TB, reviewer reviewerFunc, limit int) fixture {
+func newFixture(t testing.TB, admitter admitterFunc, limit int) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := webhook.NewMetrics(registry)
@@ -51,7 +51,7 @@ func newFixture(t testing.TB, reviewer reviewerFunc, limit int) fixture {
 	return fixture{registry: registry, handler: webhook.NewHandler(webhook.HandlerOptions{
 		Name:     "validate-service",
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Reviewer: reviewer,
+		Admitter: admitter,
 		Limit:    webhook.NewLimit(limit),
 		Metrics:  metrics,
 		Clock:    clock.RealClock{},
@@ -111,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			if asked.Name != "web" || asked.Namespace != "shop" || asked.Operation != admissionv1.Create {
-				t.Errorf("reviewer was asked about %+v", asked)
+				t.Errorf("admitter was asked about %+v", asked)
 			}
 			f.decided(t, test.decision)
 		})
@@ -173,7 +173,7 @@ func TestMalformedCalls(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-				t.Error("reviewer was asked")
+				t.Error("admitter was asked")
 				return nil, errors.New("asked")
 			}, 1)
 			w := httptest.NewRecorder()
@@ -196,38 +196,38 @@ func TestContentTypeMayNameACharset(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	tests := map[string]struct {
-		reviewer reviewerFunc
+		admitter admitterFunc
 		query    string
 		status   int
 		problem  string
 		decision string
 	}{
 		"error": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, errors.New("password of the cache is hunter2")
 			},
 			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
 		},
 		"panic": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				panic("boom")
 			},
 			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
 		},
 		"no response": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, nil
 			},
 			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
 		},
 		"malformed object": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, &webhook.MalformedError{Problem: "request.object is missing"}
 			},
 			status: http.StatusBadRequest, problem: "request.object is missing", decision: "malformed",
 		},
 		"timeout": {
-			reviewer: func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -237,7 +237,7 @@ func TestFailures(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, test.reviewer, 1)
+			f := newFixture(t, test.admitter, 1)
 			r := post(review)
 			if test.query != "" {
 				r.URL.RawQuery = test.query

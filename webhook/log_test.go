@@ -21,14 +21,14 @@ import (
 func TestLogsHoldNoObjects(t *testing.T) {
 	const secret = "hunter2"
 	full := strings.Replace(review, `"object":{}`, `"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1)
-	answer := func(response *admissionv1.AdmissionResponse, err error) reviewerFunc {
+	answer := func(response *admissionv1.AdmissionResponse, err error) admitterFunc {
 		return func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 			return response, err
 		}
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	tests := map[string]struct {
-		reviewer  reviewerFunc
+		admitter  admitterFunc
 		body      string
 		verbosity int
 		message   string
@@ -53,14 +53,14 @@ func TestLogsHoldNoObjects(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, verbosity := range []int{test.verbosity, 10} {
-				log := logOf(t, test.reviewer, test.body, verbosity)
+				log := logOf(t, test.admitter, test.body, verbosity)
 				told := strings.Contains(log, `"msg":"`+test.message+`"`) && strings.Contains(log, `"webhook":"validate-service"`)
 				if !told || strings.Contains(log, secret) {
 					t.Errorf("log at verbosity %d:\n%s", verbosity, log)
 				}
 			}
 			if test.verbosity > 0 {
-				if log := logOf(t, test.reviewer, test.body, test.verbosity-1); log != "" {
+				if log := logOf(t, test.admitter, test.body, test.verbosity-1); log != "" {
 					t.Errorf("log at verbosity %d:\n%s", test.verbosity-1, log)
 				}
 			}
@@ -69,7 +69,7 @@ func TestLogsHoldNoObjects(t *testing.T) {
 }
 
 // logOf is what one call leaves in the log.
-func logOf(t *testing.T, reviewer reviewerFunc, body string, verbosity int) string {
+func logOf(t *testing.T, admitter admitterFunc, body string, verbosity int) string {
 	t.Helper()
 	var out bytes.Buffer
 	logger, _, err := observability.NewLogger(observability.LogOptions{
@@ -79,7 +79,7 @@ func logOf(t *testing.T, reviewer reviewerFunc, body string, verbosity int) stri
 		t.Fatal(err)
 	}
 	r := post(body)
-	newFixture(t, reviewer, 1).handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)))
+	newFixture(t, admitter, 1).handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)))
 	return out.String()
 }
 

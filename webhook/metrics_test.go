@@ -27,7 +27,7 @@ func TestDurations(t *testing.T) {
 	var takes time.Duration
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Reviewer: reviewerFunc(func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		Admitter: admitterFunc(func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 			clock.SetTime(clock.Now().Add(takes))
 			return allow(ctx, req)
 		}),

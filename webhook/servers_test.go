@@ -59,7 +59,7 @@ func newServers(t testing.TB) []*server {
 	var servers []*server
 	for _, s := range []struct {
 		server
-		reviewer webhook.Reviewer
+		admitter webhook.Admitter
 	}{
 		{
 			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
@@ -106,7 +106,7 @@ func newServers(t testing.TB) []*server {
 		},
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
-			Name: s.name, Resource: s.resource, Reviewer: s.reviewer, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+			Name: s.name, Resource: s.resource, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 		})
 		servers = append(servers, &s.server)
 	}

@@ -42,9 +42,9 @@ type MutatorOptions struct {
 // and calling it again changes nothing.
 type Mutator struct{ o MutatorOptions }
 
-var _ webhook.Reviewer = (*Mutator)(nil)
+var _ webhook.Admitter = (*Mutator)(nil)
 
-// NewMutator makes the reviewer of the mutating webhook.
+// NewMutator makes the admitter of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator {
 	if o.Budget == 0 {
 		o.Budget = webhook.DefaultBudget
@@ -52,8 +52,8 @@ func NewMutator(o MutatorOptions) *Mutator {
 	return &Mutator{o: o}
 }
 
-// Review refuses a volume that does not exist, and admits one about which the cloud says nothing.
-func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit refuses a volume that does not exist, and admits one about which the cloud says nothing.
+func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldPV, newPV, err := webhook.DecodePair[corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind))
 	switch {
 	case err != nil:
@@ -80,7 +80,7 @@ func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse
 // complete adds what a new PersistentVolume lacks.
 func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	change := m.change(ctx, pv)
-	response := webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pv.ObjectMeta), change.Findings, m.o.OnFinding)
+	response := webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(pv.ObjectMeta), change.Findings, m.o.OnFinding)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}

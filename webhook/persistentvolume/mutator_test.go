@@ -143,7 +143,7 @@ func TestMutatorPatches(t *testing.T) {
 				patchType := admissionv1.PatchTypeJSONPatch
 				want.Patch, want.PatchType = []byte("["+tc.patch+"]"), &patchType
 			}
-			got := review(t, mutator(labeler(known), nil), request)
+			got := admit(t, mutator(labeler(known), nil), request)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -151,16 +151,16 @@ func TestMutatorPatches(t *testing.T) {
 				return
 			}
 			request.Object.Raw = apply(t, request.Object.Raw, got.Patch)
-			if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+			if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
 				t.Errorf("second call (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func review(t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func admit(t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	t.Helper()
-	response, err := m.Review(t.Context(), request)
+	response, err := m.Admit(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,13 +190,13 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 		return manifest{metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels + `}}`}
 	}
 	for _, l := range []cloudprovider.PVLabeler{asked, nil} {
-		response := review(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
+		response := admit(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
 		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
 			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
 		if string(response.Patch) != want {
 			t.Errorf("patch %s, want %s", response.Patch, want)
 		}
-		refused := review(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
+		refused := admit(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
 		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: "__eu-1a": ` +
 			`must be zones joined by "__", none of them empty; write the volume's zones, such as eu-1a__eu-1b, or leave the label out and the cloud is asked`
 		if refused.Allowed || refused.Result.Message != message || refused.Result.Code != http.StatusUnprocessableEntity || refused.Patch != nil {
@@ -207,7 +207,7 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 
 // Without a cloud there is nobody to ask, and nothing to complain of.
 func TestMutatorWithoutCloud(t *testing.T) {
-	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(nil, nil), create(manifest{}))); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(nil, nil), create(manifest{}))); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -217,7 +217,7 @@ func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
 	var found []string
 	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f finding.Finding) { found = append(found, f.ID) })
 	request := create(manifest{})
-	if response := review(t, m, request); !response.Allowed || len(response.Patch) == 0 {
+	if response := admit(t, m, request); !response.Allowed || len(response.Patch) == 0 {
 		t.Fatalf("response %+v about one that exists", response)
 	}
 	request.Object.Raw = apply(t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`))
@@ -232,7 +232,7 @@ func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
 			}},
 		},
 	}
-	if diff := cmp.Diff(want, review(t, m, request)); diff != "" {
+	if diff := cmp.Diff(want, admit(t, m, request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"pv-volume-not-found"}, found); diff != "" {
@@ -265,7 +265,7 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 					"the controllers add them later"},
 				AuditAnnotations: map[string]string{"warned": "pv-zone-unavailable"},
 			}
-			if diff := cmp.Diff(want, review(t, m, create(manifest{}))); diff != "" {
+			if diff := cmp.Diff(want, admit(t, m, create(manifest{}))); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"pv-zone-unavailable"}, found); diff != "" {
@@ -283,7 +283,7 @@ func TestMutatorIsInTime(t *testing.T) {
 		return true
 	})
 	began := time.Now()
-	response := review(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
+	response := admit(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
 	if elapsed := time.Since(began); elapsed > 2500*time.Millisecond || !response.Allowed || len(response.Warnings) != 1 {
 		t.Errorf("after %s: %+v", elapsed, response)
 	}
@@ -313,7 +313,7 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			request := create(test.applied)
 			request.Operation, request.OldObject.Raw = admissionv1.Update, stored.json()
-			got := review(t, mutator(nil, nil), request)
+			got := admit(t, mutator(nil, nil), request)
 			if string(got.Patch) != test.patch || !got.Allowed || got.Warnings != nil {
 				t.Errorf("got %+v with patch %s, want %s", got, got.Patch, test.patch)
 			}
@@ -324,7 +324,7 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 func TestMutatorLeavesDeletionsAlone(t *testing.T) {
 	request := create(manifest{})
 	request.Operation = admissionv1.Delete
-	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -333,7 +333,7 @@ func TestMalformedObject(t *testing.T) {
 	request := &admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Pod"}`)},
 	}
-	_, err := mutator(labeler(known), nil).Review(t.Context(), request)
+	_, err := mutator(labeler(known), nil).Admit(t.Context(), request)
 	if _, ok := errors.AsType[*webhook.MalformedError](err); !ok {
 		t.Errorf("error %v, want a MalformedError", err)
 	}

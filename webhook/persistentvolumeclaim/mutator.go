@@ -16,13 +16,13 @@ import (
 // giving a reason, and of what a new claim's author may regret later.
 type Mutator struct{ o Options }
 
-var _ webhook.Reviewer = (*Mutator)(nil)
+var _ webhook.Admitter = (*Mutator)(nil)
 
-// NewMutator makes the reviewer of the mutating webhook.
+// NewMutator makes the admitter of the mutating webhook.
 func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
-// Review never refuses.
-func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit never refuses.
+func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	switch {
 	case beingDeleted(newPVC):
 	case oldPVC == nil:
-		return m.o.judge(newPVC, m.hints(ctx, newPVC)), nil
+		return m.o.respond(newPVC, m.hints(ctx, newPVC)), nil
 	case grows(oldPVC, newPVC):
-		return m.o.judge(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
+		return m.o.respond(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
 	}
 	return webhook.Allow(), nil
 }

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 )
 
-func newMutator(o persistentvolumeclaim.Options) webhook.Reviewer {
+func newMutator(o persistentvolumeclaim.Options) webhook.Admitter {
 	return persistentvolumeclaim.NewMutator(o)
 }
 
@@ -65,7 +65,7 @@ func TestMutator(t *testing.T) {
 
 func TestMutatorExplains(t *testing.T) {
 	m := persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{Classes: &facts{}})
-	got, err := m.Review(t.Context(), update(claim{class: "fixed", phase: "Pending"}, claim{class: "fixed", size: "20Gi"}))
+	got, err := m.Admit(t.Context(), update(claim{class: "fixed", phase: "Pending"}, claim{class: "fixed", size: "20Gi"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestMutatorExplains(t *testing.T) {
 // Without a cloud there are no limits to warn of.
 func TestMutatorWithoutCloud(t *testing.T) {
 	m := persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{Classes: &facts{}})
-	got, err := m.Review(t.Context(), create(claim{size: "1Pi"}))
+	got, err := m.Admit(t.Context(), create(claim{size: "1Pi"}))
 	if err != nil || !got.Allowed || got.Warnings != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}

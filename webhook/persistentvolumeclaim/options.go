@@ -31,7 +31,7 @@ type Volumes interface {
 	Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error)
 }
 
-// Options are what the reviewers of this package need.
+// Options are what the admitters of this package need.
 type Options struct {
 	// Classes knows the StorageClasses.
 	Classes Classes
@@ -60,9 +60,9 @@ func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass)
 	return t, nil
 }
 
-// judge counts the findings and answers with them.
-func (o *Options) judge(pvc *corev1.PersistentVolumeClaim, findings []finding.Finding) *admissionv1.AdmissionResponse {
-	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
+// respond counts the findings and returns the response to them.
+func (o *Options) respond(pvc *corev1.PersistentVolumeClaim, findings []finding.Finding) *admissionv1.AdmissionResponse {
+	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
 }
 
 // logged is the finding that stands for facts that are missing.

@@ -143,7 +143,7 @@ type expectation struct {
 	asked []string
 }
 
-func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.Options) webhook.Reviewer) {
+func (e expectation) check(t *testing.T, newAdmitter func(persistentvolumeclaim.Options) webhook.Admitter) {
 	t.Helper()
 	f := &facts{outage: e.outage}
 	counted := map[finding.Severity]int{}
@@ -153,7 +153,7 @@ func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.
 	if e.outage != nil {
 		o.Budget = 1
 	}
-	got, err := newReviewer(o).Review(t.Context(), e.request)
+	got, err := newAdmitter(o).Admit(t.Context(), e.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func warned(ids string) map[string]string { return map[string]string{"warned": i
 
 func denied(ids string) map[string]string { return map[string]string{"denied": ids} }
 
-// What no API server sends is the caller's mistake for both reviewers, and no verdict on the claim.
+// What no API server sends is the caller's mistake for both admitters, and no verdict on the claim.
 func TestMalformedObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		request *admissionv1.AdmissionRequest
@@ -197,11 +197,11 @@ func TestMalformedObjects(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for which, reviewer := range map[string]webhook.Reviewer{
+			for which, admitter := range map[string]webhook.Admitter{
 				"mutator":   persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}),
 				"validator": persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}),
 			} {
-				response, err := reviewer.Review(t.Context(), tc.request)
+				response, err := admitter.Admit(t.Context(), tc.request)
 				var malformed *webhook.MalformedError
 				if !errors.As(err, &malformed) || malformed.Problem != tc.want {
 					t.Errorf("%s: got %+v, %v; want %s", which, response, err, tc.want)

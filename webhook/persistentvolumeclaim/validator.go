@@ -15,13 +15,13 @@ import (
 // Validator refuses growth that the cloud would refuse, where the API server's own plugin lets the claim grow.
 type Validator struct{ o Options }
 
-var _ webhook.Reviewer = (*Validator)(nil)
+var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the reviewer of the validating webhook.
+// NewValidator makes the admitter of the validating webhook.
 func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
-// Review refuses with 422 Invalid and one cause a problem.
-func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit refuses with 422 Invalid and one cause a problem.
+func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	}
 	ctx, cancel := v.o.bounded(ctx)
 	defer cancel()
-	return v.o.judge(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
+	return v.o.respond(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
 }
 
 func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {

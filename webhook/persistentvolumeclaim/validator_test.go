@@ -12,7 +12,7 @@ import (
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 )
 
-func newValidator(o persistentvolumeclaim.Options) webhook.Reviewer {
+func newValidator(o persistentvolumeclaim.Options) webhook.Admitter {
 	return persistentvolumeclaim.NewValidator(o)
 }
 
@@ -88,7 +88,7 @@ func TestValidator(t *testing.T) {
 func TestValidatorRefuses(t *testing.T) {
 	f := &facts{}
 	v := persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f, Volumes: f})
-	got, err := v.Review(t.Context(), update(claim{}, claim{size: "101Gi"}))
+	got, err := v.Admit(t.Context(), update(claim{}, claim{size: "101Gi"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestValidatorRefuses(t *testing.T) {
 // Without a cloud there are no limits, and nothing is asked.
 func TestValidatorWithoutCloud(t *testing.T) {
 	f := &facts{}
-	got, err := persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f}).Review(t.Context(), update(claim{}, claim{size: "1Pi"}))
+	got, err := persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f}).Admit(t.Context(), update(claim{}, claim{size: "1Pi"}))
 	if err != nil || !got.Allowed || got.Warnings != nil || f.asked != nil {
 		t.Errorf("got %+v, %v after asking %v", got, err, f.asked)
 	}

@@ -40,21 +40,21 @@ type Validator struct {
 	decode decoder
 }
 
-var _ webhook.Reviewer = (*Validator)(nil)
+var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the reviewer of LoadBalancerPolicies.
+// NewValidator makes the admitter of LoadBalancerPolicies.
 func NewValidator(o Options) *Validator {
 	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy, decode: decodeNamespaced}
 }
 
-// NewClusterValidator makes the reviewer of ClusterLoadBalancerPolicies.
+// NewClusterValidator makes the admitter of ClusterLoadBalancerPolicies.
 func NewClusterValidator(o Options) *Validator {
 	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy, decode: decodeCluster}
 }
 
-// Review refuses with 422 Invalid and one cause a problem. What was wrong before an update, or comes from another policy that
+// Admit refuses with 422 Invalid and one cause a problem. What was wrong before an update, or comes from another policy that
 // was there before, only warns.
-func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	before, after, err := v.decode(req)
 	if err != nil {
 		return nil, err
@@ -62,16 +62,17 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if after == nil || after.beingDeleted() || before != nil && before.sameSpec(after) {
 		return webhook.Allow(), nil
 	}
-	findings := v.review(ctx, before, after)
+	findings := v.validate(ctx, before, after)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
 	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: v.kind}
-	return webhook.Judge(kind, webhook.ObjectName(after.meta), findings, v.o.OnFinding), nil
+	return webhook.Respond(kind, webhook.ObjectName(after.meta), findings, v.o.OnFinding), nil
 }
 
-// review judges the new policy, and the old one beside the same others, so that the difference is the update's alone.
-func (v *Validator) review(ctx context.Context, before, after *object) []finding.Finding {
+// validate compiles and compares the new policy with the others, and the old one with the same others, so that only what the update
+// introduces is an error.
+func (v *Validator) validate(ctx context.Context, before, after *object) []finding.Finding {
 	is, findings := after.compile()
 	others, namespaces, err := v.o.Policies.Others(is.Key())
 	if err != nil {

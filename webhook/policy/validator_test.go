@@ -156,7 +156,7 @@ func TestValidator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Review(t.Context(), test.request)
+			got, err := v.Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +208,7 @@ func TestClusterValidator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewClusterValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Review(t.Context(), test.request)
+			got, err := v.Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	})
 	const warning = "spec: was not compared with the other policies because they are not known at the moment; " +
 		"a default that breaks one of their rules will not be written"
-	got, err := v.Review(t.Context(), create(t, lbpol()))
+	got, err := v.Admit(t.Context(), create(t, lbpol()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"policy-others-unavailable"}, counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
-	got, err = v.Review(t.Context(), update(t, lbpol(), lbpol(give(maxQPS, "many"))))
+	got, err = v.Admit(t.Context(), update(t, lbpol(), lbpol(give(maxQPS, "many"))))
 	if err != nil || got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("a bad one: %+v, %v", got, err)
 	}
@@ -261,7 +261,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 
 func TestValidatorHasNoVerdict(t *testing.T) {
 	v := policy.NewValidator(policy.Options{Policies: cluster{}})
-	_, err := v.Review(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
+	_, err := v.Admit(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
 	const problem = "request.object must be of apiVersion quaymaster.dev/v1alpha1, kind LoadBalancerPolicy; " +
 		`got apiVersion "quaymaster.dev/v1alpha1", kind "ClusterLoadBalancerPolicy"`
 	if malformed := (*webhook.MalformedError)(nil); !errors.As(err, &malformed) || malformed.Problem != problem {
@@ -269,7 +269,7 @@ func TestValidatorHasNoVerdict(t *testing.T) {
 	}
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := v.Review(late, create(t, lbpol())); !errors.Is(err, context.Canceled) {
+	if _, err := v.Admit(late, create(t, lbpol())); !errors.Is(err, context.Canceled) {
 		t.Errorf("too late: %v", err)
 	}
 }
