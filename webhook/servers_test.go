@@ -34,7 +34,7 @@ import (
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
-// server is one webhook, and the objects that it is about.
+// server is one webhook and the type of its objects.
 type server struct {
 	name     string
 	resource metav1.GroupVersionResource
@@ -43,7 +43,7 @@ type server struct {
 	handler  http.Handler
 }
 
-// newServers makes every webhook there is, with a policy, classes and a cloud that know a few names and are down for others.
+// newServers returns every webhook, with policies, classes and a cloud that know a few names and fail for others.
 func newServers(t testing.TB) []*server {
 	t.Helper()
 	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
@@ -113,7 +113,7 @@ func newServers(t testing.TB) []*server {
 	return servers
 }
 
-// reviews are good ones of every resource, with some objects to refuse among them.
+// reviews returns well-formed AdmissionReviews of every resource; some of the objects must be denied.
 func reviews(t testing.TB) [][]byte {
 	t.Helper()
 	claim := func(size string, options ...builder.PersistentVolumeClaimOption) runtime.Object {
@@ -147,7 +147,7 @@ func reviews(t testing.TB) [][]byte {
 	return all
 }
 
-// affine has two terms, one of them without expressions.
+// affine returns a PersistentVolume whose node affinity has two terms, one of them without expressions.
 func affine() *corev1.PersistentVolume {
 	pv := builder.PersistentVolume()
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
@@ -202,7 +202,7 @@ func compiled(t testing.TB) []*engine.Policy {
 	return []*engine.Policy{namespaced, cluster}
 }
 
-// policies hold for the namespace shop; those of the namespace down cannot be known.
+// policies are the policies of namespace shop; those of namespace down are unavailable.
 type policies struct{ all []*engine.Policy }
 
 func (p policies) Applicable(_ context.Context, namespace string) ([]*engine.Policy, error) {
@@ -228,13 +228,13 @@ func (p policies) Others(except engine.Key) ([]*engine.Policy, map[string]map[st
 	return others, map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}, nil
 }
 
-// storage is classes and cloud.
+// storage implements StorageClasses, volume types, volumes and zone labels.
 type storage struct{}
 
 func (storage) StorageClass(_ context.Context, name string) (*storagev1.StorageClass, error) {
 	switch name {
 	case "":
-		return nil, errors.New("asked for a class without name")
+		return nil, errors.New("lookup of a class without a name")
 	case "down":
 		return nil, errors.New("not synced")
 	case "none":

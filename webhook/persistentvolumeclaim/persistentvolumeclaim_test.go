@@ -193,7 +193,7 @@ func TestMalformedObjects(t *testing.T) {
 		"no old object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}}, "request.oldObject is missing"},
 		"other kind": {
 			&admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)}},
-			`request.object must be of apiVersion v1, kind PersistentVolumeClaim; got apiVersion "v1", kind "PersistentVolume"`,
+			`request.object must have apiVersion "v1" and kind "PersistentVolumeClaim"; got apiVersion "v1" and kind "PersistentVolume"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

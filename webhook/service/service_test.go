@@ -105,8 +105,8 @@ func TestMalformedObjects(t *testing.T) {
 		"no old object":      {raw(admissionv1.Update, good, ""), "request.oldObject is missing"},
 		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: json: cannot unmarshal array into Go value of type v1.Service"},
 		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: unexpected end of JSON input"},
-		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "", kind ""`},
-		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "v1", kind "Pod"`},
+		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "" and kind ""`},
+		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "v1" and kind "Pod"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

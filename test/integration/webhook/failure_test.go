@@ -58,11 +58,11 @@ func troubles(t *testing.T) map[string]trouble {
 	return map[string]trouble{
 		"panic": {
 			admitted(func(context.Context) (*admissionv1.AdmissionResponse, error) { panic("boom") }),
-			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+			`an error on the server ("internal error; see the webhook's log") has prevented the request from succeeding`,
 		},
 		"error": {
 			admitted(func(context.Context) (*admissionv1.AdmissionResponse, error) { return nil, errors.New("boom") }),
-			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+			`an error on the server ("internal error; see the webhook's log") has prevented the request from succeeding`,
 		},
 		"too-slow": {
 			admitted(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
