@@ -129,12 +129,12 @@ func TestValidator(t *testing.T) {
 		},
 		"wrong before and still": {
 			request: update(t, lbpol(bad), lbpol(bad, give(flavor, "large"))),
-			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS +
+			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS +
 				`]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
 		},
 		"the cluster's rule came later": {
 			request: update(t, lbpol(), lbpol(give(flavor, "large"))), policies: []*engine.Policy{shared(t, 2000)},
-			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
+			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
 				"2000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default"},
 		},
 		"an update brings the problem": {

@@ -33,7 +33,7 @@ func TestValidatorAllows(t *testing.T) {
 		},
 		"a problem that was there": {
 			request:  update(manifest{name: "web", annotations: bad}, manifest{name: "web", annotations: bad}),
-			warnings: []string{"not refused because it was so before: metadata.annotations[" + prefix + `scheduler]: Unsupported value: "fastest"`},
+			warnings: []string{"allowed because it was already set: metadata.annotations[" + prefix + `scheduler]: Unsupported value: "fastest"`},
 			audit:    map[string]string{"warned": "dlb-invalid-value"},
 		},
 	}
