@@ -16,9 +16,9 @@ const (
 	maxKept = 8
 )
 
-// mergeBundle adds our authorities to a bundle. Of the rest it keeps the unexpired self-signed authorities of other replicas and of
-// earlier runs; anything else verifies nothing that we serve. The result does not depend on the replica, so that two replicas never
-// keep overwriting each other's bundle.
+// mergeBundle adds our authorities to a bundle. Of the rest it keeps the unexpired self-signed authorities of other
+// replicas and of earlier runs; anything else verifies nothing that we serve. The result does not depend on the
+// replica, so that two replicas never keep overwriting each other's bundle.
 func mergeBundle(bundle []byte, ours []*x509.Certificate, now time.Time) []byte {
 	kept := slices.DeleteFunc(parseBundle(bundle), func(c *x509.Certificate) bool {
 		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) || slices.ContainsFunc(ours, c.Equal)

@@ -26,16 +26,16 @@ type CertManagerOptions struct {
 	Clock clock.Clock
 }
 
-// CertManager requests a certificate from cert-manager and serves it as soon as it is written to its Secret. The Secret is watched
-// instead of mounted, so that pods start without it and new certificates are not delayed by the kubelet. cert-manager may be installed
-// before or after Quaymaster.
+// CertManager requests a certificate from cert-manager and serves it as soon as it is written to its Secret. The Secret
+// is watched instead of mounted, so that pods start without it and new certificates are not delayed by the kubelet.
+// cert-manager may be installed before or after Quaymaster.
 type CertManager struct {
 	o       CertManagerOptions
 	serving atomic.Pointer[tls.Certificate]
 
 	mu sync.Mutex
-	// waiting describes why the objects are not ready, and unusable why the certificate in the Secret cannot be served; empty if there
-	// is no problem.
+	// waiting describes why the objects are not ready, and unusable why the certificate in the Secret cannot be served;
+	// empty if there is no problem.
 	waiting, unusable string
 }
 

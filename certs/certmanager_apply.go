@@ -41,8 +41,8 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 	}
 }
 
-// setWaiting records why the objects are not ready. Trust logs the reason until the first certificate is served; afterwards it is
-// logged here.
+// setWaiting records why the objects are not ready. Trust logs the reason until the first certificate is served;
+// afterwards it is logged here.
 func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

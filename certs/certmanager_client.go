@@ -96,8 +96,8 @@ func (c *CertManagerClient) notReadyReason(ctx context.Context, w manifest) (str
 	return fmt.Sprintf("%s has no status yet; check that cert-manager's controller is running", w), nil
 }
 
-// notServed reports whether an error means that the API server does not serve the kind: then it responds as to any unknown path, and
-// not with a status that names an object.
+// notServed reports whether an error means that the API server does not serve the kind: then it responds as to any
+// unknown path, and not with a status that names an object.
 func notServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -15,7 +15,8 @@ const (
 	authorityDuration = 10 * 365 * 24 * time.Hour
 	servingDuration   = 90 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// authorityName identifies our authority to administrators who inspect a bundle. Certificates name it as their issuer.
+	// authorityName identifies our authority to administrators who inspect a bundle. Certificates name it as their
+	// issuer.
 	authorityName = "quaymaster.dev webhook authority"
 )
 
@@ -34,9 +35,9 @@ type Request struct {
 	Issuer *IssuerRef
 }
 
-// AuthorityName returns the name of our own authority's Certificate, Issuer and Secret. The webhook configurations are annotated with
-// that Certificate, so that cert-manager injects the authority; with an issuer of the user, they are annotated with the serving
-// Certificate.
+// AuthorityName returns the name of our own authority's Certificate, Issuer and Secret. The webhook configurations are
+// annotated with that Certificate, so that cert-manager injects the authority; with an issuer of the user, they are
+// annotated with the serving Certificate.
 func (r Request) AuthorityName() string { return r.Prefix + "-ca" }
 
 // selfSignedName returns the name of the Issuer that signs our own authority.
@@ -76,8 +77,8 @@ func (r Request) objects() []manifest {
 			CommonName: authorityName,
 			IsCA:       true,
 			Duration:   &metav1.Duration{Duration: authorityDuration},
-			// A renewed authority with the same key verifies what its predecessor signed, so that nothing breaks between its
-			// injection into the webhook configurations and the next serving certificate.
+			// A renewed authority with the same key verifies what its predecessor signed, so that nothing breaks
+			// between its injection into the webhook configurations and the next serving certificate.
 			PrivateKey: key(certmanagerv1.RotationPolicyNever),
 			Usages:     []certmanagerv1.KeyUsage{certmanagerv1.UsageCertSign},
 			IssuerRef:  issuerRef(r.selfSignedName()),

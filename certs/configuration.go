@@ -12,7 +12,8 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 )
 
-// configuration is a webhook configuration of either kind. It is only read and patched by name, because the role allows nothing else.
+// configuration is a webhook configuration of either kind. It is only read and patched by name, because the role allows
+// nothing else.
 type configuration struct {
 	// what identifies the object in messages.
 	what  string

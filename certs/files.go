@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Files provides a certificate and key from PEM files that others renew. While the files do not match, as between writing one and the
-// other, the last valid pair stays in use.
+// Files provides a certificate and key from PEM files that others renew. While the files do not match, as between
+// writing one and the other, the last valid pair stays in use.
 type Files struct{ *certwatcher.CertWatcher }
 
 var _ Source = (*Files)(nil)

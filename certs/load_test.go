@@ -14,8 +14,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// Certificates are replaced while 50 clients send requests, half of them on persistent connections and half on new ones, and no request
-// fails.
+// Certificates are replaced while 50 clients send requests, half of them on persistent connections and half on new
+// ones, and no request fails.
 func TestRotationUnderLoad(t *testing.T) {
 	const rotations, clients = 20, 50
 	from := time.Now()

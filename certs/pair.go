@@ -17,8 +17,8 @@ const (
 	authorityPrivateKey = "ca.key"
 )
 
-// parsePair returns the serving certificate of a Secret, if clients that trust the Secret's authority could use it now. Without an
-// authority, as in Secrets of public issuers, the certificate must only not have expired.
+// parsePair returns the serving certificate of a Secret, if clients that trust the Secret's authority could use it now.
+// Without an authority, as in Secrets of public issuers, the certificate must only not have expired.
 func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) {
 	pair, err := keyPair(data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	if err != nil {

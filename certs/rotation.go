@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// authorityFactor is the ratio of the lifetimes of an authority and the certificates that it signs. A new authority must reach every API
-// server before it can be used, whereas a new certificate of the same authority is usable immediately and can be replaced more often.
+// authorityFactor is the ratio of the lifetimes of an authority and the certificates that it signs. A new authority
+// must reach every API server before it can be used, whereas a new certificate of the same authority is usable
+// immediately and can be replaced more often.
 const authorityFactor = 10
 
 // rotation determines the next state.
@@ -16,8 +17,9 @@ type rotation struct {
 	validity time.Duration
 }
 
-// next returns the state that should follow, or the same state if nothing is due. Replacing the authority takes two steps: the new one
-// is added to the state, and signs only after it has propagated to API servers. So every state is usable by all replicas that read it.
+// next returns the state that should follow, or the same state if nothing is due. Replacing the authority takes two
+// steps: the new one is added to the state, and signs only after it has propagated to API servers. So every state is
+// usable by all replicas that read it.
 func (r rotation) next(s *state, now time.Time, propagated func(*x509.Certificate) bool) (*state, error) {
 	if s == nil {
 		first, err := newAuthority(now, authorityFactor*r.validity)

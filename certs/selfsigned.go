@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// settledEvery is the interval for repairing overwritten bundles and reading the changes of other replicas, and urgentEvery the
-	// interval for retrying while something is missing.
+	// settledEvery is the interval for repairing overwritten bundles and reading the changes of other replicas, and
+	// urgentEvery the interval for retrying while something is missing.
 	settledEvery = 5 * time.Second
 	urgentEvery  = time.Second
 	// propagation is the time that API servers may take to see a new bundle.
@@ -27,7 +27,8 @@ const (
 type SelfSignedOptions struct {
 	// Hosts are the DNS names and IP addresses that API servers call.
 	Hosts []string
-	// Validity is the lifetime of a certificate; that of the authority is ten times longer. Both are replaced after two thirds of it.
+	// Validity is the lifetime of a certificate; that of the authority is ten times longer. Both are replaced after two
+	// thirds of it.
 	Validity time.Duration
 	// API reads and patches the configurations.
 	API client.AdmissionregistrationV1Interface
@@ -35,15 +36,16 @@ type SelfSignedOptions struct {
 	Configurations Configurations
 	// Secrets reads and updates the Secret, in its namespace.
 	Secrets typedcorev1.SecretInterface
-	// Secret is the name of the Secret that replicas share and that outlives them. Without one, everything is in memory: each
-	// replica has its own authority, and a restart creates a new one.
+	// Secret is the name of the Secret that replicas share and that outlives them. Without one, everything is in
+	// memory: each replica has its own authority, and a restart creates a new one.
 	Secret string
 	// Clock provides the time.
 	Clock clock.Clock
 }
 
-// SelfSigned issues its own certificates and adds their authorities to the bundles of our webhook configurations. A new certificate is
-// served only when API servers trust its authority, and the authority of the old one stays in the bundles until it expires.
+// SelfSigned issues its own certificates and adds their authorities to the bundles of our webhook configurations. A new
+// certificate is served only when API servers trust its authority, and the authority of the old one stays in the
+// bundles until it expires.
 type SelfSigned struct {
 	o        SelfSignedOptions
 	rotation rotation
@@ -97,7 +99,8 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 // NeedLeaderElection returns false because every replica serves.
 func (s *SelfSigned) NeedLeaderElection() bool { return false }
 
-// Start patches configurations and rotates certificates until the context ends. Errors are logged, and the step is retried.
+// Start patches configurations and rotates certificates until the context ends. Errors are logged, and the step is
+// retried.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	for {
 		s.step(ctx)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// syncState adopts the stored state, after changing it if a change is due. If several replicas change it at the same time, one
-// succeeds and the others adopt its state.
+// syncState adopts the stored state, after changing it if a change is due. If several replicas change it at the same
+// time, one succeeds and the others adopt its state.
 func (s *SelfSigned) syncState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -187,7 +187,8 @@ func TestSelfSignedRepairsBundles(t *testing.T) {
 	}
 }
 
-// During the lifetime of several authorities, the served certificate is always trusted, and so is the one served before.
+// During the lifetime of several authorities, the served certificate is always trusted, and so is the one served
+// before.
 func TestSelfSignedRotates(t *testing.T) {
 	for name, secret := range map[string]string{"in memory": "", "in a Secret": "tls"} {
 		t.Run(name, func(t *testing.T) {

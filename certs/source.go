@@ -17,8 +17,8 @@ type Source interface {
 	Start(ctx context.Context) error
 }
 
-// ServerOptions configures TLS for a server with certificates of the source. HTTP/2 is optional: API servers keep few connections, on
-// which HTTP/1.1 costs the webhook about a third less processor time.
+// ServerOptions configures TLS for a server with certificates of the source. HTTP/2 is optional: API servers keep few
+// connections, on which HTTP/1.1 costs the webhook about a third less processor time.
 func ServerOptions(source Source, http2 bool) func(*tls.Config) {
 	return func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS12

@@ -57,7 +57,8 @@ func (s *state) encode() (map[string][]byte, error) {
 	}, nil
 }
 
-// parseState parses the data of a Secret from encode. An unusable serving certificate is ignored, because the authority issues another.
+// parseState parses the data of a Secret from encode. An unusable serving certificate is ignored, because the authority
+// issues another.
 func parseState(data map[string][]byte, now time.Time) (*state, error) {
 	pair, err := keyPair(data, authorityKey, authorityPrivateKey)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 type store interface {
 	// load returns the stored state; nil if there is none or it is unusable.
 	load(ctx context.Context) (*state, error)
-	// save stores the state. It returns a conflict error, as an API server does, if another replica saved a state since load.
+	// save stores the state. It returns a conflict error, as an API server does, if another replica saved a state since
+	// load.
 	save(ctx context.Context, s *state) error
 }
 
@@ -32,7 +33,8 @@ func (m *memory) save(_ context.Context, s *state) error {
 	return nil
 }
 
-// secret is a store in a Secret that replicas share. It must exist, because the right to create Secrets cannot be limited to one name.
+// secret is a store in a Secret that replicas share. It must exist, because the right to create Secrets cannot be
+// limited to one name.
 type secret struct {
 	api   typedcorev1.SecretInterface
 	name  string

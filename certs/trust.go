@@ -35,8 +35,8 @@ type TrustOptions struct {
 	Clock clock.Clock
 }
 
-// Trust waits, once at start, until the bundles in our webhook configurations verify the served certificate. Before that no API server
-// could call this replica, so it must not receive traffic.
+// Trust waits, once at start, until the bundles in our webhook configurations verify the served certificate. Before
+// that no API server could call this replica, so it must not receive traffic.
 type Trust struct {
 	o       TrustOptions
 	objects []configuration

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// DefaultBudget bounds how long an Admitter waits for other systems, such as the cloud. It leaves one of the three seconds
-	// that the API server waits.
+	// DefaultBudget bounds how long an Admitter waits for other systems, such as the cloud. It leaves one of the three
+	// seconds that the API server waits.
 	DefaultBudget = 2 * time.Second
 
 	// maxWarningBytes is the total length of warnings that an API server passes on to the user.
@@ -33,12 +33,13 @@ const (
 
 // Admitter decides on admission requests for one resource. It must respect the deadline of the context.
 type Admitter interface {
-	// Admit returns a response; the handler sets its UID. An error means that there is no decision: a MalformedError is answered
-	// with 400, any other error with 5xx.
+	// Admit returns a response; the handler sets its UID. An error means that there is no decision: a MalformedError is
+	// answered with 400, any other error with 5xx.
 	Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 }
 
-// MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's author.
+// MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's
+// author.
 type MalformedError struct {
 	// Problem describes in one line what is wrong.
 	Problem string
@@ -49,8 +50,8 @@ func (e *MalformedError) Error() string { return e.Problem }
 // Allow returns a response that admits an object without warnings.
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }
 
-// Respond turns findings into a response: errors deny the object with 422 Invalid and one cause per error, warnings are shown to
-// the user. It calls onFinding, unless nil, for each finding.
+// Respond turns findings into a response: errors deny the object with 422 Invalid and one cause per error, warnings are
+// shown to the user. It calls onFinding, unless nil, for each finding.
 func Respond(
 	kind schema.GroupKind, name string, findings []finding.Finding, onFinding func(finding.Finding),
 ) *admissionv1.AdmissionResponse {

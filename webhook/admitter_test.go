@@ -11,7 +11,8 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// An object with thousands of old problems must not cause a response of megabytes, of which the API server shows only the start.
+// An object with thousands of old problems must not cause a response of megabytes, of which the API server shows only
+// the start.
 func TestWarningsAreBounded(t *testing.T) {
 	got := webhook.Respond(schema.GroupKind{Kind: "Service"}, "web",
 		slices.Repeat([]finding.Finding{{ID: "x", Severity: finding.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000), nil)

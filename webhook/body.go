@@ -58,8 +58,8 @@ func tooLarge() *httpFailure {
 	}
 }
 
-// readBody reads the whole body within the deadline of the context, because a caller that sends nothing would otherwise occupy
-// the Limit forever.
+// readBody reads the whole body within the deadline of the context, because a caller that sends nothing would otherwise
+// occupy the Limit forever.
 func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, *httpFailure) {
 	// Not every ResponseWriter supports deadlines; that of http.Server does.
 	control := http.NewResponseController(w)
@@ -70,8 +70,8 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	switch {
 	case err == nil:
 		if limited {
-			// The connection also serves the next request. After an error the deadline stays: without it, the server would
-			// wait for the rest of the body before it responds.
+			// The connection also serves the next request. After an error the deadline stays: without it, the server
+			// would wait for the rest of the body before it responds.
 			_ = control.SetReadDeadline(time.Time{})
 		}
 		return body, nil

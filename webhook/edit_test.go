@@ -46,7 +46,8 @@ type place struct {
 	rename         func(key string)
 }
 
-// edit applies edits to a JSON document. Each edit is three bytes: the action, the place, and the other value or place to use.
+// edit applies edits to a JSON document. Each edit is three bytes: the action, the place, and the other value or place
+// to use.
 func edit(document, edits []byte, text string) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
@@ -89,7 +90,8 @@ func edit(document, edits []byte, text string) []byte {
 	return edited
 }
 
-// disturb overwrites bytes of a document. Each three bytes of noise are the position, in two bytes, and the new byte; 0 removes the byte.
+// disturb overwrites bytes of a document. Each three bytes of noise are the position, in two bytes, and the new byte; 0
+// removes the byte.
 func disturb(document, noise []byte) []byte {
 	document = slices.Clone(document)
 	for ; len(noise) >= 3 && len(document) > 0; noise = noise[3:] {

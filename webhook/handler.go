@@ -193,7 +193,8 @@ func checkHead(r *http.Request) *httpFailure {
 	return nil
 }
 
-// timeoutOf returns the time for a response: a tenth less than the API server waits, so that the response arrives in time.
+// timeoutOf returns the time for a response: a tenth less than the API server waits, so that the response arrives in
+// time.
 func timeoutOf(u *url.URL) (time.Duration, error) {
 	timeout := defaultTimeout
 	if text := u.Query().Get("timeout"); text != "" {

@@ -15,12 +15,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// unparsable matches quantities whose parsing exhausts memory. An API server does not survive them either, so it never sends them.
+// unparsable matches quantities whose parsing exhausts memory. An API server does not survive them either, so it never
+// sends them.
 var unparsable = regexp.MustCompile(`[eE][-+]?[0-9]{6}`)
 
-// FuzzHandlers sends to every webhook what no API server sends: requests with parts dropped, replaced and moved by edits, and with
-// bytes broken by noise. None may cause an internal failure; a denial has a reason; a patch applies, exactly once. The fuzzed inputs
-// are small, because the fuzzer spends its time minimizing the inputs it keeps.
+// FuzzHandlers sends to every webhook what no API server sends: requests with parts dropped, replaced and moved by
+// edits, and with bytes broken by noise. None may cause an internal failure; a denial has a reason; a patch applies,
+// exactly once. The fuzzed inputs are small, because the fuzzer spends its time minimizing the inputs it keeps.
 func FuzzHandlers(f *testing.F) {
 	servers, seeds := newServers(f), reviews(f)
 	for seed := range seeds {

@@ -10,8 +10,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Decode decodes an object of a request with the same JSON rules as the API server. field, such as request.object, appears in the
-// error, which is a MalformedError: the caller sent something that the webhook is not registered for.
+// Decode decodes an object of a request with the same JSON rules as the API server. field, such as request.object,
+// appears in the error, which is a MalformedError: the caller sent something that the webhook is not registered for.
 func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.Object) error {
 	if len(raw) == 0 {
 		return &MalformedError{Problem: field + " is missing"}
@@ -26,8 +26,8 @@ func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.
 	return nil
 }
 
-// DecodePair decodes the objects of a request. The old one is nil on creation. Both are nil on deletion, which has only the old
-// object, and that needs no validation.
+// DecodePair decodes the objects of a request. The old one is nil on creation. Both are nil on deletion, which has only
+// the old object, and that needs no validation.
 func DecodePair[T any, Object interface {
 	*T
 	runtime.Object

@@ -19,14 +19,14 @@ type Operation struct {
 // Patch collects what a mutating webhook adds to an object.
 type Patch []Operation
 
-// Add adds a value at a path or replaces the existing one. Add a whole map or list only where there is none: it would overwrite
-// what others wrote.
+// Add adds a value at a path or replaces the existing one. Add a whole map or list only where there is none: it would
+// overwrite what others wrote.
 func (p *Patch) Add(path string, value any) {
 	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
 }
 
-// AddEntries adds entries to the map at a path, in the order of their keys. present is the object's map at that path; the whole
-// map is added only if present is nil.
+// AddEntries adds entries to the map at a path, in the order of their keys. present is the object's map at that path;
+// the whole map is added only if present is nil.
 func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	switch {
 	case len(entries) == 0:

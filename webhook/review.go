@@ -13,8 +13,8 @@ import (
 
 const reviewKind = "AdmissionReview"
 
-// decodeReview decodes an AdmissionReview with the same JSON rules as the API server (names are case-sensitive) and validates that
-// it is about the resource.
+// decodeReview decodes an AdmissionReview with the same JSON rules as the API server (names are case-sensitive) and
+// validates that it is about the resource.
 func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in its namespace. Its defaults take precedence
-// over those of ClusterLoadBalancerPolicies; the rules of both apply.
+// LoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in its namespace. Its defaults take
+// precedence over those of ClusterLoadBalancerPolicies; the rules of both apply.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -41,7 +41,8 @@ type LoadBalancerPolicyList struct {
 	Items           []LoadBalancerPolicy `json:"items"`
 }
 
-// ClusterLoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in the namespaces that it selects.
+// ClusterLoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in the namespaces that it
+// selects.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

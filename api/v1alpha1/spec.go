@@ -7,8 +7,8 @@ import (
 
 // LoadBalancerPolicySpec holds defaults and rules for Services of type LoadBalancer.
 type LoadBalancerPolicySpec struct {
-	// Defaults are annotations that are added to a Service that lacks them, when it is created or becomes a load balancer.
-	// A default that breaks a rule or would make the Service invalid is never added. The Service's annotation
+	// Defaults are annotations that are added to a Service that lacks them, when it is created or becomes a load
+	// balancer. A default that breaks a rule or would make the Service invalid is never added. The Service's annotation
 	// quaymaster.dev/defaulted records which policy set which key.
 	// +optional
 	// +mapType=granular
@@ -26,9 +26,9 @@ type LoadBalancerPolicySpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Rules []Rule `json:"rules,omitempty"`
 
-	// Enforcement determines what happens to a Service that breaks a rule: Deny denies the request, Warn shows a warning to the
-	// user, and Audit only counts the Service in the policy's status and in metrics. An update is never denied for problems that
-	// the Service already had.
+	// Enforcement determines what happens to a Service that breaks a rule: Deny denies the request, Warn shows a
+	// warning to the user, and Audit only counts the Service in the policy's status and in metrics. An update is never
+	// denied for problems that the Service already had.
 	// +optional
 	// +default="Deny"
 	Enforcement Enforcement `json:"enforcement,omitempty"`
@@ -40,17 +40,17 @@ type ClusterLoadBalancerPolicySpec struct {
 	// +optional
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// Priority determines which default is used if several cluster policies set one for the same key: that of the policy with
-	// the highest priority or, among equals, with the first name. A LoadBalancerPolicy in the namespace takes precedence over
-	// all cluster policies.
+	// Priority determines which default is used if several cluster policies set one for the same key: that of the
+	// policy with the highest priority or, among equals, with the first name. A LoadBalancerPolicy in the namespace
+	// takes precedence over all cluster policies.
 	// +optional
 	// +default=0
 	Priority int32 `json:"priority"`
 
-	// Catalogs are the annotation catalogs that validate Services of the namespaces at admission, instead of those that the
-	// webhooks were installed with: mycloud, or the names of other clouds. If several policies set catalogs, the policy whose
-	// defaults take precedence is used. LoadBalancerPolicy does not have this field, because users whom a catalog restricts
-	// should not be able to replace it.
+	// Catalogs are the annotation catalogs that validate Services of the namespaces at admission, instead of those that
+	// the webhooks were installed with: mycloud, or the names of other clouds. If several policies set catalogs, the
+	// policy whose defaults take precedence is used. LoadBalancerPolicy does not have this field, because users whom a
+	// catalog restricts should not be able to replace it.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -76,8 +76,8 @@ const (
 	EnforcementAudit Enforcement = "Audit"
 )
 
-// Rule limits one annotation. It applies to the effective values: those of the annotation and of its forms for single ports or, if
-// there are none, the default.
+// Rule limits one annotation. It applies to the effective values: those of the annotation and of its forms for single
+// ports or, if there are none, the default.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required) || (has(self.forbidden) && self.forbidden)",message="must set at least one of min, max, allowed, pattern, required or forbidden"
 // +kubebuilder:validation:XValidation:rule="!(has(self.forbidden) && self.forbidden) || !(has(self.min) || has(self.max) || has(self.allowed) || has(self.pattern) || (has(self.required) && self.required))",message="forbidden must not be combined with min, max, allowed, pattern or required"
@@ -85,8 +85,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || type(self.min) != int || type(self.max) != int || int(self.min) <= int(self.max)",message="min must not be greater than max"
 // +kubebuilder:validation:XValidation:rule="(!has(self.min) || type(self.min) != int || (int(self.min) >= -2147483648 && int(self.min) <= 2147483647)) && (!has(self.max) || type(self.max) != int || (int(self.max) >= -2147483648 && int(self.max) <= 2147483647))",message="min and max must be between -2147483648 and 2147483647"
 type Rule struct {
-	// Annotation is the key, such as service.beta.kubernetes.io/dlb-listener-maxqps. The rule also applies to its forms for
-	// single ports.
+	// Annotation is the key, such as service.beta.kubernetes.io/dlb-listener-maxqps. The rule also applies to its forms
+	// for single ports.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -110,7 +110,8 @@ type Rule struct {
 	// +kubebuilder:validation:items:MaxLength=1024
 	Allowed []string `json:"allowed,omitempty"`
 
-	// Pattern is a regular expression (RE2) that must match part of the value as written; use ^ and $ to match the whole value.
+	// Pattern is a regular expression (RE2) that must match part of the value as written; use ^ and $ to match the
+	// whole value.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -124,8 +125,8 @@ type Rule struct {
 	// +optional
 	Forbidden bool `json:"forbidden,omitempty"`
 
-	// Message tells authors of Services what to do instead, such as which team to ask. It is appended to the requirement of the
-	// rule.
+	// Message tells authors of Services what to do instead, such as which team to ask. It is appended to the
+	// requirement of the rule.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

@@ -6,7 +6,8 @@ import (
 
 // The conditions of policies.
 const (
-	// ConditionAccepted is true if every part of the policy can be applied. Invalid parts are ignored; the rest applies.
+	// ConditionAccepted is true if every part of the policy can be applied. Invalid parts are ignored; the rest
+	// applies.
 	ConditionAccepted = "Accepted"
 	// ConditionCompliant is true if every Service that the policy applies to complies with its rules.
 	ConditionCompliant = "Compliant"
@@ -47,8 +48,8 @@ type PolicyStatus struct {
 	// +optional
 	Violating int64 `json:"violating"`
 
-	// MaxQPS is the sum of the limits of all listeners of those Services: requests per second for http and https, new connections
-	// or flows per second for others. It is only observed, not limited.
+	// MaxQPS is the sum of the limits of all listeners of those Services: requests per second for http and https, new
+	// connections or flows per second for others. It is only observed, not limited.
 	// +optional
 	MaxQPS int64 `json:"maxQPS"`
 
@@ -67,7 +68,8 @@ type Violation struct {
 	// Name is the name of the Service.
 	// +required
 	Name string `json:"name"`
-	// Field is the path of the field that breaks the rule, such as metadata.annotations[service.beta.kubernetes.io/dlb-listener-maxqps].
+	// Field is the path of the field that breaks the rule, such as
+	// metadata.annotations[service.beta.kubernetes.io/dlb-listener-maxqps].
 	// +required
 	Field string `json:"field"`
 	// Value is the value of the field; empty if it is missing.

@@ -22,11 +22,13 @@ const (
 type Finding struct {
 	// ID identifies the check, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
 	ID string
-	// Catalog names the annotation catalog that the check belongs to, such as mycloud; empty for checks outside catalogs.
+	// Catalog names the annotation catalog that the check belongs to, such as mycloud; empty for checks outside
+	// catalogs.
 	Catalog string
 	// Severity is that of the check; Ratchet lowers it for what an update did not introduce.
 	Severity Severity
-	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for checks that only ever warn.
+	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for checks that only ever
+	// warn.
 	Type field.ErrorType
 	// Field is the path, such as metadata.annotations[service.beta.kubernetes.io/dlb-scheduler].
 	Field string

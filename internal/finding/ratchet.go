@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// identity identifies a problem across two versions of an object: an update is denied only for problems that it introduces.
+// identity identifies a problem across two versions of an object: an update is denied only for problems that it
+// introduces.
 type identity struct{ id, field, value, listener string }
 
 // index matches list indexes, which are dropped from paths because elements may move without changing.
@@ -25,8 +26,8 @@ func (f Finding) identities() []identity {
 	return all
 }
 
-// Ratchet lowers errors that the object's old version already had to warnings, and sorts and merges the result. Each error passed in
-// names at most one listener, so that listeners are compared separately.
+// Ratchet lowers errors that the object's old version already had to warnings, and sorts and merges the result. Each
+// error passed in names at most one listener, so that listeners are compared separately.
 func Ratchet(old, current []Finding) []Finding {
 	known := map[identity]bool{}
 	for _, f := range old {

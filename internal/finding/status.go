@@ -44,13 +44,15 @@ func Warnings(findings []Finding) []string {
 	return texts
 }
 
-// InvalidStatus returns the API status for an object with errors: 422 Invalid, one cause per error, and all of them in the message.
+// InvalidStatus returns the API status for an object with errors: 422 Invalid, one cause per error, and all of them in
+// the message.
 func InvalidStatus(kind schema.GroupKind, name string, findings []Finding) *metav1.Status {
 	status := apierrors.NewInvalid(kind, name, fieldErrors(findings)).Status()
 	return &status
 }
 
-// Summary returns the text of all errors for Events and conditions, the same as kubectl apply prints for a denied object.
+// Summary returns the text of all errors for Events and conditions, the same as kubectl apply prints for a denied
+// object.
 func Summary(findings []Finding) string {
 	if errs := fieldErrors(findings).ToAggregate(); errs != nil {
 		return errs.Error()

@@ -1,5 +1,5 @@
-// Package leadership determines whether a process is the leader: State from the lease and the API server's clock, for observers, and
-// Tenure from the leader's own clock, for the leader itself.
+// Package leadership determines whether a process is the leader: State from the lease and the API server's clock, for
+// observers, and Tenure from the leader's own clock, for the leader itself.
 package leadership
 
 import (
@@ -58,8 +58,8 @@ func Read(ctx context.Context, api kubernetes.Interface, namespace, name string)
 	return Of(lease, self.CreationTimestamp.Time), nil
 }
 
-// Self returns the user that the API server authenticates us as; its creationTimestamp is the API server's time. It needs no special
-// rights.
+// Self returns the user that the API server authenticates us as; its creationTimestamp is the API server's time. It
+// needs no special rights.
 func Self(ctx context.Context, api kubernetes.Interface) (*authenticationv1.SelfSubjectReview, error) {
 	self, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {

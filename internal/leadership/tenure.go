@@ -13,9 +13,10 @@ import (
 // errOver is the error of a write after the end of the tenure.
 var errOver = errors.New("the lease has expired and another replica may be the leader")
 
-// Tenure determines whether this process may still act as the leader: until its lease expires, counted from the time when it sent the
-// last successful renewal. Other candidates count from a later time. With client-go alone, a leader that was paused, for example with
-// its machine, keeps working at the same time as its successor until it has failed to renew for the whole renew deadline.
+// Tenure determines whether this process may still act as the leader: until its lease expires, counted from the time
+// when it sent the last successful renewal. Other candidates count from a later time. With client-go alone, a leader
+// that was paused, for example with its machine, keeps working at the same time as its successor until it has failed to
+// renew for the whole renew deadline.
 //
 // A nil Tenure never ends; it is for a process that leads without a lease.
 type Tenure struct {
@@ -31,8 +32,8 @@ func NewTenure(duration time.Duration, clock clock.PassiveClock) *Tenure {
 	return &Tenure{duration: duration, clock: clock}
 }
 
-// Guard rejects writes to the cloud or the API server outside of the tenure. It observes renewals of the lease among the requests to
-// the API server.
+// Guard rejects writes to the cloud or the API server outside of the tenure. It observes renewals of the lease among
+// the requests to the API server.
 func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next

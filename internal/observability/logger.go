@@ -20,7 +20,8 @@ const (
 type LogOptions struct {
 	// Format is text or json.
 	Format string
-	// Verbosity is the maximum level of messages that are logged: 0 for what operators need, 2 for every admitted object.
+	// Verbosity is the maximum level of messages that are logged: 0 for what operators need, 2 for every admitted
+	// object.
 	Verbosity int
 	// Output receives the log lines.
 	Output io.Writer

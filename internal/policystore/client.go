@@ -74,8 +74,8 @@ func (c *Client) Watch(ctx context.Context, kind string, options metav1.ListOpti
 	return c.rest.Get().Resource(resource(kind)).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
-// ApplyStatus writes the status of a policy if the policy still has the resourceVersion, and returns the new one. It overwrites what
-// others wrote, because the controllers own the status.
+// ApplyStatus writes the status of a policy if the policy still has the resourceVersion, and returns the new one. It
+// overwrites what others wrote, because the controllers own the status.
 func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
 	metadata := map[string]any{"name": key.Name, "resourceVersion": version}
 	if key.Namespace != "" {

@@ -13,7 +13,8 @@ import (
 
 // Entry is a policy of the cluster. It is immutable: a newer version is another Entry.
 type Entry struct {
-	// Policy is the compiled policy without its invalid parts. The pointer stays the same while the spec stays the same.
+	// Policy is the compiled policy without its invalid parts. The pointer stays the same while the spec stays the
+	// same.
 	Policy *policy.Policy
 	// Findings are the problems of the policy.
 	Findings []finding.Finding

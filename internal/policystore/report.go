@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// report logs the outcome of one kind of calls: once when they begin to fail or fail for another reason, and once when they succeed
-// again. An informer repeats them forever.
+// report logs the outcome of one kind of calls: once when they begin to fail or fail for another reason, and once when
+// they succeed again. An informer repeats them forever.
 type report struct {
 	verb, resource string
 	// gone receives an item when the resource is not found.

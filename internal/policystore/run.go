@@ -24,7 +24,8 @@ const (
 	discoveryTimeout = 10 * time.Second
 )
 
-// Run keeps the Store up to date until ctx ends, and returns when all its goroutines have ended. It must be called only once.
+// Run keeps the Store up to date until ctx ends, and returns when all its goroutines have ended. It must be called only
+// once.
 func (s *Store) Run(ctx context.Context) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
@@ -85,7 +86,8 @@ func (s *Store) watchPolicies(ctx context.Context) error {
 			return nil
 		case <-s.gone:
 		}
-		// A resource that an informer does not find may be about to be served. It is gone only if discovery confirms it.
+		// A resource that an informer does not find may be about to be served. It is gone only if discovery confirms
+		// it.
 		if served, err := s.served(ctx); err == nil && !served {
 			stop()
 			informers.Wait()
@@ -95,7 +97,8 @@ func (s *Store) watchPolicies(ctx context.Context) error {
 	}
 }
 
-// startInformers starts informers of both kinds. The returned function reports whether their first lists are in the Store.
+// startInformers starts informers of both kinds. The returned function reports whether their first lists are in the
+// Store.
 func (s *Store) startInformers(ctx context.Context, running *sync.WaitGroup) (func() bool, error) {
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc: s.put, UpdateFunc: func(_, after any) { s.put(after) }, DeleteFunc: s.remove,

@@ -42,8 +42,8 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Subscriber is notified of changes, after the Store contains them. Calls are sequential for each kind of object and must return
-// quickly.
+// Subscriber is notified of changes, after the Store contains them. Calls are sequential for each kind of object and
+// must return quickly.
 type Subscriber interface {
 	// PolicyChanged is called when a policy was added, deleted or changed, even if only its status changed.
 	PolicyChanged(key policy.Key)
@@ -120,8 +120,8 @@ func (s *Store) Subscribe(subscriber Subscriber) {
 	s.subscribers = append(s.subscribers, subscriber)
 }
 
-// HasSynced reports whether the Store has read the cluster's policies and namespaces. It is false while the policies of newly installed
-// CRDs are being read.
+// HasSynced reports whether the Store has read the cluster's policies and namespaces. It is false while the policies of
+// newly installed CRDs are being read.
 func (s *Store) HasSynced() bool {
 	s.mu.Lock()
 	synced := s.policiesSynced
@@ -129,8 +129,9 @@ func (s *Store) HasSynced() bool {
 	return synced != nil && synced() && s.namespaces.HasSynced()
 }
 
-// Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults. A namespace that the Store
-// does not contain yet is read from the API server. An error means that the policies are temporarily unavailable.
+// Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults. A namespace
+// that the Store does not contain yet is read from the API server. An error means that the policies are temporarily
+// unavailable.
 func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error) {
 	if !s.HasSynced() {
 		return nil, errNotSynced
@@ -147,8 +148,8 @@ func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Pol
 	return policy.Applicable(current.policies, namespace, labels), nil
 }
 
-// Others returns the policies except for one, and the labels of every namespace by its name. An error means that they are
-// temporarily unavailable.
+// Others returns the policies except for one, and the labels of every namespace by its name. An error means that they
+// are temporarily unavailable.
 func (s *Store) Others(except policy.Key) (others []*policy.Policy, namespaces map[string]map[string]string, err error) {
 	if !s.HasSynced() {
 		return nil, nil, errNotSynced

@@ -15,8 +15,8 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// informer returns an informer that notifies handler of objects. client is the client behind the ListWatch, which may declare that it
-// does not support streamed lists.
+// informer returns an informer that notifies handler of objects. client is the client behind the ListWatch, which may
+// declare that it does not support streamed lists.
 func (s *Store) informer(what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler) (
 	informer cache.SharedIndexInformer, handled cache.ResourceEventHandlerRegistration, err error,
 ) {

@@ -1,2 +1,3 @@
-// Package volume determines the zone labels and the node affinity of PersistentVolumes, and how far PersistentVolumeClaims may grow.
+// Package volume determines the zone labels and the node affinity of PersistentVolumes, and how far
+// PersistentVolumeClaims may grow.
 package volume

@@ -7,7 +7,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// typeParameter is the StorageClass parameter with the type of the volumes. The CSI driver reads it, so it must not change.
+// typeParameter is the StorageClass parameter with the type of the volumes. The CSI driver reads it, so it must not
+// change.
 const typeParameter = "type"
 
 // Attachment holds the instance that a volume is attached to.
@@ -29,13 +30,14 @@ type Growth struct {
 	Attachment *Attachment
 }
 
-// Grows reports whether an update requests more storage. Requesting less is not growth: that is how a user reverts a failed
-// expansion.
+// Grows reports whether an update requests more storage. Requesting less is not growth: that is how a user reverts a
+// failed expansion.
 func Grows(oldPVC, newPVC *corev1.PersistentVolumeClaim) bool {
 	return requested(newPVC) > requested(oldPVC)
 }
 
-// TypeOf returns the name of a class's volume type; empty if another driver provisions the volumes or the cloud chooses the type.
+// TypeOf returns the name of a class's volume type; empty if another driver provisions the volumes or the cloud chooses
+// the type.
 func TypeOf(class *storagev1.StorageClass) string {
 	if class.Provisioner != Driver {
 		return ""
@@ -43,8 +45,8 @@ func TypeOf(class *storagev1.StorageClass) string {
 	return class.Parameters[typeParameter]
 }
 
-// NeedsAttachment reports whether the result depends on the Attachment. It does not if the type can grow online, or if the claim's
-// new size rounds up to the size that the volume already has in the cloud.
+// NeedsAttachment reports whether the result depends on the Attachment. It does not if the type can grow online, or if
+// the claim's new size rounds up to the size that the volume already has in the cloud.
 func (g Growth) NeedsAttachment() bool {
 	return g.Type != nil && !g.Type.OnlineExpansion && g.Type.sizeFor(requested(g.New)) > g.currentGiB()
 }
@@ -81,8 +83,8 @@ func HintGrowth(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass
 	return []finding.Finding{cannotGrowLater(pvc, class)}
 }
 
-// HintMaximum returns a warning if no volume can be created for a new claim. t is nil if the cloud does not have the type that the
-// class names.
+// HintMaximum returns a warning if no volume can be created for a new claim. t is nil if the cloud does not have the
+// type that the class names.
 func HintMaximum(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, t *Type) []finding.Finding {
 	switch {
 	case t == nil:

@@ -10,7 +10,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// ClassOf returns the name of a claim's StorageClass; empty if it has none. The beta annotation takes precedence over the field.
+// ClassOf returns the name of a claim's StorageClass; empty if it has none. The beta annotation takes precedence over
+// the field.
 func ClassOf(pvc *corev1.PersistentVolumeClaim) string {
 	if class, found := pvc.Annotations[corev1.BetaStorageClassAnnotation]; found {
 		return class
@@ -29,8 +30,8 @@ func classField(pvc *corev1.PersistentVolumeClaim) string {
 	return field.NewPath("spec", "storageClassName").String()
 }
 
-// ExplainClaim returns the conditions for growth that the claim itself does not meet. They are those of the API server's admission
-// plugin PersistentVolumeClaimResize, which denies the update without naming the condition.
+// ExplainClaim returns the conditions for growth that the claim itself does not meet. They are those of the API
+// server's admission plugin PersistentVolumeClaimResize, which denies the update without naming the condition.
 func ExplainClaim(oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	var findings []finding.Finding
 	if oldPVC.Status.Phase != corev1.ClaimBound {
@@ -45,8 +46,8 @@ func ExplainClaim(oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Findin
 	return finding.Merge(findings)
 }
 
-// ExplainClass returns the condition for growth that a claim's class does not meet; class is nil if it does not exist. For a claim
-// without a class, call only ExplainClaim.
+// ExplainClass returns the condition for growth that a claim's class does not meet; class is nil if it does not exist.
+// For a claim without a class, call only ExplainClaim.
 func ExplainClass(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []finding.Finding {
 	switch {
 	case class == nil:

@@ -60,8 +60,8 @@ func requested(pvc *corev1.PersistentVolumeClaim) int64 {
 	return bytesOf(pvc.Spec.Resources.Requests[corev1.ResourceStorage])
 }
 
-// bytesOf rounds up to whole bytes. It returns 0 for what is not a size, and the largest integer for larger sizes: a user may write
-// 1e2147483647, whose exact value would exhaust memory.
+// bytesOf rounds up to whole bytes. It returns 0 for what is not a size, and the largest integer for larger sizes: a
+// user may write 1e2147483647, whose exact value would exhaust memory.
 func bytesOf(q resource.Quantity) int64 {
 	switch {
 	case q.Sign() <= 0:

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Driver is the CSI driver whose volume handles are the cloud's volume ids. It is stored in PersistentVolumes and must not change.
+// Driver is the CSI driver whose volume handles are the cloud's volume ids. It is stored in PersistentVolumes and must
+// not change.
 const Driver = "csi.mycloud.io"
 
 const (
@@ -18,7 +19,8 @@ const (
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 	// unprovisioned is the placeholder volume handle of a volume that is still being provisioned.
 	unprovisioned = "placeholder-for-provisioning"
-	// zoneSeparator joins the zones of a volume in several zones. It is stored in PersistentVolumes and must not change.
+	// zoneSeparator joins the zones of a volume in several zones. It is stored in PersistentVolumes and must not
+	// change.
 	zoneSeparator = "__"
 )
 
@@ -40,15 +42,15 @@ func (g generation) labels(pv *corev1.PersistentVolume) (labels map[string]strin
 	return map[string]string{g.zone: zone, g.region: region}, true
 }
 
-// Zoned reports whether a PersistentVolume is a volume of the cloud and therefore has zones. One without an id is not; the API
-// server rejects it.
+// Zoned reports whether a PersistentVolume is a volume of the cloud and therefore has zones. One without an id is not;
+// the API server rejects it.
 func Zoned(pv *corev1.PersistentVolume) bool {
 	csi := pv.Spec.CSI
 	return csi != nil && csi.Driver == Driver && csi.VolumeHandle != "" && csi.VolumeHandle != unprovisioned
 }
 
-// Trusted returns the zone labels that a provisioner set on the PersistentVolume; they are used without querying the cloud. They
-// keep their generation: the beta pair is used if the current one is incomplete.
+// Trusted returns the zone labels that a provisioner set on the PersistentVolume; they are used without querying the
+// cloud. They keep their generation: the beta pair is used if the current one is incomplete.
 func Trusted(pv *corev1.PersistentVolume) (labels map[string]string, ok bool) {
 	if _, ok := pv.Annotations[provisionedBy]; !ok {
 		return nil, false
@@ -59,8 +61,8 @@ func Trusted(pv *corev1.PersistentVolume) (labels map[string]string, ok bool) {
 	return beta.labels(pv)
 }
 
-// Complete reports whether an existing PersistentVolume has zone labels and node affinity. An existing affinity is immutable, so
-// its content does not matter.
+// Complete reports whether an existing PersistentVolume has zone labels and node affinity. An existing affinity is
+// immutable, so its content does not matter.
 func Complete(pv *corev1.PersistentVolume) bool {
 	_, labeled := current.labels(pv)
 	if !labeled {
@@ -69,8 +71,8 @@ func Complete(pv *corev1.PersistentVolume) bool {
 	return labeled && pv.Spec.NodeAffinity != nil
 }
 
-// Labels returns the labels of a volume in zones of a region. An error means that the cloud's response is invalid: labels that the
-// API server rejects, for example, would look like the user's mistake.
+// Labels returns the labels of a volume in zones of a region. An error means that the cloud's response is invalid:
+// labels that the API server rejects, for example, would look like the user's mistake.
 func Labels(zones []string, region string) (map[string]string, error) {
 	if len(zones) == 0 {
 		return nil, errors.New("zones must not be empty")

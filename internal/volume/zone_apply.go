@@ -15,7 +15,8 @@ type ZoneChange struct {
 	Labels map[string]string
 	// Requirements are to be added to every term of the required node affinity, because one matching term suffices.
 	Requirements []corev1.NodeSelectorRequirement
-	// Findings are the problems to report to the PersistentVolume's author. If one is an error, there is nothing to change.
+	// Findings are the problems to report to the PersistentVolume's author. If one is an error, there is nothing to
+	// change.
 	Findings []finding.Finding
 }
 
@@ -29,9 +30,9 @@ func (c ZoneChange) Affinity() *corev1.VolumeNodeAffinity {
 	}}
 }
 
-// ApplyZones compares a PersistentVolume with the labels that it must have, from the cloud or a provisioner, which take precedence
-// over existing labels. The node affinity gets all requirements, or none if it already contains any of their keys: its author has
-// decided. ApplyZones is idempotent: once the change is made, it returns an empty one.
+// ApplyZones compares a PersistentVolume with the labels that it must have, from the cloud or a provisioner, which take
+// precedence over existing labels. The node affinity gets all requirements, or none if it already contains any of their
+// keys: its author has decided. ApplyZones is idempotent: once the change is made, it returns an empty one.
 func ApplyZones(pv *corev1.PersistentVolume, labels map[string]string) ZoneChange {
 	var c ZoneChange
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// CarryOver returns the node affinity that an update must keep; nil if there is nothing to do. A user who applies the manifest of a
-// PersistentVolume a second time does not know what was added to it, and the API server rejects every change of an affinity. So the
-// old affinity is kept if completing the new one results in the old one. Any other change is the user's and is rejected.
+// CarryOver returns the node affinity that an update must keep; nil if there is nothing to do. A user who applies the
+// manifest of a PersistentVolume a second time does not know what was added to it, and the API server rejects every
+// change of an affinity. So the old affinity is kept if completing the new one results in the old one. Any other change
+// is the user's and is rejected.
 func CarryOver(oldPV, newPV *corev1.PersistentVolume) *corev1.VolumeNodeAffinity {
 	old := oldPV.Spec.NodeAffinity
 	if old == nil || equality.Semantic.DeepEqual(old, newPV.Spec.NodeAffinity) {

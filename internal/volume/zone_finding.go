@@ -52,7 +52,8 @@ func NotFound(pv *corev1.PersistentVolume) finding.Finding {
 	}
 }
 
-// ZoneUnavailable returns the finding for a cloud that does not return the volume's zones, which is not the user's mistake.
+// ZoneUnavailable returns the finding for a cloud that does not return the volume's zones, which is not the user's
+// mistake.
 func ZoneUnavailable() finding.Finding {
 	return finding.Finding{
 		ID: idZoneUnavailable, Severity: finding.Warning, Field: volumeHandle,

@@ -1,3 +1,3 @@
-// Package persistentvolume admits PersistentVolumes: those of the cloud get the labels and the node affinity of their zones. Package
-// volume determines both.
+// Package persistentvolume admits PersistentVolumes: those of the cloud get the labels and the node affinity of their
+// zones. Package volume determines both.
 package persistentvolume

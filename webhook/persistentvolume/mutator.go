@@ -30,8 +30,8 @@ func Resource() metav1.GroupVersionResource {
 
 // MutatorOptions holds the dependencies of a Mutator.
 type MutatorOptions struct {
-	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the labels of
-	// provisioners are used.
+	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the
+	// labels of provisioners are used.
 	Labeler cloudprovider.PVLabeler
 	// Budget bounds the query to the cloud; 0 means webhook.DefaultBudget.
 	Budget time.Duration
@@ -66,8 +66,8 @@ func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	return m.complete(ctx, newPV)
 }
 
-// keep carries over the node affinity that an update omits because its author does not know about it. What is missing since the
-// creation is added by the controllers.
+// keep carries over the node affinity that an update omits because its author does not know about it. What is missing
+// since the creation is added by the controllers.
 func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	response := webhook.Allow()
 	var p webhook.Patch

@@ -19,7 +19,8 @@ func patch(pv *corev1.PersistentVolume, change volume.ZoneChange) webhook.Patch 
 	return p
 }
 
-// addAffinity adds the whole affinity if there is none, otherwise its requirements to every term, because terms are alternatives.
+// addAffinity adds the whole affinity if there is none, otherwise its requirements to every term, because terms are
+// alternatives.
 func addAffinity(p *webhook.Patch, present, added *corev1.VolumeNodeAffinity) {
 	switch {
 	case present == nil:

@@ -12,8 +12,8 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Mutator changes nothing. It is called before the API server's own plugin decides, and warns about what that plugin will deny without
-// a reason, and about limits that the author of a new claim may not expect.
+// Mutator changes nothing. It is called before the API server's own plugin decides, and warns about what that plugin
+// will deny without a reason, and about limits that the author of a new claim may not expect.
 type Mutator struct{ o Options }
 
 var _ webhook.Admitter = (*Mutator)(nil)
@@ -39,8 +39,8 @@ func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	return webhook.Allow(), nil
 }
 
-// hints returns the warnings for a new claim. There are none without a class, or for a class that does not exist: such claims are for
-// volumes that were created by other means.
+// hints returns the warnings for a new claim. There are none without a class, or for a class that does not exist: such
+// claims are for volumes that were created by other means.
 func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(pvc)
 	if name == "" {

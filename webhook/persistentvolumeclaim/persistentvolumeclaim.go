@@ -26,13 +26,13 @@ func Resource() metav1.GroupVersionResource {
 
 // Classes reads StorageClasses.
 type Classes interface {
-	// StorageClass returns an error for which apierrors.IsNotFound is true if there is no class of that name. Any other error means
-	// that the class is temporarily unavailable, which is never the user's mistake.
+	// StorageClass returns an error for which apierrors.IsNotFound is true if there is no class of that name. Any other
+	// error means that the class is temporarily unavailable, which is never the user's mistake.
 	StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error)
 }
 
-// Volumes reads volumes and their types from the cloud. An error means that they are temporarily unavailable, which is never the
-// user's mistake.
+// Volumes reads volumes and their types from the cloud. An error means that they are temporarily unavailable, which is
+// never the user's mistake.
 type Volumes interface {
 	// VolumeType returns nil if the cloud has no type of that name.
 	VolumeType(ctx context.Context, name string) (*volume.Type, error)

@@ -20,8 +20,8 @@ const idOthersUnavailable = "policy-others-unavailable"
 
 // Policies reads the cluster's policies and namespaces.
 type Policies interface {
-	// Others returns the policies except for one, and the labels of every namespace by its name. An error means that they are
-	// temporarily unavailable, which is never the user's mistake.
+	// Others returns the policies except for one, and the labels of every namespace by its name. An error means that
+	// they are temporarily unavailable, which is never the user's mistake.
 	Others(except engine.Key) (others []*engine.Policy, namespaces map[string]map[string]string, err error)
 }
 
@@ -52,8 +52,8 @@ func NewClusterValidator(o Options) *Validator {
 	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy, decode: decodeCluster}
 }
 
-// Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from another
-// existing policy, only causes a warning.
+// Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
+// another existing policy, only causes a warning.
 func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldPolicy, newPolicy, err := v.decode(req)
 	if err != nil {
@@ -70,7 +70,8 @@ func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest
 	return webhook.Respond(kind, webhook.ObjectName(newPolicy.meta), findings, v.o.OnFinding), nil
 }
 
-// validate compares both the new and the old policy with the same others, so that the difference is due to the update alone.
+// validate compares both the new and the old policy with the same others, so that the difference is due to the update
+// alone.
 func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) []finding.Finding {
 	compiled, findings := newPolicy.compile()
 	others, namespaces, err := v.o.Policies.Others(compiled.Key())
