@@ -21,7 +21,8 @@ const (
 // replica, so that two replicas never keep overwriting each other's bundle.
 func mergeBundle(bundle []byte, ours []*x509.Certificate, now time.Time) []byte {
 	kept := slices.DeleteFunc(parseBundle(bundle), func(c *x509.Certificate) bool {
-		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) || slices.ContainsFunc(ours, c.Equal)
+		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) ||
+			slices.ContainsFunc(ours, c.Equal)
 	})
 	slices.SortFunc(kept, newestFirst)
 	kept = kept[:min(len(kept), maxKept)]

@@ -51,7 +51,8 @@ func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	}
 	c.waiting = reason
 	if reason != "" && c.serving.Load() != nil {
-		klog.FromContext(ctx).Info("Failed to request the renewal of the serving certificate from cert-manager, will retry", "reason", reason)
+		klog.FromContext(ctx).Info("Failed to request the renewal of the serving certificate from cert-manager, will retry",
+			"reason", reason)
 	}
 }
 

@@ -112,7 +112,9 @@ func issuerRef(name string) IssuerRef {
 }
 
 func key(rotation certmanagerv1.PrivateKeyRotationPolicy) *certmanagerv1.CertificatePrivateKey {
-	return &certmanagerv1.CertificatePrivateKey{Algorithm: certmanagerv1.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: rotation}
+	return &certmanagerv1.CertificatePrivateKey{
+		Algorithm: certmanagerv1.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: rotation,
+	}
 }
 
 // ParseIssuerRef parses kind/name or group/kind/name.

@@ -44,7 +44,8 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 	if pair.Leaf.NotBefore.After(now) {
 		now = pair.Leaf.NotBefore // issued by a clock ahead of ours; the Secret does not change again when ours has caught up
 	}
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}); err != nil {
+	options := x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}
+	if _, err := pair.Leaf.Verify(options); err != nil {
 		return nil, fmt.Errorf("%s does not verify %s: %w", authorityKey, corev1.TLSCertKey, err)
 	}
 	return pair, nil

@@ -71,7 +71,8 @@ func parseState(data map[string][]byte, now time.Time) (*state, error) {
 	case !pair.Leaf.IsCA:
 		return nil, fmt.Errorf("the first certificate of %s is not an authority", authorityKey)
 	case now.After(pair.Leaf.NotAfter):
-		return nil, fmt.Errorf("the first authority of %s expired at %s", authorityKey, pair.Leaf.NotAfter.Format(time.RFC3339))
+		expiry := pair.Leaf.NotAfter.Format(time.RFC3339)
+		return nil, fmt.Errorf("the first authority of %s expired at %s", authorityKey, expiry)
 	}
 	s := &state{authority: &authority{cert: pair.Leaf, key: key}}
 	for _, cert := range parseBundle(data[authorityKey]) {

@@ -48,7 +48,9 @@ func badRequest(err error) *httpFailure {
 
 // internalError hides the cause from the user, who cannot fix it.
 func internalError(cause error) *httpFailure {
-	return &httpFailure{status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", cause: cause}
+	return &httpFailure{
+		status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", cause: cause,
+	}
 }
 
 func tooLarge() *httpFailure {

@@ -159,8 +159,9 @@ func (h *Handler) logDecision(
 		return
 	}
 	dryRun := req.DryRun != nil && *req.DryRun
-	logger.Info("Handled admission request", "webhook", h.o.Name, "decision", string(d), "object", klog.KRef(req.Namespace, req.Name),
-		"operation", string(req.Operation), "user", req.UserInfo.Username, "dryRun", dryRun, "audit", response.AuditAnnotations)
+	logger.Info("Handled admission request", "webhook", h.o.Name, "decision", string(d),
+		"object", klog.KRef(req.Namespace, req.Name), "operation", string(req.Operation), "user", req.UserInfo.Username,
+		"dryRun", dryRun, "audit", response.AuditAnnotations)
 }
 
 func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {

@@ -37,7 +37,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "quaymaster_webhook_request_duration_seconds",
 			Help: "Time from the headers of an admission request to its response, including reading the body.",
 			// A request takes tens of microseconds; the API server gives up after seconds.
-			Buckets: []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5},
+			Buckets: []float64{
+				50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5,
+			},
 		}, []string{"webhook"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_webhook_findings_total",

@@ -61,7 +61,8 @@ func Read(ctx context.Context, api kubernetes.Interface, namespace, name string)
 // Self returns the user that the API server authenticates us as; its creationTimestamp is the API server's time. It
 // needs no special rights.
 func Self(ctx context.Context, api kubernetes.Interface) (*authenticationv1.SelfSubjectReview, error) {
-	self, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	reviews := api.AuthenticationV1().SelfSubjectReviews()
+	self, err := reviews.Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("get the time of the API server: %w", err)
 	}

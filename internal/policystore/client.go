@@ -76,7 +76,9 @@ func (c *Client) Watch(ctx context.Context, kind string, options metav1.ListOpti
 
 // ApplyStatus writes the status of a policy if the policy still has the resourceVersion, and returns the new one. It
 // overwrites what others wrote, because the controllers own the status.
-func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
+func (c *Client) ApplyStatus(
+	ctx context.Context, key policy.Key, version string, status v1alpha1.PolicyStatus,
+) (string, error) {
 	metadata := map[string]any{"name": key.Name, "resourceVersion": version}
 	if key.Namespace != "" {
 		metadata["namespace"] = key.Namespace
@@ -89,7 +91,8 @@ func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string
 	}
 	force := true
 	raw, err := c.rest.Patch(types.ApplyYAMLPatchType).
-		NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
+		NamespaceIfScoped(key.Namespace, key.Namespace != "").
+		Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
 		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, metav1.ParameterCodec).
 		Body(body).Do(ctx).Raw()
 	if err != nil {

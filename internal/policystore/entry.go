@@ -42,16 +42,19 @@ func keyOf(obj any) (key policy.Key, ok bool) {
 func newEntry(obj any, before *Entry) (*Entry, error) {
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }), nil
+		compile := func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }
+		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
 	case *v1alpha1.ClusterLoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }), nil
+		compile := func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }
+		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
 	default:
 		return nil, fmt.Errorf("unexpected object of type %T, want a policy", obj)
 	}
 }
 
 func entryOf(
-	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry, compile func() (*policy.Policy, []finding.Finding),
+	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry,
+	compile func() (*policy.Policy, []finding.Finding),
 ) *Entry {
 	e := &Entry{UID: meta.UID, Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Status: status}
 	if before != nil && before.UID == e.UID && before.Generation == e.Generation {

@@ -150,7 +150,9 @@ func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Pol
 
 // Others returns the policies except for one, and the labels of every namespace by its name. An error means that they
 // are temporarily unavailable.
-func (s *Store) Others(except policy.Key) (others []*policy.Policy, namespaces map[string]map[string]string, err error) {
+func (s *Store) Others(except policy.Key) (
+	others []*policy.Policy, namespaces map[string]map[string]string, err error,
+) {
 	if !s.HasSynced() {
 		return nil, nil, errNotSynced
 	}

@@ -17,11 +17,14 @@ import (
 
 // informer returns an informer that notifies handler of objects. client is the client behind the ListWatch, which may
 // declare that it does not support streamed lists.
-func (s *Store) informer(what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler) (
+func (s *Store) informer(
+	what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler,
+) (
 	informer cache.SharedIndexInformer, handled cache.ResourceEventHandlerRegistration, err error,
 ) {
-	informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(s.reported(what, lw), client),
-		example, cache.SharedIndexInformerOptions{ObjectDescription: what})
+	watcher := cache.ToListWatcherWithWatchListSemantics(s.reported(what, lw), client)
+	informer = cache.NewSharedIndexInformerWithOptions(watcher, example,
+		cache.SharedIndexInformerOptions{ObjectDescription: what})
 	// The calls report their outcome themselves.
 	quiet := func(context.Context, *cache.Reflector, error) {}
 	if err = errors.Join(informer.SetTransform(trim), informer.SetWatchErrorHandlerWithContext(quiet)); err == nil {

@@ -114,7 +114,8 @@ func classNotExpandable(pvc *corev1.PersistentVolumeClaim, class *storagev1.Stor
 func cannotGrowLater(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) finding.Finding {
 	return finding.Finding{
 		ID: idCannotGrowLater, Severity: finding.Warning, Field: classField(pvc),
-		Message: fmt.Sprintf("StorageClass %q does not have allowVolumeExpansion: true, so the claim cannot grow later", class.Name),
-		Remedy:  "request the largest size that the claim will need, or use another StorageClass",
+		Message: fmt.Sprintf("StorageClass %q does not have allowVolumeExpansion: true, so the claim cannot grow later",
+			class.Name),
+		Remedy: "request the largest size that the claim will need, or use another StorageClass",
 	}
 }

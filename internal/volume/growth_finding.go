@@ -120,7 +120,8 @@ func typeUnknown(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 
 func overMaximum(g Growth) finding.Finding {
 	return finding.Finding{
-		ID: idOverMaximum, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requestField(), Value: requestText(g.New),
+		ID: idOverMaximum, Severity: finding.Error, Type: field.ErrorTypeInvalid,
+		Field: requestField(), Value: requestText(g.New),
 		Message: fmt.Sprintf("must be at most %dGi, the maximum of %s; the claim has %s",
 			g.Type.MaxSizeGiB, typeText(g.Class), currentText(g.Old)),
 		Remedy: "request less, or copy the data to a claim of another StorageClass",
@@ -129,7 +130,8 @@ func overMaximum(g Growth) finding.Finding {
 
 func attached(g Growth) finding.Finding {
 	return finding.Finding{
-		ID: idAttached, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requestField(), Value: requestText(g.New),
+		ID: idAttached, Severity: finding.Error, Type: field.ErrorTypeInvalid,
+		Field: requestField(), Value: requestText(g.New),
 		Message: fmt.Sprintf("must not grow from %s while volume %q is attached to instance %q: %s cannot grow online",
 			currentText(g.Old), g.Attachment.VolumeID, g.Attachment.Instance, typeText(g.Class)),
 		Remedy: "stop the pods that use the claim, wait until the volume is detached, then retry",

@@ -25,7 +25,8 @@ type Type struct {
 // Check returns an error if no volume can have the type, which means that the response of the cloud is wrong.
 func (t *Type) Check() error {
 	if t.MaxSizeGiB < 1 || t.StepGiB < 1 {
-		return fmt.Errorf("volume type %q: maximum and step must be at least 1 GiB; got %d and %d", t.Name, t.MaxSizeGiB, t.StepGiB)
+		return fmt.Errorf("volume type %q: maximum and step must be at least 1 GiB; got %d and %d",
+			t.Name, t.MaxSizeGiB, t.StepGiB)
 	}
 	return nil
 }

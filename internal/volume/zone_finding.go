@@ -65,7 +65,8 @@ func ZoneUnavailable() finding.Finding {
 func invalidZoneLabel(key, value string, err error) finding.Finding {
 	return finding.Finding{
 		ID: idZoneLabelInvalid, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: labelField(key), Value: value,
-		Message: err.Error(), Remedy: "set the volume's zones, such as \"eu-1a__eu-1b\", or remove the label to use those of the cloud",
+		Message: err.Error(),
+		Remedy:  "set the volume's zones, such as \"eu-1a__eu-1b\", or remove the label to use those of the cloud",
 	}
 }
 

@@ -53,7 +53,9 @@ func NewMutator(o MutatorOptions) *Mutator {
 }
 
 // Admit denies a PersistentVolume whose volume does not exist, and admits one if the cloud does not respond.
-func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (m *Mutator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPV, newPV, err := webhook.DecodePair[corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind))
 	switch {
 	case err != nil:

@@ -22,7 +22,9 @@ var _ webhook.Admitter = (*Mutator)(nil)
 func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
 // Admit never denies a claim.
-func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (m *Mutator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err

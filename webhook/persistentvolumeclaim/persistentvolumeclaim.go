@@ -70,13 +70,16 @@ func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass)
 }
 
 // respond counts the findings and returns the response to them.
-func (o *Options) respond(pvc *corev1.PersistentVolumeClaim, findings []finding.Finding) *admissionv1.AdmissionResponse {
+func (o *Options) respond(
+	pvc *corev1.PersistentVolumeClaim, findings []finding.Finding,
+) *admissionv1.AdmissionResponse {
 	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
 }
 
 // logged logs why facts are missing and returns the finding.
 func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f finding.Finding) finding.Finding {
-	klog.FromContext(ctx).Error(err, "Admitted PersistentVolumeClaim without validation", "persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
+	klog.FromContext(ctx).Error(err, "Admitted PersistentVolumeClaim without validation",
+		"persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
 	return f
 }
 

@@ -21,7 +21,9 @@ var _ webhook.Admitter = (*Validator)(nil)
 func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
 // Admit denies with 422 Invalid and one cause per problem.
-func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (v *Validator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err

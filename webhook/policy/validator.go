@@ -54,7 +54,9 @@ func NewClusterValidator(o Options) *Validator {
 
 // Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
 // another existing policy, only causes a warning.
-func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (v *Validator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPolicy, newPolicy, err := v.decode(req)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,8 @@ func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) 
 func Docs() []finding.Doc {
 	return []finding.Doc{{
 		ID: idOthersUnavailable, Severity: finding.Warning,
-		Help: "A policy was admitted without being compared with the other policies, because they were temporarily unavailable.",
+		Help: "A policy was admitted without being compared with the other policies, " +
+			"because they were temporarily unavailable.",
 	}}
 }
 
