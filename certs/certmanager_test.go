@@ -78,7 +78,9 @@ usages:
 	tests := map[string]struct{ issuer, want string }{
 		"own authority":  {"", authority + fmt.Sprintf(serving, "cert-manager.io", "Issuer", "qm-ca")},
 		"cluster issuer": {"ClusterIssuer/internal", fmt.Sprintf(serving, "cert-manager.io", "ClusterIssuer", "internal")},
-		"foreign group":  {"pki.example.com/Authority/internal", fmt.Sprintf(serving, "pki.example.com", "Authority", "internal")},
+		"foreign group": {
+			"pki.example.com/Authority/internal", fmt.Sprintf(serving, "pki.example.com", "Authority", "internal"),
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +117,8 @@ func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 		t.Fatal(err)
 	}
 	return NewCertManager(CertManagerOptions{
-		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system), Clock: testingclock.NewFakeClock(now),
+		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system),
+		Clock: testingclock.NewFakeClock(now),
 	})
 }
 
@@ -126,7 +129,8 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
 			_ = json.NewEncoder(w).Encode(metav1.Status{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Message: message,
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+				Message: message,
 			})
 		}
 	}
@@ -151,14 +155,20 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 			status(http.StatusInternalServerError, `failed calling webhook "webhook.cert-manager.io": connection refused`),
 			`apply issuer "qm-selfsigned": failed calling webhook "webhook.cert-manager.io": connection refused`,
 		},
-		"no namespace": {status(http.StatusNotFound, `namespaces "x" not found`), `apply issuer "qm-selfsigned": namespaces "x" not found`},
+		"no namespace": {
+			status(http.StatusNotFound, `namespaces "x" not found`), `apply issuer "qm-selfsigned": namespaces "x" not found`,
+		},
 		"no rights": {
 			status(http.StatusForbidden, `issuers.cert-manager.io "qm-selfsigned" is forbidden`),
 			`apply issuer "qm-selfsigned": issuers.cert-manager.io "qm-selfsigned" is forbidden`,
 		},
-		"no controller": {ready(""), `certificate "qm-ca" has no status yet; check that cert-manager's controller is running`},
+		"no controller": {
+			ready(""), `certificate "qm-ca" has no status yet; check that cert-manager's controller is running`,
+		},
 		"not issued": {
-			ready(`{"type":"Issuing","status":"True"},{"type":"Ready","status":"False","reason":"DoesNotExist","message":"Issuing"}`),
+			ready(
+				`{"type":"Issuing","status":"True"},{"type":"Ready","status":"False","reason":"DoesNotExist","message":"Issuing"}`,
+			),
 			`certificate "qm-ca" is not ready: DoesNotExist: Issuing`,
 		},
 		"ready": {ready(`{"type":"Ready","status":"True"}`), `secret "qm-tls": it has not been read yet`},
@@ -204,7 +214,10 @@ func TestCertManagerServesTheSecret(t *testing.T) {
 		served *issued
 		want   string
 	}{
-		{nil, nil, `waiting for cert-manager: secret "qm-tls": it does not exist; a Certificate of cert-manager must create it`},
+		{
+			nil, nil,
+			`waiting for cert-manager: secret "qm-tls": it does not exist; a Certificate of cert-manager must create it`,
+		},
 		{emptySecret(), nil, `waiting for cert-manager: secret "qm-tls": it has no tls.crt`},
 		{secretOf(t, first), first, ""},
 		{mixed, first, ""},

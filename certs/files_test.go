@@ -60,10 +60,24 @@ func TestNewFilesErrors(t *testing.T) {
 	}{
 		"no certificate": {"/absent.crt", good.key, "read serving certificate: open /absent.crt: no such file or directory"},
 		"no key":         {good.cert, "/absent.key", "read serving certificate: open /absent.key: no such file or directory"},
-		"directory":      {filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory"},
-		"mismatch":       {good.cert, other.key, "read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key"},
-		"not PEM":        {text, good.key, "read serving certificate " + text + " with key " + good.key + ": tls: failed to find any PEM data in certificate input"},
-		"swapped":        {good.key, good.cert, "read serving certificate " + good.key + " with key " + good.cert + ": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched"},
+		"directory": {
+			filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory",
+		},
+		"mismatch": {
+			good.cert, other.key,
+			"read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key",
+		},
+		"not PEM": {
+			text, good.key,
+			"read serving certificate " + text + " with key " + good.key +
+				": tls: failed to find any PEM data in certificate input",
+		},
+		"swapped": {
+			good.key, good.cert,
+			"read serving certificate " + good.key + " with key " + good.cert +
+				": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may " +
+				"have been switched",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +110,9 @@ func TestFilesReloadUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	}
 	running.Go(func() { _ = server.Serve(listener) })
 	var load sync.WaitGroup
 	defer running.Wait()
@@ -162,7 +178,9 @@ func TestServerOptions(t *testing.T) {
 		"HTTP/1.1":          {false, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "http/1.1", ""},
 		"HTTP/2 if enabled": {true, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "h2", ""},
 		"TLS 1.2":           {false, &tls.Config{MaxVersion: tls.VersionTLS12}, "", ""},
-		"TLS 1.1":           {false, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "", "protocol version not supported"},
+		"TLS 1.1": {
+			false, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "", "protocol version not supported",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

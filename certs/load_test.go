@@ -28,7 +28,9 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	rotate()
 
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	)
 	config := &tls.Config{}
 	ServerOptions(source, false)(config)
 	// StartTLS would add its own certificate.
@@ -51,7 +53,9 @@ func TestRotationUnderLoad(t *testing.T) {
 		return response.TLS.PeerCertificates[0]
 	}
 	newClient := func(keepAlives bool) *http.Client {
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives}}
+		return &http.Client{
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives},
+		}
 	}
 
 	var load sync.WaitGroup

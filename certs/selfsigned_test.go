@@ -97,7 +97,9 @@ func (c *cluster) trusted(t *testing.T, cert *tls.Certificate) bool {
 	for _, bundle := range c.bundles(t) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(bundle)
-		if _, err := cert.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, CurrentTime: c.clock.Now()}); err != nil {
+		if _, err := cert.Leaf.Verify(
+			x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, CurrentTime: c.clock.Now()},
+		); err != nil {
 			return false
 		}
 	}
@@ -135,7 +137,9 @@ func TestSelfSignedPatchesItsOwnConfigurations(t *testing.T) {
 			t.Errorf("unexpected call: %s %v", action.GetVerb(), action)
 		}
 	}
-	other, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "other", metav1.GetOptions{})
+	other, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
+		t.Context(), "other", metav1.GetOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,8 @@ func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
 func TestReplicasShareOneCertificate(t *testing.T) {
 	replica, api := replicas(t)
 	first, second := replica(), replica()
-	if _, err := first.GetCertificate(nil); err == nil || err.Error() != "secret with self-signed certificates has not been read yet" {
+	if _, err := first.GetCertificate(nil); err == nil ||
+		err.Error() != "secret with self-signed certificates has not been read yet" {
 		t.Errorf("got %v", err)
 	}
 	first.step(t.Context())
@@ -188,7 +189,9 @@ func asAuthority(data map[string][]byte) {
 
 func TestStateEncoding(t *testing.T) {
 	ca, former := mustAuthority(t, now, month), mustAuthority(t, now.Add(-day), month)
-	want := &state{authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost")}
+	want := &state{
+		authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost"),
+	}
 	data, err := want.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -230,10 +233,17 @@ func TestParsePair(t *testing.T) {
 		"a clock behind":    {certPEM, keyPEM, pemOf(pair.authority), now.Add(-time.Hour), ""},
 		"empty":             {nil, nil, nil, now, "it has no tls.crt"},
 		"no key":            {certPEM, nil, nil, now, "it has no tls.key"},
-		"another key":       {certPEM, key(stranger.serving), nil, now, "tls.crt with tls.key: tls: private key does not match public key"},
-		"text":              {[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input"},
-		"expired":           {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
-		"another authority": {certPEM, keyPEM, pemOf(stranger.authority), now, "ca.crt does not verify tls.crt: x509: certificate signed by unknown authority"},
+		"another key": {
+			certPEM, key(stranger.serving), nil, now, "tls.crt with tls.key: tls: private key does not match public key",
+		},
+		"text": {
+			[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input",
+		},
+		"expired": {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
+		"another authority": {
+			certPEM, keyPEM, pemOf(stranger.authority), now,
+			"ca.crt does not verify tls.crt: x509: certificate signed by unknown authority",
+		},
 		"broken chain": {
 			slices.Concat(certPEM, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), keyPEM, nil, now,
 			"tls.crt: x509: malformed certificate",

@@ -15,7 +15,9 @@ import (
 // the start.
 func TestWarningsAreBounded(t *testing.T) {
 	got := webhook.Respond(schema.GroupKind{Kind: "Service"}, "web",
-		slices.Repeat([]finding.Finding{{ID: "x", Severity: finding.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000), nil)
+		slices.Repeat(
+			[]finding.Finding{{ID: "x", Severity: finding.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000,
+		), nil)
 	if n := len(got.Warnings); n != 5 || got.Warnings[4] != "and 996 more" {
 		t.Errorf("got %d warnings, the last is %q", n, got.Warnings[n-1])
 	}

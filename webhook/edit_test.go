@@ -29,7 +29,8 @@ const (
 
 // oddities are values that code is likely to misinterpret.
 var oddities = []any{
-	nil, true, false, json.Number("0"), json.Number("-1"), json.Number("9223372036854775808"), json.Number("1e99"), json.Number("0.5"),
+	nil, true, false, json.Number("0"), json.Number("-1"), json.Number("9223372036854775808"), json.Number("1e99"),
+	json.Number("0.5"),
 	"", " ", "0", "none", "é\x00\n", "a~b/c", "1.5Gi", "12e9", "9Ei", "2026-01-02T03:04:05Z", strings.Repeat("long", 1200),
 	"LoadBalancer", "UPDATE", "fast", "vol-1", "Bound", "service.beta.kubernetes.io/dlb-listener-maxqps.80", "^(a+)+$",
 	map[string]any{}, []any{}, map[string]any{"": ""}, []any{nil}, []any{map[string]any{}},

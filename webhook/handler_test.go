@@ -28,7 +28,9 @@ const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","re
 
 type admitterFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
-func (f admitterFunc) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (f admitterFunc) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx, req)
 }
 
@@ -64,7 +66,9 @@ func (f fixture) wantDecision(t *testing.T, decision string) {
 	want := "# HELP quaymaster_webhook_requests_total Admission requests by webhook and decision.\n" +
 		"# TYPE quaymaster_webhook_requests_total counter\n" +
 		`quaymaster_webhook_requests_total{decision="` + decision + `",webhook="validate-service"} 1` + "\n"
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "quaymaster_webhook_requests_total"); err != nil {
+	if err := testutil.GatherAndCompare(
+		f.registry, strings.NewReader(want), "quaymaster_webhook_requests_total",
+	); err != nil {
 		t.Error(err)
 	}
 }
@@ -88,7 +92,9 @@ func TestDecisions(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var received *admissionv1.AdmissionRequest
-			f := newFixture(t, func(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			f := newFixture(t, func(
+				_ context.Context, req *admissionv1.AdmissionRequest,
+			) (*admissionv1.AdmissionResponse, error) {
 				received = req
 				return test.response.DeepCopy(), nil
 			}, 1)
@@ -126,7 +132,9 @@ func TestMalformedRequests(t *testing.T) {
 		status  int
 		problem string
 	}{
-		"GET": {httptest.NewRequest(http.MethodGet, "/validate-service", nil), http.StatusMethodNotAllowed, "method must be POST"},
+		"GET": {
+			httptest.NewRequest(http.MethodGet, "/validate-service", nil), http.StatusMethodNotAllowed, "method must be POST",
+		},
 		"wrong content type": {
 			func() *http.Request { r := post(review); r.Header.Set("Content-Type", "application/yaml"); return r }(),
 			http.StatusUnsupportedMediaType, "content type must be application/json",
@@ -148,19 +156,54 @@ func TestMalformedRequests(t *testing.T) {
 			func() *http.Request { r := post(review); r.ContentLength = int64(len(review)) + 1; return r }(),
 			http.StatusBadRequest, "read body: unexpected EOF",
 		},
-		"not JSON":        {post("apiVersion: v1"), http.StatusBadRequest, "body must be an AdmissionReview in JSON: invalid character 'a' looking for beginning of value"},
-		"truncated":       {post(review[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input"},
-		"two documents":   {post(review + review), http.StatusBadRequest, "body must be an AdmissionReview in JSON: invalid character '{' after top-level value"},
-		"null":            {post("null"), http.StatusBadRequest, `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "" and kind ""`},
-		"wrong type":      {post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":7}`), http.StatusBadRequest, "body must be an AdmissionReview in JSON: json: cannot unmarshal number into Go struct field AdmissionReview.request of type v1.AdmissionRequest"},
-		"v1beta1":         {with("admission.k8s.io/v1", "admission.k8s.io/v1beta1"), http.StatusBadRequest, `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "admission.k8s.io/v1beta1" and kind "AdmissionReview"`},
-		"other kind":      {with(`"AdmissionReview"`, `"TokenReview"`), http.StatusBadRequest, `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "admission.k8s.io/v1" and kind "TokenReview"`},
-		"no request":      {with(`"request"`, `"Request"`), http.StatusBadRequest, "request is missing"},
-		"no uid":          {with(`"u-1"`, `""`), http.StatusBadRequest, "request.uid is missing"},
-		"other resource":  {with(`"resource":"services"`, `"resource":"pods"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got pods.v1"},
-		"other group":     {with(`"resource":{"group":""`, `"resource":{"group":"x.io"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got services.v1.x.io"},
-		"subresource":     {with(`"name":"web"`, `"subResource":"status"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got services.v1/status"},
-		"other operation": {with(`"CREATE"`, `"CONNECT"`), http.StatusBadRequest, `request.operation must be CREATE, UPDATE or DELETE; got "CONNECT"`},
+		"not JSON": {
+			post("apiVersion: v1"), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: invalid character 'a' looking for beginning of value",
+		},
+		"truncated": {
+			post(review[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input",
+		},
+		"two documents": {
+			post(review + review), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: invalid character '{' after top-level value",
+		},
+		"null": {
+			post("null"), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "" and kind ""`,
+		},
+		"wrong type": {
+			post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":7}`), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: json: cannot unmarshal number into Go struct field " +
+				"AdmissionReview.request of type v1.AdmissionRequest",
+		},
+		"v1beta1": {
+			with("admission.k8s.io/v1", "admission.k8s.io/v1beta1"), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1beta1" and kind "AdmissionReview"`,
+		},
+		"other kind": {
+			with(`"AdmissionReview"`, `"TokenReview"`), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1" and kind "TokenReview"`,
+		},
+		"no request": {with(`"request"`, `"Request"`), http.StatusBadRequest, "request is missing"},
+		"no uid":     {with(`"u-1"`, `""`), http.StatusBadRequest, "request.uid is missing"},
+		"other resource": {
+			with(`"resource":"services"`, `"resource":"pods"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got pods.v1",
+		},
+		"other group": {
+			with(`"resource":{"group":""`, `"resource":{"group":"x.io"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got services.v1.x.io",
+		},
+		"subresource": {
+			with(`"name":"web"`, `"subResource":"status"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got services.v1/status",
+		},
+		"other operation": {
+			with(`"CREATE"`, `"CONNECT"`), http.StatusBadRequest,
+			`request.operation must be CREATE, UPDATE or DELETE; got "CONNECT"`,
+		},
 		"bad timeout": {
 			func() *http.Request { r := post(review); r.URL.RawQuery = "timeout=soon"; return r }(),
 			http.StatusBadRequest, `query parameter timeout must be a positive duration such as 3s; got "soon"`,
@@ -282,7 +325,9 @@ func TestDeadlineOfAdmitter(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			f := newFixture(t, func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			f := newFixture(t, func(
+				ctx context.Context, _ *admissionv1.AdmissionRequest,
+			) (*admissionv1.AdmissionResponse, error) {
 				deadline, ok := ctx.Deadline()
 				if left := deadline.Sub(start); !ok || left < test.want || left > test.want+time.Second {
 					t.Errorf("deadline in %s, want %s", left, test.want)

@@ -65,7 +65,8 @@ func (s *server) post(t *testing.T, body []byte) *admissionv1.AdmissionResponse 
 		t.Fatalf("%s: status %d: %s\n%s", s.name, w.Code, w.Body, body)
 	}
 	var answer admissionv1.AdmissionReview
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.Body.Bytes(), &answer); err != nil || answer.Response == nil || answer.Kind != "AdmissionReview" {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.Body.Bytes(), &answer); err != nil || answer.Response == nil ||
+		answer.Kind != "AdmissionReview" {
 		t.Fatalf("%s: no AdmissionReview: %v\n%s", s.name, err, w.Body)
 	}
 	return answer.Response
@@ -92,7 +93,8 @@ func (s *server) check(t *testing.T, req *admissionv1.AdmissionRequest, body []b
 		return response
 	}
 	status := response.Result
-	if status == nil || status.Code != http.StatusUnprocessableEntity || status.Message == "" || status.Details == nil || len(status.Details.Causes) == 0 {
+	if status == nil || status.Code != http.StatusUnprocessableEntity || status.Message == "" || status.Details == nil ||
+		len(status.Details.Causes) == 0 {
 		t.Fatalf("%s: denied with %+v\n%s", s.name, status, body)
 	}
 	for _, cause := range status.Details.Causes {
@@ -143,7 +145,8 @@ func (s *server) checkAsFromAPIServer(t *testing.T, req *admissionv1.AdmissionRe
 func (s *server) rewrite(t *testing.T, raw []byte) (object []byte, ok bool) {
 	t.Helper()
 	into := s.object()
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil || into.GetObjectKind().GroupVersionKind() != s.kind {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil ||
+		into.GetObjectKind().GroupVersionKind() != s.kind {
 		return nil, false
 	}
 	object, err := json.Marshal(into)

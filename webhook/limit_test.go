@@ -53,7 +53,8 @@ func TestConcurrentRequests(t *testing.T) {
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, post(strings.Replace(review, `"u-1"`, `"`+uid+`"`, 1)))
 			var got admissionv1.AdmissionReview
-			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid || got.Response.Warnings[0] != uid {
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid ||
+				got.Response.Warnings[0] != uid {
 				t.Errorf("%s got %d %s", uid, w.Code, w.Body)
 			}
 		})

@@ -20,7 +20,10 @@ import (
 // The log names objects and decisions but never contains what users write into objects, at any verbosity.
 func TestLogsContainNoObjects(t *testing.T) {
 	const secret = "hunter2"
-	full := strings.Replace(review, `"object":{}`, `"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1)
+	full := strings.Replace(
+		review, `"object":{}`,
+		`"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1,
+	)
 	respond := func(response *admissionv1.AdmissionResponse, err error) admitterFunc {
 		return func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 			return response, err
@@ -34,10 +37,17 @@ func TestLogsContainNoObjects(t *testing.T) {
 		message   string
 	}{
 		"allowed": {allow, full, 2, "Handled admission request"},
-		"patched": {respond(&admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType, Patch: []byte(`[{"value":"` + secret + `"}]`)}, nil), full, 2, "Handled admission request"},
+		"patched": {
+			respond(
+				&admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType, Patch: []byte(`[{"value":"` + secret + `"}]`)},
+				nil,
+			),
+			full, 2, "Handled admission request",
+		},
 		"denied": {
 			respond(&admissionv1.AdmissionResponse{
-				Result: &metav1.Status{Code: 422, Message: secret}, Warnings: []string{secret}, AuditAnnotations: map[string]string{"denied": "dlb-sctp"},
+				Result: &metav1.Status{Code: 422, Message: secret}, Warnings: []string{secret},
+				AuditAnnotations: map[string]string{"denied": "dlb-sctp"},
 			}, nil), full, 0, "Handled admission request",
 		},
 		"error": {respond(nil, errors.New("cache is down")), full, 0, "Failed to handle admission request"},
@@ -79,7 +89,9 @@ func logOf(t *testing.T, admitter admitterFunc, body string, verbosity int) stri
 		t.Fatal(err)
 	}
 	r := post(body)
-	newFixture(t, admitter, 1).handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)))
+	newFixture(t, admitter, 1).handler.ServeHTTP(
+		httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)),
+	)
 	return out.String()
 }
 
@@ -90,7 +102,8 @@ func TestLongProblemsAreTruncated(t *testing.T) {
 			f := newFixture(t, allow, 1)
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, post(strings.Replace(review, "AdmissionReview", strings.Repeat(unit, 1<<20), 1)))
-			const start = `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "admission.k8s.io/v1" and kind "`
+			const start = `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1" and kind "`
 			text := w.Body.String()
 			if w.Code != http.StatusBadRequest || len(text) > 600 || !strings.HasPrefix(text, start+unit) {
 				t.Errorf("got %d and %d bytes: %.200s", w.Code, len(text), text)

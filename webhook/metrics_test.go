@@ -27,7 +27,9 @@ func TestDurations(t *testing.T) {
 	var duration time.Duration
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Admitter: admitterFunc(func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		Admitter: admitterFunc(func(
+			ctx context.Context, req *admissionv1.AdmissionRequest,
+		) (*admissionv1.AdmissionResponse, error) {
 			clock.SetTime(clock.Now().Add(duration))
 			return allow(ctx, req)
 		}),
@@ -70,7 +72,9 @@ func TestFindingsAreCounted(t *testing.T) {
 quaymaster_webhook_findings_total{rule="dlb-sctp",severity="error",webhook="validate-service"} 2
 quaymaster_webhook_findings_total{rule="pvc-not-bound",severity="warning",webhook="mutate-persistentvolumeclaim"} 1
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "quaymaster_webhook_findings_total"); err != nil {
+	if err := testutil.GatherAndCompare(
+		registry, strings.NewReader(want), "quaymaster_webhook_findings_total",
+	); err != nil {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,8 @@ func newServers(t testing.TB) []*server {
 		},
 		{
 			server{
-				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(), kind: ours.WithKind("LoadBalancerPolicy"),
+				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(),
+				kind:   ours.WithKind("LoadBalancerPolicy"),
 				object: func() runtime.Object { return &v1alpha1.LoadBalancerPolicy{} },
 			},
 			policy.NewValidator(policy.Options{Policies: known}),
@@ -100,13 +101,15 @@ func newServers(t testing.TB) []*server {
 		{
 			server{
 				name: "validate-clusterloadbalancerpolicy", resource: policy.ClusterLoadBalancerPolicies(),
-				kind: ours.WithKind("ClusterLoadBalancerPolicy"), object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
+				kind:   ours.WithKind("ClusterLoadBalancerPolicy"),
+				object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
 			},
 			policy.NewClusterValidator(policy.Options{Policies: known}),
 		},
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
-			Name: s.name, Resource: s.resource, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+			Name: s.name, Resource: s.resource, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
+			Clock: clock.RealClock{},
 		})
 		servers = append(servers, &s.server)
 	}
@@ -125,7 +128,10 @@ func reviews(t testing.TB) [][]byte {
 		old, object runtime.Object
 	}{
 		{service.Resource(), nil, builder.Service()},
-		{service.Resource(), nil, builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest"))},
+		{
+			service.Resource(), nil,
+			builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest")),
+		},
 		{service.Resource(), builder.Service(), builder.Service(builder.DLB("network-type", "private"))},
 		{persistentvolume.Resource(), nil, builder.PersistentVolume()},
 		{persistentvolume.Resource(), nil, affine()},
@@ -183,11 +189,15 @@ func namespacePolicy() *v1alpha1.LoadBalancerPolicy {
 
 func clusterPolicy(qps string) *v1alpha1.ClusterLoadBalancerPolicy {
 	return &v1alpha1.ClusterLoadBalancerPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindClusterLoadBalancerPolicy},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindClusterLoadBalancerPolicy,
+		},
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{
-			NamespaceSelector:      metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}},
-			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: qps, "example.com/team": "edge"}},
+			NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}},
+			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{
+				Defaults: map[string]string{maxQPS: qps, "example.com/team": "edge"},
+			},
 		},
 	}
 }

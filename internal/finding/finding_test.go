@@ -52,7 +52,9 @@ func TestMergeNamesEveryListener(t *testing.T) {
 	on := func(listener string) finding.Finding {
 		return sample(func(f *finding.Finding) { f.Listeners = []string{listener} })
 	}
-	got := finding.Merge([]finding.Finding{on("tcp/80"), on("tcp/443"), sample(func(f *finding.Finding) { f.Field = "a" })})
+	got := finding.Merge(
+		[]finding.Finding{on("tcp/80"), on("tcp/443"), sample(func(f *finding.Finding) { f.Field = "a" })},
+	)
 	want := []finding.Finding{
 		sample(func(f *finding.Finding) { f.Field = "a" }),
 		sample(func(f *finding.Finding) { f.Listeners = []string{"tcp/80", "tcp/443"} }),
@@ -71,9 +73,13 @@ func TestInvalidStatus(t *testing.T) {
 	got := finding.InvalidStatus(schema.GroupKind{Kind: "Service"}, "web", findings)
 	want := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 422, Reason: metav1.StatusReasonInvalid,
-		Message: `Service "web" is invalid: [spec.ports[0].port: Invalid value: "1": must be 2; write 2, b: Required value: must be 2; write 2]`,
+		Message: `Service "web" is invalid: [spec.ports[0].port: Invalid value: "1": must be 2; write 2, b: Required ` +
+			`value: must be 2; write 2]`,
 		Details: &metav1.StatusDetails{Kind: "Service", Name: "web", Causes: []metav1.StatusCause{
-			{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.ports[0].port", Message: `Invalid value: "1": must be 2; write 2`},
+			{
+				Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.ports[0].port",
+				Message: `Invalid value: "1": must be 2; write 2`,
+			},
 			{Type: metav1.CauseTypeFieldValueRequired, Field: "b", Message: "Required value: must be 2; write 2"},
 		}},
 	}
@@ -101,7 +107,8 @@ func TestManyProblemsAreTruncated(t *testing.T) {
 	if got := len(status.Details.Causes); got != 101 {
 		t.Errorf("got %d causes, want 101", got)
 	}
-	if want := "metadata: Forbidden: 4900 more problems are reported once these are fixed]"; !strings.HasSuffix(status.Message, want) {
+	const want = "metadata: Forbidden: 4900 more problems are reported once these are fixed]"
+	if !strings.HasSuffix(status.Message, want) {
 		t.Errorf("the message ends with %q", status.Message[len(status.Message)-100:])
 	}
 }

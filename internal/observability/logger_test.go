@@ -33,7 +33,9 @@ time=T level=warn msg=library
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			logger, handler, err := observability.NewLogger(observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out})
+			logger, handler, err := observability.NewLogger(
+				observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

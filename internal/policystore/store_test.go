@@ -111,7 +111,9 @@ func start(t *testing.T, a *api, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{api: a, cluster: fake.NewClientset(objects...)}
 	var err error
-	if f.Store, err = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}}); err != nil {
+	if f.Store, err = policystore.New(
+		policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	f.Subscribe(f)
@@ -224,7 +226,9 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 		expect("at first", "lab")
 		f.newChanges()
 
-		if _, err := f.cluster.CoreV1().Namespaces().Update(t.Context(), namespace("lab", map[string]string{"tier": "edge"}), metav1.UpdateOptions{}); err != nil {
+		if _, err := f.cluster.CoreV1().Namespaces().Update(
+			t.Context(), namespace("lab", map[string]string{"tier": "edge"}), metav1.UpdateOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		expect("labeled", "lab", "ClusterLoadBalancerPolicy edge")
@@ -237,7 +241,9 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 		if diff := cmp.Diff([]string{"policy /edge"}, f.newChanges()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
-		others, namespaces, err := f.Others(policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"})
+		others, namespaces, err := f.Others(
+			policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"},
+		)
 		want := map[string]map[string]string{"shop": {"tier": "edge"}, "lab": {"tier": "edge"}}
 		if diff := cmp.Diff(want, namespaces); diff != "" || len(others) != 0 || err != nil {
 			t.Errorf("%d others, %v, namespaces (-want +got):\n%s", len(others), err, diff)
@@ -258,7 +264,8 @@ func TestStatusChangeDoesNotRecompile(t *testing.T) {
 		source.Modify(lbpol("shop", "limits", func(p *v1alpha1.LoadBalancerPolicy) { p.Status.Services = 7 }))
 		synctest.Wait()
 		status, ok := f.Entry(key)
-		if !ok || status.Policy != before.Policy || status.Status.Services != 7 || status.ResourceVersion == before.ResourceVersion {
+		if !ok || status.Policy != before.Policy || status.Status.Services != 7 ||
+			status.ResourceVersion == before.ResourceVersion {
 			t.Errorf("after a new status: %+v, before %+v", status, before)
 		}
 
@@ -344,7 +351,9 @@ func TestStoreDuringOutage(t *testing.T) {
 		a.fail(nil)
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "more"))
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop")); diff != "" {
+		if diff := cmp.Diff(
+			[]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop"),
+		); diff != "" {
 			t.Errorf("after the outage (-want +got):\n%s", diff)
 		}
 		if f.countLogs("succeeds again") == 0 {
@@ -388,9 +397,11 @@ func TestUnknownNamespaces(t *testing.T) {
 		calls   int
 		err     string
 	}{
-		"no policy selects by labels":     {calls: 0},
-		"read directly":                   {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
-		"the API server does not respond": {cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout"},
+		"no policy selects by labels": {calls: 0},
+		"read directly":               {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
+		"the API server does not respond": {
+			cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -412,7 +423,8 @@ func TestUnknownNamespaces(t *testing.T) {
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("policies (-want +got):\n%s", diff)
 				}
-				if calls != test.calls || test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" && err != nil {
+				if calls != test.calls || test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" &&
+					err != nil {
 					t.Errorf("%d calls, error %v", calls, err)
 				}
 			})

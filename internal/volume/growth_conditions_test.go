@@ -27,7 +27,9 @@ func TestExplainClaim(t *testing.T) {
 	unbound := warning("pvc-not-bound", "status.phase", `must be "Bound" for the claim to grow; got "Pending"`,
 		"retry when the claim is bound")
 	changed := func(path, from, to, remedy string) finding.Finding {
-		return warning("pvc-class-changed", path, `must remain "`+from+`" in an update that grows the claim; got "`+to+`"`, remedy)
+		return warning(
+			"pvc-class-changed", path, `must remain "`+from+`" in an update that grows the claim; got "`+to+`"`, remedy,
+		)
 	}
 	none := func(path string) finding.Finding {
 		return warning("pvc-no-class", path, "must name a StorageClass for the claim to grow",
@@ -47,19 +49,29 @@ func TestExplainClaim(t *testing.T) {
 			[]finding.Finding{warning("pvc-not-bound", "status.phase", `must be "Bound" for the claim to grow; got "Lost"`,
 				"the volume of the claim is lost; create a new claim")},
 		},
-		"no class":                  {claim("1Gi", classless), claim("2Gi", classless), []finding.Finding{none(classPath)}},
-		"empty class":               {claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
-		"empty annotation wins":     {claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []finding.Finding{none(betaClassPath)}},
-		"nil became empty":          {claim("1Gi", classless), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
-		"class changed":             {claim("1Gi"), claim("2Gi", ofClass("slow")), []finding.Finding{changed(classPath, "fast", "slow", keep)}},
-		"class changed by the beta": {claim("1Gi"), claim("2Gi", betaClass("slow")), []finding.Finding{changed(betaClassPath, "fast", "slow", keep)}},
+		"no class": {claim("1Gi", classless), claim("2Gi", classless), []finding.Finding{none(classPath)}},
+		"empty class": {
+			claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)},
+		},
+		"empty annotation wins": {
+			claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []finding.Finding{none(betaClassPath)},
+		},
+		"nil became empty": {claim("1Gi", classless), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
+		"class changed": {
+			claim("1Gi"), claim("2Gi", ofClass("slow")), []finding.Finding{changed(classPath, "fast", "slow", keep)},
+		},
+		"class changed by the beta": {
+			claim("1Gi"), claim("2Gi", betaClass("slow")), []finding.Finding{changed(betaClassPath, "fast", "slow", keep)},
+		},
 		"same class, from annotation to field": {
 			claim("1Gi", betaClass("slow")), claim("2Gi", ofClass("slow")), nil,
 		},
 		"class given":   {claim("1Gi", classless), claim("2Gi"), []finding.Finding{changed(classPath, "", "fast", first)}},
 		"class removed": {claim("1Gi"), claim("2Gi", classless), []finding.Finding{changed(classPath, "fast", "", keep)}},
 		"all that fail": {
-			claim("1Gi", phase(corev1.ClaimPending), classless), claim("2Gi", classless), []finding.Finding{none(classPath), unbound},
+			claim(
+				"1Gi", phase(corev1.ClaimPending), classless,
+			), claim("2Gi", classless), []finding.Finding{none(classPath), unbound},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +84,8 @@ func TestExplainClaim(t *testing.T) {
 
 func TestExplainClass(t *testing.T) {
 	forbidden := func(path string) finding.Finding {
-		return warning("pvc-class-not-expandable", path, `StorageClass "fast" must have allowVolumeExpansion: true for the claim to grow`,
+		return warning("pvc-class-not-expandable", path, `StorageClass "fast" must have allowVolumeExpansion: true for `+
+			`the claim to grow`,
 			`ask a cluster administrator to set it if driver "csi.mycloud.io" can expand volumes`)
 	}
 	for name, tc := range map[string]struct {
@@ -103,7 +116,8 @@ func TestHints(t *testing.T) {
 	for name, tc := range map[string]struct{ got, want []finding.Finding }{
 		"can grow": {volume.HintGrowth(claim("1Gi"), class()), nil},
 		"cannot grow": {volume.HintGrowth(claim("1Gi"), class(fixed)), []finding.Finding{warning(
-			"pvc-cannot-grow-later", classPath, `StorageClass "fast" does not have allowVolumeExpansion: true, so the claim cannot grow later`,
+			"pvc-cannot-grow-later", classPath, `StorageClass "fast" does not have allowVolumeExpansion: true, so the claim `+
+				`cannot grow later`,
 			"request the largest size that the claim will need, or use another StorageClass",
 		)}},
 		"the maximum": {volume.HintMaximum(claim("1Ti"), class(), ssd()), nil},
@@ -118,12 +132,14 @@ func TestHints(t *testing.T) {
 			"ask a cluster administrator to recreate the StorageClass with a type that exists",
 		)}},
 		"class unavailable": {[]finding.Finding{volume.ClassUnavailable(claim("1Gi"))}, []finding.Finding{warning(
-			"pvc-class-unavailable", classPath, `the claim was not validated because StorageClass "fast" is temporarily unavailable`,
+			"pvc-class-unavailable", classPath, `the claim was not validated because StorageClass "fast" is temporarily `+
+				`unavailable`,
 			"check the claim's Events later",
 		)}},
 		"limits unavailable": {[]finding.Finding{volume.LimitsUnavailable(claim("1Gi"), class())}, []finding.Finding{warning(
 			"pvc-limits-unavailable", requests,
-			`"1Gi" was not validated against the limits of volume type "ssd" of StorageClass "fast" because the cloud did not respond`,
+			`"1Gi" was not validated against the limits of volume type "ssd" of StorageClass "fast" because the cloud did `+
+				`not respond`,
 			"check the claim's Events later",
 		)}},
 	} {

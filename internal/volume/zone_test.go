@@ -67,11 +67,13 @@ func TestZoned(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want bool
 	}{
-		"ours":                {pv(), true},
-		"of another driver":   {csi(func(s *corev1.CSIPersistentVolumeSource) { s.Driver = "csi.example.com" }), false},
-		"no CSI":              {&corev1.PersistentVolume{}, false},
-		"no id":               {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "" }), false},
-		"not yet provisioned": {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "placeholder-for-provisioning" }), false},
+		"ours":              {pv(), true},
+		"of another driver": {csi(func(s *corev1.CSIPersistentVolumeSource) { s.Driver = "csi.example.com" }), false},
+		"no CSI":            {&corev1.PersistentVolume{}, false},
+		"no id":             {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "" }), false},
+		"not yet provisioned": {
+			csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "placeholder-for-provisioning" }), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := volume.Zoned(tc.pv); got != tc.want {
@@ -86,10 +88,21 @@ func TestTrusted(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want map[string]string
 	}{
-		"both":              {pv(provisioned, labeled(zone, "eu-1a", region, "eu-1")), map[string]string{zone: "eu-1a", region: "eu-1"}},
-		"both beta":         {pv(provisioned, labeled(betaZone, "eu-1a", betaRegion, "eu-1")), map[string]string{betaZone: "eu-1a", betaRegion: "eu-1"}},
-		"both pairs":        {pv(provisioned, labeled(zone, "a", region, "r", betaZone, "b", betaRegion, "s")), map[string]string{zone: "a", region: "r"}},
-		"half, then beta":   {pv(provisioned, labeled(zone, "a", betaZone, "b", betaRegion, "s")), map[string]string{betaZone: "b", betaRegion: "s"}},
+		"both": {
+			pv(provisioned, labeled(zone, "eu-1a", region, "eu-1")), map[string]string{zone: "eu-1a", region: "eu-1"},
+		},
+		"both beta": {
+			pv(provisioned, labeled(betaZone, "eu-1a", betaRegion, "eu-1")),
+			map[string]string{betaZone: "eu-1a", betaRegion: "eu-1"},
+		},
+		"both pairs": {
+			pv(provisioned, labeled(zone, "a", region, "r", betaZone, "b", betaRegion, "s")),
+			map[string]string{zone: "a", region: "r"},
+		},
+		"half, then beta": {
+			pv(provisioned, labeled(zone, "a", betaZone, "b", betaRegion, "s")),
+			map[string]string{betaZone: "b", betaRegion: "s"},
+		},
 		"half of each":      {pv(provisioned, labeled(zone, "a", betaRegion, "s")), nil},
 		"present but empty": {pv(provisioned, labeled(zone, "a", region, "")), map[string]string{zone: "a", region: ""}},
 		"created by a user": {pv(labeled(zone, "eu-1a", region, "eu-1")), nil},
@@ -133,13 +146,30 @@ func TestLabels(t *testing.T) {
 		want   map[string]string
 		err    string
 	}{
-		"one":                {zones: []string{"eu-1a"}, region: "eu-1", want: map[string]string{zone: "eu-1a", region: "eu-1"}},
-		"several":            {zones: []string{"eu-1b", "eu-1a", "eu-1b"}, region: "eu-1", want: map[string]string{zone: "eu-1a__eu-1b", region: "eu-1"}},
-		"none":               {region: "eu-1", err: "zones must not be empty"},
-		"empty":              {zones: []string{"eu-1a", ""}, region: "eu-1", err: `zones ["eu-1a" ""]: must be non-empty zone names joined by "__"`},
-		"no region":          {zones: []string{"eu-1a"}, err: "region must not be empty"},
-		"not a label":        {zones: []string{"eu 1a"}, region: "eu-1", err: `label value "eu 1a": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
-		"region not a label": {zones: []string{"eu-1a"}, region: "-", err: `label value "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
+		"one": {
+			zones: []string{"eu-1a"}, region: "eu-1", want: map[string]string{zone: "eu-1a", region: "eu-1"},
+		},
+		"several": {
+			zones: []string{"eu-1b", "eu-1a", "eu-1b"}, region: "eu-1",
+			want: map[string]string{zone: "eu-1a__eu-1b", region: "eu-1"},
+		},
+		"none": {region: "eu-1", err: "zones must not be empty"},
+		"empty": {
+			zones: []string{"eu-1a", ""}, region: "eu-1", err: `zones ["eu-1a" ""]: must be non-empty zone names joined by "__"`,
+		},
+		"no region": {zones: []string{"eu-1a"}, err: "region must not be empty"},
+		"not a label": {
+			zones: []string{"eu 1a"}, region: "eu-1",
+			err: `label value "eu 1a": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' ` +
+				`or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', ` +
+				`regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
+		},
+		"region not a label": {
+			zones: []string{"eu-1a"}, region: "-",
+			err: `label value "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or ` +
+				`'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex ` +
+				`used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := volume.Labels(tc.zones, tc.region)
@@ -181,7 +211,9 @@ func TestApplyZones(t *testing.T) {
 		},
 		"a region is never split": {
 			pv(), map[string]string{region: "eu__1"},
-			volume.ZoneChange{Labels: map[string]string{region: "eu__1"}, Requirements: []corev1.NodeSelectorRequirement{in(region, "eu__1")}},
+			volume.ZoneChange{
+				Labels: map[string]string{region: "eu__1"}, Requirements: []corev1.NodeSelectorRequirement{in(region, "eu__1")},
+			},
 		},
 		"one key in one of several terms": {
 			pv(affine(term(rack), term(rack, in(region, "elsewhere")))), one, volume.ZoneChange{Labels: one},
@@ -200,7 +232,8 @@ func TestApplyZones(t *testing.T) {
 				Labels: map[string]string{zone: "eu-1a"}, Requirements: both,
 				Findings: []finding.Finding{{
 					ID: "pv-label-overwritten", Severity: finding.Warning, Field: "metadata.labels[topology.kubernetes.io/zone]",
-					Message: `must match the cloud; the value was replaced by "eu-1a"`, Remedy: "correct the manifest, or remove the label from it",
+					Message: `must match the cloud; the value was replaced by "eu-1a"`, Remedy: "correct the manifest, or remove " +
+						"the label from it",
 				}},
 			},
 		},

@@ -28,7 +28,8 @@ const (
 	zone   = "topology.kubernetes.io/zone"
 	region = "topology.kubernetes.io/region"
 	// both holds the requirements of vol-data-1.
-	both = `{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a"]}`
+	both = `{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone +
+		`","operator":"In","values":["eu-1a"]}`
 	// labeled is the audit annotation for vol-data-1.
 	labeled = region + "=eu-1," + zone + "=eu-1a"
 )
@@ -85,11 +86,13 @@ func TestMutatorPatches(t *testing.T) {
 		mapOfLabels = `{"op":"add","path":"/metadata/labels","value":{"` + region + `":"eu-1","` + zone + `":"eu-1a"}}`
 		addRegion   = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1region","value":"eu-1"}`
 		addZone     = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1zone","value":"eu-1a"}`
-		allAffinity = `{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}}`
-		rack        = `{"key":"rack","operator":"In","values":["1"]}`
-		terms       = "/spec/nodeAffinity/required/nodeSelectorTerms"
+		allAffinity = `{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[` +
+			`{"matchExpressions":[` + both + `]}]}}}`
+		rack  = `{"key":"rack","operator":"In","values":["1"]}`
+		terms = "/spec/nodeAffinity/required/nodeSelectorTerms"
 	)
-	warned := `metadata.labels[topology.kubernetes.io/zone]: must match the cloud; the value was replaced by "eu-1a"; correct the manifest, or remove the label from it`
+	warned := `metadata.labels[topology.kubernetes.io/zone]: must match the cloud; the value was replaced by "eu-1a"; ` +
+		`correct the manifest, or remove the label from it`
 	for name, tc := range map[string]struct {
 		manifest manifest
 		patch    string
@@ -104,13 +107,19 @@ func TestMutatorPatches(t *testing.T) {
 		"another value": {
 			manifest: manifest{metadata: `{"name":"data","labels":{"` + zone + `":"eu-1b","` + region + `":"eu-1"}}`},
 			patch:    addZone + "," + allAffinity,
-			audit:    map[string]string{"labeled": zone + "=eu-1a", "warned": "pv-label-overwritten"}, warnings: []string{warned},
+			audit: map[string]string{
+				"labeled": zone + "=eu-1a", "warned": "pv-label-overwritten",
+			}, warnings: []string{warned},
 		},
-		"null affinity": {manifest: manifest{affinity: "null"}, patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
+		"null affinity": {
+			manifest: manifest{affinity: "null"}, patch: mapOfLabels + "," + allAffinity,
+			audit: map[string]string{"labeled": labeled},
+		},
 		"empty affinity": {
 			manifest: manifest{affinity: "{}"},
-			patch:    mapOfLabels + `,{"op":"add","path":"/spec/nodeAffinity/required","value":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`,
-			audit:    map[string]string{"labeled": labeled},
+			patch: mapOfLabels + `,{"op":"add","path":"/spec/nodeAffinity/required","value":{"nodeSelectorTerms":[` +
+				`{"matchExpressions":[` + both + `]}]}}`,
+			audit: map[string]string{"labeled": labeled},
 		},
 		"no terms": {
 			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":null}}`},
@@ -118,16 +127,23 @@ func TestMutatorPatches(t *testing.T) {
 			audit:    map[string]string{"labeled": labeled},
 		},
 		"terms with and without expressions": {
-			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchFields":[` + rack + `]}]}}`},
+			manifest: manifest{
+				affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchFields":[` + rack + `]}]}}`,
+			},
 			patch: mapOfLabels +
-				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + region + `","operator":"In","values":["eu-1"]}}` +
-				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + zone + `","operator":"In","values":["eu-1a"]}}` +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + region +
+				`","operator":"In","values":["eu-1"]}}` +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + zone +
+				`","operator":"In","values":["eu-1a"]}}` +
 				`,{"op":"add","path":"` + terms + `/1/matchExpressions","value":[` + both + `]}`,
 			audit: map[string]string{"labeled": labeled},
 		},
 		"affinity that contains the zone": {
-			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchExpressions":[` + both + `]}]}}`},
-			patch:    mapOfLabels, audit: map[string]string{"labeled": labeled},
+			manifest: manifest{
+				affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchExpressions":[` + both +
+					`]}]}}`,
+			},
+			patch: mapOfLabels, audit: map[string]string{"labeled": labeled},
 		},
 		"complete": {manifest: manifest{
 			metadata: `{"name":"data","labels":{"` + zone + `":"eu-1a","` + region + `":"eu-1"}}`,
@@ -158,7 +174,9 @@ func TestMutatorPatches(t *testing.T) {
 	}
 }
 
-func admit(t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func admit(
+	t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest,
+) *admissionv1.AdmissionResponse {
 	t.Helper()
 	response, err := m.Admit(t.Context(), request)
 	if err != nil {
@@ -187,19 +205,27 @@ func TestMutatorTrustsProvisioners(t *testing.T) {
 		return nil, nil
 	})
 	by := func(labels string) manifest {
-		return manifest{metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels + `}}`}
+		return manifest{
+			metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels +
+				`}}`,
+		}
 	}
 	for _, l := range []cloudprovider.PVLabeler{unused, nil} {
 		response := admit(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
-		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
-			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
+		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[` +
+			`{"matchExpressions":[` +
+			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone +
+			`","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
 		if string(response.Patch) != want {
 			t.Errorf("patch %s, want %s", response.Patch, want)
 		}
 		denied := admit(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
-		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: "__eu-1a": ` +
-			`must be non-empty zone names joined by "__"; set the volume's zones, such as "eu-1a__eu-1b", or remove the label to use those of the cloud`
-		if denied.Allowed || denied.Result.Message != message || denied.Result.Code != http.StatusUnprocessableEntity || denied.Patch != nil {
+		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: ` +
+			`"__eu-1a": ` +
+			`must be non-empty zone names joined by "__"; set the volume's zones, such as "eu-1a__eu-1b", or remove the ` +
+			`label to use those of the cloud`
+		if denied.Allowed || denied.Result.Message != message || denied.Result.Code != http.StatusUnprocessableEntity ||
+			denied.Patch != nil {
 			t.Errorf("response %+v, want a denial with %s", denied, message)
 		}
 	}
@@ -220,8 +246,11 @@ func TestMutatorDeniesMissingVolume(t *testing.T) {
 	if response := admit(t, m, request); !response.Allowed || len(response.Patch) == 0 {
 		t.Fatalf("response %+v for an existing volume", response)
 	}
-	request.Object.Raw = apply(t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`))
-	const text = `Not found: "vol-none": must be the id of an existing volume of the cloud; create the volume first, or correct the id`
+	request.Object.Raw = apply(
+		t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`),
+	)
+	const text = `Not found: "vol-none": must be the id of an existing volume of the cloud; create the volume first, ` +
+		`or correct the id`
 	want := &admissionv1.AdmissionResponse{
 		AuditAnnotations: map[string]string{"denied": "pv-volume-not-found"},
 		Result: &metav1.Status{
@@ -261,7 +290,8 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 			})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,
-				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did not respond; " +
+				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did " +
+					"not respond; " +
 					"the controllers will add them later"},
 				AuditAnnotations: map[string]string{"warned": "pv-zone-unavailable"},
 			}
@@ -304,7 +334,9 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 			manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + own + `]}]}}`},
 			`[{"op":"add","path":"/spec/nodeAffinity","value":` + stored.affinity + `}]`,
 		},
-		"own change":     {manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`}, ""},
+		"own change": {
+			manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`}, "",
+		},
 		"unchanged":      {stored, ""},
 		"another driver": {manifest{driver: "csi.example.com"}, ""},
 		"being deleted":  {manifest{metadata: `{"name":"data","deletionTimestamp":"2026-01-02T03:04:05Z"}`}, ""},

@@ -18,10 +18,19 @@ func newMutator(o persistentvolumeclaim.Options) webhook.Admitter {
 func TestMutator(t *testing.T) {
 	down := errors.New("connection refused")
 	for name, tc := range map[string]expectation{
-		"new, can grow":      {request: create(claim{}), lookups: []string{"class fast", "type fast"}},
-		"new, cannot grow":   {request: create(claim{class: "fixed"}), audit: warnedBy("pvc-cannot-grow-later"), lookups: []string{"class fixed", "type fixed"}},
-		"new, over maximum":  {request: create(claim{size: "101Gi"}), audit: warnedBy("pvc-created-over-maximum"), lookups: []string{"class fast", "type fast"}},
-		"new, no such type":  {request: create(claim{class: "unknown"}), audit: warnedBy("pvc-type-unknown"), lookups: []string{"class unknown", "type unknown"}},
+		"new, can grow": {request: create(claim{}), lookups: []string{"class fast", "type fast"}},
+		"new, cannot grow": {
+			request: create(claim{class: "fixed"}), audit: warnedBy("pvc-cannot-grow-later"),
+			lookups: []string{"class fixed", "type fixed"},
+		},
+		"new, over maximum": {
+			request: create(claim{size: "101Gi"}), audit: warnedBy("pvc-created-over-maximum"),
+			lookups: []string{"class fast", "type fast"},
+		},
+		"new, no such type": {
+			request: create(claim{class: "unknown"}), audit: warnedBy("pvc-type-unknown"),
+			lookups: []string{"class unknown", "type unknown"},
+		},
 		"new, default type":  {request: create(claim{class: "untyped", size: "1Pi"}), lookups: []string{"class untyped"}},
 		"new, other driver":  {request: create(claim{class: "foreign", size: "1Pi"}), lookups: []string{"class foreign"}},
 		"new, class deleted": {request: create(claim{class: "gone"}), lookups: []string{"class gone"}},
@@ -41,16 +50,22 @@ func TestMutator(t *testing.T) {
 		"grows":              {request: update(claim{}, claim{size: "20Gi"}), lookups: []string{"class fast"}},
 		"grows over maximum": {request: update(claim{}, claim{size: "101Gi"}), lookups: []string{"class fast"}},
 		"grows, class does not allow it": {
-			request: update(claim{class: "fixed"}, claim{class: "fixed", size: "20Gi"}), audit: warnedBy("pvc-class-not-expandable"),
+			request: update(
+				claim{class: "fixed"}, claim{class: "fixed", size: "20Gi"},
+			), audit: warnedBy("pvc-class-not-expandable"),
 			lookups: []string{"class fixed"},
 		},
 		"grows, all conditions not met": {
 			request: update(claim{phase: "Pending"}, claim{class: "gone", size: "20Gi"}),
 			audit:   warnedBy("pvc-class-changed,pvc-class-not-found,pvc-not-bound"), lookups: []string{"class gone"},
 		},
-		"grows without class": {request: update(claim{class: "none"}, claim{class: "none", size: "20Gi"}), audit: warnedBy("pvc-no-class")},
+		"grows without class": {
+			request: update(claim{class: "none"}, claim{class: "none", size: "20Gi"}), audit: warnedBy("pvc-no-class"),
+		},
 		"grows, class unavailable": {
-			request: update(claim{phase: "Pending"}, claim{size: "20Gi"}), outage: map[string]error{"class": context.DeadlineExceeded},
+			request: update(
+				claim{phase: "Pending"}, claim{size: "20Gi"},
+			), outage: map[string]error{"class": context.DeadlineExceeded},
 			audit: warnedBy("pvc-class-unavailable,pvc-not-bound"), lookups: []string{"class fast"},
 		},
 		"reverts growth": {request: update(claim{size: "20Gi"}, claim{})},

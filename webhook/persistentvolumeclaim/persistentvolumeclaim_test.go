@@ -37,7 +37,9 @@ func (c claim) json() []byte {
 	}
 	raw, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec,
-		"status": map[string]any{"phase": or(c.phase, "Bound"), "capacity": map[string]any{"storage": or(c.capacity, "10Gi")}},
+		"status": map[string]any{
+			"phase": or(c.phase, "Bound"), "capacity": map[string]any{"storage": or(c.capacity, "10Gi")},
+		},
 	})
 	if err != nil {
 		panic(err)
@@ -58,7 +60,8 @@ func create(c claim) *admissionv1.AdmissionRequest {
 
 func update(from, to claim) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
-		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()}, OldObject: runtime.RawExtension{Raw: from.json()},
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()},
+		OldObject: runtime.RawExtension{Raw: from.json()},
 	}
 }
 
@@ -189,11 +192,18 @@ func TestMalformedObjects(t *testing.T) {
 		request *admissionv1.AdmissionRequest
 		want    string
 	}{
-		"no object":     {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
-		"no old object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}}, "request.oldObject is missing"},
+		"no object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
+		"no old object": {
+			&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}},
+			"request.oldObject is missing",
+		},
 		"other kind": {
-			&admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)}},
-			`request.object must have apiVersion "v1" and kind "PersistentVolumeClaim"; got apiVersion "v1" and kind "PersistentVolume"`,
+			&admissionv1.AdmissionRequest{
+				Operation: admissionv1.Create,
+				Object:    runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)},
+			},
+			`request.object must have apiVersion "v1" and kind "PersistentVolumeClaim"; got apiVersion "v1" and kind ` +
+				`"PersistentVolume"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
