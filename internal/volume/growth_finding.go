@@ -132,9 +132,9 @@ func attached(g Growth) finding.Finding {
 	return finding.Finding{
 		ID: idAttached, Severity: finding.Error, Type: field.ErrorTypeInvalid,
 		Field: requestField(), Value: requestText(g.New),
-		Message: fmt.Sprintf("must not grow from %s while volume %q is attached to instance %q: %s cannot grow online",
-			currentText(g.Old), g.Attachment.VolumeID, g.Attachment.Instance, typeText(g.Class)),
-		Remedy: "stop the pods that use the claim, wait until the volume is detached, then retry",
+		Message: fmt.Sprintf("must not grow from %s while volume %q is attached to instance %q: volume type %q cannot grow online",
+			currentText(g.Old), g.Attachment.VolumeID, g.Attachment.Instance, TypeOf(g.Class)),
+		Remedy: "stop the claim's pods, then retry when the volume is detached",
 	}
 }
 

@@ -223,8 +223,8 @@ func TestGrowthFindings(t *testing.T) {
 		{
 			ID: "pvc-attached", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
 			Message: "must not grow from 20Gi while volume \"vol-1\" is attached to instance \"i-7\": " +
-				"volume type \"ssd\" of StorageClass \"fast\" cannot grow online",
-			Remedy: "stop the pods that use the claim, wait until the volume is detached, then retry",
+				"volume type \"ssd\" cannot grow online",
+			Remedy: "stop the claim's pods, then retry when the volume is detached",
 		},
 		{
 			ID: "pvc-over-maximum", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",

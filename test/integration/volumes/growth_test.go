@@ -69,7 +69,7 @@ const (
 
 func attachedTo(size string) string {
 	return request + `Invalid value: "` + size + `": must not grow from 500Gi while volume "vol-archive-1" is attached to instance "i-node-3": ` +
-		ofArchive + " cannot grow online; stop the pods that use the claim, wait until the volume is detached, then retry\n"
+		`volume type "archive" cannot grow online; stop the claim's pods, then retry when the volume is detached` + "\n"
 }
 
 func TestGrowth(t *testing.T) {
