@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// organization marks the certificates of self-signed authorities in bundles; replicas know each other's by it.
+	// organization marks self-signed authorities in bundles; replicas recognize each other's authorities by it.
 	organization = "quaymaster.dev webhook self-signed"
-	// backdate lets API servers with clocks behind ours accept a certificate at once.
+	// backdate lets API servers whose clocks are behind accept a new certificate immediately.
 	backdate = 5 * time.Minute
 )
 
-// authority is a certificate authority of our own.
+// authority is a self-signed certificate authority.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// newAuthority makes an authority that is valid from now on.
+// newAuthority creates an authority that is valid from now on.
 func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
 	template, key, err := newTemplate(now, validity)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate authority: %w", err)
+		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
 	template.Subject.CommonName = fmt.Sprintf("authority %x", template.SerialNumber)
 	template.IsCA = true
@@ -39,11 +39,11 @@ func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
 	template.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate authority: %w", err)
+		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate authority: %w", err)
+		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
 	return &authority{cert: cert, key: key}, nil
 }
@@ -52,7 +52,7 @@ func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
 func (a *authority) issue(now time.Time, validity time.Duration, hosts []string) (*tls.Certificate, error) {
 	template, key, err := newTemplate(now, min(validity, a.cert.NotAfter.Sub(now)))
 	if err != nil {
-		return nil, fmt.Errorf("make serving certificate: %w", err)
+		return nil, fmt.Errorf("create serving certificate: %w", err)
 	}
 	template.Subject.CommonName = "webhook"
 	template.KeyUsage = x509.KeyUsageDigitalSignature
@@ -66,11 +66,11 @@ func (a *authority) issue(now time.Time, validity time.Duration, hosts []string)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return nil, fmt.Errorf("make serving certificate: %w", err)
+		return nil, fmt.Errorf("create serving certificate: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("make serving certificate: %w", err)
+		return nil, fmt.Errorf("create serving certificate: %w", err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
@@ -92,8 +92,8 @@ func newTemplate(now time.Time, validity time.Duration) (*x509.Certificate, *ecd
 	}, key, nil
 }
 
-// due is when a certificate of ours should be replaced: after two thirds of its life.
-func due(cert *x509.Certificate) time.Time {
-	life := cert.NotAfter.Sub(cert.NotBefore.Add(backdate))
-	return cert.NotAfter.Add(-life / 3)
+// renewalTime returns the time when one of our certificates should be replaced: after two thirds of its lifetime.
+func renewalTime(cert *x509.Certificate) time.Time {
+	lifetime := cert.NotAfter.Sub(cert.NotBefore.Add(backdate))
+	return cert.NotAfter.Add(-lifetime / 3)
 }

@@ -12,19 +12,20 @@ import (
 const (
 	pemCertificate = "CERTIFICATE"
 	pemPrivateKey  = "PRIVATE KEY"
-	// mostKept bounds how many authorities of others, replicas and earlier runs, stay in a bundle.
-	mostKept = 8
+	// maxKept is the maximum number of authorities of other replicas and earlier runs in a bundle.
+	maxKept = 8
 )
 
-// mergeBundle is the bundle with our authorities added. Of the rest it keeps the unexpired self-signed authorities of other
-// replicas and of earlier runs; what else there was verifies nothing that we serve. The result does not depend on which
-// replica asks, so that two never take turns in writing.
+// mergeBundle adds our authorities to a bundle. Of the rest it keeps the unexpired self-signed authorities of other
+// replicas and of earlier runs; anything else verifies nothing that we serve. The result does not depend on the
+// replica, so that two replicas never keep overwriting each other's bundle.
 func mergeBundle(bundle []byte, ours []*x509.Certificate, now time.Time) []byte {
 	kept := slices.DeleteFunc(parseBundle(bundle), func(c *x509.Certificate) bool {
-		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) || slices.ContainsFunc(ours, c.Equal)
+		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) ||
+			slices.ContainsFunc(ours, c.Equal)
 	})
 	slices.SortFunc(kept, newestFirst)
-	kept = kept[:min(len(kept), mostKept)]
+	kept = kept[:min(len(kept), maxKept)]
 	all := slices.Concat(ours, kept)
 	slices.SortFunc(all, newestFirst)
 	return encodeBundle(all)
@@ -34,7 +35,7 @@ func newestFirst(a, b *x509.Certificate) int {
 	return cmp.Or(b.NotBefore.Compare(a.NotBefore), bytes.Compare(a.Raw, b.Raw))
 }
 
-// parseBundle leaves out what is no certificate, as the API server's pool does.
+// parseBundle returns the certificates of a bundle. It skips everything else, as the API server does.
 func parseBundle(bundle []byte) []*x509.Certificate {
 	var certs []*x509.Certificate
 	for {

@@ -53,13 +53,13 @@ func TestIssue(t *testing.T) {
 		at   time.Time
 		good bool
 	}{
-		"DNS name":               {"quaymaster-webhook.quaymaster-system.svc", now, true},
-		"IPv4":                   {"127.0.0.1", now, true},
-		"IPv6":                   {"::1", now, true},
-		"for clocks behind ours": {"127.0.0.1", now.Add(-4 * time.Minute), true},
-		"until it expires":       {"127.0.0.1", now.Add(30 * day), true},
-		"expired":                {"127.0.0.1", now.Add(30*day + time.Second), false},
-		"other host":             {"localhost", now, false},
+		"DNS name":          {"quaymaster-webhook.quaymaster-system.svc", now, true},
+		"IPv4":              {"127.0.0.1", now, true},
+		"IPv6":              {"::1", now, true},
+		"clock behind ours": {"127.0.0.1", now.Add(-4 * time.Minute), true},
+		"at expiry":         {"127.0.0.1", now.Add(30 * day), true},
+		"expired":           {"127.0.0.1", now.Add(30*day + time.Second), false},
+		"other host":        {"localhost", now, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,14 +70,14 @@ func TestIssue(t *testing.T) {
 		})
 	}
 	if pair.serving.Leaf.IsCA {
-		t.Error("the serving certificate could sign others")
+		t.Error("the serving certificate is a certificate authority")
 	}
 }
 
-func TestIssueEndsWithTheAuthority(t *testing.T) {
+func TestIssueNotBeyondAuthority(t *testing.T) {
 	ca := mustAuthority(t, now, day)
 	if got := mustSign(t, ca, now.Add(day/2), day, "localhost").Leaf.NotAfter; !got.Equal(ca.cert.NotAfter) {
-		t.Errorf("the certificate lasts until %s, its authority until %s", got, ca.cert.NotAfter)
+		t.Errorf("the certificate expires at %s, its authority at %s", got, ca.cert.NotAfter)
 	}
 }
 
@@ -97,13 +97,13 @@ func TestMergeBundle(t *testing.T) {
 		ours   []*x509.Certificate
 		want   []byte
 	}{
-		"empty":                         {nil, []*x509.Certificate{ours}, bundle(ours)},
-		"in place":                      {bundle(ours), []*x509.Certificate{ours}, bundle(ours)},
-		"another replica's stays":       {bundle(replica), []*x509.Certificate{ours}, bundle(ours, replica)},
-		"the other replica agrees":      {bundle(ours), []*x509.Certificate{replica}, bundle(ours, replica)},
-		"expired ones go":               {bundle(expired), []*x509.Certificate{ours}, bundle(ours)},
-		"text that is no certificate":   {[]byte("# mine\nxyz"), []*x509.Certificate{ours}, bundle(ours)},
-		"two of ours while one follows": {bundle(replica), []*x509.Certificate{replica, ours}, bundle(ours, replica)},
+		"empty":                            {nil, []*x509.Certificate{ours}, bundle(ours)},
+		"in place":                         {bundle(ours), []*x509.Certificate{ours}, bundle(ours)},
+		"another replica's is kept":        {bundle(replica), []*x509.Certificate{ours}, bundle(ours, replica)},
+		"same result on the other replica": {bundle(ours), []*x509.Certificate{replica}, bundle(ours, replica)},
+		"expired ones are removed":         {bundle(expired), []*x509.Certificate{ours}, bundle(ours)},
+		"not a certificate":                {[]byte("# mine\nxyz"), []*x509.Certificate{ours}, bundle(ours)},
+		"two of ours during rotation":      {bundle(replica), []*x509.Certificate{replica, ours}, bundle(ours, replica)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestMergeBundle(t *testing.T) {
 // Many restarts within the validity of one certificate must not fill the configuration.
 func TestMergeBundleIsBounded(t *testing.T) {
 	var bundle []byte
-	for i := range 3 * mostKept {
+	for i := range 3 * maxKept {
 		at := now.Add(time.Duration(i) * time.Minute)
 		ours := mustIssue(t, at, 30*day).authority
 		bundle = mergeBundle(bundle, []*x509.Certificate{ours}, at)
@@ -125,21 +125,21 @@ func TestMergeBundleIsBounded(t *testing.T) {
 			t.Fatalf("the newest authority is missing after %d restarts", i)
 		}
 	}
-	if got := len(parseBundle(bundle)); got != mostKept+1 {
-		t.Errorf("bundle holds %d authorities, want %d", got, mostKept+1)
+	if got := len(parseBundle(bundle)); got != maxKept+1 {
+		t.Errorf("bundle has %d authorities, want %d", got, maxKept+1)
 	}
 }
 
-// What verifies nothing that we serve must not stay trusted.
+// Authorities that verify nothing that we serve must not stay trusted.
 func TestMergeBundleDropsForeignAuthorities(t *testing.T) {
 	ours := mustIssue(t, now, day).authority
 	got := parseBundle(mergeBundle(foreignAuthority(t), []*x509.Certificate{ours}, now))
 	if len(got) != 1 || !got[0].Equal(ours) {
-		t.Errorf("bundle holds %d authorities, want ours alone", len(got))
+		t.Errorf("bundle has %d authorities, want only ours", len(got))
 	}
 }
 
-// foreignAuthority is a bundle with an authority that none of our replicas made.
+// foreignAuthority returns a bundle with an authority that none of our replicas created.
 func foreignAuthority(t *testing.T) []byte {
 	t.Helper()
 	template, key, err := newTemplate(now, day)

@@ -14,41 +14,42 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// CertManagerOptions are what a CertManager needs; all of them are required but Client.
+// CertManagerOptions holds the dependencies of a CertManager; all of them are required except Client.
 type CertManagerOptions struct {
-	// Request is the certificate that is wanted; without a Client only its Secret matters.
+	// Request describes the certificate; without a Client only its Secret is used.
 	Request Request
-	// Client applies the request; nil leaves that to somebody else.
+	// Client applies the request; nil if others manage the objects of cert-manager.
 	Client *CertManagerClient
 	// Secrets lists and watches the Secret, in its namespace.
 	Secrets typedcorev1.SecretInterface
-	// Clock tells the time.
+	// Clock provides the time.
 	Clock clock.Clock
 }
 
-// CertManager asks cert-manager for a certificate and serves what it writes into a Secret, as soon as it does. The Secret is
-// watched instead of mounted, so that a pod starts without it and no kubelet delays what is new. cert-manager may be installed
-// before us or after us.
+// CertManager requests a certificate from cert-manager and serves it as soon as it is written to its Secret. The Secret
+// is watched instead of mounted, so that pods start without it and new certificates are not delayed by the kubelet.
+// cert-manager may be installed before or after Quaymaster.
 type CertManager struct {
 	o       CertManagerOptions
 	serving atomic.Pointer[tls.Certificate]
 
-	// waiting is why the objects are not in place, unfit why the Secret cannot be served; empty if they are and it can.
-	mu             sync.Mutex
-	waiting, unfit string
+	mu sync.Mutex
+	// waiting describes why the objects are not ready, and unusable why the certificate in the Secret cannot be served;
+	// empty if there is no problem.
+	waiting, unusable string
 }
 
 var _ Source = (*CertManager)(nil)
 
-// NewCertManager makes a source that has no certificate until it is started.
+// NewCertManager returns a source that has no certificate until it is started.
 func NewCertManager(o CertManagerOptions) *CertManager {
-	return &CertManager{o: o, unfit: "it has not been read yet"}
+	return &CertManager{o: o, unusable: "it has not been read yet"}
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false because every replica serves.
 func (c *CertManager) NeedLeaderElection() bool { return false }
 
-// GetCertificate is the certificate to serve, or an error that says why there is none yet.
+// GetCertificate returns the certificate to serve, or an error that describes why there is none yet.
 func (c *CertManager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.serving.Load(); cert != nil {
 		return cert, nil
@@ -58,15 +59,15 @@ func (c *CertManager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 	if c.waiting != "" {
 		return nil, errors.New("waiting for cert-manager: " + c.waiting)
 	}
-	return nil, fmt.Errorf("waiting for cert-manager: secret %q: %s", c.o.Request.Secret, c.unfit)
+	return nil, fmt.Errorf("waiting for cert-manager: secret %q: %s", c.o.Request.Secret, c.unusable)
 }
 
-// Start watches the Secret and keeps cert-manager's objects in place until the context ends.
+// Start watches the Secret and keeps the objects of cert-manager applied until the context ends.
 func (c *CertManager) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		changed := func(secret *corev1.Secret) { c.load(ctx, secret) }
-		watchSecret(ctx, secretWatch{api: c.o.Secrets, name: c.o.Request.Secret, changed: changed, failed: c.unread})
+		watchSecret(ctx, secretWatch{api: c.o.Secrets, name: c.o.Request.Secret, changed: changed, failed: c.readFailed})
 	})
 	if c.o.Client != nil {
 		running.Go(func() { c.keepApplied(ctx) })
@@ -75,23 +76,23 @@ func (c *CertManager) Start(ctx context.Context) error {
 	return nil
 }
 
-// load serves what the Secret has. What it cannot use leaves the last certificate in use.
+// load serves the certificate of the Secret. If that is unusable, the last certificate stays in use.
 func (c *CertManager) load(ctx context.Context, secret *corev1.Secret) {
 	var pair *tls.Certificate
-	err := errors.New("it does not exist; a Certificate of cert-manager has to write it")
+	err := errors.New("it does not exist; a Certificate of cert-manager must create it")
 	if secret != nil {
 		pair, err = parsePair(secret.Data, c.o.Clock.Now())
 	}
 	logger := klog.FromContext(ctx)
 	old := c.serving.Load()
 	if err != nil {
-		if c.unfitNow(err.Error()) && old != nil {
-			logger.Info("The Secret has no certificate that can be served; the last one stays in use",
+		if c.setUnusable(err.Error()) && old != nil {
+			logger.Info("The certificate in the Secret is unusable; the last one stays in use",
 				"secret", c.o.Request.Secret, "reason", err.Error(), "expires", old.Leaf.NotAfter)
 		}
 		return
 	}
-	c.unfitNow("")
+	c.setUnusable("")
 	if old != nil && old.Leaf.Equal(pair.Leaf) {
 		return
 	}
@@ -99,14 +100,14 @@ func (c *CertManager) load(ctx context.Context, secret *corev1.Secret) {
 	logger.Info("Serving a new certificate", "secret", c.o.Request.Secret, "expires", pair.Leaf.NotAfter)
 }
 
-// unread remembers why the Secret could not be read. The watch logs it and tries again.
-func (c *CertManager) unread(err error) { c.unfitNow(err.Error()) }
+// readFailed records why the Secret could not be read. The watch logs the error and retries.
+func (c *CertManager) readFailed(err error) { c.setUnusable(err.Error()) }
 
-// unfitNow tells whether this is news.
-func (c *CertManager) unfitNow(reason string) bool {
+// setUnusable records why the certificate in the Secret is unusable and reports whether the reason changed.
+func (c *CertManager) setUnusable(reason string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news := c.unfit != reason
-	c.unfit = reason
-	return news
+	changed := c.unusable != reason
+	c.unusable = reason
+	return changed
 }

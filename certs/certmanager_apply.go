@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// applyEvery is how soon an object that somebody changed or deleted is mended.
+	// applyEvery is the interval for repairing objects that were changed or deleted.
 	applyEvery = 5 * time.Minute
-	// waitEvery is how soon it is tried again while something is missing.
+	// waitEvery is the interval for retrying while something is missing.
 	waitEvery = 2 * time.Second
 )
 
-// keepApplied applies the objects again and again. Nothing is written where nothing changed.
+// keepApplied applies the objects repeatedly. Unchanged objects are not written.
 func (c *CertManager) keepApplied(ctx context.Context) {
-	var applied time.Time // zero until all objects were
+	var applied time.Time // zero until all objects have been applied
 	for {
 		reason := ""
 		if applied.IsZero() || c.o.Clock.Since(applied) >= applyEvery {
@@ -28,7 +28,7 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 		if reason == "" && c.serving.Load() == nil {
 			reason = c.progress(ctx)
 		}
-		c.waitNow(ctx, reason)
+		c.setWaiting(ctx, reason)
 		pause := waitEvery
 		if reason == "" && c.serving.Load() != nil {
 			pause = applyEvery
@@ -41,8 +41,9 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 	}
 }
 
-// waitNow remembers why the objects are not in place. Whoever waits for the first certificate logs that; afterwards we do.
-func (c *CertManager) waitNow(ctx context.Context, reason string) {
+// setWaiting records why the objects are not ready. Trust logs the reason until the first certificate is served;
+// afterwards it is logged here.
+func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil || reason == c.waiting {
@@ -50,11 +51,12 @@ func (c *CertManager) waitNow(ctx context.Context, reason string) {
 	}
 	c.waiting = reason
 	if reason != "" && c.serving.Load() != nil {
-		klog.FromContext(ctx).Info("cert-manager cannot be asked to renew the serving certificate; trying again", "reason", reason)
+		klog.FromContext(ctx).Info("Failed to request the renewal of the serving certificate from cert-manager, will retry",
+			"reason", reason)
 	}
 }
 
-// apply is why the objects cannot be applied; empty if they have been.
+// apply applies the objects and describes why that failed; empty if it succeeded.
 func (c *CertManager) apply(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -70,12 +72,12 @@ func (c *CertManager) apply(ctx context.Context) string {
 	return ""
 }
 
-// progress is which object is not ready, and why; empty if all are.
+// progress describes which object is not ready and why; empty if all are ready.
 func (c *CertManager) progress(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, object := range c.o.Request.objects() {
-		reason, err := c.o.Client.unready(ctx, object)
+		reason, err := c.o.Client.notReadyReason(ctx, object)
 		if err != nil {
 			return err.Error()
 		}

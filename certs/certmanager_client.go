@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fieldManager owns the objects of cert-manager that we apply. It must not change.
+// fieldManager owns the objects of cert-manager that we apply. It is stored in the objects and must not change.
 const fieldManager = "quaymaster-webhook"
 
 // CertManagerClient applies and reads the objects of cert-manager in one namespace.
@@ -24,27 +24,27 @@ type CertManagerClient struct {
 	namespace string
 }
 
-// NewCertManagerClient makes a client that talks to the API server of the configuration, which it leaves as it is.
+// NewCertManagerClient returns a client for the API server of the configuration, which it does not modify.
 func NewCertManagerClient(cfg *rest.Config, namespace string) (*CertManagerClient, error) {
 	scheme := runtime.NewScheme()
 	if err := certmanagerv1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make a client of cert-manager: %w", err)
+		return nil, fmt.Errorf("create cert-manager client: %w", err)
 	}
 	cfg = rest.CopyConfig(cfg)
 	gv := certmanagerv1.SchemeGroupVersion
 	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// Custom resources know JSON, whatever other clients with the configuration speak.
+	// Custom resources support only JSON, whatever other clients of the configuration use.
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of cert-manager: %w", err)
+		return nil, fmt.Errorf("create cert-manager client: %w", err)
 	}
 	return &CertManagerClient{rest: client, namespace: namespace}, nil
 }
 
-// apply makes the object what it should be, whoever changed it.
-func (c *CertManagerClient) apply(ctx context.Context, w wanted) error {
+// apply applies the object and overwrites changes by others.
+func (c *CertManagerClient) apply(ctx context.Context, w manifest) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": certmanagerv1.SchemeGroupVersion.String(), "kind": w.kind,
 		"metadata": map[string]any{"namespace": c.namespace, "name": w.name, "labels": labels()},
@@ -62,7 +62,7 @@ func (c *CertManagerClient) apply(ctx context.Context, w wanted) error {
 	return nil
 }
 
-// condition is what every object of cert-manager says about itself.
+// condition is a status condition, in the form common to all objects of cert-manager.
 type condition struct {
 	Type    string                 `json:"type"`
 	Status  cmmeta.ConditionStatus `json:"status"`
@@ -70,8 +70,8 @@ type condition struct {
 	Message string                 `json:"message"`
 }
 
-// unready is why the object is not ready; empty if it is.
-func (c *CertManagerClient) unready(ctx context.Context, w wanted) (string, error) {
+// notReadyReason describes why the object is not ready; empty if it is.
+func (c *CertManagerClient) notReadyReason(ctx context.Context, w manifest) (string, error) {
 	raw, err := c.rest.Get().Namespace(c.namespace).Resource(w.resource).Name(w.name).Do(ctx).Raw()
 	if err != nil {
 		return "", fmt.Errorf("get %s: %w", w, err)
@@ -86,18 +86,18 @@ func (c *CertManagerClient) unready(ctx context.Context, w wanted) (string, erro
 	}
 	for _, found := range read.Status.Conditions {
 		switch {
-		case found.Type != string(certmanagerv1.CertificateConditionReady): // Issuers call it the same
+		case found.Type != string(certmanagerv1.CertificateConditionReady): // Issuers use the same type
 		case found.Status == cmmeta.ConditionTrue:
 			return "", nil
 		default:
 			return fmt.Sprintf("%s is not ready: %s: %s", w, found.Reason, found.Message), nil
 		}
 	}
-	return fmt.Sprintf("%s has no status yet; see whether cert-manager's controller runs", w), nil
+	return fmt.Sprintf("%s has no status yet; check that cert-manager's controller is running", w), nil
 }
 
-// notServed tells whether an error means that the API server does not know the kind: then it answers as to any unknown path,
-// and not with a status that names an object.
+// notServed reports whether an error means that the API server does not serve the kind: then it responds as to any
+// unknown path, and not with a status that names an object.
 func notServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

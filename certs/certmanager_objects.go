@@ -15,68 +15,70 @@ const (
 	authorityDuration = 10 * 365 * 24 * time.Hour
 	servingDuration   = 90 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// authorityName tells administrators whose authority they see in a bundle. Certificates name it as their issuer.
+	// authorityName identifies our authority to administrators who inspect a bundle. Certificates name it as their
+	// issuer.
 	authorityName = "quaymaster.dev webhook authority"
 )
 
-// IssuerRef names an issuer of cert-manager.
+// IssuerRef refers to an issuer of cert-manager.
 type IssuerRef = cmmeta.IssuerReference
 
-// Request says which certificate we want of cert-manager.
+// Request describes the certificate to request from cert-manager.
 type Request struct {
-	// Prefix is the name of the serving Certificate and begins those of the other objects.
+	// Prefix is the name of the serving Certificate and the prefix of the names of the other objects.
 	Prefix string
-	// Secret is where cert-manager writes the serving certificate.
+	// Secret is the name of the Secret that cert-manager writes the serving certificate to.
 	Secret string
 	// Hosts are the DNS names and IP addresses that API servers call.
 	Hosts []string
-	// Issuer signs; nil for an authority of our own.
+	// Issuer signs the certificate; nil to create our own authority.
 	Issuer *IssuerRef
 }
 
-// AuthorityName is the name of our own authority's Certificate, Issuer and Secret. The webhook configurations are annotated with
-// the Certificate for cert-manager to put its authority there; with an issuer of the user's, with the serving Certificate.
+// AuthorityName returns the name of our own authority's Certificate, Issuer and Secret. The webhook configurations are
+// annotated with that Certificate, so that cert-manager injects the authority; with an issuer of the user, they are
+// annotated with the serving Certificate.
 func (r Request) AuthorityName() string { return r.Prefix + "-ca" }
 
-// selfSignedName is the name of the Issuer that signs our own authority.
+// selfSignedName returns the name of the Issuer that signs our own authority.
 func (r Request) selfSignedName() string { return r.Prefix + "-selfsigned" }
 
-// wanted is an object of cert-manager as it should be.
-type wanted struct {
+// manifest is the desired state of an object of cert-manager.
+type manifest struct {
 	resource, kind, name string
 	spec                 any
 }
 
-func (w wanted) String() string { return fmt.Sprintf("%s %q", strings.ToLower(w.kind), w.name) }
+func (w manifest) String() string { return fmt.Sprintf("%s %q", strings.ToLower(w.kind), w.name) }
 
-func issuer(name string, config certmanagerv1.IssuerConfig) wanted {
-	return wanted{"issuers", certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
+func issuer(name string, config certmanagerv1.IssuerConfig) manifest {
+	return manifest{"issuers", certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
 }
 
-func certificate(name string, spec certmanagerv1.CertificateSpec) wanted {
-	return wanted{"certificates", certmanagerv1.CertificateKind, name, spec}
+func certificate(name string, spec certmanagerv1.CertificateSpec) manifest {
+	return manifest{"certificates", certmanagerv1.CertificateKind, name, spec}
 }
 
-// labels let administrators find the objects, which are no part of any release.
+// labels returns labels by which administrators find the objects, which do not belong to a Helm release.
 func labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/managed-by": fieldManager}
 }
 
-// objects are all that cert-manager needs, each after those that it refers to.
-func (r Request) objects() []wanted {
+// objects returns the required objects of cert-manager, each after those that it refers to.
+func (r Request) objects() []manifest {
 	if r.Issuer != nil {
-		return []wanted{certificate(r.Prefix, r.serving(*r.Issuer))}
+		return []manifest{certificate(r.Prefix, r.serving(*r.Issuer))}
 	}
 	ca := r.AuthorityName()
-	return []wanted{
+	return []manifest{
 		issuer(r.selfSignedName(), certmanagerv1.IssuerConfig{SelfSigned: &certmanagerv1.SelfSignedIssuer{}}),
 		certificate(ca, certmanagerv1.CertificateSpec{
 			SecretName: ca,
 			CommonName: authorityName,
 			IsCA:       true,
 			Duration:   &metav1.Duration{Duration: authorityDuration},
-			// A renewed authority with the same key verifies what the one before it signed, so that nothing breaks between the
-			// moment when it is in the webhook configurations and the next serving certificate.
+			// A renewed authority with the same key verifies what its predecessor signed, so that nothing breaks
+			// between its injection into the webhook configurations and the next serving certificate.
 			PrivateKey: key(certmanagerv1.RotationPolicyNever),
 			Usages:     []certmanagerv1.KeyUsage{certmanagerv1.UsageCertSign},
 			IssuerRef:  issuerRef(r.selfSignedName()),
@@ -110,10 +112,12 @@ func issuerRef(name string) IssuerRef {
 }
 
 func key(rotation certmanagerv1.PrivateKeyRotationPolicy) *certmanagerv1.CertificatePrivateKey {
-	return &certmanagerv1.CertificatePrivateKey{Algorithm: certmanagerv1.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: rotation}
+	return &certmanagerv1.CertificatePrivateKey{
+		Algorithm: certmanagerv1.ECDSAKeyAlgorithm, Size: 256, RotationPolicy: rotation,
+	}
 }
 
-// ParseIssuerRef reads kind/name or group/kind/name.
+// ParseIssuerRef parses kind/name or group/kind/name.
 func ParseIssuerRef(text string) (*IssuerRef, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) == 2 {

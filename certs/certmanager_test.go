@@ -19,7 +19,7 @@ import (
 
 var request = Request{Prefix: "qm", Secret: "qm-tls", Hosts: []string{"qm.system.svc", "10.0.0.1"}}
 
-// objectsYAML is what cert-manager is asked for.
+// objectsYAML returns the objects of a request as YAML.
 func objectsYAML(t *testing.T, r Request) string {
 	t.Helper()
 	var all []string
@@ -78,7 +78,9 @@ usages:
 	tests := map[string]struct{ issuer, want string }{
 		"own authority":  {"", authority + fmt.Sprintf(serving, "cert-manager.io", "Issuer", "qm-ca")},
 		"cluster issuer": {"ClusterIssuer/internal", fmt.Sprintf(serving, "cert-manager.io", "ClusterIssuer", "internal")},
-		"foreign group":  {"pki.example.com/Authority/internal", fmt.Sprintf(serving, "pki.example.com", "Authority", "internal")},
+		"foreign group": {
+			"pki.example.com/Authority/internal", fmt.Sprintf(serving, "pki.example.com", "Authority", "internal"),
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestParseIssuerRefErrors(t *testing.T) {
 	}
 }
 
-// newCertManager asks an API server that answers with the handler.
+// newCertManager returns a CertManager with the handler as its API server.
 func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -115,18 +117,20 @@ func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 		t.Fatal(err)
 	}
 	return NewCertManager(CertManagerOptions{
-		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system), Clock: testingclock.NewFakeClock(now),
+		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system),
+		Clock: testingclock.NewFakeClock(now),
 	})
 }
 
-// Whatever is missing, readiness says what.
-func TestCertManagerSaysWhatItWaitsFor(t *testing.T) {
+// The error of GetCertificate, which readiness shows, names what is missing.
+func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 	status := func(code int, message string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
 			_ = json.NewEncoder(w).Encode(metav1.Status{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Message: message,
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+				Message: message,
 			})
 		}
 	}
@@ -147,18 +151,24 @@ func TestCertManagerSaysWhatItWaitsFor(t *testing.T) {
 		"not installed": {
 			http.NotFound, "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed",
 		},
-		"its webhook does not answer": {
+		"its webhook does not respond": {
 			status(http.StatusInternalServerError, `failed calling webhook "webhook.cert-manager.io": connection refused`),
 			`apply issuer "qm-selfsigned": failed calling webhook "webhook.cert-manager.io": connection refused`,
 		},
-		"no namespace": {status(http.StatusNotFound, `namespaces "x" not found`), `apply issuer "qm-selfsigned": namespaces "x" not found`},
+		"no namespace": {
+			status(http.StatusNotFound, `namespaces "x" not found`), `apply issuer "qm-selfsigned": namespaces "x" not found`,
+		},
 		"no rights": {
 			status(http.StatusForbidden, `issuers.cert-manager.io "qm-selfsigned" is forbidden`),
 			`apply issuer "qm-selfsigned": issuers.cert-manager.io "qm-selfsigned" is forbidden`,
 		},
-		"no controller": {ready(""), `certificate "qm-ca" has no status yet; see whether cert-manager's controller runs`},
+		"no controller": {
+			ready(""), `certificate "qm-ca" has no status yet; check that cert-manager's controller is running`,
+		},
 		"not issued": {
-			ready(`{"type":"Issuing","status":"True"},{"type":"Ready","status":"False","reason":"DoesNotExist","message":"Issuing"}`),
+			ready(
+				`{"type":"Issuing","status":"True"},{"type":"Ready","status":"False","reason":"DoesNotExist","message":"Issuing"}`,
+			),
 			`certificate "qm-ca" is not ready: DoesNotExist: Issuing`,
 		},
 		"ready": {ready(`{"type":"Ready","status":"True"}`), `secret "qm-tls": it has not been read yet`},
@@ -170,7 +180,7 @@ func TestCertManagerSaysWhatItWaitsFor(t *testing.T) {
 			if reason == "" {
 				reason = c.progress(t.Context())
 			}
-			c.waitNow(t.Context(), reason)
+			c.setWaiting(t.Context(), reason)
 			if _, err := c.GetCertificate(nil); err == nil || err.Error() != "waiting for cert-manager: "+test.want {
 				t.Errorf("got  %v\nwant waiting for cert-manager: %s", err, test.want)
 			}
@@ -178,7 +188,7 @@ func TestCertManagerSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// secretOf is the Secret that cert-manager writes for a certificate.
+// secretOf returns the Secret that cert-manager writes for a certificate.
 func secretOf(t *testing.T, pair *issued) *corev1.Secret {
 	t.Helper()
 	key, err := encodeKey(pair.serving.PrivateKey)
@@ -193,7 +203,7 @@ func secretOf(t *testing.T, pair *issued) *corev1.Secret {
 	}
 }
 
-// What cannot be served leaves what is served as it is.
+// An unusable certificate does not replace the served one.
 func TestCertManagerServesTheSecret(t *testing.T) {
 	c := newCertManager(t, http.NotFound)
 	first, second := mustIssue(t, now, day, "localhost"), mustIssue(t, now, day, "localhost")
@@ -204,7 +214,10 @@ func TestCertManagerServesTheSecret(t *testing.T) {
 		served *issued
 		want   string
 	}{
-		{nil, nil, `waiting for cert-manager: secret "qm-tls": it does not exist; a Certificate of cert-manager has to write it`},
+		{
+			nil, nil,
+			`waiting for cert-manager: secret "qm-tls": it does not exist; a Certificate of cert-manager must create it`,
+		},
 		{emptySecret(), nil, `waiting for cert-manager: secret "qm-tls": it has no tls.crt`},
 		{secretOf(t, first), first, ""},
 		{mixed, first, ""},
@@ -219,7 +232,7 @@ func TestCertManagerServesTheSecret(t *testing.T) {
 		case step.served == nil && (err == nil || err.Error() != step.want):
 			t.Errorf("step %d: got %v, want %s", i, err, step.want)
 		case step.served != nil && (err != nil || !cert.Leaf.Equal(step.served.serving.Leaf)):
-			t.Errorf("step %d: another certificate is served, %v", i, err)
+			t.Errorf("step %d: wrong certificate is served, error %v", i, err)
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 )
 
-// configuration is one webhook configuration object, whichever its kind. It is read and patched by name, which is all that the
-// role allows.
+// configuration is a webhook configuration of either kind. It is only read and patched by name, because the role allows
+// nothing else.
 type configuration struct {
-	// what names the object in messages.
+	// what identifies the object in messages.
 	what  string
 	get   func(ctx context.Context) (*configurationState, error)
 	patch func(ctx context.Context, body []byte) error
 }
 
-// configurationState is what of a configuration concerns certificates.
+// configurationState holds the parts of a configuration that concern certificates.
 type configurationState struct {
 	resourceVersion string
 	webhooks        []registration
@@ -32,7 +32,7 @@ type registration struct {
 	client admissionregistrationv1.WebhookClientConfig
 }
 
-// Configurations are the names of our own webhook configurations; an empty name is none.
+// Configurations holds the names of our own webhook configurations; empty if there is none of the kind.
 type Configurations struct{ Mutating, Validating string }
 
 func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []configuration {
@@ -68,13 +68,15 @@ func validating(api client.AdmissionregistrationV1Interface, name string) config
 	return object("validatingwebhookconfiguration", name, api.ValidatingWebhookConfigurations(), read)
 }
 
-// access is what of a typed client the role may use.
+// access holds the methods of a typed client that the role may use.
 type access[T any] interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
-	Patch(ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresources ...string) (*T, error)
+	Patch(
+		ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresources ...string,
+	) (*T, error)
 }
 
-// object is the configuration of one kind and name; read takes from it what both kinds have.
+// object returns the configuration of a kind and name; read extracts the parts that both kinds have in common.
 func object[T any](kind, name string, api access[T], read func(*T) *configurationState) configuration {
 	return configuration{
 		what: fmt.Sprintf("%s %q", kind, name),
@@ -92,7 +94,7 @@ func object[T any](kind, name string, api access[T], read func(*T) *configuratio
 	}
 }
 
-// bundlePatch sets the bundles of webhooks by their names, and only if nobody wrote the object in the meantime.
+// bundlePatch returns a patch that sets the bundles of webhooks by name, if the object has not changed in the meantime.
 func bundlePatch(resourceVersion string, bundles map[string][]byte) ([]byte, error) {
 	type clientConfig struct {
 		CABundle []byte `json:"caBundle"`
@@ -111,7 +113,7 @@ func bundlePatch(resourceVersion string, bundles map[string][]byte) ([]byte, err
 	})
 }
 
-// host is the name that the API server expects in the certificate.
+// host returns the name that the API server expects in the certificate.
 func (r registration) host() (string, error) {
 	if service := r.client.Service; service != nil {
 		return service.Name + "." + service.Namespace + ".svc", nil

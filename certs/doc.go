@@ -1,3 +1,4 @@
-// Package certs provides the serving certificate of the webhooks, from cert-manager, from files or from a certificate authority of
-// its own, and tells when the API server can trust it. Certificates change without a restart and without a refused connection.
+// Package certs provides the serving certificate of the webhooks, from cert-manager, from files or self-signed, and
+// determines when the API server trusts it. Certificates are replaced without a restart and without a failed
+// connection.
 package certs

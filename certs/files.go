@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// Files is a certificate and its key in files of PEM that somebody else renews. While they do not fit together, as between the
-// writing of the one and the other, the last good pair stays in use.
+// Files provides a certificate and key from PEM files that others renew. While the files do not match, as between
+// writing one and the other, the last valid pair stays in use.
 type Files struct{ *certwatcher.CertWatcher }
 
 var _ Source = (*Files)(nil)
 
-// NewFiles reads the files for the first time.
+// NewFiles returns a source for the files, which must contain a valid pair.
 func NewFiles(certFile, keyFile string) (*Files, error) {
 	watcher, err := certwatcher.New(certFile, keyFile)
 	var path *fs.PathError
@@ -24,6 +24,6 @@ func NewFiles(certFile, keyFile string) (*Files, error) {
 	case errors.As(err, &path):
 		return nil, fmt.Errorf("read serving certificate: %w", err)
 	}
-	// A certificate and key that parse, each on its own, but do not match, or what is no PEM at all.
+	// The certificate and the key do not match, or one of them is not PEM.
 	return nil, fmt.Errorf("read serving certificate %s with key %s: %w", certFile, keyFile, err)
 }

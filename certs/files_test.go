@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// pemFiles is where a certificate and its key are written.
+// pemFiles holds the paths of a certificate and its key.
 type pemFiles struct{ cert, key string }
 
 func newPEMFiles(t *testing.T) pemFiles {
@@ -36,7 +36,7 @@ func (f pemFiles) write(t *testing.T, pair *issued) {
 		f.cert: {Type: pemCertificate, Bytes: pair.serving.Certificate[0]},
 		f.key:  {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		// As kubelets and careful people do: readers see the old file or the new one.
+		// Rename, as the kubelet does, so that readers see either the old or the new file.
 		if err := os.WriteFile(file+".tmp", pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +60,24 @@ func TestNewFilesErrors(t *testing.T) {
 	}{
 		"no certificate": {"/absent.crt", good.key, "read serving certificate: open /absent.crt: no such file or directory"},
 		"no key":         {good.cert, "/absent.key", "read serving certificate: open /absent.key: no such file or directory"},
-		"directory":      {filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory"},
-		"mismatch":       {good.cert, other.key, "read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key"},
-		"no PEM":         {text, good.key, "read serving certificate " + text + " with key " + good.key + ": tls: failed to find any PEM data in certificate input"},
-		"swapped":        {good.key, good.cert, "read serving certificate " + good.key + " with key " + good.cert + ": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may have been switched"},
+		"directory": {
+			filepath.Dir(text), good.key, "read serving certificate: read " + filepath.Dir(text) + ": is a directory",
+		},
+		"mismatch": {
+			good.cert, other.key,
+			"read serving certificate " + good.cert + " with key " + other.key + ": tls: private key does not match public key",
+		},
+		"not PEM": {
+			text, good.key,
+			"read serving certificate " + text + " with key " + good.key +
+				": tls: failed to find any PEM data in certificate input",
+		},
+		"swapped": {
+			good.key, good.cert,
+			"read serving certificate " + good.key + " with key " + good.cert +
+				": tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may " +
+				"have been switched",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +88,7 @@ func TestNewFilesErrors(t *testing.T) {
 	}
 }
 
-// New files are served without a restart, and no request fails in the meantime, on old connections or new ones.
+// New files are served without a restart, and no request fails in the meantime, on old or new connections.
 func TestFilesReloadUnderLoad(t *testing.T) {
 	files := newPEMFiles(t)
 	first, second := mustIssue(t, time.Now(), day, "127.0.0.1"), mustIssue(t, time.Now(), day, "127.0.0.1")
@@ -96,7 +110,9 @@ func TestFilesReloadUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	}
 	running.Go(func() { _ = server.Serve(listener) })
 	var load sync.WaitGroup
 	defer running.Wait()
@@ -135,7 +151,7 @@ func TestFilesReloadUnderLoad(t *testing.T) {
 	}
 	fresh := client(false)
 	if got := call(fresh); !got.Equal(first.serving.Leaf) {
-		t.Fatal("does not serve the first certificate")
+		t.Fatal("first certificate is not served")
 	}
 	files.write(t, second)
 	deadline := time.Now().Add(30 * time.Second)
@@ -144,7 +160,7 @@ func TestFilesReloadUnderLoad(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("still serves the first certificate")
+			t.Fatal("first certificate is still served")
 		}
 	}
 }
@@ -159,10 +175,12 @@ func TestServerOptions(t *testing.T) {
 		protocol string
 		failure  string
 	}{
-		"HTTP/1.1":           {false, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "http/1.1", ""},
-		"HTTP/2 if asked":    {true, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "h2", ""},
-		"TLS 1.2":            {false, &tls.Config{MaxVersion: tls.VersionTLS12}, "", ""},
-		"nothing before 1.2": {false, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "", "protocol version not supported"},
+		"HTTP/1.1":          {false, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "http/1.1", ""},
+		"HTTP/2 if enabled": {true, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "h2", ""},
+		"TLS 1.2":           {false, &tls.Config{MaxVersion: tls.VersionTLS12}, "", ""},
+		"TLS 1.1": {
+			false, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "", "protocol version not supported",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +223,7 @@ func TestRegisterExpiry(t *testing.T) {
 	if err := RegisterExpiry(registry, fixed{mustIssue(t, now, day, "127.0.0.1")}); err != nil {
 		t.Fatal(err)
 	}
-	const want = `# HELP quaymaster_webhook_certificate_expiration_timestamp_seconds When the serving certificate of the webhooks expires, in seconds since 1970; 0 if there is none.
+	const want = `# HELP quaymaster_webhook_certificate_expiration_timestamp_seconds Expiry of the serving certificate of the webhooks, in seconds since 1970; 0 if there is none.
 # TYPE quaymaster_webhook_certificate_expiration_timestamp_seconds gauge
 quaymaster_webhook_certificate_expiration_timestamp_seconds 1.7779824e+09
 `

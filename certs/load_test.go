@@ -14,7 +14,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// Certificates change while 50 clients call, half of them on connections that stay, half on new ones, and no call fails.
+// Certificates are replaced while 50 clients send requests, half of them on persistent connections and half on new
+// ones, and no request fails.
 func TestRotationUnderLoad(t *testing.T) {
 	const rotations, clients = 20, 50
 	from := time.Now()
@@ -27,10 +28,12 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	rotate()
 
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	)
 	config := &tls.Config{}
 	ServerOptions(source, false)(config)
-	// StartTLS would add a certificate of its own.
+	// StartTLS would add its own certificate.
 	server.Listener = tls.NewListener(server.Listener, config)
 	server.Start()
 	defer server.Close()
@@ -40,7 +43,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	call := func(client *http.Client) *x509.Certificate {
 		response, err := client.Get(url)
 		if err != nil {
-			t.Errorf("a request failed: %v", err)
+			t.Errorf("request failed: %v", err)
 			return nil
 		}
 		defer response.Body.Close()
@@ -50,7 +53,9 @@ func TestRotationUnderLoad(t *testing.T) {
 		return response.TLS.PeerCertificates[0]
 	}
 	newClient := func(keepAlives bool) *http.Client {
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives}}
+		return &http.Client{
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keepAlives},
+		}
 	}
 
 	var load sync.WaitGroup
@@ -76,7 +81,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		before := calls.Load()
 		leaf := rotate()
 		if got := call(fresh); !got.Equal(leaf) {
-			t.Error("a new connection gets an old certificate")
+			t.Error("a new connection got an old certificate")
 		}
 		for calls.Load() < before+2*clients && !t.Failed() {
 			call(fresh)

@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of our Secrets beside those of every kubernetes.io/tls Secret.
+// Keys of our Secrets in addition to those of every kubernetes.io/tls Secret.
 const (
-	// authorityKey is where cert-manager puts the authority, and we do, too. It must not change.
+	// authorityKey holds the authority, as in Secrets of cert-manager. It must not change.
 	authorityKey = "ca.crt"
-	// authorityPrivateKey has the key of the first authority there. It must not change.
+	// authorityPrivateKey holds the private key of the first authority in authorityKey. It must not change.
 	authorityPrivateKey = "ca.key"
 )
 
-// parsePair is the serving certificate of a Secret, provided that clients who trust the Secret's authority could use it now.
-// Without an authority, as public issuers write it, the certificate need only be in date.
+// parsePair returns the serving certificate of a Secret, if clients that trust the Secret's authority could use it now.
+// Without an authority, as in Secrets of public issuers, the certificate must only not have expired.
 func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) {
 	pair, err := keyPair(data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	if err != nil {
@@ -42,15 +42,16 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	if pair.Leaf.NotBefore.After(now) {
-		now = pair.Leaf.NotBefore // made by a clock ahead of ours; nobody would tell us again when ours has caught up
+		now = pair.Leaf.NotBefore // issued by a clock ahead of ours; the Secret does not change again when ours has caught up
 	}
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}); err != nil {
+	options := x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}
+	if _, err := pair.Leaf.Verify(options); err != nil {
 		return nil, fmt.Errorf("%s does not verify %s: %w", authorityKey, corev1.TLSCertKey, err)
 	}
 	return pair, nil
 }
 
-// keyPair is the certificate under one key of a Secret with its private key under another.
+// keyPair returns the certificate under certKey of a Secret with its private key under privateKey.
 func keyPair(data map[string][]byte, certKey, privateKey string) (*tls.Certificate, error) {
 	for _, key := range []string{certKey, privateKey} {
 		if len(data[key]) == 0 {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// publishIn puts our authorities into the bundles of one configuration, where they are missing.
+// publishIn adds our authorities to the bundles of one configuration where they are missing.
 func publishIn(ctx context.Context, object configuration, ours []*x509.Certificate, clock clock.PassiveClock) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -34,11 +34,11 @@ func publishIn(ctx context.Context, object configuration, ours []*x509.Certifica
 	}
 	if err := object.patch(ctx, body); err != nil {
 		if apierrors.IsConflict(err) {
-			// Another replica was faster; the next look is at what it wrote.
+			// Another replica was faster; retry with what it wrote.
 			return publishIn(ctx, object, ours, clock)
 		}
 		return fmt.Errorf("patch %s: %w", object.what, err)
 	}
-	klog.FromContext(ctx).Info("Put the certificate authority into the webhook configuration", "object", object.what)
+	klog.FromContext(ctx).Info("Added the certificate authority to the webhook configuration", "object", object.what)
 	return nil
 }

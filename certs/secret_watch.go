@@ -14,19 +14,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// secretWatch tells what becomes of one Secret. Its rights are limited to the Secret's name.
+// secretWatch watches one Secret. The role's rights are limited to the name of that Secret.
 type secretWatch struct {
 	api  typedcorev1.SecretInterface
 	name string
-	// changed gets the Secret as it is now; nil if there is none.
+	// changed is called with the current Secret; nil if it does not exist.
 	changed func(*corev1.Secret)
-	// failed gets why the Secret cannot be read.
+	// failed is called with the error if the Secret cannot be read.
 	failed func(error)
 }
 
 var _ cache.ReflectorStore = secretWatch{}
 
-// watchSecret watches until the context ends.
+// watchSecret watches the Secret until the context ends.
 func watchSecret(ctx context.Context, w secretWatch) {
 	only := func(o metav1.ListOptions) metav1.ListOptions {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()
@@ -46,7 +46,8 @@ func watchSecret(ctx context.Context, w secretWatch) {
 	}
 	logger := klog.FromContext(ctx)
 	reflector := cache.NewReflectorWithOptions(
-		cache.ToListWatcherWithWatchListSemantics(lister, w.api), &corev1.Secret{}, w, cache.ReflectorOptions{Logger: &logger, Name: "certificate"},
+		cache.ToListWatcherWithWatchListSemantics(lister, w.api), &corev1.Secret{}, w,
+		cache.ReflectorOptions{Logger: &logger, Name: "certificate"},
 	)
 	reflector.RunWithContext(ctx)
 }
@@ -57,26 +58,26 @@ func (w secretWatch) check(ctx context.Context, err error) {
 	}
 }
 
-// Add is for the reflector, as are the rest.
+// Add implements cache.ReflectorStore, as do the following methods.
 func (w secretWatch) Add(found any) error { return w.Update(found) }
 
-// Update takes what the Secret has become.
+// Update reports the changed Secret.
 func (w secretWatch) Update(found any) error {
 	secret, ok := found.(*corev1.Secret)
 	if !ok {
-		return fmt.Errorf("got a %T, want a Secret", found)
+		return fmt.Errorf("unexpected object of type %T, want a Secret", found)
 	}
 	w.changed(secret)
 	return nil
 }
 
-// Delete takes that the Secret is gone.
+// Delete reports that the Secret was deleted.
 func (w secretWatch) Delete(any) error {
 	w.changed(nil)
 	return nil
 }
 
-// Replace takes the Secret at the start of a watch.
+// Replace reports the Secret at the start of a watch.
 func (w secretWatch) Replace(found []any, _ string) error {
 	if len(found) == 0 {
 		w.changed(nil)
@@ -85,5 +86,5 @@ func (w secretWatch) Replace(found []any, _ string) error {
 	return w.Update(found[0])
 }
 
-// Resync has nothing to do.
+// Resync does nothing.
 func (w secretWatch) Resync() error { return nil }

@@ -9,48 +9,48 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// agree makes our state the one in the store, after a change if one is due. Of replicas that change it at the same time, one
-// succeeds, and the others take what it did.
-func (s *SelfSigned) agree(ctx context.Context) error {
+// syncState adopts the stored state, after changing it if a change is due. If several replicas change it at the same
+// time, one succeeds and the others adopt its state.
+func (s *SelfSigned) syncState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kept, err := s.store.load(ctx)
+	stored, err := s.store.load(ctx)
 	if err != nil {
 		return err
 	}
-	base := kept
+	base := stored
 	if base == nil {
-		// What was lost while we serve comes back as it was, and no API server has to learn anything.
+		// A stored state that was lost while we serve is restored unchanged, so that API servers need no new authority.
 		base = s.state
 	}
-	next, err := s.rotation.next(base, s.o.Clock.Now(), s.known)
+	next, err := s.rotation.next(base, s.o.Clock.Now(), s.propagated)
 	if err != nil {
 		return err
 	}
-	if next != kept {
+	if next != stored {
 		if err := s.store.save(ctx, next); apierrors.IsConflict(err) {
-			return s.agree(ctx)
+			return s.syncState(ctx)
 		} else if err != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("Keeping new self-signed certificates",
+		klog.FromContext(ctx).Info("Stored new self-signed certificates",
 			"expires", next.serving.Leaf.NotAfter, "authorityExpires", next.authority.cert.NotAfter)
 	}
 	s.state = next
 	return nil
 }
 
-// change serves the certificate of the state as soon as API servers trust it.
-func (s *SelfSigned) change(ctx context.Context) {
+// serveCurrent serves the certificate of the state as soon as API servers trust it.
+func (s *SelfSigned) serveCurrent(ctx context.Context) {
 	if s.state == nil {
 		return
 	}
 	old, next := s.serving.Load(), s.state.serving
 	if old != nil && old.Leaf.Equal(next.Leaf) {
-		s.serving.Store(next) // the same one, read again
+		s.serving.Store(next) // the same certificate, read again
 		return
 	}
-	if signer := s.state.signer(); old != nil && !signer.Equal(s.signer) && !s.known(signer) {
+	if signer := s.state.signer(); old != nil && !signer.Equal(s.signer) && !s.propagated(signer) {
 		return
 	}
 	s.serve(s.state)
@@ -62,13 +62,13 @@ func (s *SelfSigned) serve(from *state) {
 	s.serving.Store(from.serving)
 }
 
-// known tells whether API servers have had the time to see an authority.
-func (s *SelfSigned) known(cert *x509.Certificate) bool {
+// propagated reports whether API servers have had time to see an authority.
+func (s *SelfSigned) propagated(cert *x509.Certificate) bool {
 	since, ok := s.published[string(cert.Raw)]
 	return ok && s.o.Clock.Since(since) >= min(propagation, s.o.Validity/10)
 }
 
-// publish makes sure that our authorities are in the bundles of every configuration.
+// publish ensures that our authorities are in the bundles of every configuration.
 func (s *SelfSigned) publish(ctx context.Context) error {
 	if s.state == nil {
 		return nil

@@ -38,7 +38,7 @@ func ourConfigurations(bundle []byte) []runtime.Object {
 			},
 		},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "somebody-else"},
+			ObjectMeta: metav1.ObjectMeta{Name: "other"},
 			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "validate.example.com", ClientConfig: config}},
 		},
 	}
@@ -46,20 +46,20 @@ func ourConfigurations(bundle []byte) []runtime.Object {
 
 var names = Configurations{Mutating: "quaymaster", Validating: "quaymaster"}
 
-// cluster is a SelfSigned with the configurations it cares for.
+// cluster is a SelfSigned with its webhook configurations.
 type cluster struct {
 	*SelfSigned
 	api   *fake.Clientset
 	clock *testingclock.FakeClock
 }
 
-// newCluster keeps everything in memory.
+// newCluster returns a cluster with a store in memory.
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
 	return newReplica(t, fake.NewClientset(objects...), testingclock.NewFakeClock(now), "")
 }
 
-// newReplica keeps everything in the Secret, if one is named.
+// newReplica returns a cluster with a store in the Secret, if one is named.
 func newReplica(t *testing.T, api *fake.Clientset, clock *testingclock.FakeClock, secret string) *cluster {
 	t.Helper()
 	self, err := NewSelfSigned(SelfSignedOptions{
@@ -72,7 +72,7 @@ func newReplica(t *testing.T, api *fake.Clientset, clock *testingclock.FakeClock
 	return &cluster{SelfSigned: self, api: api, clock: clock}
 }
 
-// bundles are those of our three webhooks.
+// bundles returns the bundles of our three webhooks.
 func (c *cluster) bundles(t *testing.T) [][]byte {
 	t.Helper()
 	var all [][]byte
@@ -86,18 +86,20 @@ func (c *cluster) bundles(t *testing.T) [][]byte {
 		}
 	}
 	if len(all) != 3 {
-		t.Fatalf("there are %d webhooks, want 3", len(all))
+		t.Fatalf("got %d webhooks, want 3", len(all))
 	}
 	return all
 }
 
-// trusted tells whether every webhook's bundle verifies the certificate now.
+// trusted reports whether every webhook's bundle verifies the certificate now.
 func (c *cluster) trusted(t *testing.T, cert *tls.Certificate) bool {
 	t.Helper()
 	for _, bundle := range c.bundles(t) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(bundle)
-		if _, err := cert.Leaf.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, CurrentTime: c.clock.Now()}); err != nil {
+		if _, err := cert.Leaf.Verify(
+			x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots, CurrentTime: c.clock.Now()},
+		); err != nil {
 			return false
 		}
 	}
@@ -135,12 +137,14 @@ func TestSelfSignedPatchesItsOwnConfigurations(t *testing.T) {
 			t.Errorf("unexpected call: %s %v", action.GetVerb(), action)
 		}
 	}
-	other, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "somebody-else", metav1.GetOptions{})
+	other, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
+		t.Context(), "other", metav1.GetOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if other.Webhooks[0].ClientConfig.CABundle != nil {
-		t.Error("somebody else's configuration was patched")
+		t.Error("a foreign configuration was patched")
 	}
 	before := c.writes()
 	c.step(t.Context())
@@ -153,7 +157,7 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 	c := newCluster(t)
 	c.step(t.Context())
 	if c.problem == "" {
-		t.Fatal("absent configurations are no problem")
+		t.Fatal("absent configurations are not reported")
 	}
 	for _, object := range ourConfigurations(nil) {
 		if err := c.api.Tracker().Add(object); err != nil {
@@ -166,7 +170,7 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 	}
 }
 
-func TestSelfSignedMendsBundles(t *testing.T) {
+func TestSelfSignedRepairsBundles(t *testing.T) {
 	c := newCluster(t, ourConfigurations(nil)...)
 	c.step(t.Context())
 	for _, object := range ourConfigurations(foreignAuthority(t)) {
@@ -183,11 +187,12 @@ func TestSelfSignedMendsBundles(t *testing.T) {
 	}
 	c.step(t.Context())
 	if !c.trusted(t, c.current(t)) {
-		t.Error("the bundles were not mended")
+		t.Error("the bundles were not repaired")
 	}
 }
 
-// At every moment of the life of several authorities, what is served is trusted; so is what was served a moment before.
+// During the lifetime of several authorities, the served certificate is always trusted, and so is the one served
+// before.
 func TestSelfSignedRotates(t *testing.T) {
 	for name, secret := range map[string]string{"in memory": "", "in a Secret": "tls"} {
 		t.Run(name, func(t *testing.T) {
@@ -216,55 +221,55 @@ func TestSelfSignedRotates(t *testing.T) {
 			}
 			// A certificate is replaced after 20 days and an authority after 200.
 			if servings < 24 || servings > 25 || authorities != 2 {
-				t.Errorf("served %d new certificates of %d new authorities", servings, authorities)
+				t.Errorf("served %d new certificates, %d new authorities", servings, authorities)
 			}
 			if got := len(parseBundle(c.bundles(t)[0])); got > 2 {
-				t.Errorf("the bundles hold %d authorities", got)
+				t.Errorf("the bundles have %d authorities", got)
 			}
 		})
 	}
 }
 
-// A new authority signs only when API servers have had the time to see it.
+// A new authority signs only after API servers have had time to see it.
 func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
 	c := newCluster(t, ourConfigurations(nil)...)
 	c.step(t.Context())
 	first := c.signer
 	c.untilNewAuthority(t)
 	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
-		t.Fatal("the former authority's certificate should be served")
+		t.Fatal("the certificate of the former authority is not served any more")
 	}
 	for _, bundle := range c.bundles(t) {
 		if got := parseBundle(bundle); len(got) != 2 {
-			t.Fatalf("a bundle has %d authorities, want both", len(got))
+			t.Fatalf("a bundle has %d authorities, want 2", len(got))
 		}
 	}
 	c.clock.Step(propagation - time.Second)
 	c.step(t.Context())
 	if !c.signer.Equal(first) {
-		t.Error("changed before API servers could know the new authority")
+		t.Error("switched before API servers could see the new authority")
 	}
 	c.clock.Step(time.Second)
 	c.step(t.Context())
 	if !c.signer.Equal(c.state.authority.cert) || !c.trusted(t, c.current(t)) {
-		t.Error("still serves a certificate of the former authority")
+		t.Error("still serves the certificate of the former authority")
 	}
 }
 
-// untilNewAuthority steps until there is a second one.
+// untilNewAuthority steps until there is a second authority.
 func (c *cluster) untilNewAuthority(t *testing.T) {
 	t.Helper()
 	for len(c.state.former) == 0 {
 		c.clock.Step(day)
 		c.step(t.Context())
 		if c.clock.Since(now) > authorityFactor*month {
-			t.Fatal("the authority is never replaced")
+			t.Fatal("the authority was never replaced")
 		}
 	}
 }
 
-// While API servers do not know the new authority, the old one's certificate stays in use.
-func TestSelfSignedDoesNotChangeWithoutTrust(t *testing.T) {
+// While API servers do not see the new authority, the certificate of the old one stays in use.
+func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
 	c := newCluster(t, ourConfigurations(nil)...)
 	c.step(t.Context())
 	first := c.signer
@@ -277,7 +282,7 @@ func TestSelfSignedDoesNotChangeWithoutTrust(t *testing.T) {
 		c.step(t.Context())
 	}
 	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
-		t.Error("changed to a certificate that nobody trusts")
+		t.Error("switched to an untrusted certificate")
 	}
 	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem != want {
 		t.Errorf("problem is %q, want %q", c.problem, want)

@@ -9,16 +9,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Source has the serving certificate that is current.
+// Source provides the current serving certificate.
 type Source interface {
-	// GetCertificate is for tls.Config.
+	// GetCertificate implements GetCertificate of tls.Config.
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Start keeps the certificate current until the context ends.
+	// Start keeps the certificate up to date until the context ends.
 	Start(ctx context.Context) error
 }
 
-// ServerOptions sets up TLS for a server with certificates of the source. HTTP/2 is for those who ask: API servers hold few
-// connections, and on these HTTP/1.1 costs the webhook about a third less processor time.
+// ServerOptions configures TLS for a server with certificates of the source. HTTP/2 is optional: API servers keep few
+// connections, on which HTTP/1.1 costs the webhook about a third less processor time.
 func ServerOptions(source Source, http2 bool) func(*tls.Config) {
 	return func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS12
@@ -30,11 +30,11 @@ func ServerOptions(source Source, http2 bool) func(*tls.Config) {
 	}
 }
 
-// RegisterExpiry registers a metric that says when the current certificate expires.
+// RegisterExpiry registers a metric with the expiry of the current certificate.
 func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 	return registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "quaymaster_webhook_certificate_expiration_timestamp_seconds",
-		Help: "When the serving certificate of the webhooks expires, in seconds since 1970; 0 if there is none.",
+		Help: "Expiry of the serving certificate of the webhooks, in seconds since 1970; 0 if there is none.",
 	}, func() float64 {
 		leaf, _, err := current(source)
 		if err != nil {
@@ -44,7 +44,7 @@ func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 	}))
 }
 
-// current is the serving certificate with the intermediates that are sent with it.
+// current returns the serving certificate and the intermediates that are sent with it.
 func current(source Source) (leaf *x509.Certificate, intermediates *x509.CertPool, err error) {
 	served, err := source.GetCertificate(nil)
 	if err != nil {

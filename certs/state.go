@@ -14,22 +14,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// state is what the replicas share.
+// state holds the certificates that the replicas share.
 type state struct {
-	// authority signs from now on.
+	// authority signs new certificates.
 	authority *authority
-	// former are the authorities before it; one of them may have signed what is served.
+	// former are the previous authorities; one of them may have signed the served certificate.
 	former []*x509.Certificate
 	// serving is nil if there is no usable certificate.
 	serving *tls.Certificate
 }
 
-// authorities are all that API servers should trust.
+// authorities returns all authorities that API servers should trust.
 func (s *state) authorities() []*x509.Certificate {
 	return append([]*x509.Certificate{s.authority.cert}, s.former...)
 }
 
-// signer is the authority that signed what is served; nil if none is known.
+// signer returns the authority that signed the served certificate; nil if it is unknown.
 func (s *state) signer() *x509.Certificate {
 	for _, cert := range s.authorities() {
 		if s.serving != nil && s.serving.Leaf.CheckSignatureFrom(cert) == nil {
@@ -39,7 +39,7 @@ func (s *state) signer() *x509.Certificate {
 	return nil
 }
 
-// encode is the state as it is kept in a Secret.
+// encode returns the data of a Secret with the state.
 func (s *state) encode() (map[string][]byte, error) {
 	authorityKeyPEM, err := encodeKey(s.authority.key)
 	if err != nil {
@@ -57,7 +57,8 @@ func (s *state) encode() (map[string][]byte, error) {
 	}, nil
 }
 
-// parseState reads what encode wrote. A serving certificate that is of no use is left out, since the authority makes another.
+// parseState parses the data of a Secret from encode. An unusable serving certificate is ignored, because the authority
+// issues another.
 func parseState(data map[string][]byte, now time.Time) (*state, error) {
 	pair, err := keyPair(data, authorityKey, authorityPrivateKey)
 	if err != nil {
@@ -66,11 +67,12 @@ func parseState(data map[string][]byte, now time.Time) (*state, error) {
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%s is no key for ECDSA", authorityPrivateKey)
+		return nil, fmt.Errorf("%s is not an ECDSA key", authorityPrivateKey)
 	case !pair.Leaf.IsCA:
-		return nil, fmt.Errorf("%s begins with a certificate that is no authority", authorityKey)
+		return nil, fmt.Errorf("the first certificate of %s is not an authority", authorityKey)
 	case now.After(pair.Leaf.NotAfter):
-		return nil, fmt.Errorf("%s begins with an authority that expired at %s", authorityKey, pair.Leaf.NotAfter.Format(time.RFC3339))
+		expiry := pair.Leaf.NotAfter.Format(time.RFC3339)
+		return nil, fmt.Errorf("the first authority of %s expired at %s", authorityKey, expiry)
 	}
 	s := &state{authority: &authority{cert: pair.Leaf, key: key}}
 	for _, cert := range parseBundle(data[authorityKey]) {
@@ -87,7 +89,7 @@ func parseState(data map[string][]byte, now time.Time) (*state, error) {
 func encodeKey(key crypto.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("encode private key: unknown kind") // the cause might quote the key
+		return nil, errors.New("encode private key: unsupported type") // the cause might quote the key
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
 }
@@ -95,7 +97,7 @@ func encodeKey(key crypto.PrivateKey) ([]byte, error) {
 func encodeBundle(certs []*x509.Certificate) []byte {
 	var bundle bytes.Buffer
 	for _, cert := range certs {
-		// Writing to memory does not fail.
+		// Writing to a buffer does not fail.
 		_ = pem.Encode(&bundle, &pem.Block{Type: pemCertificate, Bytes: cert.Raw})
 	}
 	return bundle.Bytes()

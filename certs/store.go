@@ -12,34 +12,36 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// store keeps the state of self-signed certificates.
+// store persists the state of self-signed certificates.
 type store interface {
-	// load is what is kept; nil if that is nothing, or nothing that can be used.
+	// load returns the stored state; nil if there is none or it is unusable.
 	load(ctx context.Context) (*state, error)
-	// save keeps the state, unless somebody else saved one since load: that is a conflict as API servers call it.
+	// save stores the state. It returns a conflict error, as an API server does, if another replica saved a state since
+	// load.
 	save(ctx context.Context, s *state) error
 }
 
-// memory is the store of one process.
-type memory struct{ kept *state }
+// memory is a store in memory, for a single process.
+type memory struct{ stored *state }
 
 var _ store = (*memory)(nil)
 
-func (m *memory) load(context.Context) (*state, error) { return m.kept, nil }
+func (m *memory) load(context.Context) (*state, error) { return m.stored, nil }
 
 func (m *memory) save(_ context.Context, s *state) error {
-	m.kept = s
+	m.stored = s
 	return nil
 }
 
-// secret is the store that replicas share. Somebody else creates it: a right to create Secrets cannot be limited to one name.
+// secret is a store in a Secret that replicas share. It must exist, because the right to create Secrets cannot be
+// limited to one name.
 type secret struct {
 	api   typedcorev1.SecretInterface
 	name  string
 	clock clock.PassiveClock
-	// found is what load saw.
+	// found is the Secret that load read.
 	found *corev1.Secret
-	// reported is what was wrong with it; the same is not logged again.
+	// reported is the last logged problem of the Secret; the same problem is not logged again.
 	reported string
 }
 
@@ -48,20 +50,20 @@ var _ store = (*secret)(nil)
 func (s *secret) load(ctx context.Context) (*state, error) {
 	found, err := s.api.Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("get secret %q, which should be there, if only empty: %w", s.name, err)
+		return nil, fmt.Errorf("get secret %q, which must exist but may be empty: %w", s.name, err)
 	}
 	s.found = found
 	if len(found.Data) == 0 {
 		return nil, nil
 	}
-	kept, err := parseState(found.Data, s.clock.Now())
+	stored, err := parseState(found.Data, s.clock.Now())
 	if err == nil {
 		s.reported = ""
-		return kept, nil
+		return stored, nil
 	}
 	if reason := err.Error(); reason != s.reported {
 		s.reported = reason
-		klog.FromContext(ctx).Info("Replacing what is in the Secret: it is of no use", "secret", klog.KObj(found), "reason", reason)
+		klog.FromContext(ctx).Info("Replacing unusable content of the Secret", "secret", klog.KObj(found), "reason", reason)
 	}
 	return nil, nil
 }
@@ -71,7 +73,7 @@ func (s *secret) save(ctx context.Context, next *state) error {
 	if err != nil {
 		return err
 	}
-	// With the resourceVersion that load saw.
+	// The copy has the resourceVersion that load read.
 	changed := s.found.DeepCopy()
 	if changed.Data == nil {
 		changed.Data = map[string][]byte{}

@@ -22,7 +22,7 @@ func emptySecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "tls"}}
 }
 
-// replicas are made for one cluster with an empty Secret.
+// replicas returns a function that creates replicas for one cluster with an empty Secret.
 func replicas(t *testing.T) (func() *cluster, *fake.Clientset) {
 	t.Helper()
 	api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
@@ -51,13 +51,14 @@ func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
 func TestReplicasShareOneCertificate(t *testing.T) {
 	replica, api := replicas(t)
 	first, second := replica(), replica()
-	if _, err := first.GetCertificate(nil); err == nil || err.Error() != "the Secret for certificates has not been read yet" {
+	if _, err := first.GetCertificate(nil); err == nil ||
+		err.Error() != "secret with self-signed certificates has not been read yet" {
 		t.Errorf("got %v", err)
 	}
 	first.step(t.Context())
 	second.step(t.Context())
 	if !first.current(t).Leaf.Equal(second.current(t).Leaf) || !second.trusted(t, second.current(t)) {
-		t.Error("the second replica has a certificate of its own")
+		t.Error("the second replica has another certificate")
 	}
 	before := len(api.Actions())
 	restarted := replica()
@@ -67,12 +68,12 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	}
 	for _, action := range api.Actions()[before:] {
 		if action.GetVerb() != "get" {
-			t.Errorf("a restart wrote: %s %s", action.GetVerb(), action.GetResource().Resource)
+			t.Errorf("unexpected write after a restart: %s %s", action.GetVerb(), action.GetResource().Resource)
 		}
 	}
 }
 
-// overtaken is a store into which another replica writes just before us.
+// overtaken is a store that another replica writes to just before this one.
 type overtaken struct {
 	store
 	by func()
@@ -87,21 +88,21 @@ func (o *overtaken) save(ctx context.Context, s *state) error {
 	return apierrors.NewConflict(corev1.Resource("secrets"), "tls", errors.New("the object has been modified"))
 }
 
-// Of two replicas that write at the same time, the slower one takes what the other wrote.
+// If two replicas write at the same time, the slower one adopts the state of the other.
 func TestSlowerReplicaYields(t *testing.T) {
 	replica, _ := replicas(t)
 	slow, fast := replica(), replica()
 	slow.store = &overtaken{slow.store, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
 	if slow.problem != "" || !slow.current(t).Leaf.Equal(fast.current(t).Leaf) {
-		t.Errorf("the slower replica has another certificate; its problem is %q", slow.problem)
+		t.Errorf("the slower replica has another certificate, problem %q", slow.problem)
 	}
 }
 
 func TestSecretIsAbsent(t *testing.T) {
 	c := newReplica(t, fake.NewClientset(ourConfigurations(nil)...), testingclock.NewFakeClock(now), "tls")
 	c.step(t.Context())
-	const want = `get secret "tls", which should be there, if only empty: secrets "tls" not found`
+	const want = `get secret "tls", which must exist but may be empty: secrets "tls" not found`
 	if _, err := c.GetCertificate(nil); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -114,17 +115,17 @@ func TestSecretIsAbsent(t *testing.T) {
 	}
 }
 
-// What is of no use in the Secret is replaced: by what is served, or after a restart by something new.
-func TestSecretIsMended(t *testing.T) {
+// Unusable content of the Secret is replaced by the state in use, or by a new one after a restart.
+func TestSecretIsRepaired(t *testing.T) {
 	other := mustAuthority(t, now, month)
 	tests := map[string]struct {
 		change func(data map[string][]byte)
-		// fresh tells that only a restart without the authority needs a new one.
+		// fresh is true if the authority is lost, so that a restart creates a new one.
 		fresh bool
 	}{
 		"emptied":                    {func(data map[string][]byte) { clear(data) }, true},
 		"no authority":               {func(data map[string][]byte) { delete(data, authorityKey) }, true},
-		"no key of the authority":    {func(data map[string][]byte) { delete(data, authorityPrivateKey) }, true},
+		"no key for the authority":   {func(data map[string][]byte) { delete(data, authorityPrivateKey) }, true},
 		"text":                       {func(data map[string][]byte) { data[authorityKey] = []byte("hello") }, true},
 		"another authority":          {func(data map[string][]byte) { data[authorityKey] = pemOf(other.cert) }, true},
 		"a certificate as authority": {func(data map[string][]byte) { asAuthority(data) }, true},
@@ -154,41 +155,43 @@ func TestSecretIsMended(t *testing.T) {
 				t.Error("the running replica did not keep its certificate")
 			}
 			if _, err := parseState(dataOf(t, api), now); err != nil {
-				t.Errorf("the Secret was not mended: %v", err)
+				t.Errorf("the Secret was not repaired: %v", err)
 			}
 
 			setData(t, api, bad)
 			fresh := replica()
 			fresh.step(t.Context())
 			if !fresh.trusted(t, fresh.current(t)) || fresh.signer.Equal(authority) == test.fresh {
-				t.Errorf("after a restart the authority is new: %t, want %t", !fresh.signer.Equal(authority), test.fresh)
+				t.Errorf("new authority after a restart: %t, want %t", !fresh.signer.Equal(authority), test.fresh)
 			}
 			if got := string(dataOf(t, api)["mine"]); name != "emptied" && got != "stays" {
-				t.Error("a key that is not ours was removed")
+				t.Error("a foreign key was removed")
 			}
 
-			// The running replica never takes what API servers may not know.
+			// The running replica never switches to what API servers may not have seen.
 			c.step(t.Context())
 			if test.fresh && !c.current(t).Leaf.Equal(served) {
-				t.Error("the running replica changed at once")
+				t.Error("the running replica switched immediately")
 			}
 			c.clock.Step(propagation)
 			c.step(t.Context())
 			if !c.current(t).Leaf.Equal(fresh.current(t).Leaf) || !c.trusted(t, c.current(t)) {
-				t.Error("the replicas do not agree in the end")
+				t.Error("the replicas do not end up with the same certificate")
 			}
 		})
 	}
 }
 
-// asAuthority puts the serving certificate where the authority should be.
+// asAuthority stores the serving certificate as the authority.
 func asAuthority(data map[string][]byte) {
 	data[authorityKey], data[authorityPrivateKey] = data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]
 }
 
-func TestStateSurvivesItsEncoding(t *testing.T) {
+func TestStateEncoding(t *testing.T) {
 	ca, former := mustAuthority(t, now, month), mustAuthority(t, now.Add(-day), month)
-	want := &state{authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost")}
+	want := &state{
+		authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost"),
+	}
 	data, err := want.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -202,10 +205,10 @@ func TestStateSurvivesItsEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(data, again); diff != "" {
-		t.Errorf("encoded once and twice (-first +second):\n%s", diff)
+		t.Errorf("encoded twice (-first +second):\n%s", diff)
 	}
 	if !got.signer().Equal(former.cert) {
-		t.Error("the signer is another one")
+		t.Error("wrong signer")
 	}
 }
 
@@ -230,10 +233,17 @@ func TestParsePair(t *testing.T) {
 		"a clock behind":    {certPEM, keyPEM, pemOf(pair.authority), now.Add(-time.Hour), ""},
 		"empty":             {nil, nil, nil, now, "it has no tls.crt"},
 		"no key":            {certPEM, nil, nil, now, "it has no tls.key"},
-		"another key":       {certPEM, key(stranger.serving), nil, now, "tls.crt with tls.key: tls: private key does not match public key"},
-		"text":              {[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input"},
-		"expired":           {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
-		"another authority": {certPEM, keyPEM, pemOf(stranger.authority), now, "ca.crt does not verify tls.crt: x509: certificate signed by unknown authority"},
+		"another key": {
+			certPEM, key(stranger.serving), nil, now, "tls.crt with tls.key: tls: private key does not match public key",
+		},
+		"text": {
+			[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input",
+		},
+		"expired": {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
+		"another authority": {
+			certPEM, keyPEM, pemOf(stranger.authority), now,
+			"ca.crt does not verify tls.crt: x509: certificate signed by unknown authority",
+		},
 		"broken chain": {
 			slices.Concat(certPEM, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), keyPEM, nil, now,
 			"tls.crt: x509: malformed certificate",

@@ -17,44 +17,44 @@ import (
 
 const (
 	trustEvery = time.Second
-	// callTimeout bounds a look at the configurations, with its patch.
+	// callTimeout bounds reading and patching a configuration.
 	callTimeout = 10 * time.Second
 )
 
-// TrustOptions are what a Trust needs; all of them are required.
+// TrustOptions holds the dependencies of a Trust; all of them are required.
 type TrustOptions struct {
-	// Source has the certificate that is served.
+	// Source provides the served certificate.
 	Source Source
 	// API reads the configurations.
 	API client.AdmissionregistrationV1Interface
-	// Configurations should verify the certificate.
+	// Configurations are those whose bundles must verify the certificate.
 	Configurations Configurations
-	// MustExist makes an absent configuration a reason to wait; otherwise it is none of ours.
+	// MustExist makes Trust wait for absent configurations; otherwise they are ignored.
 	MustExist bool
-	// Clock tells the time.
+	// Clock provides the time.
 	Clock clock.Clock
 }
 
-// Trust waits, once, until the bundles in our webhook configurations verify the served certificate. Before that no API server
-// could call us, and traffic would go to a replica that it cannot use.
+// Trust waits, once at start, until the bundles in our webhook configurations verify the served certificate. Before
+// that no API server could call this replica, so it must not receive traffic.
 type Trust struct {
 	o       TrustOptions
 	objects []configuration
 	reason  atomic.Pointer[string]
 }
 
-// NewTrust makes a check that fails until Start has seen that all is well.
+// NewTrust returns a Trust whose Check fails until Start has verified the certificate.
 func NewTrust(o TrustOptions) *Trust {
 	t := &Trust{o: o, objects: o.Configurations.objects(o.API)}
-	reason := "not checked yet"
+	reason := "serving certificate has not been verified yet"
 	t.reason.Store(&reason)
 	return t
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false because every replica serves.
 func (t *Trust) NeedLeaderElection() bool { return false }
 
-// Check is for /readyz.
+// Check implements a readiness check for /readyz.
 func (t *Trust) Check(*http.Request) error {
 	if reason := t.reason.Load(); reason != nil {
 		return errors.New(*reason)
@@ -62,7 +62,7 @@ func (t *Trust) Check(*http.Request) error {
 	return nil
 }
 
-// Start looks until the certificate is trusted or the context ends.
+// Start checks repeatedly until the certificate is trusted or the context ends.
 func (t *Trust) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	for {
@@ -74,7 +74,7 @@ func (t *Trust) Start(ctx context.Context) error {
 		}
 		if reason := err.Error(); ctx.Err() == nil && reason != *t.reason.Load() {
 			t.reason.Store(&reason)
-			logger.Info("Not ready: the API server could not call the webhooks yet", "reason", reason)
+			logger.Info("Not ready: the API server does not trust the serving certificate yet", "reason", reason)
 		}
 		select {
 		case <-ctx.Done():
@@ -108,7 +108,7 @@ func (t *Trust) verify(ctx context.Context) error {
 	return nil
 }
 
-// verifies tells whether the API server would accept the certificate from the webhook it registered.
+// verifies returns an error if the API server would not accept the certificate for the registered webhook.
 func (t *Trust) verifies(w registration, leaf *x509.Certificate, intermediates *x509.CertPool) error {
 	host, err := w.host()
 	if err != nil {

@@ -46,13 +46,30 @@ func TestTrust(t *testing.T) {
 		mustExist bool
 		want      string
 	}{
-		"trusted by URL":          {ourConfigurations(good), true, ""},
-		"trusted by Service":      {byService("quaymaster-webhook"), false, ""},
-		"absent, none of ours":    {nil, false, ""},
-		"absent, but needed":      {nil, true, `get mutatingwebhookconfiguration "quaymaster": mutatingwebhookconfigurations.admissionregistration.k8s.io "quaymaster" not found`},
-		"foreign authority":       {ourConfigurations(foreignAuthority(t)), true, `mutatingwebhookconfiguration "quaymaster": the caBundle of webhook "mutate.service.quaymaster.dev" does not verify the serving certificate: x509:`},
-		"no bundle":               {ourConfigurations(nil), false, `mutatingwebhookconfiguration "quaymaster": the caBundle of webhook "mutate.service.quaymaster.dev" does not verify the serving certificate: x509:`},
-		"name of another Service": {byService("another"), false, `validatingwebhookconfiguration "quaymaster": the caBundle of webhook "validate.service.quaymaster.dev" does not verify the serving certificate: x509: certificate is valid for quaymaster-webhook.quaymaster-system.svc, not another.quaymaster-system.svc`},
+		"trusted by URL":      {ourConfigurations(good), true, ""},
+		"trusted by Service":  {byService("quaymaster-webhook"), false, ""},
+		"absent but optional": {nil, false, ""},
+		"absent but required": {
+			nil, true,
+			`get mutatingwebhookconfiguration "quaymaster": mutatingwebhookconfigurations.admissionregistration.k8s.io ` +
+				`"quaymaster" not found`,
+		},
+		"foreign authority": {
+			ourConfigurations(foreignAuthority(t)), true,
+			`mutatingwebhookconfiguration "quaymaster": the caBundle of webhook "mutate.service.quaymaster.dev" does not ` +
+				`verify the serving certificate: x509:`,
+		},
+		"no bundle": {
+			ourConfigurations(nil), false,
+			`mutatingwebhookconfiguration "quaymaster": the caBundle of webhook "mutate.service.quaymaster.dev" does not ` +
+				`verify the serving certificate: x509:`,
+		},
+		"name of another Service": {
+			byService("another"), false,
+			`validatingwebhookconfiguration "quaymaster": the caBundle of webhook "validate.service.quaymaster.dev" does not ` +
+				`verify the serving certificate: x509: certificate is valid for quaymaster-webhook.quaymaster-system.svc, not ` +
+				`another.quaymaster-system.svc`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +88,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// waitingClock tells when somebody waits for it.
+// waitingClock signals when After is called.
 type waitingClock struct {
 	*testingclock.FakeClock
 	waiting chan struct{}
@@ -83,7 +100,7 @@ func (c waitingClock) After(d time.Duration) <-chan time.Time {
 	return after
 }
 
-// Once trusted, always ready: a later outage of the API server must not take the webhooks down.
+// Once trusted, a replica stays ready: a later outage of the API server must not make it unready.
 func TestTrustIsCheckedOnce(t *testing.T) {
 	pair := mustIssue(t, now, day, "127.0.0.1")
 	api := fake.NewClientset(ourConfigurations(mergeBundle(nil, []*x509.Certificate{pair.authority}, now))...)
@@ -95,14 +112,17 @@ func TestTrustIsCheckedOnce(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	trust := NewTrust(TrustOptions{Source: fixed{pair}, API: api.AdmissionregistrationV1(), Configurations: names, Clock: clock})
+	trust := NewTrust(
+		TrustOptions{Source: fixed{pair}, API: api.AdmissionregistrationV1(), Configurations: names, Clock: clock},
+	)
 	if err := trust.Check(nil); err == nil {
-		t.Error("ready before the first look")
+		t.Error("ready before the first check")
 	}
 	done := make(chan error)
 	go func() { done <- trust.Start(t.Context()) }()
 	<-clock.waiting
-	if err := trust.Check(nil); err == nil || err.Error() != `get mutatingwebhookconfiguration "quaymaster": connection refused` {
+	if err := trust.Check(nil); err == nil ||
+		err.Error() != `get mutatingwebhookconfiguration "quaymaster": connection refused` {
 		t.Errorf("got %v", err)
 	}
 	failing = false

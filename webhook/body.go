@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// httpFailure is an answer that is no verdict.
+// httpFailure is a response without an admission decision.
 type httpFailure struct {
 	status int
-	// problem is the one line that the caller gets.
+	// problem is the line that the caller gets.
 	problem string
-	// cause is for the log alone; it is set where the trouble is ours.
+	// cause is only logged; it is set for our own failures.
 	cause error
-	// retry invites the caller to try again.
+	// retry tells the caller to try again.
 	retry bool
-	// allow is the method to use instead.
+	// allow is the method that the caller must use instead.
 	allow string
 }
 
@@ -35,33 +35,35 @@ func (f *httpFailure) write(w http.ResponseWriter) {
 	http.Error(w, f.problem, f.status)
 }
 
-// longestProblem bounds what is logged and sent back: an error may quote as much of the body as its sender likes.
-const longestProblem = 512
+// maxProblemBytes bounds what is logged and sent back, because an error may quote an arbitrarily long part of the body.
+const maxProblemBytes = 512
 
 func badRequest(err error) *httpFailure {
 	problem := err.Error()
-	if len(problem) > longestProblem {
-		problem = strings.ToValidUTF8(problem[:longestProblem], "") + "…"
+	if len(problem) > maxProblemBytes {
+		problem = strings.ToValidUTF8(problem[:maxProblemBytes], "") + "…"
 	}
 	return &httpFailure{status: http.StatusBadRequest, problem: problem}
 }
 
-// internalError keeps the cause from the user, who can do nothing about it.
+// internalError hides the cause from the user, who cannot fix it.
 func internalError(cause error) *httpFailure {
-	return &httpFailure{status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", cause: cause}
+	return &httpFailure{
+		status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", cause: cause,
+	}
 }
 
 func tooLarge() *httpFailure {
 	return &httpFailure{
 		status:  http.StatusRequestEntityTooLarge,
-		problem: fmt.Sprintf("body must not be longer than %d bytes", maxBodyBytes),
+		problem: fmt.Sprintf("body must be at most %d bytes", maxBodyBytes),
 	}
 }
 
-// readBody reads the whole body before the deadline of the context, because a caller that sends nothing would hold its place
-// under the Limit for ever.
+// readBody reads the whole body within the deadline of the context, because a caller that sends nothing would otherwise
+// occupy the Limit forever.
 func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, *httpFailure) {
-	// Not every ResponseWriter has deadlines; the server's own has.
+	// Not every ResponseWriter supports deadlines; that of http.Server does.
 	control := http.NewResponseController(w)
 	deadline, _ := ctx.Deadline()
 	limited := control.SetReadDeadline(deadline) == nil
@@ -70,8 +72,8 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	switch {
 	case err == nil:
 		if limited {
-			// The connection serves the next call, too. After an error the deadline stays: the server would wait for the rest
-			// of the body before it answers.
+			// The connection also serves the next request. After an error the deadline stays: without it, the server
+			// would wait for the rest of the body before it responds.
 			_ = control.SetReadDeadline(time.Time{})
 		}
 		return body, nil
@@ -83,7 +85,7 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	return nil, badRequest(fmt.Errorf("read body: %w", err))
 }
 
-// readAll allocates once where the length is known; it is -1 otherwise.
+// readAll reads everything, with a single allocation if the length is known; an unknown length is -1.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	if length < 0 {
 		return io.ReadAll(r)

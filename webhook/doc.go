@@ -1,4 +1,4 @@
-// Package webhook answers the API server's admission calls over HTTP. What is no verdict is no AdmissionReview either: a
-// body that cannot be read is answered with 4xx, overload with 429 and our own trouble with 5xx, so that the webhook's
-// failurePolicy decides. Only a Reviewer refuses objects, and only for their author's mistakes.
+// Package webhook serves the API server's admission requests over HTTP. Only a decision is sent as an AdmissionReview:
+// a body that cannot be decoded is answered with 4xx, overload with 429 and an internal error with 5xx, so that the
+// webhook's failurePolicy applies. Only an Admitter denies objects, and only for mistakes of their author.
 package webhook

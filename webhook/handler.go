@@ -20,42 +20,42 @@ import (
 
 const (
 	contentTypeJSON = "application/json"
-	// defaultTimeout and longestTimeout are the API server's own.
+	// defaultTimeout and maxTimeout are those of the API server.
 	defaultTimeout = 10 * time.Second
-	longestTimeout = 30 * time.Second
-	// retryAfterSeconds is when an API server that was turned away may ask again: soon, because its own timeout goes on.
+	maxTimeout     = 30 * time.Second
+	// retryAfterSeconds is when a rejected API server may retry: soon, because its own timeout keeps running.
 	retryAfterSeconds = 1
 )
 
-// HandlerOptions are what a Handler needs; all of them are required.
+// HandlerOptions holds the dependencies of a Handler; all fields are required.
 type HandlerOptions struct {
-	// Name is the webhook in logs and metrics, such as validate-service.
+	// Name identifies the webhook in logs and metrics, such as validate-service.
 	Name string
-	// Resource is the only one served.
+	// Resource is the only resource served.
 	Resource metav1.GroupVersionResource
-	// Reviewer judges the requests.
-	Reviewer Reviewer
-	// Limit turns calls away with 429.
+	// Admitter decides on the requests.
+	Admitter Admitter
+	// Limit bounds concurrent requests; those beyond it are rejected with 429.
 	Limit *Limit
-	// Metrics counts the calls.
+	// Metrics counts and times the requests.
 	Metrics *Metrics
-	// Clock measures the calls.
+	// Clock times the requests.
 	Clock clock.PassiveClock
 }
 
-// Handler serves one webhook. The logger comes from the context of each call.
+// Handler serves one webhook. It takes the logger from the context of each request.
 type Handler struct{ o HandlerOptions }
 
 var _ http.Handler = (*Handler)(nil)
 
-// NewHandler makes a handler of one webhook.
+// NewHandler returns a handler for one webhook.
 func NewHandler(o HandlerOptions) *Handler { return &Handler{o: o} }
 
-// ServeHTTP answers one AdmissionReview.
+// ServeHTTP responds to one AdmissionReview.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.o.Clock.Now()
 	logger := klog.FromContext(r.Context())
-	answer, how, failure := h.guard(w, r)
+	answer, d, failure := h.guard(w, r)
 	if failure != nil {
 		h.logFailure(logger, failure)
 		failure.write(w)
@@ -63,21 +63,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentTypeJSON)
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 		if _, err := w.Write(answer); err != nil {
-			logger.V(1).Info("Caller left before the answer", "webhook", h.o.Name, "err", err)
+			logger.V(1).Info("Client disconnected before the response was written", "webhook", h.o.Name, "err", err)
 		}
 	}
-	h.o.Metrics.observe(h.o.Name, how, h.o.Clock.Since(start))
+	h.o.Metrics.observe(h.o.Name, d, h.o.Clock.Since(start))
 }
 
-// guard turns a panic into a failure of this one call.
-func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, how decision, failure *httpFailure) {
+// guard turns a panic into a failure of this request only.
+func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, d decision, failure *httpFailure) {
 	defer func() {
 		if p := recover(); p != nil {
-			answer, how, failure = nil, decisionFailed, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			answer, d, failure = nil, decisionFailed, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	if refusal := checkHead(r); refusal != nil {
-		return nil, decisionMalformed, refusal
+	if failure := checkHead(r); failure != nil {
+		return nil, decisionMalformed, failure
 	}
 	timeout, err := timeoutOf(r.URL)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	}
 	if !h.o.Limit.acquire(size) {
 		return nil, decisionOverloaded, &httpFailure{
-			status: http.StatusTooManyRequests, problem: "too many admission calls at the same time; try again", retry: true,
+			status: http.StatusTooManyRequests, problem: "too many concurrent admission requests; try again", retry: true,
 		}
 	}
 	defer h.o.Limit.release(size)
@@ -99,17 +99,17 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	if failure != nil {
 		return nil, decisionMalformed, failure
 	}
-	return h.review(ctx, body)
+	return h.admit(ctx, body)
 }
 
-func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
+func (h *Handler) admit(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
 	req, err := decodeReview(body, h.o.Resource)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}
-	response, err := h.o.Reviewer.Review(ctx, req)
+	response, err := h.o.Admitter.Admit(ctx, req)
 	if err == nil && response == nil {
-		err = errors.New("the reviewer gave neither response nor error")
+		err = errors.New("the Admitter returned neither a response nor an error")
 	}
 	var malformed *MalformedError
 	switch {
@@ -117,9 +117,13 @@ func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *h
 	case errors.As(err, &malformed):
 		return nil, decisionMalformed, badRequest(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, decisionTimeout, &httpFailure{status: http.StatusGatewayTimeout, problem: "no verdict within the webhook's timeout", cause: err}
+		return nil, decisionTimeout, &httpFailure{
+			status: http.StatusGatewayTimeout, problem: "no decision within the webhook's timeout", cause: err,
+		}
 	case ctx.Err() != nil:
-		return nil, decisionTimeout, &httpFailure{status: http.StatusServiceUnavailable, problem: "the call was canceled", cause: err}
+		return nil, decisionTimeout, &httpFailure{
+			status: http.StatusServiceUnavailable, problem: "request canceled by the caller", cause: err,
+		}
 	default:
 		return nil, decisionFailed, internalError(err)
 	}
@@ -128,9 +132,9 @@ func (h *Handler) review(ctx context.Context, body []byte) ([]byte, decision, *h
 	if err != nil {
 		return nil, decisionFailed, internalError(err)
 	}
-	how := decisionOf(response)
-	h.logVerdict(klog.FromContext(ctx), req, response, how)
-	return answer, how, nil
+	d := decisionOf(response)
+	h.logDecision(klog.FromContext(ctx), req, response, d)
+	return answer, d, nil
 }
 
 func decisionOf(response *admissionv1.AdmissionResponse) decision {
@@ -143,34 +147,37 @@ func decisionOf(response *admissionv1.AdmissionResponse) decision {
 	return decisionAllowed
 }
 
-func (h *Handler) logVerdict(logger logr.Logger, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, how decision) {
+func (h *Handler) logDecision(
+	logger logr.Logger, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, d decision,
+) {
 	level := 2
-	if how == decisionDenied {
+	if d == decisionDenied {
 		level = 0
 	}
-	// Most calls are not logged; they should not pay for the values either.
+	// Most requests are not logged and should not pay for building the values.
 	if logger = logger.V(level); !logger.Enabled() {
 		return
 	}
 	dryRun := req.DryRun != nil && *req.DryRun
-	logger.Info("Reviewed", "webhook", h.o.Name, "decision", string(how), "object", klog.KRef(req.Namespace, req.Name),
-		"operation", string(req.Operation), "user", req.UserInfo.Username, "dryRun", dryRun, "audit", response.AuditAnnotations)
+	logger.Info("Handled admission request", "webhook", h.o.Name, "decision", string(d),
+		"object", klog.KRef(req.Namespace, req.Name), "operation", string(req.Operation), "user", req.UserInfo.Username,
+		"dryRun", dryRun, "audit", response.AuditAnnotations)
 }
 
 func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {
 	values := []any{"webhook", h.o.Name, "status", failure.status, "problem", failure.problem}
 	switch {
 	case failure.cause != nil:
-		logger.Error(failure.cause, "Gave no verdict", values...)
+		logger.Error(failure.cause, "Failed to handle admission request", values...)
 	case failure.retry:
-		// A line a call would make the overload worse; metrics count them.
-		logger.V(1).Info("Turned a call away", values...)
+		// One line per request would make the overload worse; metrics count them.
+		logger.V(1).Info("Rejected admission request because of overload", values...)
 	default:
-		logger.Info("Gave no verdict", values...)
+		logger.Info("Failed to handle admission request", values...)
 	}
 }
 
-// checkHead looks at what is known before the body is read.
+// checkHead validates method and headers, before the body is read.
 func checkHead(r *http.Request) *httpFailure {
 	if r.Method != http.MethodPost {
 		return &httpFailure{status: http.StatusMethodNotAllowed, problem: "method must be POST", allow: http.MethodPost}
@@ -180,14 +187,15 @@ func checkHead(r *http.Request) *httpFailure {
 	}
 	switch {
 	case r.ContentLength == 0:
-		return badRequest(errors.New("body must be an AdmissionReview in JSON: it is empty"))
+		return badRequest(errors.New("body must be an AdmissionReview in JSON: body is empty"))
 	case r.ContentLength > maxBodyBytes:
 		return tooLarge()
 	}
 	return nil
 }
 
-// timeoutOf is the time for an answer: a tenth less than the API server waits, so that the answer still finds it there.
+// timeoutOf returns the time for a response: a tenth less than the API server waits, so that the response arrives in
+// time.
 func timeoutOf(u *url.URL) (time.Duration, error) {
 	timeout := defaultTimeout
 	if text := u.Query().Get("timeout"); text != "" {
@@ -195,7 +203,7 @@ func timeoutOf(u *url.URL) (time.Duration, error) {
 		if err != nil || parsed <= 0 {
 			return 0, fmt.Errorf("query parameter timeout must be a positive duration such as 3s; got %q", text)
 		}
-		timeout = min(parsed, longestTimeout)
+		timeout = min(parsed, maxTimeout)
 	}
 	return timeout - timeout/10, nil
 }

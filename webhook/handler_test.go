@@ -26,9 +26,11 @@ const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","re
 	`"kind":{"group":"","version":"v1","kind":"Service"},"resource":{"group":"","version":"v1","resource":"services"},` +
 	`"name":"web","namespace":"shop","operation":"CREATE","object":{},"futureField":1},"futureField":2}`
 
-type reviewerFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+type admitterFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
-func (f reviewerFunc) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (f admitterFunc) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx, req)
 }
 
@@ -41,7 +43,7 @@ type fixture struct {
 	registry *prometheus.Registry
 }
 
-func newFixture(t testing.TB, reviewer reviewerFunc, limit int) fixture {
+func newFixture(t testing.TB, admitter admitterFunc, limit int) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := webhook.NewMetrics(registry)
@@ -51,20 +53,22 @@ func newFixture(t testing.TB, reviewer reviewerFunc, limit int) fixture {
 	return fixture{registry: registry, handler: webhook.NewHandler(webhook.HandlerOptions{
 		Name:     "validate-service",
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Reviewer: reviewer,
+		Admitter: admitter,
 		Limit:    webhook.NewLimit(limit),
 		Metrics:  metrics,
 		Clock:    clock.RealClock{},
 	})}
 }
 
-// decided checks that the one call so far was counted as this decision.
-func (f fixture) decided(t *testing.T, decision string) {
+// wantDecision checks that the only request so far was counted with this decision.
+func (f fixture) wantDecision(t *testing.T, decision string) {
 	t.Helper()
-	want := "# HELP quaymaster_webhook_requests_total Admission calls by webhook and by how they ended.\n" +
+	want := "# HELP quaymaster_webhook_requests_total Admission requests by webhook and decision.\n" +
 		"# TYPE quaymaster_webhook_requests_total counter\n" +
 		`quaymaster_webhook_requests_total{decision="` + decision + `",webhook="validate-service"} 1` + "\n"
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "quaymaster_webhook_requests_total"); err != nil {
+	if err := testutil.GatherAndCompare(
+		f.registry, strings.NewReader(want), "quaymaster_webhook_requests_total",
+	); err != nil {
 		t.Error(err)
 	}
 }
@@ -75,7 +79,7 @@ func post(body string) *http.Request {
 	return r
 }
 
-func TestVerdicts(t *testing.T) {
+func TestDecisions(t *testing.T) {
 	patchType := admissionv1.PatchTypeJSONPatch
 	tests := map[string]struct {
 		response *admissionv1.AdmissionResponse
@@ -87,9 +91,11 @@ func TestVerdicts(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var asked *admissionv1.AdmissionRequest
-			f := newFixture(t, func(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-				asked = req
+			var received *admissionv1.AdmissionRequest
+			f := newFixture(t, func(
+				_ context.Context, req *admissionv1.AdmissionRequest,
+			) (*admissionv1.AdmissionResponse, error) {
+				received = req
 				return test.response.DeepCopy(), nil
 			}, 1)
 			w := httptest.NewRecorder()
@@ -108,17 +114,17 @@ func TestVerdicts(t *testing.T) {
 			}
 			want.Response.UID = "u-1"
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
+				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if asked.Name != "web" || asked.Namespace != "shop" || asked.Operation != admissionv1.Create {
-				t.Errorf("reviewer was asked about %+v", asked)
+			if received.Name != "web" || received.Namespace != "shop" || received.Operation != admissionv1.Create {
+				t.Errorf("Admitter received %+v", received)
 			}
-			f.decided(t, test.decision)
+			f.wantDecision(t, test.decision)
 		})
 	}
 }
 
-func TestMalformedCalls(t *testing.T) {
+func TestMalformedRequests(t *testing.T) {
 	with := func(old, replacement string) *http.Request { return post(strings.Replace(review, old, replacement, 1)) }
 	const tooLong = 7<<20 + 1
 	tests := map[string]struct {
@@ -126,7 +132,9 @@ func TestMalformedCalls(t *testing.T) {
 		status  int
 		problem string
 	}{
-		"GET": {httptest.NewRequest(http.MethodGet, "/validate-service", nil), http.StatusMethodNotAllowed, "method must be POST"},
+		"GET": {
+			httptest.NewRequest(http.MethodGet, "/validate-service", nil), http.StatusMethodNotAllowed, "method must be POST",
+		},
 		"wrong content type": {
 			func() *http.Request { r := post(review); r.Header.Set("Content-Type", "application/yaml"); return r }(),
 			http.StatusUnsupportedMediaType, "content type must be application/json",
@@ -135,32 +143,67 @@ func TestMalformedCalls(t *testing.T) {
 			func() *http.Request { r := post(review); r.Header.Del("Content-Type"); return r }(),
 			http.StatusUnsupportedMediaType, "content type must be application/json",
 		},
-		"empty": {post(""), http.StatusBadRequest, "body must be an AdmissionReview in JSON: it is empty"},
-		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must not be longer than 7340032 bytes"},
+		"empty": {post(""), http.StatusBadRequest, "body must be an AdmissionReview in JSON: body is empty"},
+		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must be at most 7340032 bytes"},
 		"long, unknown length": {
 			func() *http.Request {
 				r := post(strings.Repeat(" ", tooLong))
 				r.ContentLength = -1
 				return r
-			}(), http.StatusRequestEntityTooLarge, "body must not be longer than 7340032 bytes",
+			}(), http.StatusRequestEntityTooLarge, "body must be at most 7340032 bytes",
 		},
 		"shorter than announced": {
 			func() *http.Request { r := post(review); r.ContentLength = int64(len(review)) + 1; return r }(),
 			http.StatusBadRequest, "read body: unexpected EOF",
 		},
-		"no JSON":           {post("apiVersion: v1"), http.StatusBadRequest, "body must be an AdmissionReview in JSON: invalid character 'a' looking for beginning of value"},
-		"truncated":         {post(review[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input"},
-		"two documents":     {post(review + review), http.StatusBadRequest, "body must be an AdmissionReview in JSON: invalid character '{' after top-level value"},
-		"null":              {post("null"), http.StatusBadRequest, `body must be of apiVersion admission.k8s.io/v1, kind AdmissionReview; got apiVersion "", kind ""`},
-		"request of a type": {post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":7}`), http.StatusBadRequest, "body must be an AdmissionReview in JSON: json: cannot unmarshal number into Go struct field AdmissionReview.request of type v1.AdmissionRequest"},
-		"v1beta1":           {with("admission.k8s.io/v1", "admission.k8s.io/v1beta1"), http.StatusBadRequest, `body must be of apiVersion admission.k8s.io/v1, kind AdmissionReview; got apiVersion "admission.k8s.io/v1beta1", kind "AdmissionReview"`},
-		"other kind":        {with(`"AdmissionReview"`, `"TokenReview"`), http.StatusBadRequest, `body must be of apiVersion admission.k8s.io/v1, kind AdmissionReview; got apiVersion "admission.k8s.io/v1", kind "TokenReview"`},
-		"no request":        {with(`"request"`, `"Request"`), http.StatusBadRequest, "request is missing"},
-		"no uid":            {with(`"u-1"`, `""`), http.StatusBadRequest, "request.uid is missing"},
-		"other resource":    {with(`"resource":"services"`, `"resource":"pods"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got pods.v1"},
-		"other group":       {with(`"resource":{"group":""`, `"resource":{"group":"x.io"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got services.v1.x.io"},
-		"subresource":       {with(`"name":"web"`, `"subResource":"status"`), http.StatusBadRequest, "request.resource must be services.v1 on this path; got services.v1/status"},
-		"other operation":   {with(`"CREATE"`, `"CONNECT"`), http.StatusBadRequest, `request.operation must be CREATE, UPDATE or DELETE; got "CONNECT"`},
+		"not JSON": {
+			post("apiVersion: v1"), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: invalid character 'a' looking for beginning of value",
+		},
+		"truncated": {
+			post(review[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input",
+		},
+		"two documents": {
+			post(review + review), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: invalid character '{' after top-level value",
+		},
+		"null": {
+			post("null"), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion "" and kind ""`,
+		},
+		"wrong type": {
+			post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":7}`), http.StatusBadRequest,
+			"body must be an AdmissionReview in JSON: json: cannot unmarshal number into Go struct field " +
+				"AdmissionReview.request of type v1.AdmissionRequest",
+		},
+		"v1beta1": {
+			with("admission.k8s.io/v1", "admission.k8s.io/v1beta1"), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1beta1" and kind "AdmissionReview"`,
+		},
+		"other kind": {
+			with(`"AdmissionReview"`, `"TokenReview"`), http.StatusBadRequest,
+			`body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1" and kind "TokenReview"`,
+		},
+		"no request": {with(`"request"`, `"Request"`), http.StatusBadRequest, "request is missing"},
+		"no uid":     {with(`"u-1"`, `""`), http.StatusBadRequest, "request.uid is missing"},
+		"other resource": {
+			with(`"resource":"services"`, `"resource":"pods"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got pods.v1",
+		},
+		"other group": {
+			with(`"resource":{"group":""`, `"resource":{"group":"x.io"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got services.v1.x.io",
+		},
+		"subresource": {
+			with(`"name":"web"`, `"subResource":"status"`), http.StatusBadRequest,
+			"request.resource must be services.v1 on this path; got services.v1/status",
+		},
+		"other operation": {
+			with(`"CREATE"`, `"CONNECT"`), http.StatusBadRequest,
+			`request.operation must be CREATE, UPDATE or DELETE; got "CONNECT"`,
+		},
 		"bad timeout": {
 			func() *http.Request { r := post(review); r.URL.RawQuery = "timeout=soon"; return r }(),
 			http.StatusBadRequest, `query parameter timeout must be a positive duration such as 3s; got "soon"`,
@@ -173,18 +216,18 @@ func TestMalformedCalls(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-				t.Error("reviewer was asked")
-				return nil, errors.New("asked")
+				t.Error("Admitter was called")
+				return nil, errors.New("called")
 			}, 1)
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, test.request)
 			wantFailure(t, w, test.status, test.problem)
-			f.decided(t, "malformed")
+			f.wantDecision(t, "malformed")
 		})
 	}
 }
 
-func TestContentTypeMayNameACharset(t *testing.T) {
+func TestContentTypeWithCharset(t *testing.T) {
 	r := post(review)
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	w := httptest.NewRecorder()
@@ -196,48 +239,48 @@ func TestContentTypeMayNameACharset(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	tests := map[string]struct {
-		reviewer reviewerFunc
+		admitter admitterFunc
 		query    string
 		status   int
 		problem  string
 		decision string
 	}{
 		"error": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, errors.New("password of the cache is hunter2")
 			},
-			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
+			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
 		"panic": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				panic("boom")
 			},
-			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
+			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
 		"no response": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, nil
 			},
-			status: http.StatusInternalServerError, problem: "the webhook failed; its log says why", decision: "failed",
+			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
 		"malformed object": {
-			reviewer: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				return nil, &webhook.MalformedError{Problem: "request.object is missing"}
 			},
 			status: http.StatusBadRequest, problem: "request.object is missing", decision: "malformed",
 		},
 		"timeout": {
-			reviewer: func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
 			query:  "timeout=1ms",
-			status: http.StatusGatewayTimeout, problem: "no verdict within the webhook's timeout", decision: "timeout",
+			status: http.StatusGatewayTimeout, problem: "no decision within the webhook's timeout", decision: "timeout",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, test.reviewer, 1)
+			f := newFixture(t, test.admitter, 1)
 			r := post(review)
 			if test.query != "" {
 				r.URL.RawQuery = test.query
@@ -245,44 +288,46 @@ func TestFailures(t *testing.T) {
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, r)
 			wantFailure(t, w, test.status, test.problem)
-			f.decided(t, test.decision)
+			f.wantDecision(t, test.decision)
 
-			// The place under the limit of 1 is free again.
+			// The only slot of the limit is free again.
 			w = httptest.NewRecorder()
 			f.handler.ServeHTTP(w, post("{"))
 			if w.Code == http.StatusTooManyRequests {
-				t.Error("the failed call still counts")
+				t.Error("the failed request still counts")
 			}
 		})
 	}
 }
 
-// A caller that leaves gets no verdict, which is nobody's failure.
-func TestCallerLeaves(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
+// A caller that disconnects gets no decision, which counts as a timeout and not as a failure.
+func TestCallerDisconnects(t *testing.T) {
+	ctx, disconnect := context.WithCancel(t.Context())
 	f := newFixture(t, func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-		leave()
+		disconnect()
 		return nil, ctx.Err()
 	}, 1)
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, post(review).WithContext(ctx))
-	wantFailure(t, w, http.StatusServiceUnavailable, "the call was canceled")
-	f.decided(t, "timeout")
+	wantFailure(t, w, http.StatusServiceUnavailable, "request canceled by the caller")
+	f.wantDecision(t, "timeout")
 }
 
-func TestDeadlineOfReviewers(t *testing.T) {
+func TestDeadlineOfAdmitter(t *testing.T) {
 	tests := map[string]struct {
 		query string
 		want  time.Duration
 	}{
-		"as asked, with time left to answer": {"timeout=3s", 2700 * time.Millisecond},
-		"none":                               {"", 9 * time.Second},
-		"longer than any API server asks":    {"timeout=1h", 27 * time.Second},
+		"as requested, with time left to respond": {"timeout=3s", 2700 * time.Millisecond},
+		"none":                             {"", 9 * time.Second},
+		"longer than any API server waits": {"timeout=1h", 27 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			f := newFixture(t, func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			f := newFixture(t, func(
+				ctx context.Context, _ *admissionv1.AdmissionRequest,
+			) (*admissionv1.AdmissionResponse, error) {
 				deadline, ok := ctx.Deadline()
 				if left := deadline.Sub(start); !ok || left < test.want || left > test.want+time.Second {
 					t.Errorf("deadline in %s, want %s", left, test.want)
@@ -315,20 +360,20 @@ func TestOverload(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, post(review))
-	wantFailure(t, w, http.StatusTooManyRequests, "too many admission calls at the same time; try again")
+	wantFailure(t, w, http.StatusTooManyRequests, "too many concurrent admission requests; try again")
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After is %q", got)
 	}
-	f.decided(t, "overloaded")
+	f.wantDecision(t, "overloaded")
 	close(leave)
 	for range limit {
 		if code := <-done; code != http.StatusOK {
-			t.Errorf("a call that was let in got %d", code)
+			t.Errorf("an accepted request got %d", code)
 		}
 	}
 }
 
-// The memory of a burst of the largest bodies is bounded, whatever the number of calls allowed.
+// The memory used by a burst of the largest bodies is bounded, however many concurrent requests are allowed.
 func TestOverloadByBytes(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
@@ -354,12 +399,12 @@ func TestOverloadByBytes(t *testing.T) {
 	close(leave)
 	for range 2 {
 		if code := <-done; code != http.StatusOK {
-			t.Errorf("a call that was let in got %d", code)
+			t.Errorf("an accepted request got %d", code)
 		}
 	}
 }
 
-// A caller that announces a body and never sends it loses its place under the limit, and only this connection.
+// A caller that announces a body and never sends it loses its slot of the limit and this connection only.
 func TestStalledBody(t *testing.T) {
 	f := newFixture(t, allow, 1)
 	server := httptest.NewServer(f.handler)
@@ -390,11 +435,11 @@ func TestStalledBody(t *testing.T) {
 	}
 	defer again.Body.Close()
 	if again.StatusCode != http.StatusOK {
-		t.Errorf("the next call got %d", again.StatusCode)
+		t.Errorf("the next request got %d", again.StatusCode)
 	}
 }
 
-// wantFailure checks that the answer is one line of text that no API server takes for a verdict.
+// wantFailure checks that the response is one line of text that no API server takes for a decision.
 func wantFailure(t *testing.T, w *httptest.ResponseRecorder, status int, problem string) {
 	t.Helper()
 	if w.Code != status {

@@ -15,12 +15,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// unreadable are quantities that take all memory to read. An API server does not survive them either, so it never sends them.
-var unreadable = regexp.MustCompile(`[eE][-+]?[0-9]{6}`)
+// unparsable matches quantities whose parsing exhausts memory. An API server does not survive them either, so it never
+// sends them.
+var unparsable = regexp.MustCompile(`[eE][-+]?[0-9]{6}`)
 
-// FuzzHandlers sends to every webhook what no API server sends: reviews of which the edits dropped, replaced and moved around
-// parts, and the noise broke bytes. Nothing is ever our failure; a refusal says why; a patch can be applied, once. What the fuzzer
-// changes is small, since it spends its time on making small again what was worth keeping.
+// FuzzHandlers sends to every webhook what no API server sends: requests with parts dropped, replaced and moved by
+// edits, and with bytes broken by noise. None may cause an internal failure; a denial has a reason; a patch applies,
+// exactly once. The fuzzed inputs are small, because the fuzzer spends its time minimizing the inputs it keeps.
 func FuzzHandlers(f *testing.F) {
 	servers, seeds := newServers(f), reviews(f)
 	for seed := range seeds {
@@ -31,7 +32,7 @@ func FuzzHandlers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed byte, edits []byte, text string, noise []byte) {
 		body := disturb(edit(seeds[int(seed)%len(seeds)], edits, text), noise)
-		if unreadable.Match(body) {
+		if unparsable.Match(body) {
 			t.Skip()
 		}
 		var review admissionv1.AdmissionReview
@@ -43,13 +44,13 @@ func FuzzHandlers(f *testing.F) {
 			if s.resource != review.Request.Resource {
 				continue
 			}
-			s.answers(t, review.Request, body)
-			s.answersAnAPIServer(t, review.Request)
+			s.check(t, review.Request, body)
+			s.checkAsFromAPIServer(t, review.Request)
 		}
 	})
 }
 
-// post returns the response, or nil where the caller is to blame that there is none.
+// post returns the response, or nil if the request was rejected as the caller's mistake.
 func (s *server) post(t *testing.T, body []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/?timeout=3s", bytes.NewReader(body))
@@ -64,21 +65,22 @@ func (s *server) post(t *testing.T, body []byte) *admissionv1.AdmissionResponse 
 		t.Fatalf("%s: status %d: %s\n%s", s.name, w.Code, w.Body, body)
 	}
 	var answer admissionv1.AdmissionReview
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.Body.Bytes(), &answer); err != nil || answer.Response == nil || answer.Kind != "AdmissionReview" {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(w.Body.Bytes(), &answer); err != nil || answer.Response == nil ||
+		answer.Kind != "AdmissionReview" {
 		t.Fatalf("%s: no AdmissionReview: %v\n%s", s.name, err, w.Body)
 	}
 	return answer.Response
 }
 
-// answers checks what holds of every answer.
-func (s *server) answers(t *testing.T, req *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
+// check checks what must hold for every response.
+func (s *server) check(t *testing.T, req *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse {
 	t.Helper()
 	response := s.post(t, body)
 	if response == nil {
 		return nil
 	}
 	if response.UID != req.UID {
-		t.Errorf("%s: answer to %q, not to %q", s.name, response.UID, req.UID)
+		t.Errorf("%s: response has uid %q, want %q", s.name, response.UID, req.UID)
 	}
 	size := 0
 	for _, warning := range response.Warnings {
@@ -91,8 +93,9 @@ func (s *server) answers(t *testing.T, req *admissionv1.AdmissionRequest, body [
 		return response
 	}
 	status := response.Result
-	if status == nil || status.Code != http.StatusUnprocessableEntity || status.Message == "" || status.Details == nil || len(status.Details.Causes) == 0 {
-		t.Fatalf("%s: refused with %+v\n%s", s.name, status, body)
+	if status == nil || status.Code != http.StatusUnprocessableEntity || status.Message == "" || status.Details == nil ||
+		len(status.Details.Causes) == 0 {
+		t.Fatalf("%s: denied with %+v\n%s", s.name, status, body)
 	}
 	for _, cause := range status.Details.Causes {
 		if cause.Field == "" || cause.Message == "" {
@@ -100,13 +103,13 @@ func (s *server) answers(t *testing.T, req *admissionv1.AdmissionRequest, body [
 		}
 	}
 	if response.Patch != nil || response.AuditAnnotations["denied"] == "" {
-		t.Errorf("%s: refused with patch %s, audit annotations %v", s.name, response.Patch, response.AuditAnnotations)
+		t.Errorf("%s: denied with patch %s, audit annotations %v", s.name, response.Patch, response.AuditAnnotations)
 	}
 	return response
 }
 
-// answersAnAPIServer checks what holds of objects as an API server writes them, which makes every object anew out of its fields.
-func (s *server) answersAnAPIServer(t *testing.T, req *admissionv1.AdmissionRequest) {
+// checkAsFromAPIServer checks what must hold for objects as an API server writes them: encoded anew from their fields.
+func (s *server) checkAsFromAPIServer(t *testing.T, req *admissionv1.AdmissionRequest) {
 	t.Helper()
 	object, ok := s.rewrite(t, req.Object.Raw)
 	if !ok {
@@ -116,7 +119,7 @@ func (s *server) answersAnAPIServer(t *testing.T, req *admissionv1.AdmissionRequ
 	if old, ok := s.rewrite(t, req.OldObject.Raw); ok {
 		req.OldObject.Raw = old
 	}
-	response := s.answers(t, req, encode(t, req))
+	response := s.check(t, req, encode(t, req))
 	if response == nil {
 		return
 	}
@@ -128,21 +131,22 @@ func (s *server) answersAnAPIServer(t *testing.T, req *admissionv1.AdmissionRequ
 		if req.Object.Raw, err = patch.Apply(object); err != nil {
 			t.Fatalf("%s: %v: %s\n%s", s.name, err, response.Patch, object)
 		}
-		if again := s.answers(t, req, encode(t, req)); again == nil || !again.Allowed || again.Patch != nil {
-			t.Fatalf("%s: answer to what was patched before: %+v\n%s", s.name, again, req.Object.Raw)
+		if again := s.check(t, req, encode(t, req)); again == nil || !again.Allowed || again.Patch != nil {
+			t.Fatalf("%s: response to an object that is already patched: %+v\n%s", s.name, again, req.Object.Raw)
 		}
 	}
 	req.Operation, req.OldObject = admissionv1.Update, req.Object
-	if same := s.answers(t, req, encode(t, req)); same == nil || !same.Allowed || same.Patch != nil {
-		t.Fatalf("%s: answer to an update that changes nothing: %+v\n%s", s.name, same, req.Object.Raw)
+	if same := s.check(t, req, encode(t, req)); same == nil || !same.Allowed || same.Patch != nil {
+		t.Fatalf("%s: response to an update without changes: %+v\n%s", s.name, same, req.Object.Raw)
 	}
 }
 
-// rewrite is the object as its type has it; ok is false if it cannot be read.
+// rewrite decodes and encodes an object with its Go type; ok is false if it cannot be decoded.
 func (s *server) rewrite(t *testing.T, raw []byte) (object []byte, ok bool) {
 	t.Helper()
 	into := s.object()
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil || into.GetObjectKind().GroupVersionKind() != s.kind {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil ||
+		into.GetObjectKind().GroupVersionKind() != s.kind {
 		return nil, false
 	}
 	object, err := json.Marshal(into)

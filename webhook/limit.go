@@ -3,16 +3,16 @@ package webhook
 import "sync"
 
 const (
-	// maxBodyBytes is the longest review accepted. The API server takes objects of up to 3 MiB, the review of an update holds
-	// two of them, and the rest of it stays below 1 MiB.
+	// maxBodyBytes is the length of the largest AdmissionReview accepted. The API server accepts objects of up to 3
+	// MiB, the AdmissionReview of an update contains two of them, and the rest of it stays below 1 MiB.
 	maxBodyBytes = 7 << 20
-	// maxBytesInFlight bounds the bodies held at the same time. A decoded object takes several times its length, so the largest
-	// reviews come one by one; of ordinary ones, more than a thousand fit.
+	// maxBytesInFlight bounds the total length of bodies held at a time. A decoded object takes several times its
+	// length in memory, so the largest requests are handled one at a time; more than a thousand ordinary ones fit.
 	maxBytesInFlight = 8 << 20
 )
 
-// Limit bounds what is handled at the same time, by number and by size, so that a burst costs the API server a retry rather than
-// this process its memory. Several handlers may share one.
+// Limit bounds the number and the total size of concurrent requests, so that a burst makes the API server retry instead
+// of exhausting this process's memory. Several handlers may share one Limit.
 type Limit struct {
 	maxRequests int
 
@@ -21,11 +21,11 @@ type Limit struct {
 	bytes    int64
 }
 
-// NewLimit allows so many requests at the same time.
+// NewLimit returns a Limit of that many concurrent requests.
 func NewLimit(requests int) *Limit { return &Limit{maxRequests: requests} }
 
-// acquire tells whether a request with a body of so many bytes may go on. If so, it must be released. One that may not leaves no
-// trace, so that of many that do not fit together some get in.
+// acquire reports whether a request with a body of size bytes may proceed; if so, it must be released. A rejected
+// request is not counted, so that of many requests that do not fit together some proceed.
 func (l *Limit) acquire(size int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

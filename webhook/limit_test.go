@@ -14,12 +14,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// Of many large bodies that come at once and do not fit together, some get in; and nothing stays behind in the count.
-func TestOverloadTurnsNotAllAway(t *testing.T) {
+// Of many concurrent large bodies that do not fit together, some are accepted, and the count returns to zero.
+func TestOverloadAcceptsSome(t *testing.T) {
 	f := newFixture(t, allow, 100)
 	large := review + strings.Repeat(" ", 5<<20)
 	for range 20 {
-		var answered atomic.Int32
+		var accepted atomic.Int32
 		begin := make(chan struct{})
 		var calls sync.WaitGroup
 		for range 4 {
@@ -28,20 +28,20 @@ func TestOverloadTurnsNotAllAway(t *testing.T) {
 				w := httptest.NewRecorder()
 				f.handler.ServeHTTP(w, post(large))
 				if w.Code == http.StatusOK {
-					answered.Add(1)
+					accepted.Add(1)
 				}
 			})
 		}
 		close(begin)
 		calls.Wait()
-		if answered.Load() == 0 {
-			t.Fatal("every call was turned away")
+		if accepted.Load() == 0 {
+			t.Fatal("every request was rejected")
 		}
 	}
 }
 
-// Calls at the same time do not get each other's answers.
-func TestParallelCalls(t *testing.T) {
+// Concurrent requests do not get each other's responses.
+func TestConcurrentRequests(t *testing.T) {
 	const callers = 100
 	f := newFixture(t, func(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{string(req.UID)}}, nil
@@ -53,7 +53,8 @@ func TestParallelCalls(t *testing.T) {
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, post(strings.Replace(review, `"u-1"`, `"`+uid+`"`, 1)))
 			var got admissionv1.AdmissionReview
-			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid || got.Response.Warnings[0] != uid {
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid ||
+				got.Response.Warnings[0] != uid {
 				t.Errorf("%s got %d %s", uid, w.Code, w.Body)
 			}
 		})

@@ -17,50 +17,60 @@ import (
 	"quaymaster.dev/internal/observability"
 )
 
-// What users write into objects is theirs: the log tells which object was judged how, at any verbosity.
-func TestLogsHoldNoObjects(t *testing.T) {
+// The log names objects and decisions but never contains what users write into objects, at any verbosity.
+func TestLogsContainNoObjects(t *testing.T) {
 	const secret = "hunter2"
-	full := strings.Replace(review, `"object":{}`, `"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1)
-	answer := func(response *admissionv1.AdmissionResponse, err error) reviewerFunc {
+	full := strings.Replace(
+		review, `"object":{}`,
+		`"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1,
+	)
+	respond := func(response *admissionv1.AdmissionResponse, err error) admitterFunc {
 		return func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 			return response, err
 		}
 	}
 	patchType := admissionv1.PatchTypeJSONPatch
 	tests := map[string]struct {
-		reviewer  reviewerFunc
+		admitter  admitterFunc
 		body      string
 		verbosity int
 		message   string
 	}{
-		"allowed": {allow, full, 2, "Reviewed"},
-		"patched": {answer(&admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType, Patch: []byte(`[{"value":"` + secret + `"}]`)}, nil), full, 2, "Reviewed"},
-		"denied": {
-			answer(&admissionv1.AdmissionResponse{
-				Result: &metav1.Status{Code: 422, Message: secret}, Warnings: []string{secret}, AuditAnnotations: map[string]string{"denied": "dlb-sctp"},
-			}, nil), full, 0, "Reviewed",
+		"allowed": {allow, full, 2, "Handled admission request"},
+		"patched": {
+			respond(
+				&admissionv1.AdmissionResponse{Allowed: true, PatchType: &patchType, Patch: []byte(`[{"value":"` + secret + `"}]`)},
+				nil,
+			),
+			full, 2, "Handled admission request",
 		},
-		"error": {answer(nil, errors.New("cache is down")), full, 0, "Gave no verdict"},
+		"denied": {
+			respond(&admissionv1.AdmissionResponse{
+				Result: &metav1.Status{Code: 422, Message: secret}, Warnings: []string{secret},
+				AuditAnnotations: map[string]string{"denied": "dlb-sctp"},
+			}, nil), full, 0, "Handled admission request",
+		},
+		"error": {respond(nil, errors.New("cache is down")), full, 0, "Failed to handle admission request"},
 		"panic": {
 			func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 				panic("boom")
 			},
-			full, 0, "Gave no verdict",
+			full, 0, "Failed to handle admission request",
 		},
-		"truncated":      {allow, full[:len(full)-1], 0, "Gave no verdict"},
-		"other resource": {allow, strings.Replace(full, `"services"`, `"pods"`, 1), 0, "Gave no verdict"},
+		"truncated":      {allow, full[:len(full)-1], 0, "Failed to handle admission request"},
+		"other resource": {allow, strings.Replace(full, `"services"`, `"pods"`, 1), 0, "Failed to handle admission request"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, verbosity := range []int{test.verbosity, 10} {
-				log := logOf(t, test.reviewer, test.body, verbosity)
-				told := strings.Contains(log, `"msg":"`+test.message+`"`) && strings.Contains(log, `"webhook":"validate-service"`)
-				if !told || strings.Contains(log, secret) {
+				log := logOf(t, test.admitter, test.body, verbosity)
+				logged := strings.Contains(log, `"msg":"`+test.message+`"`) && strings.Contains(log, `"webhook":"validate-service"`)
+				if !logged || strings.Contains(log, secret) {
 					t.Errorf("log at verbosity %d:\n%s", verbosity, log)
 				}
 			}
 			if test.verbosity > 0 {
-				if log := logOf(t, test.reviewer, test.body, test.verbosity-1); log != "" {
+				if log := logOf(t, test.admitter, test.body, test.verbosity-1); log != "" {
 					t.Errorf("log at verbosity %d:\n%s", test.verbosity-1, log)
 				}
 			}
@@ -68,8 +78,8 @@ func TestLogsHoldNoObjects(t *testing.T) {
 	}
 }
 
-// logOf is what one call leaves in the log.
-func logOf(t *testing.T, reviewer reviewerFunc, body string, verbosity int) string {
+// logOf returns what one request logs.
+func logOf(t *testing.T, admitter admitterFunc, body string, verbosity int) string {
 	t.Helper()
 	var out bytes.Buffer
 	logger, _, err := observability.NewLogger(observability.LogOptions{
@@ -79,18 +89,21 @@ func logOf(t *testing.T, reviewer reviewerFunc, body string, verbosity int) stri
 		t.Fatal(err)
 	}
 	r := post(body)
-	newFixture(t, reviewer, 1).handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)))
+	newFixture(t, admitter, 1).handler.ServeHTTP(
+		httptest.NewRecorder(), r.WithContext(klog.NewContext(r.Context(), logger)),
+	)
 	return out.String()
 }
 
-// An error quotes what it does not understand, which may be megabytes of the body.
-func TestLongProblemsAreCut(t *testing.T) {
+// An error quotes what it cannot parse, which may be megabytes of the body.
+func TestLongProblemsAreTruncated(t *testing.T) {
 	for name, unit := range map[string]string{"ASCII": "x", "runes of several bytes": "é"} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, allow, 1)
 			w := httptest.NewRecorder()
 			f.handler.ServeHTTP(w, post(strings.Replace(review, "AdmissionReview", strings.Repeat(unit, 1<<20), 1)))
-			const start = `body must be of apiVersion admission.k8s.io/v1, kind AdmissionReview; got apiVersion "admission.k8s.io/v1", kind "`
+			const start = `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
+				`"admission.k8s.io/v1" and kind "`
 			text := w.Body.String()
 			if w.Code != http.StatusBadRequest || len(text) > 600 || !strings.HasPrefix(text, start+unit) {
 				t.Errorf("got %d and %d bytes: %.200s", w.Code, len(text), text)

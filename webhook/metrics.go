@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// decision is how a call ended, as metrics name it.
+// decision is the outcome of a request, as in the metrics' label.
 type decision string
 
 const (
@@ -19,29 +19,31 @@ const (
 	decisionFailed     decision = "failed"
 )
 
-// Metrics counts calls and findings.
+// Metrics counts requests and findings.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	findings *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of admission.
+// NewMetrics registers the admission metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_webhook_requests_total",
-			Help: "Admission calls by webhook and by how they ended.",
+			Help: "Admission requests by webhook and decision.",
 		}, []string{"webhook", "decision"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "quaymaster_webhook_request_duration_seconds",
-			Help: "Time from the head of an admission call to its answer, reading of the body included.",
-			// A review takes tens of microseconds; the API server gives up after seconds.
-			Buckets: []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5},
+			Help: "Time from the headers of an admission request to its response, including reading the body.",
+			// A request takes tens of microseconds; the API server gives up after seconds.
+			Buckets: []float64{
+				50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5,
+			},
 		}, []string{"webhook"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_webhook_findings_total",
-			Help: "Problems found in admission calls, by webhook, rule and severity.",
+			Help: "Findings in admission requests by webhook, finding id (label rule) and severity.",
 		}, []string{"webhook", "rule", "severity"}),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.duration, m.findings} {
@@ -52,9 +54,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// CountFinding counts a problem that the webhook found by the rule.
-func (m *Metrics) CountFinding(webhook, rule, severity string) {
-	m.findings.WithLabelValues(webhook, rule, severity).Inc()
+// CountFinding counts a finding of the webhook.
+func (m *Metrics) CountFinding(webhook, id, severity string) {
+	m.findings.WithLabelValues(webhook, id, severity).Inc()
 }
 
 func (m *Metrics) observe(webhook string, d decision, elapsed time.Duration) {

@@ -16,7 +16,7 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// A review takes tens of microseconds, and the histogram can tell them apart.
+// A request takes tens of microseconds, and the histogram distinguishes such durations.
 func TestDurations(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics, err := webhook.NewMetrics(registry)
@@ -24,16 +24,18 @@ func TestDurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	var takes time.Duration
+	var duration time.Duration
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Reviewer: reviewerFunc(func(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-			clock.SetTime(clock.Now().Add(takes))
+		Admitter: admitterFunc(func(
+			ctx context.Context, req *admissionv1.AdmissionRequest,
+		) (*admissionv1.AdmissionResponse, error) {
+			clock.SetTime(clock.Now().Add(duration))
 			return allow(ctx, req)
 		}),
 		Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock,
 	})
-	for _, takes = range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond, 2 * time.Second} {
+	for _, duration = range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond, 2 * time.Second} {
 		handler.ServeHTTP(httptest.NewRecorder(), post(review))
 	}
 	families, err := registry.Gather()
@@ -51,7 +53,7 @@ func TestDurations(t *testing.T) {
 	}
 	for bound, want := range map[float64]uint64{50e-6: 1, 100e-6: 2, 1: 2, 2.5: 3} {
 		if got, ok := counts[bound]; !ok || got != want {
-			t.Errorf("%d calls within %gs, want %d", got, bound, want)
+			t.Errorf("%d requests within %gs, want %d", got, bound, want)
 		}
 	}
 }
@@ -65,12 +67,14 @@ func TestFindingsAreCounted(t *testing.T) {
 	metrics.CountFinding("validate-service", "dlb-sctp", "error")
 	metrics.CountFinding("validate-service", "dlb-sctp", "error")
 	metrics.CountFinding("mutate-persistentvolumeclaim", "pvc-not-bound", "warning")
-	const want = `# HELP quaymaster_webhook_findings_total Problems found in admission calls, by webhook, rule and severity.
+	const want = `# HELP quaymaster_webhook_findings_total Findings in admission requests by webhook, finding id (label rule) and severity.
 # TYPE quaymaster_webhook_findings_total counter
 quaymaster_webhook_findings_total{rule="dlb-sctp",severity="error",webhook="validate-service"} 2
 quaymaster_webhook_findings_total{rule="pvc-not-bound",severity="warning",webhook="mutate-persistentvolumeclaim"} 1
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "quaymaster_webhook_findings_total"); err != nil {
+	if err := testutil.GatherAndCompare(
+		registry, strings.NewReader(want), "quaymaster_webhook_findings_total",
+	); err != nil {
 		t.Error(err)
 	}
 }

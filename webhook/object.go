@@ -10,8 +10,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Decode reads an object of a request by the API server's own rules for JSON. The field, such as request.object, is for the
-// error, which is a MalformedError: it is the caller who sent something else than what the webhook is registered for.
+// Decode decodes an object of a request with the same JSON rules as the API server. field, such as request.object,
+// appears in the error, which is a MalformedError: the caller sent something that the webhook is not registered for.
 func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.Object) error {
 	if len(raw) == 0 {
 		return &MalformedError{Problem: field + " is missing"}
@@ -19,15 +19,15 @@ func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
 		return &MalformedError{Problem: fmt.Sprintf("%s must be a %s: %v", field, gvk.Kind, err)}
 	}
-	if is := into.GetObjectKind().GroupVersionKind(); is != gvk {
-		return &MalformedError{Problem: fmt.Sprintf("%s must be of apiVersion %s, kind %s; got apiVersion %q, kind %q",
-			field, gvk.GroupVersion(), gvk.Kind, is.GroupVersion(), is.Kind)}
+	if got := into.GetObjectKind().GroupVersionKind(); got != gvk {
+		return &MalformedError{Problem: fmt.Sprintf("%s must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
+			field, gvk.GroupVersion(), gvk.Kind, got.GroupVersion(), got.Kind)}
 	}
 	return nil
 }
 
-// DecodePair reads the objects of a request. The old one is nil on creation; both are nil on a deletion, which has only the old
-// object, about which there is nothing to say.
+// DecodePair decodes the objects of a request. The old one is nil on creation. Both are nil on deletion, which has only
+// the old object, and that needs no validation.
 func DecodePair[T any, Object interface {
 	*T
 	runtime.Object
@@ -51,7 +51,7 @@ func DecodePair[T any, Object interface {
 	return oldObject, newObject, err
 }
 
-// ObjectName is what the user knows an object by: one with generateName has no name yet.
+// ObjectName returns the name by which the user knows an object: one with generateName has no name yet.
 func ObjectName(meta metav1.ObjectMeta) string {
 	if meta.Name == "" {
 		return meta.GenerateName

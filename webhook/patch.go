@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// Operation is one of a JSON Patch (RFC 6902).
+// Operation is an operation of a JSON Patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -19,14 +19,14 @@ type Operation struct {
 // Patch collects what a mutating webhook adds to an object.
 type Patch []Operation
 
-// Add adds a value at a path, or replaces the one that is there: a whole map or list may only be added where there is none,
-// since it would wipe out what others wrote.
+// Add adds a value at a path or replaces the existing one. Add a whole map or list only where there is none: it would
+// overwrite what others wrote.
 func (p *Patch) Add(path string, value any) {
 	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
 }
 
-// AddEntries adds entries to the map at a path, in the order of their keys. present is what the object has there; the whole
-// map is added only where it is nil.
+// AddEntries adds entries to the map at a path, in the order of their keys. present is the object's map at that path;
+// the whole map is added only if present is nil.
 func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	switch {
 	case len(entries) == 0:
@@ -39,7 +39,7 @@ func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	}
 }
 
-// Into puts the patch into the response; an empty one changes nothing.
+// Into sets the patch in the response; an empty patch leaves the response unchanged.
 func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
 	if len(p) == 0 {
 		return nil
@@ -53,7 +53,7 @@ func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
 	return nil
 }
 
-// Pointer is the JSON Pointer (RFC 6901) of steps, each a key or an index.
+// Pointer returns the JSON Pointer (RFC 6901) for steps, each a key or an index.
 func Pointer(steps ...string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var path strings.Builder

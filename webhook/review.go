@@ -13,15 +13,15 @@ import (
 
 const reviewKind = "AdmissionReview"
 
-// decodeReview reads an AdmissionReview by the API server's own rules for JSON (names are case-sensitive) and checks that it
-// asks about the resource.
+// decodeReview decodes an AdmissionReview with the same JSON rules as the API server (names are case-sensitive) and
+// validates that it is about the resource.
 func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
 		return nil, fmt.Errorf("body must be an AdmissionReview in JSON: %w", err)
 	}
 	if version := admissionv1.SchemeGroupVersion.String(); review.APIVersion != version || review.Kind != reviewKind {
-		return nil, fmt.Errorf("body must be of apiVersion %s, kind %s; got apiVersion %q, kind %q",
+		return nil, fmt.Errorf("body must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
 			version, reviewKind, review.APIVersion, review.Kind)
 	}
 	req := review.Request
@@ -42,7 +42,7 @@ func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admission
 	}
 }
 
-// encodeReview is the body of the answer to the request with the uid of the response.
+// encodeReview returns the body with the response.
 func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
 	return json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: reviewKind},
@@ -50,7 +50,7 @@ func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
 	})
 }
 
-// resourceName is the resource as kubectl writes it, such as services.v1 or nodes.v1/status.
+// resourceName returns the resource as kubectl writes it, such as services.v1 or nodes.v1/status.
 func resourceName(r metav1.GroupVersionResource, subresource string) string {
 	name := strings.TrimSuffix(r.Resource+"."+r.Version+"."+r.Group, ".")
 	if subresource != "" {

@@ -34,7 +34,7 @@ import (
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
-// server is one webhook, and the objects that it is about.
+// server is one webhook and the type of its objects.
 type server struct {
 	name     string
 	resource metav1.GroupVersionResource
@@ -43,7 +43,7 @@ type server struct {
 	handler  http.Handler
 }
 
-// newServers makes every webhook there is, with a policy, classes and a cloud that know a few names and are down for others.
+// newServers returns every webhook, with policies, classes and a cloud that know a few names and fail for others.
 func newServers(t testing.TB) []*server {
 	t.Helper()
 	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
@@ -59,7 +59,7 @@ func newServers(t testing.TB) []*server {
 	var servers []*server
 	for _, s := range []struct {
 		server
-		reviewer webhook.Reviewer
+		admitter webhook.Admitter
 	}{
 		{
 			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
@@ -92,7 +92,8 @@ func newServers(t testing.TB) []*server {
 		},
 		{
 			server{
-				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(), kind: ours.WithKind("LoadBalancerPolicy"),
+				name: "validate-loadbalancerpolicy", resource: policy.LoadBalancerPolicies(),
+				kind:   ours.WithKind("LoadBalancerPolicy"),
 				object: func() runtime.Object { return &v1alpha1.LoadBalancerPolicy{} },
 			},
 			policy.NewValidator(policy.Options{Policies: known}),
@@ -100,20 +101,22 @@ func newServers(t testing.TB) []*server {
 		{
 			server{
 				name: "validate-clusterloadbalancerpolicy", resource: policy.ClusterLoadBalancerPolicies(),
-				kind: ours.WithKind("ClusterLoadBalancerPolicy"), object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
+				kind:   ours.WithKind("ClusterLoadBalancerPolicy"),
+				object: func() runtime.Object { return &v1alpha1.ClusterLoadBalancerPolicy{} },
 			},
 			policy.NewClusterValidator(policy.Options{Policies: known}),
 		},
 	} {
 		s.handler = webhook.NewHandler(webhook.HandlerOptions{
-			Name: s.name, Resource: s.resource, Reviewer: s.reviewer, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+			Name: s.name, Resource: s.resource, Admitter: s.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
+			Clock: clock.RealClock{},
 		})
 		servers = append(servers, &s.server)
 	}
 	return servers
 }
 
-// reviews are good ones of every resource, with some objects to refuse among them.
+// reviews returns well-formed AdmissionReviews of every resource; some of the objects must be denied.
 func reviews(t testing.TB) [][]byte {
 	t.Helper()
 	claim := func(size string, options ...builder.PersistentVolumeClaimOption) runtime.Object {
@@ -125,7 +128,10 @@ func reviews(t testing.TB) [][]byte {
 		old, object runtime.Object
 	}{
 		{service.Resource(), nil, builder.Service()},
-		{service.Resource(), nil, builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest"))},
+		{
+			service.Resource(), nil,
+			builder.Service(builder.DLB("listener-maxqps.web", "30000"), builder.DLB("scheduler", "fastest")),
+		},
 		{service.Resource(), builder.Service(), builder.Service(builder.DLB("network-type", "private"))},
 		{persistentvolume.Resource(), nil, builder.PersistentVolume()},
 		{persistentvolume.Resource(), nil, affine()},
@@ -147,7 +153,7 @@ func reviews(t testing.TB) [][]byte {
 	return all
 }
 
-// affine has two terms, one of them without expressions.
+// affine returns a PersistentVolume whose node affinity has two terms, one of them without expressions.
 func affine() *corev1.PersistentVolume {
 	pv := builder.PersistentVolume()
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
@@ -183,11 +189,15 @@ func namespacePolicy() *v1alpha1.LoadBalancerPolicy {
 
 func clusterPolicy(qps string) *v1alpha1.ClusterLoadBalancerPolicy {
 	return &v1alpha1.ClusterLoadBalancerPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindClusterLoadBalancerPolicy},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.KindClusterLoadBalancerPolicy,
+		},
 		ObjectMeta: metav1.ObjectMeta{Name: "shared"},
 		Spec: v1alpha1.ClusterLoadBalancerPolicySpec{
-			NamespaceSelector:      metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}},
-			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: qps, "example.com/team": "edge"}},
+			NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "edge"}},
+			LoadBalancerPolicySpec: v1alpha1.LoadBalancerPolicySpec{
+				Defaults: map[string]string{maxQPS: qps, "example.com/team": "edge"},
+			},
 		},
 	}
 }
@@ -202,7 +212,7 @@ func compiled(t testing.TB) []*engine.Policy {
 	return []*engine.Policy{namespaced, cluster}
 }
 
-// policies hold for the namespace shop; those of the namespace down cannot be known.
+// policies are the policies of namespace shop; those of namespace down are unavailable.
 type policies struct{ all []*engine.Policy }
 
 func (p policies) Applicable(_ context.Context, namespace string) ([]*engine.Policy, error) {
@@ -228,13 +238,13 @@ func (p policies) Others(except engine.Key) ([]*engine.Policy, map[string]map[st
 	return others, map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}, nil
 }
 
-// storage is classes and cloud.
+// storage implements StorageClasses, volume types, volumes and zone labels.
 type storage struct{}
 
 func (storage) StorageClass(_ context.Context, name string) (*storagev1.StorageClass, error) {
 	switch name {
 	case "":
-		return nil, errors.New("asked for a class without name")
+		return nil, errors.New("lookup of a class without a name")
 	case "down":
 		return nil, errors.New("not synced")
 	case "none":

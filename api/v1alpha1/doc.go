@@ -1,4 +1,4 @@
-// Package v1alpha1 is the API by which platform teams give the load balancers of namespaces their defaults and limits.
+// Package v1alpha1 defines the API for platform teams to set defaults and limits for the load balancers of namespaces.
 //
 // +kubebuilder:object:generate=true
 // +groupName=quaymaster.dev

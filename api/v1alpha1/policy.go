@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LoadBalancerPolicy gives defaults and limits to the Services of type LoadBalancer in its namespace. Its defaults win over
-// those of ClusterLoadBalancerPolicies; the rules of both apply.
+// LoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in its namespace. Its defaults take
+// precedence over those of ClusterLoadBalancerPolicies; the rules of both apply.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -22,11 +22,11 @@ type LoadBalancerPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the policy wants.
+	// Spec holds the defaults and rules of the policy.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules)",message="must have defaults or rules"
 	Spec LoadBalancerPolicySpec `json:"spec"`
-	// Status is what the controllers found.
+	// Status is the observed state of the policy.
 	// +optional
 	Status PolicyStatus `json:"status,omitempty"`
 }
@@ -41,7 +41,8 @@ type LoadBalancerPolicyList struct {
 	Items           []LoadBalancerPolicy `json:"items"`
 }
 
-// ClusterLoadBalancerPolicy gives defaults and limits to the Services of type LoadBalancer in the namespaces that it selects.
+// ClusterLoadBalancerPolicy sets defaults and limits for Services of type LoadBalancer in the namespaces that it
+// selects.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -59,11 +60,11 @@ type ClusterLoadBalancerPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the policy wants.
+	// Spec holds the defaults and rules of the policy.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.defaults) || has(self.rules) || has(self.catalogs)",message="must have defaults, rules or catalogs"
 	Spec ClusterLoadBalancerPolicySpec `json:"spec"`
-	// Status is what the controllers found.
+	// Status is the observed state of the policy.
 	// +optional
 	Status PolicyStatus `json:"status,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Group is the API group of everything here.
+// Group is the API group of all types in this package.
 const Group = "quaymaster.dev"
 
 // The kinds of policies.
@@ -15,12 +15,12 @@ const (
 	KindClusterLoadBalancerPolicy = "ClusterLoadBalancerPolicy"
 )
 
-// GroupVersion is what manifests call apiVersion.
+// GroupVersion returns the apiVersion of manifests.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 }
 
-// AddToScheme makes the types known to clients.
+// AddToScheme registers the types with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&LoadBalancerPolicy{}, &LoadBalancerPolicyList{}, &ClusterLoadBalancerPolicy{}, &ClusterLoadBalancerPolicyList{})

@@ -6,30 +6,31 @@ import (
 
 // The conditions of policies.
 const (
-	// ConditionAccepted tells whether every part of the policy can be applied. What cannot be is left out; the rest applies.
+	// ConditionAccepted is true if every part of the policy can be applied. Invalid parts are ignored; the rest
+	// applies.
 	ConditionAccepted = "Accepted"
-	// ConditionCompliant tells whether every Service that the policy applies to obeys its rules.
+	// ConditionCompliant is true if every Service that the policy applies to complies with its rules.
 	ConditionCompliant = "Compliant"
 )
 
 // The reasons of conditions.
 const (
-	// ReasonAccepted is of ConditionAccepted when true.
+	// ReasonAccepted is the reason of ConditionAccepted if true.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalid is of ConditionAccepted when false; the message names every part that is left out.
+	// ReasonInvalid is the reason of ConditionAccepted if false; the message names every part that is ignored.
 	ReasonInvalid = "Invalid"
-	// ReasonCompliant is of ConditionCompliant when true.
+	// ReasonCompliant is the reason of ConditionCompliant if true.
 	ReasonCompliant = "Compliant"
-	// ReasonViolations is of ConditionCompliant when false.
+	// ReasonViolations is the reason of ConditionCompliant if false.
 	ReasonViolations = "Violations"
 )
 
-// MaxViolations is how many Services a status lists.
+// MaxViolations is the maximum number of Services that a status lists.
 const MaxViolations = 10
 
-// PolicyStatus is what the controllers found out about a policy and the Services that it applies to.
+// PolicyStatus is the observed state of a policy and of the Services that it applies to.
 type PolicyStatus struct {
-	// ObservedGeneration is the generation of the spec that the status is about.
+	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -39,20 +40,20 @@ type PolicyStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Services is how many Services of type LoadBalancer the policy applies to.
+	// Services is the number of Services of type LoadBalancer that the policy applies to.
 	// +optional
 	Services int64 `json:"services"`
 
-	// Violating is how many of them break a rule of the policy.
+	// Violating is the number of those Services that break a rule of the policy.
 	// +optional
 	Violating int64 `json:"violating"`
 
-	// MaxQPS is the sum of the limits of all their listeners: requests per second for http and https, new connections or flows
-	// per second for others. It is observed, not limited.
+	// MaxQPS is the sum of the limits of all listeners of those Services: requests per second for http and https, new
+	// connections or flows per second for others. It is only observed, not limited.
 	// +optional
 	MaxQPS int64 `json:"maxQPS"`
 
-	// Violations are the first of the Services that break a rule, by namespace and name, with one problem each.
+	// Violations are the first Services that break a rule, by namespace and name, with one problem each.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
@@ -61,19 +62,20 @@ type PolicyStatus struct {
 
 // Violation is a Service that breaks a rule.
 type Violation struct {
-	// Namespace of the Service.
+	// Namespace is the namespace of the Service.
 	// +required
 	Namespace string `json:"namespace"`
-	// Name of the Service.
+	// Name is the name of the Service.
 	// +required
 	Name string `json:"name"`
-	// Field is the path of what breaks the rule, such as metadata.annotations[service.beta.kubernetes.io/dlb-listener-maxqps].
+	// Field is the path of the field that breaks the rule, such as
+	// metadata.annotations[service.beta.kubernetes.io/dlb-listener-maxqps].
 	// +required
 	Field string `json:"field"`
-	// Value is what stands there; empty where something is missing.
+	// Value is the value of the field; empty if it is missing.
 	// +optional
 	Value string `json:"value,omitempty"`
-	// Message says what must hold.
+	// Message describes the requirement.
 	// +required
 	Message string `json:"message"`
 }

@@ -177,7 +177,7 @@ func TestCompletes(t *testing.T) {
 	if diff := cmp.Diff(want, f.patches()); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)
 	}
-	f.expectEvent(`ZoneLabelOverwritten metadata.labels[topology.kubernetes.io/zone]: must be "eu-1a", as the cloud says`)
+	f.expectEvent(`ZoneLabelOverwritten metadata.labels[topology.kubernetes.io/zone]: must match the cloud; the value was replaced by "eu-1a"`)
 	if calls := f.cloud.Calls(); len(calls) != 4 {
 		t.Errorf("calls %v, want 4", calls)
 	}
@@ -261,7 +261,7 @@ func TestOutage(t *testing.T) {
 // A volume that does not exist is reported once and looked for rarely, until it is there.
 func TestVolumeThatDoesNotExist(t *testing.T) {
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-none")}, nil)
-	f.expectEvent(`Warning VolumeNotFound spec.csi.volumeHandle: Not found: "vol-none": must be the id of a volume that exists in the cloud; ` +
+	f.expectEvent(`Warning VolumeNotFound spec.csi.volumeHandle: Not found: "vol-none": must be the id of an existing volume of the cloud; ` +
 		`create the volume first, or correct the id`)
 	f.asked("the first try", 0)
 	// What does not matter does not shorten the wait.
@@ -289,7 +289,7 @@ func TestVolumeThatDoesNotExist(t *testing.T) {
 // A label that only the owner can correct is reported once, and is not tried again before it changes.
 func TestInvalidLabel(t *testing.T) {
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-data-1", provisioned, labeled(zone, "eu-1a__", region, "eu-1"))}, nil)
-	f.expectEvent(`Warning InvalidZoneLabel metadata.labels[topology.kubernetes.io/zone]: Invalid value: "eu-1a__": must be zones joined by "__"`)
+	f.expectEvent(`Warning InvalidZoneLabel metadata.labels[topology.kubernetes.io/zone]: Invalid value: "eu-1a__": must be non-empty zone names joined by "__"`)
 	f.update("data", labeled(zone, "eu-1a"))
 	f.eventually("a write", 0, func() error { return f.expectWrites(1) })
 	if calls := f.cloud.Calls(); len(calls) != 0 {

@@ -1,43 +1,55 @@
-// Package rules holds what a check has to say about an object, and decides what of it an update must answer for.
+// Package finding holds the problems that checks find in an object, and determines which of them an update introduces.
 package finding
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Severity tells whether a finding refuses an object.
+// Severity determines whether a finding denies an object.
 type Severity string
 
 // The severities of findings.
 const (
-	// Error refuses the object.
+	// Error denies the object.
 	Error Severity = "error"
-	// Warning is shown to the user and admits the object.
+	// Warning admits the object and is shown to the user.
 	Warning Severity = "warning"
-	// Audit is counted and admits the object without a word.
+	// Audit admits the object and is only counted.
 	Audit Severity = "audit"
 )
 
 // Finding is one problem of one field of an object.
 type Finding struct {
-	// ID names the rule, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
+	// ID identifies the check, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
 	ID string
-	// Catalog names the catalog of annotations whose rule it is, such as mycloud; empty for rules of others.
+	// Catalog names the annotation catalog that the check belongs to, such as mycloud; empty for checks outside
+	// catalogs.
 	Catalog string
-	// Severity is the rule's own; Review lowers what an update did not introduce.
+	// Severity is that of the check; Ratchet lowers it for what an update did not introduce.
 	Severity Severity
-	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for what is only ever a warning.
+	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for checks that only ever
+	// warn.
 	Type field.ErrorType
 	// Field is the path, such as metadata.annotations[service.beta.kubernetes.io/dlb-scheduler].
 	Field string
-	// Value is the bad value as the user wrote it; empty where something is missing.
+	// Value is the invalid value as the user wrote it; empty if a value is missing.
 	Value string
-	// Message says what must hold ("must be …"), without field and value.
+	// Message describes the problem or the requirement ("must be …"), without field and value.
 	Message string
-	// Remedy says what to do.
+	// Remedy describes how to fix the problem.
 	Remedy string
-	// Listeners are the listeners at fault, such as tcp/443; empty when the finding is of the whole Service.
+	// Listeners are the affected listeners, such as tcp/443; empty for findings about the whole Service.
 	Listeners []string
-	// Old says that the object had the problem before the update under review.
+	// Old is true if the object already had the problem before the update.
 	Old bool
+}
+
+// Doc documents a finding id.
+type Doc struct {
+	// ID is the finding's.
+	ID string
+	// Severity is that of a finding that an update introduces.
+	Severity Severity
+	// Help describes in a sentence or two when the finding occurs.
+	Help string
 }

@@ -33,7 +33,7 @@ func TestRatchet(t *testing.T) {
 		"same":           {base, true},
 		"other index":    {sample(func(f *finding.Finding) { f.Field = "spec.ports[7].port" }), true},
 		"other wording":  {sample(func(f *finding.Finding) { f.Message = "must be 3" }), true},
-		"other rule":     {sample(func(f *finding.Finding) { f.ID = "y" }), false},
+		"other check":    {sample(func(f *finding.Finding) { f.ID = "y" }), false},
 		"other field":    {sample(func(f *finding.Finding) { f.Field = "spec.ports[0].name" }), false},
 		"other value":    {sample(func(f *finding.Finding) { f.Value = "3" }), false},
 		"other listener": {sample(func(f *finding.Finding) { f.Listeners = []string{"tcp/80"} }), false},
@@ -52,7 +52,9 @@ func TestMergeNamesEveryListener(t *testing.T) {
 	on := func(listener string) finding.Finding {
 		return sample(func(f *finding.Finding) { f.Listeners = []string{listener} })
 	}
-	got := finding.Merge([]finding.Finding{on("tcp/80"), on("tcp/443"), sample(func(f *finding.Finding) { f.Field = "a" })})
+	got := finding.Merge(
+		[]finding.Finding{on("tcp/80"), on("tcp/443"), sample(func(f *finding.Finding) { f.Field = "a" })},
+	)
 	want := []finding.Finding{
 		sample(func(f *finding.Finding) { f.Field = "a" }),
 		sample(func(f *finding.Finding) { f.Listeners = []string{"tcp/80", "tcp/443"} }),
@@ -71,9 +73,13 @@ func TestInvalidStatus(t *testing.T) {
 	got := finding.InvalidStatus(schema.GroupKind{Kind: "Service"}, "web", findings)
 	want := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 422, Reason: metav1.StatusReasonInvalid,
-		Message: `Service "web" is invalid: [spec.ports[0].port: Invalid value: "1": must be 2; write 2, b: Required value: must be 2; write 2]`,
+		Message: `Service "web" is invalid: [spec.ports[0].port: Invalid value: "1": must be 2; write 2, b: Required ` +
+			`value: must be 2; write 2]`,
 		Details: &metav1.StatusDetails{Kind: "Service", Name: "web", Causes: []metav1.StatusCause{
-			{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.ports[0].port", Message: `Invalid value: "1": must be 2; write 2`},
+			{
+				Type: metav1.CauseTypeFieldValueInvalid, Field: "spec.ports[0].port",
+				Message: `Invalid value: "1": must be 2; write 2`,
+			},
 			{Type: metav1.CauseTypeFieldValueRequired, Field: "b", Message: "Required value: must be 2; write 2"},
 		}},
 	}
@@ -81,27 +87,28 @@ func TestInvalidStatus(t *testing.T) {
 		t.Error(diff)
 	}
 	if summary := finding.Summary(findings); !strings.HasSuffix(got.Message, summary) || summary == "" {
-		t.Errorf("summary %q is not the status' message", summary)
+		t.Errorf("summary %q differs from the status message", summary)
 	}
 }
 
-func TestLongValuesAreCut(t *testing.T) {
+func TestLongValuesAreTruncated(t *testing.T) {
 	long := sample(func(f *finding.Finding) { f.Value = strings.Repeat("ü", 10_000) })
 	if summary := finding.Summary([]finding.Finding{long}); len(summary) > 500 || !strings.Contains(summary, "…") {
-		t.Errorf("summary of %d bytes", len(summary))
+		t.Errorf("summary has %d bytes", len(summary))
 	}
 }
 
-func TestManyProblemsAreCut(t *testing.T) {
+func TestManyProblemsAreTruncated(t *testing.T) {
 	var findings []finding.Finding
 	for i := range 5000 {
 		findings = append(findings, sample(func(f *finding.Finding) { f.Field = fmt.Sprintf("f%d", i) }))
 	}
 	status := finding.InvalidStatus(schema.GroupKind{Kind: "Service"}, "web", findings)
 	if got := len(status.Details.Causes); got != 101 {
-		t.Errorf("%d causes", got)
+		t.Errorf("got %d causes, want 101", got)
 	}
-	if want := "metadata: Forbidden: 4900 more problems, shown when these are solved]"; !strings.HasSuffix(status.Message, want) {
+	const want = "metadata: Forbidden: 4900 more problems are reported once these are fixed]"
+	if !strings.HasSuffix(status.Message, want) {
 		t.Errorf("the message ends with %q", status.Message[len(status.Message)-100:])
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// longestValue is how many bytes of a bad value are shown; the user has the rest.
-	longestValue = 128
-	// mostCauses bounds an answer: nobody reads more, and an object may have as many problems as it has annotations.
-	mostCauses = 100
+	// maxValueBytes bounds how much of an invalid value is shown; the user has the rest.
+	maxValueBytes = 128
+	// maxCauses bounds a response: no one reads more, and an object may have as many problems as annotations.
+	maxCauses = 100
 )
 
-// Errors are the findings that refuse the object.
+// Errors returns the findings that deny the object.
 func Errors(findings []Finding) []Finding {
 	var errs []Finding
 	for _, f := range findings {
@@ -28,7 +28,7 @@ func Errors(findings []Finding) []Finding {
 	return errs
 }
 
-// Warnings are the texts of the findings that only warn, as kubectl shows them behind "Warning: ".
+// Warnings returns the texts of the warnings, as kubectl shows them after "Warning: ".
 func Warnings(findings []Finding) []string {
 	var texts []string
 	for _, f := range findings {
@@ -37,20 +37,22 @@ func Warnings(findings []Finding) []string {
 		}
 		text := f.Field + ": " + f.body()
 		if f.Old {
-			text = "not refused because it was so before: " + text
+			text = "allowed because it was already set: " + text
 		}
 		texts = append(texts, text)
 	}
 	return texts
 }
 
-// InvalidStatus is the API's answer to an object with errors: 422 Invalid, one cause a finding, all of them in the message.
+// InvalidStatus returns the API status for an object with errors: 422 Invalid, one cause per error, and all of them in
+// the message.
 func InvalidStatus(kind schema.GroupKind, name string, findings []Finding) *metav1.Status {
 	status := apierrors.NewInvalid(kind, name, fieldErrors(findings)).Status()
 	return &status
 }
 
-// Summary is the text of all errors, for Events and conditions: the same that a refused kubectl apply prints.
+// Summary returns the text of all errors for Events and conditions, the same as kubectl apply prints for a denied
+// object.
 func Summary(findings []Finding) string {
 	if errs := fieldErrors(findings).ToAggregate(); errs != nil {
 		return errs.Error()
@@ -62,8 +64,9 @@ func fieldErrors(findings []Finding) field.ErrorList {
 	var list field.ErrorList
 	errs := Errors(findings)
 	for i, f := range errs {
-		if i == mostCauses {
-			return append(list, field.Forbidden(field.NewPath("metadata"), fmt.Sprintf("%d more problems, shown when these are solved", len(errs)-i)))
+		if i == maxCauses {
+			more := fmt.Sprintf("%d more problems are reported once these are fixed", len(errs)-i)
+			return append(list, field.Forbidden(field.NewPath("metadata"), more))
 		}
 		list = append(list, f.fieldError())
 	}
@@ -71,10 +74,10 @@ func fieldErrors(findings []Finding) field.ErrorList {
 }
 
 func (f Finding) fieldError() *field.Error {
-	return &field.Error{Type: f.Type, Field: f.Field, BadValue: Shorten(f.Value, longestValue), Detail: f.detail()}
+	return &field.Error{Type: f.Type, Field: f.Field, BadValue: Shorten(f.Value, maxValueBytes), Detail: f.detail()}
 }
 
-// body is the finding without its field. One that is only ever a warning has no type of error, and no value to call bad.
+// body returns the text without the field. A check that only ever warns has no error type and no invalid value.
 func (f Finding) body() string {
 	if f.Type == "" {
 		return f.detail()
@@ -93,10 +96,10 @@ func (f Finding) detail() string {
 	return text
 }
 
-// Shorten cuts a text that is longer than so many bytes, and shows that.
-func Shorten(text string, longest int) string {
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "…"
+// Shorten truncates a text that is longer than limit bytes and marks it with an ellipsis.
+func Shorten(text string, limit int) string {
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return text
 }

@@ -1,5 +1,5 @@
-// Package leadership tells whether somebody leads: from outside by the lease and the API server's own clock, and from inside, for the
-// leader itself, by its own.
+// Package leadership determines whether a process is the leader: State from the lease and the API server's clock, for
+// observers, and Tenure from the leader's own clock, for the leader itself.
 package leadership
 
 import (
@@ -14,24 +14,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The leases of the controllers, as their flags have them by default: with a cloud, and without one.
+// The default leases of the controllers, with and without a cloud.
 const (
 	Namespace   = metav1.NamespaceSystem
 	CloudLease  = "cloud-controller-manager"
 	PolicyLease = "quaymaster-policy-controller"
 )
 
-// State is what a lease says.
+// State is the state of a lease.
 type State struct {
-	// Holder is who has the lease; empty if nobody.
+	// Holder is the identity of the holder; empty if the lease has no holder.
 	Holder string
-	// Age is how long ago it was renewed.
+	// Age is the time since the lease was renewed.
 	Age time.Duration
-	// Held tells whether the holder still leads: it has renewed the lease within its duration.
+	// Held is true if the holder is still the leader because it renewed the lease within its duration.
 	Held bool
 }
 
-// Of judges a lease at a time of the clock by which it is renewed; nil is no lease.
+// Of returns the state of a lease, which may be nil, at a time of the clock that the lease is renewed by.
 func Of(lease *coordinationv1.Lease, now time.Time) State {
 	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
 		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
@@ -42,7 +42,7 @@ func Of(lease *coordinationv1.Lease, now time.Time) State {
 	return s
 }
 
-// Read judges the lease by the API server's clock, since this machine's may be wrong.
+// Read returns the state of a lease by the API server's clock, because the clock of this machine may be wrong.
 func Read(ctx context.Context, api kubernetes.Interface, namespace, name string) (State, error) {
 	lease, err := api.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -58,11 +58,13 @@ func Read(ctx context.Context, api kubernetes.Interface, namespace, name string)
 	return Of(lease, self.CreationTimestamp.Time), nil
 }
 
-// Self is who the API server takes us for; its creationTimestamp is the API server's time. Everybody may ask.
+// Self returns the user that the API server authenticates us as; its creationTimestamp is the API server's time. It
+// needs no special rights.
 func Self(ctx context.Context, api kubernetes.Interface) (*authenticationv1.SelfSubjectReview, error) {
-	self, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	reviews := api.AuthenticationV1().SelfSubjectReviews()
+	self, err := reviews.Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its time: %w", err)
+		return nil, fmt.Errorf("get the time of the API server: %w", err)
 	}
 	return self, nil
 }

@@ -23,11 +23,13 @@ func TestOf(t *testing.T) {
 		after time.Duration
 		want  leadership.State
 	}{
-		"held":        {lease("a"), 15 * time.Second, leadership.State{Holder: "a", Age: 15 * time.Second, Held: true}},
-		"expired":     {lease("a"), 16 * time.Second, leadership.State{Holder: "a", Age: 16 * time.Second}},
-		"released":    {lease(""), time.Second, leadership.State{}},
-		"none":        {nil, time.Second, leadership.State{}},
-		"not renewed": {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a")}}, time.Second, leadership.State{}},
+		"held":     {lease("a"), 15 * time.Second, leadership.State{Holder: "a", Age: 15 * time.Second, Held: true}},
+		"expired":  {lease("a"), 16 * time.Second, leadership.State{Holder: "a", Age: 16 * time.Second}},
+		"released": {lease(""), time.Second, leadership.State{}},
+		"none":     {nil, time.Second, leadership.State{}},
+		"not renewed": {
+			&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a")}}, time.Second, leadership.State{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, leadership.Of(tc.lease, renewed.Add(tc.after))); diff != "" {

@@ -10,14 +10,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// errOver is what a write ends with that comes too late.
-var errOver = errors.New("the lease has run out, and another replica may lead")
+// errOver is the error of a write after the end of the tenure.
+var errOver = errors.New("the lease has expired and another replica may be the leader")
 
-// Tenure tells from inside whether this process may still act as leader: until its lease runs out, counted from when it asked for the
-// last renewal that it got. Whoever else wants to lead counts from later. Client-go alone lets a leader that was paused, as by its
-// machine, go on working beside its successor until it has failed to renew for the whole renew deadline.
+// Tenure determines whether this process may still act as the leader: until its lease expires, counted from the time
+// when it sent the last successful renewal. Other candidates count from a later time. With client-go alone, a leader
+// that was paused, for example with its machine, keeps working at the same time as its successor until it has failed to
+// renew for the whole renew deadline.
 //
-// A nil Tenure has no end, for a process that leads without a lease.
+// A nil Tenure never ends; it is for a process that leads without a lease.
 type Tenure struct {
 	duration time.Duration
 	clock    clock.PassiveClock
@@ -26,12 +27,13 @@ type Tenure struct {
 	renewed time.Time
 }
 
-// NewTenure begins when the first lease is got. The clock must be monotonic.
+// NewTenure returns a Tenure that begins when the lease is first acquired. The clock must be monotonic.
 func NewTenure(duration time.Duration, clock clock.PassiveClock) *Tenure {
 	return &Tenure{duration: duration, clock: clock}
 }
 
-// Guard refuses writes outside of the tenure on their way to the cloud or the API server. There it sees the lease being renewed.
+// Guard rejects writes to the cloud or the API server outside of the tenure. It observes renewals of the lease among
+// the requests to the API server.
 func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -41,15 +43,15 @@ func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 		case r.Method == http.MethodGet || r.Method == http.MethodHead:
 			return next.RoundTrip(r)
 		case strings.Contains(r.URL.Path, "/apis/coordination.k8s.io/"):
-			asked := t.clock.Now()
+			sent := t.clock.Now()
 			response, err := next.RoundTrip(r)
 			if err == nil && response.StatusCode < http.StatusMultipleChoices {
-				t.renew(asked)
+				t.renew(sent)
 			}
 			return response, err
 		case !t.holds():
 			if r.Body != nil {
-				_ = r.Body.Close() // as a RoundTripper must
+				_ = r.Body.Close() // a RoundTripper must close the body
 			}
 			return nil, errOver
 		}
@@ -57,10 +59,10 @@ func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-func (t *Tenure) renew(asked time.Time) {
+func (t *Tenure) renew(sent time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.renewed = asked
+	t.renewed = sent
 }
 
 func (t *Tenure) holds() bool {
@@ -69,7 +71,7 @@ func (t *Tenure) holds() bool {
 	return !t.renewed.IsZero() && t.clock.Since(t.renewed) < t.duration
 }
 
-// roundTripper is a function as an http.RoundTripper.
+// roundTripper adapts a function to an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

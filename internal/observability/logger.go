@@ -1,4 +1,4 @@
-// Package observability makes the loggers of our processes.
+// Package observability creates the loggers of our processes.
 package observability
 
 import (
@@ -10,25 +10,26 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// The formats of logs.
+// The log formats.
 const (
 	FormatText = "text"
 	FormatJSON = "json"
 )
 
-// LogOptions say how a process logs.
+// LogOptions configures the log of a process.
 type LogOptions struct {
 	// Format is text or json.
 	Format string
-	// Verbosity shows messages up to this level: 0 is what an operator wants to know, 2 every admitted object.
+	// Verbosity is the maximum level of messages that are logged: 0 for what operators need, 2 for every admitted
+	// object.
 	Verbosity int
-	// Output takes the lines.
+	// Output receives the log lines.
 	Output io.Writer
 }
 
-// NewLogger makes a logger, and the handler below it for code that logs through log/slog.
+// NewLogger returns a logger, and its handler for code that logs through log/slog.
 func NewLogger(o LogOptions) (logr.Logger, slog.Handler, error) {
-	// The levels of logr are the negative ones of slog.
+	// The levels of slog are the negated levels of logr.
 	options := &slog.HandlerOptions{Level: slog.Level(-o.Verbosity), ReplaceAttr: nameLevel}
 	var handler slog.Handler
 	switch o.Format {
@@ -37,12 +38,12 @@ func NewLogger(o LogOptions) (logr.Logger, slog.Handler, error) {
 	case FormatJSON:
 		handler = slog.NewJSONHandler(o.Output, options)
 	default:
-		return logr.Logger{}, nil, fmt.Errorf("log format must be %s or %s; got %q", FormatText, FormatJSON, o.Format)
+		return logr.Logger{}, nil, fmt.Errorf("log format must be %q or %q; got %q", FormatText, FormatJSON, o.Format)
 	}
 	return logr.FromSlogHandler(handler), handler, nil
 }
 
-// nameLevel writes levels as info, error and the like instead of INFO or, for the finer ones, DEBUG+2.
+// nameLevel writes levels as info, error and so on instead of INFO or, for verbose ones, DEBUG+2.
 func nameLevel(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 || a.Key != slog.LevelKey {
 		return a

@@ -18,12 +18,12 @@ func TestNewLogger(t *testing.T) {
 		format string
 		want   string
 	}{
-		"text": {observability.FormatText, `time=T level=info msg=Reviewed object.name=web object.namespace=shop
+		"text": {observability.FormatText, `time=T level=info msg=Handled object.name=web object.namespace=shop
 time=T level=debug msg=Detail
 time=T level=error msg=Failed err=boom
 time=T level=warn msg=library
 `},
-		"json": {observability.FormatJSON, `{"time":"T","level":"info","msg":"Reviewed","object":{"name":"web","namespace":"shop"}}
+		"json": {observability.FormatJSON, `{"time":"T","level":"info","msg":"Handled","object":{"name":"web","namespace":"shop"}}
 {"time":"T","level":"debug","msg":"Detail"}
 {"time":"T","level":"error","msg":"Failed","err":"boom"}
 {"time":"T","level":"warn","msg":"library"}
@@ -33,13 +33,15 @@ time=T level=warn msg=library
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			logger, handler, err := observability.NewLogger(observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out})
+			logger, handler, err := observability.NewLogger(
+				observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
-			logger.Info("Reviewed", "object", klog.KRef("shop", "web"))
+			logger.Info("Handled", "object", klog.KRef("shop", "web"))
 			logger.V(2).Info("Detail")
-			logger.V(3).Info("Too fine")
+			logger.V(3).Info("Too verbose")
 			logger.Error(errors.New("boom"), "Failed")
 			slog.New(handler).Warn("library")
 			if diff := cmp.Diff(test.want, timestamp.ReplaceAllString(out.String(), "T")); diff != "" {
@@ -49,9 +51,9 @@ time=T level=warn msg=library
 	}
 }
 
-func TestNewLoggerRefusesOtherFormats(t *testing.T) {
+func TestNewLoggerRejectsOtherFormats(t *testing.T) {
 	_, _, err := observability.NewLogger(observability.LogOptions{Format: "xml"})
-	if err == nil || err.Error() != `log format must be text or json; got "xml"` {
+	if err == nil || err.Error() != `log format must be "text" or "json"; got "xml"` {
 		t.Errorf("got %v", err)
 	}
 }

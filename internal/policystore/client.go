@@ -19,7 +19,7 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// FieldManager owns the status of policies: it must not change.
+// FieldManager owns the status of policies. It is stored in the objects and must not change.
 const FieldManager = "quaymaster-controllers"
 
 // Client reads policies from an API server and writes their status.
@@ -27,26 +27,26 @@ type Client struct{ rest rest.Interface }
 
 var _ API = (*Client)(nil)
 
-// NewClient makes a client that talks to the API server of the configuration, which it leaves as it is.
+// NewClient returns a client for the API server of the configuration, which it does not modify.
 func NewClient(cfg *rest.Config) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make a client of policies: %w", err)
+		return nil, fmt.Errorf("create policy client: %w", err)
 	}
 	cfg = rest.CopyConfig(cfg)
 	gv := v1alpha1.GroupVersion()
 	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// Custom resources know JSON, whatever other clients with the configuration speak.
+	// Custom resources support only JSON, whatever other clients of the configuration use.
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of policies: %w", err)
+		return nil, fmt.Errorf("create policy client: %w", err)
 	}
 	return &Client{rest: client}, nil
 }
 
-// Served tells whether the API server knows both kinds of policies. Every account may ask that.
+// Served reports whether the API server serves both kinds of policies. Discovery needs no special rights.
 func (c *Client) Served(ctx context.Context) (bool, error) {
 	found := &metav1.APIResourceList{}
 	err := c.rest.Get().AbsPath("/apis", v1alpha1.Group, v1alpha1.GroupVersion().Version).Do(ctx).Into(found)
@@ -54,7 +54,7 @@ func (c *Client) Served(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask which policies the API server knows: %w", err)
+		return false, fmt.Errorf("discover policy kinds: %w", err)
 	}
 	known := map[string]bool{}
 	for _, resource := range found.APIResources {
@@ -74,9 +74,11 @@ func (c *Client) Watch(ctx context.Context, kind string, options metav1.ListOpti
 	return c.rest.Get().Resource(resource(kind)).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 }
 
-// ApplyStatus writes the status of a policy, provided that the policy still has its resourceVersion, and gives the new one. What
-// others wrote there is overruled: the controllers own the status.
-func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
+// ApplyStatus writes the status of a policy if the policy still has the resourceVersion, and returns the new one. It
+// overwrites what others wrote, because the controllers own the status.
+func (c *Client) ApplyStatus(
+	ctx context.Context, key policy.Key, version string, status v1alpha1.PolicyStatus,
+) (string, error) {
 	metadata := map[string]any{"name": key.Name, "resourceVersion": version}
 	if key.Namespace != "" {
 		metadata["namespace"] = key.Namespace
@@ -89,7 +91,8 @@ func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string
 	}
 	force := true
 	raw, err := c.rest.Patch(types.ApplyYAMLPatchType).
-		NamespaceIfScoped(key.Namespace, key.Namespace != "").Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
+		NamespaceIfScoped(key.Namespace, key.Namespace != "").
+		Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
 		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, metav1.ParameterCodec).
 		Body(body).Do(ctx).Raw()
 	if err != nil {
@@ -100,12 +103,12 @@ func (c *Client) ApplyStatus(ctx context.Context, key policy.Key, version string
 		return "", fmt.Errorf("apply status: %w", err)
 	}
 	if written.ResourceVersion == "" {
-		return "", errors.New("apply status: the answer has no resourceVersion")
+		return "", errors.New("apply status: response has no resourceVersion")
 	}
 	return written.ResourceVersion, nil
 }
 
-// resource is what paths call a kind.
+// resource returns the resource name of a kind.
 func resource(kind string) string {
 	return strings.TrimSuffix(strings.ToLower(kind), "y") + "ies"
 }

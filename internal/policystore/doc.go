@@ -1,3 +1,4 @@
-// Package policystore keeps the cluster's policies, compiled, and the labels of its namespaces, so that admission and the
-// controllers decide without asking the API server. It serves a cluster without the CRDs of policies, too: there are none then.
+// Package policystore caches the cluster's compiled policies and the labels of its namespaces, so that admission and
+// the controllers do not query the API server. It also works in a cluster without the CRDs of policies, which then has
+// no policies.
 package policystore

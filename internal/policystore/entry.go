@@ -11,22 +11,23 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// Entry is a policy of the cluster. It never changes: a newer version is another Entry.
+// Entry is a policy of the cluster. It is immutable: a newer version is another Entry.
 type Entry struct {
-	// Policy is compiled, with its bad parts left out. It stays the same pointer while the spec stays the same.
+	// Policy is the compiled policy without its invalid parts. The pointer stays the same while the spec stays the
+	// same.
 	Policy *policy.Policy
-	// Findings are what is wrong with it.
+	// Findings are the problems of the policy.
 	Findings []finding.Finding
-	// UID, Generation and ResourceVersion are the object's.
+	// UID, Generation and ResourceVersion are those of the object.
 	UID             types.UID
 	Generation      int64
 	ResourceVersion string
-	// Status is what the object says at present; it must not be changed.
+	// Status is the current status of the object; it must not be modified.
 	Status v1alpha1.PolicyStatus
 }
 
-// keyOf identifies an object from an informer, which is of one of the kinds.
-func keyOf(obj any) (policy.Key, bool) {
+// keyOf returns the key of an object from an informer; ok is false if it is not a policy.
+func keyOf(obj any) (key policy.Key, ok bool) {
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
 		return policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name}, true
@@ -37,24 +38,27 @@ func keyOf(obj any) (policy.Key, bool) {
 	}
 }
 
-// newEntry compiles an object, unless before, which may be nil, was made from the same spec.
+// newEntry compiles an object, unless before, which may be nil, has the same spec.
 func newEntry(obj any, before *Entry) (*Entry, error) {
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }), nil
+		compile := func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }
+		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
 	case *v1alpha1.ClusterLoadBalancerPolicy:
-		return entryOf(p.ObjectMeta, p.Status, before, func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }), nil
+		compile := func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }
+		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
 	default:
-		return nil, fmt.Errorf("unexpected %T among policies", obj)
+		return nil, fmt.Errorf("unexpected object of type %T, want a policy", obj)
 	}
 }
 
 func entryOf(
-	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry, compile func() (*policy.Policy, []finding.Finding),
+	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry,
+	compile func() (*policy.Policy, []finding.Finding),
 ) *Entry {
 	e := &Entry{UID: meta.UID, Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Status: status}
 	if before != nil && before.UID == e.UID && before.Generation == e.Generation {
-		// The API server counts the versions of the spec: a new status, which the controllers write often, is none.
+		// The generation counts changes of the spec and not of the status, which the controllers write often.
 		e.Policy, e.Findings = before.Policy, before.Findings
 		return e
 	}

@@ -12,15 +12,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// report logs how calls of one sort go: once when they begin to fail, or fail otherwise, and once when they are well again.
-// An informer repeats them for ever.
+// report logs the outcome of one kind of calls: once when they begin to fail or fail for another reason, and once when
+// they succeed again. An informer repeats them forever.
 type report struct {
 	verb, resource string
-	// gone gets an item when the resource is not found.
+	// gone receives an item when the resource is not found.
 	gone chan<- struct{}
 
 	mu sync.Mutex
-	// failing is the kind of the last failure; empty is none.
+	// failing is the reason of the last failure; empty if the last call succeeded.
 	failing string
 }
 
@@ -28,30 +28,30 @@ func (s *Store) report(verb, resource string) *report {
 	return &report{verb: verb, resource: resource, gone: s.gone}
 }
 
-// reported is the same with reports of how the calls went.
+// reported returns a ListWatch that reports the outcome of its calls.
 func (s *Store) reported(resource string, lw *cache.ListWatch) *cache.ListWatch {
 	lists, watches := s.report("list", resource), s.report("watch", resource)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContext(ctx, options)
-			lists.ended(ctx, err)
+			lists.observe(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, options)
-			watches.ended(ctx, err)
+			watches.observe(ctx, err)
 			return w, err
 		},
 	}
 }
 
-// ended takes the outcome of a call.
-func (r *report) ended(ctx context.Context, err error) {
+// observe processes the outcome of a call.
+func (r *report) observe(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsTooManyRequests(err):
-		// These are the ordinary course of a watch.
+		// These are part of the normal operation of a watch.
 	case apierrors.IsNotFound(err):
-		// Whether that is the end is found out, and logged, elsewhere.
+		// watchPolicies determines whether the CRD was removed, and Run logs it.
 		select {
 		case r.gone <- struct{}{}:
 		default:
@@ -64,7 +64,7 @@ func (r *report) ended(ctx context.Context, err error) {
 func (r *report) log(logger klog.Logger, err error) {
 	failing := ""
 	if err != nil {
-		// The texts of errors differ from one to the next, in ports and times.
+		// Error texts differ from call to call, in ports and times.
 		failing = "failed " + string(apierrors.ReasonForError(err))
 	}
 	r.mu.Lock()

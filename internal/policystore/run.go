@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// lookEvery is how often absent CRDs are looked for.
-	lookEvery = 30 * time.Second
-	// retryEvery is how often an API server is asked again that has not answered whether they are there.
+	// discoverEvery is the interval for discovering absent CRDs.
+	discoverEvery = 30 * time.Second
+	// retryEvery is the interval for retrying a discovery that failed.
 	retryEvery = 2 * time.Second
-	// askTimeout bounds that question.
-	askTimeout = 10 * time.Second
+	// discoveryTimeout bounds one discovery.
+	discoveryTimeout = 10 * time.Second
 )
 
-// Run keeps the Store until ctx ends, and returns when nothing of it runs any more. It is called once.
+// Run keeps the Store up to date until ctx ends, and returns when all its goroutines have ended. It must be called only
+// once.
 func (s *Store) Run(ctx context.Context) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
@@ -41,7 +42,7 @@ func (s *Store) Run(ctx context.Context) {
 			if err = s.watchPolicies(ctx); err == nil {
 				continue
 			}
-			logger.Error(err, "Could not watch policies, will retry")
+			logger.Error(err, "Failed to watch policies, will retry")
 		}
 		wait := retryEvery
 		if err == nil {
@@ -50,7 +51,7 @@ func (s *Store) Run(ctx context.Context) {
 			}
 			absent = true
 			s.setSynced(func() bool { return true })
-			wait = lookEvery
+			wait = discoverEvery
 		}
 		select {
 		case <-ctx.Done():
@@ -59,16 +60,16 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// served asks whether there are CRDs of policies. Nothing follows from silence: what was known of them stays.
+// served reports whether the CRDs of policies are installed. After an error, the known policies stay.
 func (s *Store) served(ctx context.Context) (bool, error) {
-	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	discovering, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	served, err := s.api.Served(asking)
-	s.looks.ended(ctx, err)
+	served, err := s.api.Served(discovering)
+	s.discovery.observe(ctx, err)
 	return served, err
 }
 
-// watchPolicies keeps the policies until ctx ends or their CRDs are gone, and with them the policies.
+// watchPolicies keeps the policies up to date until ctx ends or their CRDs are removed, and the policies with them.
 func (s *Store) watchPolicies(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var informers sync.WaitGroup
@@ -85,7 +86,8 @@ func (s *Store) watchPolicies(ctx context.Context) error {
 			return nil
 		case <-s.gone:
 		}
-		// What an informer does not find may be about to come: it is gone when the API server says that, too.
+		// A resource that an informer does not find may be about to be served. It is gone only if discovery confirms
+		// it.
 		if served, err := s.served(ctx); err == nil && !served {
 			stop()
 			informers.Wait()
@@ -95,7 +97,8 @@ func (s *Store) watchPolicies(ctx context.Context) error {
 	}
 }
 
-// startInformers makes informers of both kinds. The function tells whether their first lists are in the Store.
+// startInformers starts informers of both kinds. The returned function reports whether their first lists are in the
+// Store.
 func (s *Store) startInformers(ctx context.Context, running *sync.WaitGroup) (func() bool, error) {
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc: s.put, UpdateFunc: func(_, after any) { s.put(after) }, DeleteFunc: s.remove,

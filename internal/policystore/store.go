@@ -23,71 +23,71 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// API is what a Store reads policies from.
+// API reads policies.
 type API interface {
-	// Served tells whether the API server knows both kinds of policies.
+	// Served reports whether the API server serves both kinds of policies.
 	Served(ctx context.Context) (bool, error)
-	// List and Watch are of one kind in all namespaces.
+	// List and Watch apply to one kind in all namespaces.
 	List(ctx context.Context, kind string, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, kind string, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Options are what a Store depends on; all of them are required.
+// Options holds the dependencies of a Store; all of them are required.
 type Options struct {
-	// API has the policies.
+	// API reads the policies.
 	API API
-	// Cluster has the namespaces: they are watched, and one that the watch has not shown yet is asked for.
+	// Cluster reads the namespaces: they are watched, and one that the watch has not returned yet is read directly.
 	Cluster kubernetes.Interface
-	// Clock tells when to look for the CRDs again.
+	// Clock times the discovery of the CRDs.
 	Clock clock.Clock
 }
 
-// Subscriber is told of changes, after the Store has them. Calls come one after the other for each kind of object, and must
-// return quickly.
+// Subscriber is notified of changes, after the Store contains them. Calls are sequential for each kind of object and
+// must return quickly.
 type Subscriber interface {
-	// PolicyChanged says that a policy came, went or changed, be it by its status alone.
+	// PolicyChanged is called when a policy was added, deleted or changed, even if only its status changed.
 	PolicyChanged(key policy.Key)
-	// NamespaceChanged says that a namespace came, went or has other labels.
+	// NamespaceChanged is called when a namespace was added or deleted or its labels changed.
 	NamespaceChanged(name string)
 }
 
-// Store keeps policies and namespaces while Run runs.
+// Store keeps policies and namespaces up to date while Run runs.
 type Store struct {
 	api        API
 	namespaces cache.SharedIndexInformer
 	live       typedcorev1.NamespaceInterface
 	clock      clock.Clock
-	// gone has an item when a policy's resource was not found, though it was served before.
+	// gone receives an item when the resource of a policy kind is not found although it was served before.
 	gone chan struct{}
-	// looks reports on the questions whether the CRDs are there.
-	looks *report
+	// discovery reports the outcome of discovering the CRDs.
+	discovery *report
 
 	mu          sync.Mutex
 	entries     map[policy.Key]*Entry
 	subscribers []Subscriber
-	// policiesSynced tells whether entries are what the cluster has; nil is no.
+	// policiesSynced reports whether entries match the cluster; nil means no.
 	policiesSynced func() bool
 
-	// compiled is made from entries when someone asks; nil is to be made anew.
+	// compiled is built from entries on demand; nil means that it must be rebuilt.
 	compiled atomic.Pointer[snapshot]
 }
 
-// snapshot are all policies at a moment, in the order of their keys.
+// snapshot holds all policies at one moment, sorted by key.
 type snapshot struct {
 	policies []*policy.Policy
-	// cluster tells whether one of them selects by labels.
-	cluster bool
+	// selects is true if one of them selects namespaces by labels.
+	selects bool
 }
 
 var errNotSynced = errors.New("policies have not been read from the API server yet")
 
-// New makes a Store; Run fills it.
+// New returns an empty Store; Run fills it.
 func New(o Options) (*Store, error) {
 	s := &Store{
 		api: o.API, live: o.Cluster.CoreV1().Namespaces(), clock: o.Clock,
 		gone: make(chan struct{}, 1), entries: map[policy.Key]*Entry{},
 	}
-	s.looks = s.report("discover", "policies")
+	s.discovery = s.report("discover", "policies")
 	var err error
 	s.namespaces, _, err = s.informer("namespaces", &corev1.Namespace{}, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -100,10 +100,10 @@ func New(o Options) (*Store, error) {
 		AddFunc:    s.namespaceChanged,
 		DeleteFunc: s.namespaceChanged,
 		UpdateFunc: func(before, after any) {
-			was, ok1 := before.(*corev1.Namespace)
-			is, ok2 := after.(*corev1.Namespace)
-			if ok1 && ok2 && !maps.Equal(was.Labels, is.Labels) {
-				s.namespaceChanged(is)
+			oldNamespace, ok1 := before.(*corev1.Namespace)
+			newNamespace, ok2 := after.(*corev1.Namespace)
+			if ok1 && ok2 && !maps.Equal(oldNamespace.Labels, newNamespace.Labels) {
+				s.namespaceChanged(newNamespace)
 			}
 		},
 	})
@@ -113,14 +113,15 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Subscribe tells the subscriber of every change from now on.
+// Subscribe notifies the subscriber of every change from now on.
 func (s *Store) Subscribe(subscriber Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subscribers = append(s.subscribers, subscriber)
 }
 
-// HasSynced tells whether the Store has what the cluster has. It does not while CRDs that have just come are being read.
+// HasSynced reports whether the Store has read the cluster's policies and namespaces. It is false while the policies of
+// newly installed CRDs are being read.
 func (s *Store) HasSynced() bool {
 	s.mu.Lock()
 	synced := s.policiesSynced
@@ -128,27 +129,30 @@ func (s *Store) HasSynced() bool {
 	return synced != nil && synced() && s.namespaces.HasSynced()
 }
 
-// Applicable are the policies that apply to a namespace, in the order in which their defaults win. A namespace that the Store
-// does not know yet is asked for. An error means that they cannot be known now.
+// Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults. A namespace
+// that the Store does not contain yet is read from the API server. An error means that the policies are temporarily
+// unavailable.
 func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error) {
 	if !s.HasSynced() {
 		return nil, errNotSynced
 	}
-	is := s.snapshot()
+	current := s.snapshot()
 	labels, known := s.Labels(namespace)
-	if !known && is.cluster {
+	if !known && current.selects {
 		live, err := s.live.Get(ctx, namespace, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("get namespace %s: %w", namespace, err)
 		}
 		labels = live.Labels
 	}
-	return policy.Applicable(is.policies, namespace, labels), nil
+	return policy.Applicable(current.policies, namespace, labels), nil
 }
 
-// Others are the policies but for one, and the labels of every namespace by its name. An error means that they cannot be
-// known now.
-func (s *Store) Others(except policy.Key) (others []*policy.Policy, namespaces map[string]map[string]string, err error) {
+// Others returns the policies except for one, and the labels of every namespace by its name. An error means that they
+// are temporarily unavailable.
+func (s *Store) Others(except policy.Key) (
+	others []*policy.Policy, namespaces map[string]map[string]string, err error,
+) {
 	if !s.HasSynced() {
 		return nil, nil, errNotSynced
 	}
@@ -162,10 +166,10 @@ func (s *Store) Others(except policy.Key) (others []*policy.Policy, namespaces m
 	return others, namespaces, nil
 }
 
-// Policies are all that there are, in the order of their keys; they must not be changed.
+// Policies returns all policies, sorted by key; they must not be modified.
 func (s *Store) Policies() []*policy.Policy { return s.snapshot().policies }
 
-// Entry is the policy with the key.
+// Entry returns the policy with the key.
 func (s *Store) Entry(key policy.Key) (*Entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +177,7 @@ func (s *Store) Entry(key policy.Key) (*Entry, bool) {
 	return e, ok
 }
 
-// Labels are those of a namespace, as far as the Store knows it; they must not be changed.
+// Labels returns the labels of a namespace, if the Store contains it; they must not be modified.
 func (s *Store) Labels(namespace string) (map[string]string, bool) {
 	obj, exists, err := s.namespaces.GetStore().GetByKey(namespace)
 	if err != nil || !exists {
@@ -187,18 +191,18 @@ func (s *Store) Labels(namespace string) (map[string]string, bool) {
 }
 
 func (s *Store) snapshot() *snapshot {
-	if is := s.compiled.Load(); is != nil {
-		return is
+	if current := s.compiled.Load(); current != nil {
+		return current
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := &snapshot{}
+	next := &snapshot{}
 	for _, key := range slices.SortedFunc(maps.Keys(s.entries), compareKeys) {
-		is.policies = append(is.policies, s.entries[key].Policy)
-		is.cluster = is.cluster || key.Kind == v1alpha1.KindClusterLoadBalancerPolicy
+		next.policies = append(next.policies, s.entries[key].Policy)
+		next.selects = next.selects || key.Kind == v1alpha1.KindClusterLoadBalancerPolicy
 	}
-	s.compiled.Store(is)
-	return is
+	s.compiled.Store(next)
+	return next
 }
 
 func compareKeys(a, b policy.Key) int {

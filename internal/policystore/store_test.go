@@ -29,13 +29,13 @@ import (
 	"quaymaster.dev/internal/policystore"
 )
 
-// api is an API server's part about policies.
+// api is a fake API server for policies.
 type api struct {
-	mu       sync.Mutex
-	absent   bool
-	failure  error
-	looks    int
-	policies map[string]*fcache.FakeControllerSource
+	mu          sync.Mutex
+	absent      bool
+	failure     error
+	discoveries int
+	policies    map[string]*fcache.FakeControllerSource
 }
 
 func newAPI() *api {
@@ -50,7 +50,7 @@ func (*api) IsWatchListSemanticsUnSupported() bool { return true }
 func (a *api) Served(context.Context) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.looks++
+	a.discoveries++
 	return !a.absent && a.failure == nil, a.failure
 }
 
@@ -77,7 +77,7 @@ func (a *api) missing() error {
 	return a.failure
 }
 
-// install and remove are what an administrator does with the CRDs. Watches end when they are removed.
+// install installs or removes the CRDs. Watches end when they are removed.
 func (a *api) install(present bool) {
 	a.mu.Lock()
 	a.absent = !present
@@ -95,7 +95,7 @@ func (a *api) fail(err error) {
 	a.failure = err
 }
 
-// fixture is a Store in a bubble of fake time.
+// fixture is a Store in a synctest bubble with fake time.
 type fixture struct {
 	*policystore.Store
 	api     *api
@@ -106,12 +106,14 @@ type fixture struct {
 	changes []string
 }
 
-// start runs a Store over what is in the API.
+// start runs a Store on the API and the objects.
 func start(t *testing.T, a *api, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{api: a, cluster: fake.NewClientset(objects...)}
 	var err error
-	if f.Store, err = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}}); err != nil {
+	if f.Store, err = policystore.New(
+		policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	f.Subscribe(f)
@@ -145,8 +147,8 @@ func (f *fixture) changed(what string) {
 	f.changes = append(f.changes, what)
 }
 
-// news are the changes since it was last asked.
-func (f *fixture) news() []string {
+// newChanges returns the changes since the last call.
+func (f *fixture) newChanges() []string {
 	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +158,8 @@ func (f *fixture) news() []string {
 	return changes
 }
 
-// said counts the log lines with a text.
-func (f *fixture) said(text string) int {
+// countLogs counts the log lines that contain text.
+func (f *fixture) countLogs(text string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
@@ -169,7 +171,7 @@ func (f *fixture) said(text string) int {
 	return n
 }
 
-// applicable are the names of the policies that apply.
+// applicable returns the names of the policies that apply.
 func (f *fixture) applicable(t *testing.T, namespace string) []string {
 	t.Helper()
 	list, err := f.Applicable(t.Context(), namespace)
@@ -222,22 +224,26 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 		}
 		expect("at first", "shop", "LoadBalancerPolicy limits", "ClusterLoadBalancerPolicy edge")
 		expect("at first", "lab")
-		f.news()
+		f.newChanges()
 
-		if _, err := f.cluster.CoreV1().Namespaces().Update(t.Context(), namespace("lab", map[string]string{"tier": "edge"}), metav1.UpdateOptions{}); err != nil {
+		if _, err := f.cluster.CoreV1().Namespaces().Update(
+			t.Context(), namespace("lab", map[string]string{"tier": "edge"}), metav1.UpdateOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
-		expect("labelled", "lab", "ClusterLoadBalancerPolicy edge")
-		if diff := cmp.Diff([]string{"namespace lab"}, f.news()); diff != "" {
+		expect("labeled", "lab", "ClusterLoadBalancerPolicy edge")
+		if diff := cmp.Diff([]string{"namespace lab"}, f.newChanges()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 
 		cluster.Delete(clbpol("edge", nil))
 		expect("deleted", "lab")
-		if diff := cmp.Diff([]string{"policy /edge"}, f.news()); diff != "" {
+		if diff := cmp.Diff([]string{"policy /edge"}, f.newChanges()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
-		others, namespaces, err := f.Others(policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"})
+		others, namespaces, err := f.Others(
+			policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: "shop", Name: "limits"},
+		)
 		want := map[string]map[string]string{"shop": {"tier": "edge"}, "lab": {"tier": "edge"}}
 		if diff := cmp.Diff(want, namespaces); diff != "" || len(others) != 0 || err != nil {
 			t.Errorf("%d others, %v, namespaces (-want +got):\n%s", len(others), err, diff)
@@ -245,8 +251,8 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 	})
 }
 
-// The controllers write the status of policies all the time. That must not look like a new policy to anybody.
-func TestStatusDoesNotCompileAnew(t *testing.T) {
+// The controllers write the status of policies often. That must not look like a new policy.
+func TestStatusChangeDoesNotRecompile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI()
 		source := a.policies[v1alpha1.KindLoadBalancerPolicy]
@@ -258,7 +264,8 @@ func TestStatusDoesNotCompileAnew(t *testing.T) {
 		source.Modify(lbpol("shop", "limits", func(p *v1alpha1.LoadBalancerPolicy) { p.Status.Services = 7 }))
 		synctest.Wait()
 		status, ok := f.Entry(key)
-		if !ok || status.Policy != before.Policy || status.Status.Services != 7 || status.ResourceVersion == before.ResourceVersion {
+		if !ok || status.Policy != before.Policy || status.Status.Services != 7 ||
+			status.ResourceVersion == before.ResourceVersion {
 			t.Errorf("after a new status: %+v, before %+v", status, before)
 		}
 
@@ -277,7 +284,7 @@ func TestStatusDoesNotCompileAnew(t *testing.T) {
 	})
 }
 
-// A cluster without the CRDs is an ordinary one.
+// A cluster without the CRDs has no policies, and that is not an error.
 func TestStoreWithoutCRDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI()
@@ -285,13 +292,13 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		f := start(t, a, namespace("shop", nil))
 		time.Sleep(10 * time.Minute)
 		if !f.HasSynced() || len(f.applicable(t, "shop")) != 0 {
-			t.Error("a cluster without CRDs has no policies")
+			t.Error("a cluster without CRDs must be synced and have no policies")
 		}
-		if got := f.said("Policy CRDs are not installed"); got != 1 {
-			t.Errorf("said %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
+		if got := f.countLogs("Policy CRDs are not installed"); got != 1 {
+			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
-		if a.looks < 20 || a.looks > 22 {
-			t.Errorf("looked %d times in ten minutes, want about every 30 s", a.looks)
+		if a.discoveries < 20 || a.discoveries > 22 {
+			t.Errorf("%d discoveries in ten minutes, want about every 30 s", a.discoveries)
 		}
 
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
@@ -300,32 +307,32 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
 		}
-		looks := a.looks
+		discoveries := a.discoveries
 		time.Sleep(time.Hour)
-		if a.looks != looks {
-			t.Errorf("looked %d times while the CRDs are watched", a.looks-looks)
+		if a.discoveries != discoveries {
+			t.Errorf("%d discoveries while the CRDs are watched", a.discoveries-discoveries)
 		}
-		f.news()
+		f.newChanges()
 
 		a.install(false)
 		time.Sleep(10 * time.Minute)
 		if got := f.applicable(t, "shop"); len(got) != 0 || !f.HasSynced() {
 			t.Errorf("removed: %v", got)
 		}
-		if diff := cmp.Diff([]string{"policy shop/limits"}, f.news()); diff != "" {
+		if diff := cmp.Diff([]string{"policy shop/limits"}, f.newChanges()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
-		if got := f.said("Policy CRDs are not installed"); got != 2 {
-			t.Errorf("said %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
+		if got := f.countLogs("Policy CRDs are not installed"); got != 2 {
+			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
 		if len(f.lines) > 5 {
-			t.Errorf("%d lines:\n%s", len(f.lines), strings.Join(f.lines, "\n"))
+			t.Errorf("got %d log lines:\n%s", len(f.lines), strings.Join(f.lines, "\n"))
 		}
 	})
 }
 
-// Silence of the API server changes nothing and is logged once, however often it is asked.
-func TestStoreThroughAnOutage(t *testing.T) {
+// An outage of the API server changes nothing and is logged once, however many calls fail.
+func TestStoreDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI()
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
@@ -338,38 +345,40 @@ func TestStoreThroughAnOutage(t *testing.T) {
 		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("during the outage (-want +got):\n%s", diff)
 		}
-		if got := f.said("connection reset"); got == 0 || got > 4 {
-			t.Errorf("said %d times, want at most once for each sort of call:\n%s", got, strings.Join(f.lines, "\n"))
+		if got := f.countLogs("connection reset"); got == 0 || got > 4 {
+			t.Errorf("logged %d times, want at most once for each kind of call:\n%s", got, strings.Join(f.lines, "\n"))
 		}
 		a.fail(nil)
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "more"))
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop")); diff != "" {
+		if diff := cmp.Diff(
+			[]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop"),
+		); diff != "" {
 			t.Errorf("after the outage (-want +got):\n%s", diff)
 		}
-		if f.said("succeeds again") == 0 {
-			t.Errorf("nobody heard that it is over:\n%s", strings.Join(f.lines, "\n"))
+		if f.countLogs("succeeds again") == 0 {
+			t.Errorf("the end of the outage was not logged:\n%s", strings.Join(f.lines, "\n"))
 		}
 	})
 }
 
-func TestStoreNeedsAnAnswerFirst(t *testing.T) {
+func TestStoreNeedsDiscoveryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI()
 		a.fail(errors.New("connection refused"))
 		f := start(t, a)
 		time.Sleep(time.Minute)
 		if f.HasSynced() {
-			t.Error("has synced without an answer")
+			t.Error("has synced without a response")
 		}
 		if _, err := f.Applicable(t.Context(), "shop"); err == nil {
-			t.Error("knows the policies without an answer")
+			t.Error("returned policies without a response")
 		}
 		if _, _, err := f.Others(policy.Key{}); err == nil {
-			t.Error("knows the others without an answer")
+			t.Error("returned the others without a response")
 		}
-		if got := f.said("connection refused"); got != 1 {
-			t.Errorf("said %d times that it could not look:\n%s", got, strings.Join(f.lines, "\n"))
+		if got := f.countLogs("connection refused"); got != 1 {
+			t.Errorf("logged %d times that discovery failed:\n%s", got, strings.Join(f.lines, "\n"))
 		}
 		a.fail(nil)
 		time.Sleep(3 * time.Second)
@@ -379,7 +388,7 @@ func TestStoreNeedsAnAnswerFirst(t *testing.T) {
 	})
 }
 
-// A namespace made a moment ago may not be in the cache when its first Service comes.
+// A namespace that was just created may not be in the cache when its first Service is created.
 func TestUnknownNamespaces(t *testing.T) {
 	for name, test := range map[string]struct {
 		cluster bool
@@ -388,9 +397,11 @@ func TestUnknownNamespaces(t *testing.T) {
 		calls   int
 		err     string
 	}{
-		"no policy selects by labels":  {calls: 0},
-		"asked for":                    {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
-		"the API server does not know": {cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout"},
+		"no policy selects by labels": {calls: 0},
+		"read directly":               {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
+		"the API server does not respond": {
+			cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -412,7 +423,8 @@ func TestUnknownNamespaces(t *testing.T) {
 				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("policies (-want +got):\n%s", diff)
 				}
-				if calls != test.calls || test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" && err != nil {
+				if calls != test.calls || test.err != "" && (err == nil || err.Error() != test.err) || test.err == "" &&
+					err != nil {
 					t.Errorf("%d calls, error %v", calls, err)
 				}
 			})

@@ -15,14 +15,17 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// informer watches objects and tells handler of them. client is what the calls go to in the end: it may say that it does not
-// know streamed lists.
-func (s *Store) informer(what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler) (
+// informer returns an informer that notifies handler of objects. client is the client behind the ListWatch, which may
+// declare that it does not support streamed lists.
+func (s *Store) informer(
+	what string, example runtime.Object, lw *cache.ListWatch, client any, handler cache.ResourceEventHandler,
+) (
 	informer cache.SharedIndexInformer, handled cache.ResourceEventHandlerRegistration, err error,
 ) {
-	informer = cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(s.reported(what, lw), client),
-		example, cache.SharedIndexInformerOptions{ObjectDescription: what})
-	// The calls report how they went.
+	watcher := cache.ToListWatcherWithWatchListSemantics(s.reported(what, lw), client)
+	informer = cache.NewSharedIndexInformerWithOptions(watcher, example,
+		cache.SharedIndexInformerOptions{ObjectDescription: what})
+	// The calls report their outcome themselves.
 	quiet := func(context.Context, *cache.Reflector, error) {}
 	if err = errors.Join(informer.SetTransform(trim), informer.SetWatchErrorHandlerWithContext(quiet)); err == nil {
 		handled, err = informer.AddEventHandler(handler)
@@ -33,7 +36,7 @@ func (s *Store) informer(what string, example runtime.Object, lw *cache.ListWatc
 	return informer, handled, nil
 }
 
-// trim drops what nobody reads: of a namespace everything but its labels.
+// trim drops what is not needed: managed fields, and everything of a namespace except its labels.
 func trim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *corev1.Namespace:
@@ -52,12 +55,12 @@ func (s *Store) namespaceChanged(obj any) {
 		utilruntime.HandleError(err)
 		return
 	}
-	for _, subscriber := range s.listeners() {
+	for _, subscriber := range s.currentSubscribers() {
 		subscriber.NamespaceChanged(name)
 	}
 }
 
-// put makes an object what the cluster has.
+// put adds or replaces a policy.
 func (s *Store) put(obj any) {
 	key, ok := keyOf(obj)
 	if !ok {
@@ -76,10 +79,10 @@ func (s *Store) put(obj any) {
 	s.policyChanged(key)
 }
 
-// remove forgets a policy that is gone.
+// remove removes a deleted policy.
 func (s *Store) remove(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
 	}
 	key, ok := keyOf(obj)
 	if !ok {
@@ -92,7 +95,7 @@ func (s *Store) remove(obj any) {
 	s.policyChanged(key)
 }
 
-// removeAll forgets every policy: there are none without their CRDs.
+// removeAll removes all policies, because none exist without their CRDs.
 func (s *Store) removeAll() {
 	s.mu.Lock()
 	entries := s.entries
@@ -105,12 +108,12 @@ func (s *Store) removeAll() {
 }
 
 func (s *Store) policyChanged(key policy.Key) {
-	for _, subscriber := range s.listeners() {
+	for _, subscriber := range s.currentSubscribers() {
 		subscriber.PolicyChanged(key)
 	}
 }
 
-func (s *Store) listeners() []Subscriber {
+func (s *Store) currentSubscribers() []Subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.subscribers)

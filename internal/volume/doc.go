@@ -1,3 +1,3 @@
-// Package volume decides about persistent volumes: which labels and node affinity tie one to its zones, and how far a claim may
-// grow.
+// Package volume determines the zone labels and the node affinity of PersistentVolumes, and how far
+// PersistentVolumeClaims may grow.
 package volume

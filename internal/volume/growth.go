@@ -7,35 +7,37 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// typeParameter of a StorageClass names the type of its volumes. The driver reads it: it must not change.
+// typeParameter is the StorageClass parameter with the type of the volumes. The CSI driver reads it, so it must not
+// change.
 const typeParameter = "type"
 
-// Attachment tells which instance uses a volume.
+// Attachment holds the instance that a volume is attached to.
 type Attachment struct {
-	// VolumeID is the cloud's.
+	// VolumeID is the volume's id in the cloud.
 	VolumeID string
-	// Instance is the id of the instance that the volume is attached to; empty if there is none.
+	// Instance is the id of the instance that the volume is attached to; empty if it is not attached.
 	Instance string
 }
 
-// Growth is an update that asks for more storage than before.
+// Growth is an update that requests more storage than before.
 type Growth struct {
 	Old, New *corev1.PersistentVolumeClaim
-	// Class is the claim's.
+	// Class is the claim's StorageClass.
 	Class *storagev1.StorageClass
-	// Type is what the class makes, and passes its Check; nil if the cloud has none of the name.
+	// Type is the volume type of the class, which must pass Check; nil if the cloud has no type of that name.
 	Type *Type
-	// Attachment is that of the claim's volume; nil if nothing is known of it.
+	// Attachment is that of the claim's volume; nil if it is unknown.
 	Attachment *Attachment
 }
 
-// Grows tells whether an update asks for more storage. Anything else is no growth: asking for less is how a user takes back an
-// expansion that failed.
+// Grows reports whether an update requests more storage. Requesting less is not growth: that is how a user reverts a
+// failed expansion.
 func Grows(oldPVC, newPVC *corev1.PersistentVolumeClaim) bool {
 	return requested(newPVC) > requested(oldPVC)
 }
 
-// TypeOf is the name of the type of the volumes that a class makes; empty where the cloud does not make them or chooses the type.
+// TypeOf returns the name of a class's volume type; empty if another driver provisions the volumes or the cloud chooses
+// the type.
 func TypeOf(class *storagev1.StorageClass) string {
 	if class.Provisioner != Driver {
 		return ""
@@ -43,24 +45,24 @@ func TypeOf(class *storagev1.StorageClass) string {
 	return class.Parameters[typeParameter]
 }
 
-// NeedsAttachment tells whether it matters who uses the volume. It does not where the type can grow in use, or where the claim's
-// new size is nothing to the cloud because it rounds up to what is there.
+// NeedsAttachment reports whether the result depends on the Attachment. It does not if the type can grow online, or if
+// the claim's new size rounds up to the size that the volume already has in the cloud.
 func (g Growth) NeedsAttachment() bool {
-	return g.Type != nil && !g.Type.OnlineExpansion && g.Type.sizeFor(requested(g.New)) > g.now()
+	return g.Type != nil && !g.Type.OnlineExpansion && g.Type.sizeFor(requested(g.New)) > g.currentGiB()
 }
 
-// Findings are what the cloud refuses to do and what it does otherwise than asked.
+// Findings returns what the cloud would reject, and what it would do differently from the request.
 func (g Growth) Findings() []finding.Finding {
 	if g.Type == nil {
 		return []finding.Finding{typeUnknown(g.New, g.Class)}
 	}
 	var findings []finding.Finding
-	wanted := requested(g.New)
-	switch size := g.Type.sizeFor(wanted); {
-	case g.Type.exceededBy(wanted):
+	bytes := requested(g.New)
+	switch size := g.Type.sizeFor(bytes); {
+	case g.Type.exceededBy(bytes):
 		findings = append(findings, overMaximum(g))
-	case !isGiB(wanted, size):
-		findings = append(findings, offStep(g, max(size, g.now())))
+	case !isGiB(bytes, size):
+		findings = append(findings, offStep(g, max(size, g.currentGiB())))
 	}
 	if g.NeedsAttachment() && g.Attachment != nil && g.Attachment.Instance != "" {
 		findings = append(findings, attached(g))
@@ -68,12 +70,12 @@ func (g Growth) Findings() []finding.Finding {
 	return finding.Merge(findings)
 }
 
-// now is the size in GiB that the volume has or was already asked to have.
-func (g Growth) now() int64 {
+// currentGiB returns the size in GiB that the volume has, or that was already requested.
+func (g Growth) currentGiB() int64 {
 	return max(inGiB(bytesOf(g.Old.Status.Capacity[corev1.ResourceStorage])), g.Type.sizeFor(requested(g.Old)))
 }
 
-// HintGrowth says that a new claim keeps the size that it asks for, which its author may regret later.
+// HintGrowth returns a warning if a new claim cannot grow later, which its author may not expect.
 func HintGrowth(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []finding.Finding {
 	if expandable(class) {
 		return nil
@@ -81,7 +83,8 @@ func HintGrowth(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass
 	return []finding.Finding{cannotGrowLater(pvc, class)}
 }
 
-// HintMaximum says that no volume can be made for a new claim. The type is nil if the cloud has none of the name in the class.
+// HintMaximum returns a warning if no volume can be created for a new claim. t is nil if the cloud does not have the
+// type that the class names.
 func HintMaximum(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, t *Type) []finding.Finding {
 	switch {
 	case t == nil:

@@ -10,7 +10,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// ClassOf is the name of a claim's StorageClass, which its beta annotation wins over its field to give; empty if it has none.
+// ClassOf returns the name of a claim's StorageClass; empty if it has none. The beta annotation takes precedence over
+// the field.
 func ClassOf(pvc *corev1.PersistentVolumeClaim) string {
 	if class, found := pvc.Annotations[corev1.BetaStorageClassAnnotation]; found {
 		return class
@@ -21,7 +22,7 @@ func ClassOf(pvc *corev1.PersistentVolumeClaim) string {
 	return *pvc.Spec.StorageClassName
 }
 
-// classField is where the claim names its class.
+// classField returns the path of the annotation or field that names the claim's class.
 func classField(pvc *corev1.PersistentVolumeClaim) string {
 	if _, found := pvc.Annotations[corev1.BetaStorageClassAnnotation]; found {
 		return field.NewPath("metadata", "annotations").Key(corev1.BetaStorageClassAnnotation).String()
@@ -29,8 +30,8 @@ func classField(pvc *corev1.PersistentVolumeClaim) string {
 	return field.NewPath("spec", "storageClassName").String()
 }
 
-// ExplainClaim names the conditions for growth that a claim itself fails. They are those of the API server's plugin
-// PersistentVolumeClaimResize, which refuses without saying which.
+// ExplainClaim returns the conditions for growth that the claim itself does not meet. They are those of the API
+// server's admission plugin PersistentVolumeClaimResize, which denies the update without naming the condition.
 func ExplainClaim(oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	var findings []finding.Finding
 	if oldPVC.Status.Phase != corev1.ClaimBound {
@@ -45,8 +46,8 @@ func ExplainClaim(oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Findin
 	return finding.Merge(findings)
 }
 
-// ExplainClass names the condition for growth that a claim's class fails; it is nil if there is none of the name. A claim without
-// class is for ExplainClaim alone.
+// ExplainClass returns the condition for growth that a claim's class does not meet; class is nil if it does not exist.
+// For a claim without a class, call only ExplainClaim.
 func ExplainClass(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []finding.Finding {
 	switch {
 	case class == nil:
@@ -64,11 +65,11 @@ func expandable(class *storagev1.StorageClass) bool {
 func notBound(pvc *corev1.PersistentVolumeClaim) finding.Finding {
 	f := finding.Finding{
 		ID: idNotBound, Severity: finding.Warning, Field: field.NewPath("status", "phase").String(),
-		Message: fmt.Sprintf("must be Bound for the claim to grow; got %q", pvc.Status.Phase),
-		Remedy:  "grow the claim when it is bound",
+		Message: fmt.Sprintf("must be \"Bound\" for the claim to grow; got %q", pvc.Status.Phase),
+		Remedy:  "retry when the claim is bound",
 	}
 	if pvc.Status.Phase == corev1.ClaimLost {
-		f.Remedy = "its volume is gone: create a new claim"
+		f.Remedy = "the volume of the claim is lost; create a new claim"
 	}
 	return f
 }
@@ -76,8 +77,8 @@ func notBound(pvc *corev1.PersistentVolumeClaim) finding.Finding {
 func noClass(pvc *corev1.PersistentVolumeClaim) finding.Finding {
 	return finding.Finding{
 		ID: idNoClass, Severity: finding.Warning, Field: classField(pvc),
-		Message: "must name a StorageClass for the claim to grow; the claim has none",
-		Remedy:  "copy the data to a claim whose class has allowVolumeExpansion: true",
+		Message: "must name a StorageClass for the claim to grow",
+		Remedy:  "copy the data to a claim whose StorageClass has allowVolumeExpansion: true",
 	}
 }
 
@@ -85,11 +86,11 @@ func classChanged(oldPVC, newPVC *corev1.PersistentVolumeClaim) finding.Finding 
 	before, after := ClassOf(oldPVC), ClassOf(newPVC)
 	f := finding.Finding{
 		ID: idClassChanged, Severity: finding.Warning, Field: classField(newPVC),
-		Message: fmt.Sprintf("must stay %q in an update that grows the claim; got %q", before, after),
-		Remedy:  "leave the class as it is",
+		Message: fmt.Sprintf("must remain %q in an update that grows the claim; got %q", before, after),
+		Remedy:  "keep the StorageClass",
 	}
 	if before == "" {
-		f.Remedy = "set the class first, and grow the claim in a second update"
+		f.Remedy = "set the StorageClass first, then grow the claim in a second update"
 	}
 	return f
 }
@@ -97,23 +98,24 @@ func classChanged(oldPVC, newPVC *corev1.PersistentVolumeClaim) finding.Finding 
 func classNotFound(pvc *corev1.PersistentVolumeClaim) finding.Finding {
 	return finding.Finding{
 		ID: idClassNotFound, Severity: finding.Warning, Field: classField(pvc),
-		Message: fmt.Sprintf("StorageClass %s must exist for the claim to grow; there is none of this name", ClassOf(pvc)),
-		Remedy:  "a cluster administrator can create it with allowVolumeExpansion: true",
+		Message: fmt.Sprintf("StorageClass %q does not exist, so the claim cannot grow", ClassOf(pvc)),
+		Remedy:  "ask a cluster administrator to create it with allowVolumeExpansion: true",
 	}
 }
 
 func classNotExpandable(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) finding.Finding {
 	return finding.Finding{
 		ID: idClassNotExpandable, Severity: finding.Warning, Field: classField(pvc),
-		Message: fmt.Sprintf("StorageClass %s must have allowVolumeExpansion: true for the claim to grow", class.Name),
-		Remedy:  "a cluster administrator can set it, if the driver " + class.Provisioner + " can expand volumes",
+		Message: fmt.Sprintf("StorageClass %q must have allowVolumeExpansion: true for the claim to grow", class.Name),
+		Remedy:  fmt.Sprintf("ask a cluster administrator to set it if driver %q can expand volumes", class.Provisioner),
 	}
 }
 
 func cannotGrowLater(pvc *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) finding.Finding {
 	return finding.Finding{
 		ID: idCannotGrowLater, Severity: finding.Warning, Field: classField(pvc),
-		Message: fmt.Sprintf("StorageClass %s does not have allowVolumeExpansion: true, so the claim cannot grow later", class.Name),
-		Remedy:  "request what it will ever need, or use another class",
+		Message: fmt.Sprintf("StorageClass %q does not have allowVolumeExpansion: true, so the claim cannot grow later",
+			class.Name),
+		Remedy: "request the largest size that the claim will need, or use another StorageClass",
 	}
 }

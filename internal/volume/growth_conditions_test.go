@@ -24,40 +24,54 @@ func warning(id, path, message, remedy string) finding.Finding {
 }
 
 func TestExplainClaim(t *testing.T) {
-	unbound := warning("pvc-not-bound", "status.phase", `must be Bound for the claim to grow; got "Pending"`, "grow the claim when it is bound")
+	unbound := warning("pvc-not-bound", "status.phase", `must be "Bound" for the claim to grow; got "Pending"`,
+		"retry when the claim is bound")
 	changed := func(path, from, to, remedy string) finding.Finding {
-		return warning("pvc-class-changed", path, `must stay "`+from+`" in an update that grows the claim; got "`+to+`"`, remedy)
+		return warning(
+			"pvc-class-changed", path, `must remain "`+from+`" in an update that grows the claim; got "`+to+`"`, remedy,
+		)
 	}
 	none := func(path string) finding.Finding {
-		return warning("pvc-no-class", path, "must name a StorageClass for the claim to grow; the claim has none",
-			"copy the data to a claim whose class has allowVolumeExpansion: true")
+		return warning("pvc-no-class", path, "must name a StorageClass for the claim to grow",
+			"copy the data to a claim whose StorageClass has allowVolumeExpansion: true")
 	}
-	const leave, first = "leave the class as it is", "set the class first, and grow the claim in a second update"
+	const keep, first = "keep the StorageClass", "set the StorageClass first, then grow the claim in a second update"
 	for name, tc := range map[string]struct {
 		old, new *corev1.PersistentVolumeClaim
 		want     []finding.Finding
 	}{
 		"bound, with a class": {claim("1Gi"), claim("2Gi"), nil},
-		"the new phase counts for nothing": {
+		"the new phase is ignored": {
 			claim("1Gi", phase(corev1.ClaimPending)), claim("2Gi"), []finding.Finding{unbound},
 		},
 		"lost": {
 			claim("1Gi", phase(corev1.ClaimLost)), claim("2Gi"),
-			[]finding.Finding{warning("pvc-not-bound", "status.phase", `must be Bound for the claim to grow; got "Lost"`, "its volume is gone: create a new claim")},
+			[]finding.Finding{warning("pvc-not-bound", "status.phase", `must be "Bound" for the claim to grow; got "Lost"`,
+				"the volume of the claim is lost; create a new claim")},
 		},
-		"no class":                  {claim("1Gi", classless), claim("2Gi", classless), []finding.Finding{none(classPath)}},
-		"empty class":               {claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
-		"empty annotation wins":     {claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []finding.Finding{none(betaClassPath)}},
-		"nil became empty":          {claim("1Gi", classless), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
-		"class changed":             {claim("1Gi"), claim("2Gi", ofClass("slow")), []finding.Finding{changed(classPath, "fast", "slow", leave)}},
-		"class changed by the beta": {claim("1Gi"), claim("2Gi", betaClass("slow")), []finding.Finding{changed(betaClassPath, "fast", "slow", leave)}},
+		"no class": {claim("1Gi", classless), claim("2Gi", classless), []finding.Finding{none(classPath)}},
+		"empty class": {
+			claim("1Gi", ofClass("")), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)},
+		},
+		"empty annotation wins": {
+			claim("1Gi", betaClass("")), claim("2Gi", betaClass("")), []finding.Finding{none(betaClassPath)},
+		},
+		"nil became empty": {claim("1Gi", classless), claim("2Gi", ofClass("")), []finding.Finding{none(classPath)}},
+		"class changed": {
+			claim("1Gi"), claim("2Gi", ofClass("slow")), []finding.Finding{changed(classPath, "fast", "slow", keep)},
+		},
+		"class changed by the beta": {
+			claim("1Gi"), claim("2Gi", betaClass("slow")), []finding.Finding{changed(betaClassPath, "fast", "slow", keep)},
+		},
 		"same class, from annotation to field": {
 			claim("1Gi", betaClass("slow")), claim("2Gi", ofClass("slow")), nil,
 		},
 		"class given":   {claim("1Gi", classless), claim("2Gi"), []finding.Finding{changed(classPath, "", "fast", first)}},
-		"class removed": {claim("1Gi"), claim("2Gi", classless), []finding.Finding{changed(classPath, "fast", "", leave)}},
+		"class removed": {claim("1Gi"), claim("2Gi", classless), []finding.Finding{changed(classPath, "fast", "", keep)}},
 		"all that fail": {
-			claim("1Gi", phase(corev1.ClaimPending), classless), claim("2Gi", classless), []finding.Finding{none(classPath), unbound},
+			claim(
+				"1Gi", phase(corev1.ClaimPending), classless,
+			), claim("2Gi", classless), []finding.Finding{none(classPath), unbound},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,8 +84,9 @@ func TestExplainClaim(t *testing.T) {
 
 func TestExplainClass(t *testing.T) {
 	forbidden := func(path string) finding.Finding {
-		return warning("pvc-class-not-expandable", path, "StorageClass fast must have allowVolumeExpansion: true for the claim to grow",
-			"a cluster administrator can set it, if the driver csi.mycloud.io can expand volumes")
+		return warning("pvc-class-not-expandable", path, `StorageClass "fast" must have allowVolumeExpansion: true for `+
+			`the claim to grow`,
+			`ask a cluster administrator to set it if driver "csi.mycloud.io" can expand volumes`)
 	}
 	for name, tc := range map[string]struct {
 		pvc   *corev1.PersistentVolumeClaim
@@ -79,14 +94,14 @@ func TestExplainClass(t *testing.T) {
 		want  []finding.Finding
 	}{
 		"expandable": {claim("1Gi"), class(), nil},
-		"not said":   {claim("1Gi"), class(fixed), []finding.Finding{forbidden(classPath)}},
+		"not set":    {claim("1Gi"), class(fixed), []finding.Finding{forbidden(classPath)}},
 		"forbidden": {
 			claim("1Gi", betaClass("fast")), class(func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = new(false) }),
 			[]finding.Finding{forbidden(betaClassPath)},
 		},
 		"missing": {claim("1Gi"), nil, []finding.Finding{warning(
-			"pvc-class-not-found", classPath, "StorageClass fast must exist for the claim to grow; there is none of this name",
-			"a cluster administrator can create it with allowVolumeExpansion: true",
+			"pvc-class-not-found", classPath, `StorageClass "fast" does not exist, so the claim cannot grow`,
+			"ask a cluster administrator to create it with allowVolumeExpansion: true",
 		)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,28 +116,31 @@ func TestHints(t *testing.T) {
 	for name, tc := range map[string]struct{ got, want []finding.Finding }{
 		"can grow": {volume.HintGrowth(claim("1Gi"), class()), nil},
 		"cannot grow": {volume.HintGrowth(claim("1Gi"), class(fixed)), []finding.Finding{warning(
-			"pvc-cannot-grow-later", classPath, "StorageClass fast does not have allowVolumeExpansion: true, so the claim cannot grow later",
-			"request what it will ever need, or use another class",
+			"pvc-cannot-grow-later", classPath, `StorageClass "fast" does not have allowVolumeExpansion: true, so the claim `+
+				`cannot grow later`,
+			"request the largest size that the claim will need, or use another StorageClass",
 		)}},
 		"the maximum": {volume.HintMaximum(claim("1Ti"), class(), ssd()), nil},
 		"beyond": {volume.HintMaximum(claim("2Ti"), class(), ssd()), []finding.Finding{warning(
 			"pvc-created-over-maximum", requests,
-			"2Ti must be at most 1024Gi, the maximum of volume type ssd (parameter type of StorageClass fast), for a volume to be made",
+			`"2Ti" exceeds 1024Gi, the maximum of volume type "ssd" of StorageClass "fast", so no volume can be created`,
 			"request less, or use another StorageClass",
 		)}},
 		"no such type": {volume.HintMaximum(claim("2Ti"), class(), nil), []finding.Finding{warning(
 			"pvc-type-unknown", classPath,
-			"the cloud must have volume type ssd (parameter type of StorageClass fast); there is none of this name, so its limits are not known",
-			"a cluster administrator can make the class anew",
+			`volume type "ssd" of StorageClass "fast" does not exist in the cloud, so its limits are unknown`,
+			"ask a cluster administrator to recreate the StorageClass with a type that exists",
 		)}},
 		"class unavailable": {[]finding.Finding{volume.ClassUnavailable(claim("1Gi"))}, []finding.Finding{warning(
-			"pvc-class-unavailable", classPath, "the claim was not checked against StorageClass fast, which cannot be read at the moment",
-			"the claim's Events say later what is wrong, if anything is",
+			"pvc-class-unavailable", classPath, `the claim was not validated because StorageClass "fast" is temporarily `+
+				`unavailable`,
+			"check the claim's Events later",
 		)}},
 		"limits unavailable": {[]finding.Finding{volume.LimitsUnavailable(claim("1Gi"), class())}, []finding.Finding{warning(
 			"pvc-limits-unavailable", requests,
-			"1Gi was not checked against the limits of volume type ssd (parameter type of StorageClass fast), because the cloud does not answer at the moment",
-			"the claim's Events say later what is wrong, if anything is",
+			`"1Gi" was not validated against the limits of volume type "ssd" of StorageClass "fast" because the cloud did `+
+				`not respond`,
+			"check the claim's Events later",
 		)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +151,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Every finding that a message or a metric may name is documented.
-func TestGrowthRules(t *testing.T) {
+// Every finding is documented.
+func TestGrowthDocs(t *testing.T) {
 	lost := claim("1Gi", phase(corev1.ClaimLost), classless)
 	inUse := &volume.Attachment{VolumeID: "vol-1", Instance: "i-7"}
 	found := slices.Concat(
@@ -158,6 +176,6 @@ func TestGrowthRules(t *testing.T) {
 		documented[finding.Doc{ID: r.ID, Severity: r.Severity}] = true
 	}
 	if diff := cmp.Diff(want, documented); diff != "" {
-		t.Errorf("rules (-found +documented):\n%s", diff)
+		t.Errorf("docs (-found +documented):\n%s", diff)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/internal/volume"
 )
 
-// claim is a bound one of class fast that asks for so much.
+// claim returns a bound claim of class fast that requests size.
 func claim(size string, options ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"},
@@ -56,7 +56,7 @@ func betaClass(name string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// class makes volumes of type ssd, and allows them to grow.
+// class returns a StorageClass of volume type ssd that allows expansion.
 func class(options ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
 	c := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: volume.Driver,
@@ -68,7 +68,7 @@ func class(options ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
 	return c
 }
 
-// ssd has a maximum that is no multiple of its step.
+// ssd returns a type whose maximum is not a multiple of its step.
 func ssd() *volume.Type {
 	return &volume.Type{Name: "ssd", MaxSizeGiB: 1024, StepGiB: 10, OnlineExpansion: true}
 }
@@ -82,16 +82,16 @@ func TestGrows(t *testing.T) {
 		from, to string
 		want     bool
 	}{
-		"more":                        {"10Gi", "11Gi", true},
-		"less":                        {"11Gi", "10Gi", false},
-		"equal":                       {"10Gi", "10Gi", false},
-		"equal, in other words":       {"1Gi", "1024Mi", false},
-		"a binary after a decimal":    {"1G", "1Gi", true},
-		"a decimal after a binary":    {"1Gi", "1G", false},
-		"a fraction":                  {"1Gi", "1.5Gi", true},
-		"an exponent":                 {"11Gi", "12e9", true},
-		"an exponent after a binary":  {"12Gi", "12e9", false},
-		"no number that memory holds": {"1Gi", "1e2147483647", true},
+		"more":                       {"10Gi", "11Gi", true},
+		"less":                       {"11Gi", "10Gi", false},
+		"equal":                      {"10Gi", "10Gi", false},
+		"equal in another unit":      {"1Gi", "1024Mi", false},
+		"a binary after a decimal":   {"1G", "1Gi", true},
+		"a decimal after a binary":   {"1Gi", "1G", false},
+		"a fraction":                 {"1Gi", "1.5Gi", true},
+		"an exponent":                {"11Gi", "12e9", true},
+		"an exponent after a binary": {"12Gi", "12e9", false},
+		"too large for memory":       {"1Gi", "1e2147483647", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := volume.Grows(claim(tc.from), claim(tc.to)); got != tc.want {
@@ -100,7 +100,7 @@ func TestGrows(t *testing.T) {
 		})
 	}
 	if volume.Grows(claim("1Gi"), &corev1.PersistentVolumeClaim{}) {
-		t.Error("a claim that asks for nothing grows")
+		t.Error("a claim that requests nothing grows")
 	}
 }
 
@@ -136,7 +136,7 @@ func TestTypeCheck(t *testing.T) {
 	}
 }
 
-// With the sizes: what is found, by id, and the size that a warning names.
+// TestGrowth checks the ids of the findings and the size that the off-step warning names.
 func TestGrowth(t *testing.T) {
 	const (
 		huge = 1 << 62
@@ -152,42 +152,53 @@ func TestGrowth(t *testing.T) {
 		want       []string
 		result     string
 	}{
-		"on the step":                     {claim("10Gi"), claim("20Gi"), ssd(), inUse, nil, ""},
-		"on the step, in other words":     {claim("10Gi"), claim("20480Mi"), ssd(), nil, nil, ""},
-		"off the step":                    {claim("10Gi"), claim("11Gi"), ssd(), inUse, []string{off}, "20Gi"},
-		"decimal":                         {claim("10Gi"), claim("20G"), ssd(), nil, []string{off}, "20Gi"},
-		"one byte over a step":            {claim("10Gi"), claim("21474836481"), ssd(), nil, []string{off}, "30Gi"},
-		"a fraction":                      {claim("10Gi"), claim("10.5Gi"), ssd(), nil, []string{off}, "20Gi"},
-		"a fraction of a byte":            {claim("10Gi"), claim("10737418240100m"), ssd(), nil, []string{off}, "20Gi"},
-		"an exponent":                     {claim("10Gi"), claim("12e9"), ssd(), nil, []string{off}, "20Gi"},
-		"beyond the last step":            {claim("10Gi"), claim("1021Gi"), ssd(), nil, []string{off}, "1024Gi"},
-		"the maximum":                     {claim("10Gi"), claim("1Ti"), ssd(), nil, nil, ""},
-		"one byte beyond":                 {claim("10Gi"), claim("1099511627777"), ssd(), nil, []string{over}, ""},
-		"further beyond":                  {claim("2Ti"), claim("3Ti"), ssd(), nil, []string{over}, ""},
-		"as much as an integer holds":     {claim("10Gi"), claim("9223372036854775807"), ssd(), nil, []string{over}, ""},
-		"more than an integer holds":      {claim("10Gi"), claim("99999E"), ssd(), nil, []string{over}, ""},
-		"more than memory holds":          {claim("10Gi"), claim("1e2147483647"), ssd(), nil, []string{over}, ""},
-		"no real limit":                   {claim("10Gi"), claim("9Ei"), &volume.Type{MaxSizeGiB: huge, StepGiB: huge}, free, []string{off}, "4611686018427387904Gi"},
-		"a step beyond the maximum":       {claim("1Gi"), claim("2Gi"), &volume.Type{MaxSizeGiB: 5, StepGiB: 10}, nil, []string{off}, "5Gi"},
-		"in use":                          {claim("10Gi"), claim("20Gi"), archive(), inUse, []string{held}, ""},
-		"in use and off the step":         {claim("10Gi"), claim("21Gi"), archive(), inUse, []string{held, off}, "30Gi"},
-		"in use and beyond":               {claim("10Gi"), claim("2Ti"), archive(), inUse, []string{held, over}, ""},
-		"not in use":                      {claim("10Gi"), claim("20Gi"), archive(), free, nil, ""},
-		"use not known":                   {claim("10Gi"), claim("20Gi"), archive(), nil, nil, ""},
-		"in use, same size to the cloud":  {claim("11Gi"), claim("20Gi"), archive(), inUse, nil, ""},
-		"in use, up to what is there":     {claim("11Gi", capacity("40Gi")), claim("35Gi"), archive(), inUse, []string{off}, "40Gi"},
-		"in use, beyond what is there":    {claim("11Gi", capacity("20Gi")), claim("30Gi"), archive(), inUse, []string{held}, ""},
-		"in use, up to what was asked":    {claim("35Gi", capacity("20Gi")), claim("40Gi"), archive(), inUse, nil, ""},
-		"in use, off the step as before":  {claim("11Gi"), claim("12Gi"), archive(), inUse, []string{off}, "20Gi"},
-		"a type that the cloud has not":   {claim("10Gi"), claim("20Gi"), nil, inUse, []string{"pvc-type-unknown"}, ""},
-		"a volume that is not whole GiBs": {claim("1G", capacity("1G")), claim("1Gi"), &volume.Type{MaxSizeGiB: 9, StepGiB: 1}, inUse, nil, ""},
+		"on the step":                 {claim("10Gi"), claim("20Gi"), ssd(), inUse, nil, ""},
+		"on the step in another unit": {claim("10Gi"), claim("20480Mi"), ssd(), nil, nil, ""},
+		"off the step":                {claim("10Gi"), claim("11Gi"), ssd(), inUse, []string{off}, "20Gi"},
+		"decimal":                     {claim("10Gi"), claim("20G"), ssd(), nil, []string{off}, "20Gi"},
+		"one byte over a step":        {claim("10Gi"), claim("21474836481"), ssd(), nil, []string{off}, "30Gi"},
+		"a fraction":                  {claim("10Gi"), claim("10.5Gi"), ssd(), nil, []string{off}, "20Gi"},
+		"a fraction of a byte":        {claim("10Gi"), claim("10737418240100m"), ssd(), nil, []string{off}, "20Gi"},
+		"an exponent":                 {claim("10Gi"), claim("12e9"), ssd(), nil, []string{off}, "20Gi"},
+		"beyond the last step":        {claim("10Gi"), claim("1021Gi"), ssd(), nil, []string{off}, "1024Gi"},
+		"the maximum":                 {claim("10Gi"), claim("1Ti"), ssd(), nil, nil, ""},
+		"one byte beyond":             {claim("10Gi"), claim("1099511627777"), ssd(), nil, []string{over}, ""},
+		"further beyond":              {claim("2Ti"), claim("3Ti"), ssd(), nil, []string{over}, ""},
+		"the largest integer":         {claim("10Gi"), claim("9223372036854775807"), ssd(), nil, []string{over}, ""},
+		"larger than an integer":      {claim("10Gi"), claim("99999E"), ssd(), nil, []string{over}, ""},
+		"too large for memory":        {claim("10Gi"), claim("1e2147483647"), ssd(), nil, []string{over}, ""},
+		"no real limit": {
+			claim("10Gi"), claim("9Ei"), &volume.Type{MaxSizeGiB: huge, StepGiB: huge}, free, []string{off},
+			"4611686018427387904Gi",
+		},
+		"a step beyond the maximum": {
+			claim("1Gi"), claim("2Gi"), &volume.Type{MaxSizeGiB: 5, StepGiB: 10}, nil, []string{off}, "5Gi",
+		},
+		"in use":                         {claim("10Gi"), claim("20Gi"), archive(), inUse, []string{held}, ""},
+		"in use and off the step":        {claim("10Gi"), claim("21Gi"), archive(), inUse, []string{held, off}, "30Gi"},
+		"in use and beyond":              {claim("10Gi"), claim("2Ti"), archive(), inUse, []string{held, over}, ""},
+		"not in use":                     {claim("10Gi"), claim("20Gi"), archive(), free, nil, ""},
+		"use unknown":                    {claim("10Gi"), claim("20Gi"), archive(), nil, nil, ""},
+		"in use, same size in the cloud": {claim("11Gi"), claim("20Gi"), archive(), inUse, nil, ""},
+		"in use, up to the current size": {
+			claim("11Gi", capacity("40Gi")), claim("35Gi"), archive(), inUse, []string{off}, "40Gi",
+		},
+		"in use, beyond the current size": {
+			claim("11Gi", capacity("20Gi")), claim("30Gi"), archive(), inUse, []string{held}, "",
+		},
+		"in use, up to the old request":  {claim("35Gi", capacity("20Gi")), claim("40Gi"), archive(), inUse, nil, ""},
+		"in use, off the step as before": {claim("11Gi"), claim("12Gi"), archive(), inUse, []string{off}, "20Gi"},
+		"a type unknown to the cloud":    {claim("10Gi"), claim("20Gi"), nil, inUse, []string{"pvc-type-unknown"}, ""},
+		"a volume that is not whole GiBs": {
+			claim("1G", capacity("1G")), claim("1Gi"), &volume.Type{MaxSizeGiB: 9, StepGiB: 1}, inUse, nil, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := volume.Growth{Old: tc.old, New: tc.new, Class: class(), Type: tc.of, Attachment: tc.attachment}
 			var got []string
 			for _, f := range g.Findings() {
 				got = append(got, f.ID)
-				if f.ID == off && !strings.Contains(f.Message, " becomes "+tc.result+":") {
+				if f.ID == off && !strings.Contains(f.Message, " will have "+tc.result+" instead of ") {
 					t.Errorf("want %s, got %s", tc.result, f.Message)
 				}
 			}
@@ -195,8 +206,8 @@ func TestGrowth(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 			g.Attachment = inUse
-			refused := len(finding.Errors(volume.Growth{Old: tc.old, New: tc.new, Class: class(), Type: tc.of}.Findings()))
-			if matters := len(finding.Errors(g.Findings())) > refused; matters != g.NeedsAttachment() {
+			errors := len(finding.Errors(volume.Growth{Old: tc.old, New: tc.new, Class: class(), Type: tc.of}.Findings()))
+			if matters := len(finding.Errors(g.Findings())) > errors; matters != g.NeedsAttachment() {
 				t.Errorf("NeedsAttachment = %t, but it matters: %t", g.NeedsAttachment(), matters)
 			}
 		})
@@ -211,14 +222,14 @@ func TestGrowthFindings(t *testing.T) {
 	want := []finding.Finding{
 		{
 			ID: "pvc-attached", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
-			Message: "must not grow from 20Gi while volume vol-1 is attached to instance i-7: " +
-				"volume type ssd (parameter type of StorageClass fast) has no online expansion",
-			Remedy: "stop the pods that use the claim, wait until the volume is detached, then grow it",
+			Message: "must not grow from 20Gi while volume \"vol-1\" is attached to instance \"i-7\": " +
+				"volume type \"ssd\" cannot grow online",
+			Remedy: "stop the claim's pods, then retry when the volume is detached",
 		},
 		{
 			ID: "pvc-over-maximum", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
-			Message: "must be at most 1024Gi, the maximum of volume type ssd (parameter type of StorageClass fast); the claim has 20Gi",
-			Remedy:  "request less, or move the data to a claim of another StorageClass",
+			Message: `must be at most 1024Gi, the maximum of volume type "ssd" of StorageClass "fast"; the claim has 20Gi`,
+			Remedy:  "request less, or copy the data to a claim of another StorageClass",
 		},
 	}
 	if diff := cmp.Diff(want, g.Findings()); diff != "" {
@@ -227,16 +238,17 @@ func TestGrowthFindings(t *testing.T) {
 	g.New, g.Attachment = claim("21Gi"), nil
 	want = []finding.Finding{{
 		ID: "pvc-off-step", Severity: finding.Warning, Field: requests,
-		Message: "21Gi becomes 30Gi: sizes of volume type ssd (parameter type of StorageClass fast) are multiples of 10Gi, up to 1024Gi",
-		Remedy:  "request 30Gi to see what you get",
+		Message: "the volume will have 30Gi instead of 21Gi: " +
+			`sizes of volume type "ssd" of StorageClass "fast" are multiples of 10Gi, up to 1024Gi`,
+		Remedy: "request 30Gi",
 	}}
 	if diff := cmp.Diff(want, g.Findings()); diff != "" {
 		t.Errorf("warning (-want +got):\n%s", diff)
 	}
 }
 
-// A number of more digits than anybody reads must not fill the answer.
-func TestLongQuantitiesAreCut(t *testing.T) {
+// A number with an absurd number of digits must not fill the response.
+func TestLongQuantitiesAreTruncated(t *testing.T) {
 	g := volume.Growth{Old: claim("10Gi"), New: claim(strings.Repeat("12345", 20)), Class: class(), Type: ssd()}
 	if got := g.Findings()[0].Value; got != "12345123451234512345123451234512…" {
 		t.Errorf("value %s", got)

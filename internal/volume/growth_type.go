@@ -10,22 +10,23 @@ import (
 
 const gib = 1 << 30
 
-// Type bounds what volumes of it may be.
+// Type holds the limits of a volume type of the cloud.
 type Type struct {
-	// Name is what classes call it.
+	// Name is the name by which StorageClasses refer to the type.
 	Name string
-	// MaxSizeGiB is the largest size.
+	// MaxSizeGiB is the maximum size of a volume.
 	MaxSizeGiB int64
-	// StepGiB is what sizes are rounded up to a multiple of.
+	// StepGiB is the step: sizes are rounded up to a multiple of it.
 	StepGiB int64
-	// OnlineExpansion tells whether an attached volume can grow.
+	// OnlineExpansion is true if attached volumes can grow.
 	OnlineExpansion bool
 }
 
-// Check returns an error if no volume can be of the type, so that the cloud must have said something else than it meant.
+// Check returns an error if no volume can have the type, which means that the response of the cloud is wrong.
 func (t *Type) Check() error {
 	if t.MaxSizeGiB < 1 || t.StepGiB < 1 {
-		return fmt.Errorf("volume type %s: maximum and step must be at least 1 GiB; got %d and %d", t.Name, t.MaxSizeGiB, t.StepGiB)
+		return fmt.Errorf("volume type %q: maximum and step must be at least 1 GiB; got %d and %d",
+			t.Name, t.MaxSizeGiB, t.StepGiB)
 	}
 	return nil
 }
@@ -34,17 +35,17 @@ func (t *Type) exceededBy(bytes int64) bool {
 	return t.MaxSizeGiB <= math.MaxInt64/gib && bytes > t.MaxSizeGiB*gib
 }
 
-// sizeFor is the size in GiB of a volume that was asked to have so many bytes: rounded up, but never beyond the maximum.
+// sizeFor returns the size in GiB of a volume for a request in bytes: rounded up, but never beyond the maximum.
 func (t *Type) sizeFor(bytes int64) int64 {
 	size := inGiB(bytes)
 	if missing := t.StepGiB - size%t.StepGiB; missing < t.StepGiB {
-		// The step may be so large that the sum is no number any more.
+		// The step may be so large that the sum would overflow.
 		size += min(missing, math.MaxInt64-size)
 	}
 	return min(size, t.MaxSizeGiB)
 }
 
-// inGiB rounds up.
+// inGiB rounds up to GiB.
 func inGiB(bytes int64) int64 {
 	size := bytes / gib
 	if bytes%gib > 0 {
@@ -55,13 +56,13 @@ func inGiB(bytes int64) int64 {
 
 func isGiB(bytes, size int64) bool { return bytes%gib == 0 && bytes/gib == size }
 
-// requested is the storage in bytes that a claim asks for.
+// requested returns the storage that a claim requests, in bytes.
 func requested(pvc *corev1.PersistentVolumeClaim) int64 {
 	return bytesOf(pvc.Spec.Resources.Requests[corev1.ResourceStorage])
 }
 
-// bytesOf rounds up to whole bytes. What is no size is 0, and what is too large to be a number of bytes is the largest one:
-// a user may write 1e2147483647, whose exact value takes more than all memory to compute.
+// bytesOf rounds up to whole bytes. It returns 0 for what is not a size, and the largest integer for larger sizes: a
+// user may write 1e2147483647, whose exact value would exhaust memory.
 func bytesOf(q resource.Quantity) int64 {
 	switch {
 	case q.Sign() <= 0:

@@ -9,17 +9,18 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// ZoneChange is what ties a PersistentVolume to its zones, and is not there yet.
+// ZoneChange holds what a PersistentVolume lacks to be bound to its zones.
 type ZoneChange struct {
-	// Labels are to be set, in the place of others of the same keys.
+	// Labels are to be set; they replace existing values.
 	Labels map[string]string
-	// Requirements are to be added to every term of the required node affinity, since one term that holds is enough.
+	// Requirements are to be added to every term of the required node affinity, because one matching term suffices.
 	Requirements []corev1.NodeSelectorRequirement
-	// Findings are what the PersistentVolume's author should know. With an error among them there is nothing to change.
+	// Findings are the problems to report to the PersistentVolume's author. If one is an error, there is nothing to
+	// change.
 	Findings []finding.Finding
 }
 
-// Affinity is the node affinity of a PersistentVolume that has none; nil if none is needed.
+// Affinity returns the node affinity for a PersistentVolume that has none; nil if none is needed.
 func (c ZoneChange) Affinity() *corev1.VolumeNodeAffinity {
 	if len(c.Requirements) == 0 {
 		return nil
@@ -29,9 +30,9 @@ func (c ZoneChange) Affinity() *corev1.VolumeNodeAffinity {
 	}}
 }
 
-// ApplyZones compares a PersistentVolume with the labels that it must have. What the cloud or a provisioner says wins over what
-// is there. The node affinity gets all requirements or, if it speaks of any of their keys already, none: its author has decided.
-// The change of what it has been applied to is empty.
+// ApplyZones compares a PersistentVolume with the labels that it must have, from the cloud or a provisioner, which take
+// precedence over existing labels. The node affinity gets all requirements, or none if it already contains any of their
+// keys: its author has decided. ApplyZones is idempotent: once the change is made, it returns an empty one.
 func ApplyZones(pv *corev1.PersistentVolume, labels map[string]string) ZoneChange {
 	var c ZoneChange
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -59,7 +60,7 @@ func ApplyZones(pv *corev1.PersistentVolume, labels map[string]string) ZoneChang
 			c.Findings = append(c.Findings, overwrittenLabel(key, value))
 		}
 	}
-	if slices.ContainsFunc(terms(pv), func(term corev1.NodeSelectorTerm) bool { return speaksOf(term, labels) }) {
+	if slices.ContainsFunc(terms(pv), func(term corev1.NodeSelectorTerm) bool { return hasAnyKey(term, labels) }) {
 		c.Requirements = nil
 	}
 	return c
@@ -72,7 +73,7 @@ func terms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
 	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms
 }
 
-func speaksOf(term corev1.NodeSelectorTerm, labels map[string]string) bool {
+func hasAnyKey(term corev1.NodeSelectorTerm, labels map[string]string) bool {
 	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
 		_, ok := labels[r.Key]
 		return ok

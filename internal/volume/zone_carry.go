@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// CarryOver is the node affinity that an update must keep; nil if there is nothing to do. Whoever applies the manifest of a
-// PersistentVolume a second time does not know what was added to it, and the API server refuses every change of an affinity. So
-// one that would be the old one, had it been completed like that, stays the old one. Any other change is the user's, and
-// refused.
+// CarryOver returns the node affinity that an update must keep; nil if there is nothing to do. A user who applies the
+// manifest of a PersistentVolume a second time does not know what was added to it, and the API server rejects every
+// change of an affinity. So the old affinity is kept if completing the new one results in the old one. Any other change
+// is the user's and is rejected.
 func CarryOver(oldPV, newPV *corev1.PersistentVolume) *corev1.VolumeNodeAffinity {
 	old := oldPV.Spec.NodeAffinity
 	if old == nil || equality.Semantic.DeepEqual(old, newPV.Spec.NodeAffinity) {
 		return nil
 	}
 	for _, g := range []generation{current, beta} {
-		labels, ok := g.of(oldPV)
+		labels, ok := g.labels(oldPV)
 		if !ok {
 			continue
 		}
@@ -28,7 +28,7 @@ func CarryOver(oldPV, newPV *corev1.PersistentVolume) *corev1.VolumeNodeAffinity
 	return nil
 }
 
-// completed is the node affinity of a PersistentVolume with what it lacks.
+// completed returns the node affinity of a PersistentVolume with the change applied.
 func completed(pv *corev1.PersistentVolume, c ZoneChange) *corev1.VolumeNodeAffinity {
 	if len(terms(pv)) == 0 {
 		return c.Affinity()

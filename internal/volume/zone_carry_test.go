@@ -16,7 +16,9 @@ func TestCarryOver(t *testing.T) {
 	affinity := func(terms ...[]corev1.NodeSelectorRequirement) *corev1.VolumeNodeAffinity {
 		a := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
 		for _, expressions := range terms {
-			a.Required.NodeSelectorTerms = append(a.Required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: expressions})
+			a.Required.NodeSelectorTerms = append(
+				a.Required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: expressions},
+			)
 		}
 		return a
 	}
@@ -28,14 +30,20 @@ func TestCarryOver(t *testing.T) {
 		old, new *corev1.VolumeNodeAffinity
 		carried  bool
 	}{
-		"applied again without":           {labels, affinity(all{region, zone}), nil, true},
-		"applied again with its own":      {labels, affinity(all{disk, region, zone}, all{region, zone}), affinity(all{disk}, nil), true},
-		"unchanged":                       {labels, affinity(all{region, zone}), affinity(all{region, zone}), false},
-		"another one of its own":          {labels, affinity(all{disk, region, zone}), affinity(all{in("disk", "slow")}), false},
-		"another zone":                    {labels, affinity(all{region, zone}), affinity(all{in(corev1.LabelTopologyZone, "eu-1b")}), false},
-		"its own on the zone was dropped": {labels, affinity(all{zone}), nil, false},
-		"nothing was there":               {labels, nil, affinity(all{disk}), false},
-		"nobody knows what was added":     {nil, affinity(all{region, zone}), nil, false},
+		"applied again without affinity": {labels, affinity(all{region, zone}), nil, true},
+		"applied again with other terms": {
+			labels, affinity(all{disk, region, zone}, all{region, zone}), affinity(all{disk}, nil), true,
+		},
+		"unchanged": {labels, affinity(all{region, zone}), affinity(all{region, zone}), false},
+		"a changed requirement": {
+			labels, affinity(all{disk, region, zone}), affinity(all{in("disk", "slow")}), false,
+		},
+		"another zone": {
+			labels, affinity(all{region, zone}), affinity(all{in(corev1.LabelTopologyZone, "eu-1b")}), false,
+		},
+		"own zone requirement removed": {labels, affinity(all{zone}), nil, false},
+		"no affinity before":           {labels, nil, affinity(all{disk}), false},
+		"no zone labels":               {nil, affinity(all{region, zone}), nil, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	betaRegion = "failure-domain.beta.kubernetes.io/region"
 )
 
-// pv is a PersistentVolume of the cloud, changed by modifiers.
+// pv returns a PersistentVolume of the cloud, modified by options.
 func pv(options ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "data"},
@@ -44,7 +44,7 @@ func provisioned(v *corev1.PersistentVolume) {
 	metav1.SetMetaDataAnnotation(&v.ObjectMeta, "pv.kubernetes.io/provisioned-by", "csi.mycloud.io")
 }
 
-// affine gives the terms of the required node affinity.
+// affine sets the terms of the required node affinity.
 func affine(terms ...corev1.NodeSelectorTerm) func(*corev1.PersistentVolume) {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
@@ -67,11 +67,13 @@ func TestZoned(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want bool
 	}{
-		"ours":                      {pv(), true},
-		"of another driver":         {csi(func(s *corev1.CSIPersistentVolumeSource) { s.Driver = "csi.example.com" }), false},
-		"no CSI":                    {&corev1.PersistentVolume{}, false},
-		"no id":                     {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "" }), false},
-		"not yet made by the class": {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "placeholder-for-provisioning" }), false},
+		"ours":              {pv(), true},
+		"of another driver": {csi(func(s *corev1.CSIPersistentVolumeSource) { s.Driver = "csi.example.com" }), false},
+		"no CSI":            {&corev1.PersistentVolume{}, false},
+		"no id":             {csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "" }), false},
+		"not yet provisioned": {
+			csi(func(s *corev1.CSIPersistentVolumeSource) { s.VolumeHandle = "placeholder-for-provisioning" }), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := volume.Zoned(tc.pv); got != tc.want {
@@ -86,13 +88,24 @@ func TestTrusted(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want map[string]string
 	}{
-		"both":              {pv(provisioned, labeled(zone, "eu-1a", region, "eu-1")), map[string]string{zone: "eu-1a", region: "eu-1"}},
-		"both beta":         {pv(provisioned, labeled(betaZone, "eu-1a", betaRegion, "eu-1")), map[string]string{betaZone: "eu-1a", betaRegion: "eu-1"}},
-		"both of both":      {pv(provisioned, labeled(zone, "a", region, "r", betaZone, "b", betaRegion, "s")), map[string]string{zone: "a", region: "r"}},
-		"half, then beta":   {pv(provisioned, labeled(zone, "a", betaZone, "b", betaRegion, "s")), map[string]string{betaZone: "b", betaRegion: "s"}},
+		"both": {
+			pv(provisioned, labeled(zone, "eu-1a", region, "eu-1")), map[string]string{zone: "eu-1a", region: "eu-1"},
+		},
+		"both beta": {
+			pv(provisioned, labeled(betaZone, "eu-1a", betaRegion, "eu-1")),
+			map[string]string{betaZone: "eu-1a", betaRegion: "eu-1"},
+		},
+		"both pairs": {
+			pv(provisioned, labeled(zone, "a", region, "r", betaZone, "b", betaRegion, "s")),
+			map[string]string{zone: "a", region: "r"},
+		},
+		"half, then beta": {
+			pv(provisioned, labeled(zone, "a", betaZone, "b", betaRegion, "s")),
+			map[string]string{betaZone: "b", betaRegion: "s"},
+		},
 		"half of each":      {pv(provisioned, labeled(zone, "a", betaRegion, "s")), nil},
 		"present but empty": {pv(provisioned, labeled(zone, "a", region, "")), map[string]string{zone: "a", region: ""}},
-		"made by a person":  {pv(labeled(zone, "eu-1a", region, "eu-1")), nil},
+		"created by a user": {pv(labeled(zone, "eu-1a", region, "eu-1")), nil},
 		"no labels":         {pv(provisioned), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +125,7 @@ func TestComplete(t *testing.T) {
 	}{
 		"labels and affinity":        {pv(labeled(zone, "eu-1a", region, "eu-1"), anywhere), true},
 		"trusted beta labels":        {pv(provisioned, labeled(betaZone, "eu-1a", betaRegion, "eu-1"), anywhere), true},
-		"beta labels of a person":    {pv(labeled(betaZone, "eu-1a", betaRegion, "eu-1"), anywhere), false},
+		"beta labels of a user":      {pv(labeled(betaZone, "eu-1a", betaRegion, "eu-1"), anywhere), false},
 		"one label":                  {pv(labeled(zone, "eu-1a"), anywhere), false},
 		"no affinity":                {pv(labeled(zone, "eu-1a", region, "eu-1")), false},
 		"nothing":                    {pv(), false},
@@ -133,13 +146,30 @@ func TestLabels(t *testing.T) {
 		want   map[string]string
 		err    string
 	}{
-		"one":             {zones: []string{"eu-1a"}, region: "eu-1", want: map[string]string{zone: "eu-1a", region: "eu-1"}},
-		"several":         {zones: []string{"eu-1b", "eu-1a", "eu-1b"}, region: "eu-1", want: map[string]string{zone: "eu-1a__eu-1b", region: "eu-1"}},
-		"none":            {region: "eu-1", err: "zone must not be missing"},
-		"empty":           {zones: []string{"eu-1a", ""}, region: "eu-1", err: `zones ["eu-1a" ""]: must be zones joined by "__", none of them empty`},
-		"no region":       {zones: []string{"eu-1a"}, err: "region must not be missing"},
-		"no label":        {zones: []string{"eu 1a"}, region: "eu-1", err: `label value "eu 1a": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
-		"region no label": {zones: []string{"eu-1a"}, region: "-", err: `label value "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
+		"one": {
+			zones: []string{"eu-1a"}, region: "eu-1", want: map[string]string{zone: "eu-1a", region: "eu-1"},
+		},
+		"several": {
+			zones: []string{"eu-1b", "eu-1a", "eu-1b"}, region: "eu-1",
+			want: map[string]string{zone: "eu-1a__eu-1b", region: "eu-1"},
+		},
+		"none": {region: "eu-1", err: "zones must not be empty"},
+		"empty": {
+			zones: []string{"eu-1a", ""}, region: "eu-1", err: `zones ["eu-1a" ""]: must be non-empty zone names joined by "__"`,
+		},
+		"no region": {zones: []string{"eu-1a"}, err: "region must not be empty"},
+		"not a label": {
+			zones: []string{"eu 1a"}, region: "eu-1",
+			err: `label value "eu 1a": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' ` +
+				`or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', ` +
+				`regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
+		},
+		"region not a label": {
+			zones: []string{"eu-1a"}, region: "-",
+			err: `label value "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or ` +
+				`'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex ` +
+				`used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := volume.Labels(tc.zones, tc.region)
@@ -169,9 +199,9 @@ func TestApplyZones(t *testing.T) {
 		labels map[string]string
 		want   volume.ZoneChange
 	}{
-		"nothing there":    {pv(), one, volume.ZoneChange{Labels: one, Requirements: both}},
-		"no labels":        {pv(), nil, volume.ZoneChange{}},
-		"everything there": {pv(labeled(zone, "eu-1a", region, "eu-1"), affine(term(both...))), one, volume.ZoneChange{}},
+		"empty":     {pv(), one, volume.ZoneChange{Labels: one, Requirements: both}},
+		"no labels": {pv(), nil, volume.ZoneChange{}},
+		"complete":  {pv(labeled(zone, "eu-1a", region, "eu-1"), affine(term(both...))), one, volume.ZoneChange{}},
 		"several zones, untidy": {
 			pv(), map[string]string{betaZone: "eu-1b__ eu-1a __eu-1b"},
 			volume.ZoneChange{
@@ -179,17 +209,19 @@ func TestApplyZones(t *testing.T) {
 				Requirements: []corev1.NodeSelectorRequirement{in(betaZone, "eu-1a", "eu-1b")},
 			},
 		},
-		"a region has one value, whatever it looks like": {
+		"a region is never split": {
 			pv(), map[string]string{region: "eu__1"},
-			volume.ZoneChange{Labels: map[string]string{region: "eu__1"}, Requirements: []corev1.NodeSelectorRequirement{in(region, "eu__1")}},
+			volume.ZoneChange{
+				Labels: map[string]string{region: "eu__1"}, Requirements: []corev1.NodeSelectorRequirement{in(region, "eu__1")},
+			},
 		},
 		"one key in one of several terms": {
 			pv(affine(term(rack), term(rack, in(region, "elsewhere")))), one, volume.ZoneChange{Labels: one},
 		},
-		"the other generation is another key": {
+		"the other generation has different keys": {
 			pv(affine(term(in(betaZone, "eu-1a")))), one, volume.ZoneChange{Labels: one, Requirements: both},
 		},
-		"fields are not looked at": {
+		"fields are ignored": {
 			pv(affine(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{in(zone, "eu-1a")}})), one,
 			volume.ZoneChange{Labels: one, Requirements: both},
 		},
@@ -200,7 +232,8 @@ func TestApplyZones(t *testing.T) {
 				Labels: map[string]string{zone: "eu-1a"}, Requirements: both,
 				Findings: []finding.Finding{{
 					ID: "pv-label-overwritten", Severity: finding.Warning, Field: "metadata.labels[topology.kubernetes.io/zone]",
-					Message: `must be "eu-1a", as the cloud says; the value was replaced`, Remedy: "correct the manifest, or leave the label out",
+					Message: `must match the cloud; the value was replaced by "eu-1a"`, Remedy: "correct the manifest, or remove " +
+						"the label from it",
 				}},
 			},
 		},
@@ -209,8 +242,8 @@ func TestApplyZones(t *testing.T) {
 			volume.ZoneChange{Findings: []finding.Finding{{
 				ID: "pv-zone-label-invalid", Severity: finding.Error, Type: "FieldValueInvalid",
 				Field: "metadata.labels[topology.kubernetes.io/zone]", Value: "eu-1a__",
-				Message: `must be zones joined by "__", none of them empty`,
-				Remedy:  "write the volume's zones, such as eu-1a__eu-1b, or leave the label out and the cloud is asked",
+				Message: `must be non-empty zone names joined by "__"`,
+				Remedy:  `set the volume's zones, such as "eu-1a__eu-1b", or remove the label to use those of the cloud`,
 			}}},
 		},
 	} {
@@ -226,7 +259,7 @@ func TestApplyZones(t *testing.T) {
 			if len(finding.Errors(got.Findings)) > 0 {
 				return
 			}
-			carryOut(tc.pv, got)
+			apply(tc.pv, got)
 			if diff := cmp.Diff(volume.ZoneChange{}, volume.ApplyZones(tc.pv, tc.labels)); diff != "" {
 				t.Errorf("applied again (-want +got):\n%s", diff)
 			}
@@ -234,8 +267,8 @@ func TestApplyZones(t *testing.T) {
 	}
 }
 
-// carryOut makes the change.
-func carryOut(pv *corev1.PersistentVolume, c volume.ZoneChange) {
+// apply makes the change in the PersistentVolume.
+func apply(pv *corev1.PersistentVolume, c volume.ZoneChange) {
 	for key, value := range c.Labels {
 		metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
 	}
@@ -259,8 +292,8 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// Every finding that a message or a metric may name is documented.
-func TestZoneRules(t *testing.T) {
+// Every finding is documented.
+func TestZoneDocs(t *testing.T) {
 	var found []finding.Doc
 	for _, f := range []finding.Finding{
 		volume.ApplyZones(pv(), map[string]string{zone: ""}).Findings[0],
@@ -278,6 +311,6 @@ func TestZoneRules(t *testing.T) {
 		documented = append(documented, finding.Doc{ID: r.ID, Severity: r.Severity})
 	}
 	if diff := cmp.Diff(found, documented); diff != "" {
-		t.Errorf("rules (-found +documented):\n%s", diff)
+		t.Errorf("docs (-found +documented):\n%s", diff)
 	}
 }

@@ -1,3 +1,3 @@
-// Package persistentvolume adapts PersistentVolumes to admission: those of the cloud get the labels and the node affinity of their
-// zones. What belongs to a volume it is told.
+// Package persistentvolume admits PersistentVolumes: those of the cloud get the labels and the node affinity of their
+// zones. Package volume determines both.
 package persistentvolume

@@ -19,32 +19,32 @@ import (
 
 const (
 	kind = "PersistentVolume"
-	// auditLabeled is the audit annotation with the labels that were set.
+	// auditLabeled is the audit annotation for the labels that were set.
 	auditLabeled = "labeled"
 )
 
-// Resource is what the webhook of this package serves.
+// Resource returns the resource that the webhook serves.
 func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumes"}
 }
 
-// MutatorOptions are what a Mutator needs.
+// MutatorOptions holds the dependencies of a Mutator.
 type MutatorOptions struct {
-	// Labeler asks the cloud; it must heed the deadline of the context. nil is no cloud: only what a provisioner wrote counts.
+	// Labeler queries the cloud; it must respect the deadline of the context. Without a cloud it is nil, and only the
+	// labels of provisioners are used.
 	Labeler cloudprovider.PVLabeler
-	// Budget bounds the question to the cloud; 0 is webhook.DefaultBudget.
+	// Budget bounds the query to the cloud; 0 means webhook.DefaultBudget.
 	Budget time.Duration
-	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	// OnFinding is called for each finding, for metrics; may be nil.
 	OnFinding func(finding.Finding)
 }
 
-// Mutator ties PersistentVolumes to the zones of their volumes when they are created. It changes nothing outside of the request,
-// and calling it again changes nothing.
+// Mutator sets the zones of new PersistentVolumes. It has no side effects, and calling it again changes nothing.
 type Mutator struct{ o MutatorOptions }
 
-var _ webhook.Reviewer = (*Mutator)(nil)
+var _ webhook.Admitter = (*Mutator)(nil)
 
-// NewMutator makes the reviewer of the mutating webhook.
+// NewMutator returns the Admitter of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator {
 	if o.Budget == 0 {
 		o.Budget = webhook.DefaultBudget
@@ -52,8 +52,10 @@ func NewMutator(o MutatorOptions) *Mutator {
 	return &Mutator{o: o}
 }
 
-// Review refuses a volume that does not exist, and admits one about which the cloud says nothing.
-func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit denies a PersistentVolume whose volume does not exist, and admits one if the cloud does not respond.
+func (m *Mutator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPV, newPV, err := webhook.DecodePair[corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind))
 	switch {
 	case err != nil:
@@ -66,8 +68,8 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	return m.complete(ctx, newPV)
 }
 
-// keep carries over what the update leaves out because its author does not know of it. What a creation missed the controllers
-// add.
+// keep carries over the node affinity that an update omits because its author does not know about it. What is missing
+// since the creation is added by the controllers.
 func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	response := webhook.Allow()
 	var p webhook.Patch
@@ -77,10 +79,11 @@ func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse
 	return response, p.Into(response)
 }
 
-// complete adds what a new PersistentVolume lacks.
+// complete adds the zones that a new PersistentVolume lacks.
 func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	change := m.change(ctx, pv)
-	response := webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(pv.ObjectMeta), change.Findings, m.o.OnFinding)
+	name := webhook.ObjectName(pv.ObjectMeta)
+	response := webhook.Respond(schema.GroupKind{Kind: kind}, name, change.Findings, m.o.OnFinding)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*a
 	return response, nil
 }
 
-// change is what the PersistentVolume lacks.
+// change returns what the PersistentVolume lacks.
 func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volume.ZoneChange {
 	if labels, ok := volume.Trusted(pv); ok {
 		return volume.ApplyZones(pv, labels)
@@ -107,7 +110,7 @@ func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volum
 	}
 	change := volume.ApplyZones(pv, labels)
 	if len(finding.Errors(change.Findings)) > 0 {
-		// The labels are the cloud's, and so is what is wrong with them.
+		// The labels come from the cloud, so their errors are not the user's.
 		return admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
 	}
 	return change
@@ -115,7 +118,7 @@ func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volum
 
 func admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) volume.ZoneChange {
 	f := volume.ZoneUnavailable()
-	klog.FromContext(ctx).Error(err, "Admitted without zones", "persistentVolume", klog.KObj(pv),
+	klog.FromContext(ctx).Error(err, "Admitted PersistentVolume without zones", "persistentVolume", klog.KObj(pv),
 		"volume", pv.Spec.CSI.VolumeHandle, "rule", f.ID)
 	return volume.ZoneChange{Findings: []finding.Finding{f}}
 }

@@ -27,20 +27,21 @@ import (
 const (
 	zone   = "topology.kubernetes.io/zone"
 	region = "topology.kubernetes.io/region"
-	// both are the requirements of vol-data-1.
-	both = `{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a"]}`
-	// labeled is the audit annotation about vol-data-1.
+	// both holds the requirements of vol-data-1.
+	both = `{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone +
+		`","operator":"In","values":["eu-1a"]}`
+	// labeled is the audit annotation for vol-data-1.
 	labeled = region + "=eu-1," + zone + "=eu-1a"
 )
 
-// labeler answers in the place of a cloud.
+// labeler is a fake cloud.
 type labeler func(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error)
 
 func (l labeler) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	return l(ctx, pv)
 }
 
-// known is a cloud where every volume is in eu-1a.
+// known is the labeler of a cloud where every volume is in eu-1a.
 func known(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
 	return map[string]string{zone: "eu-1a", region: "eu-1"}, nil
 }
@@ -85,32 +86,40 @@ func TestMutatorPatches(t *testing.T) {
 		mapOfLabels = `{"op":"add","path":"/metadata/labels","value":{"` + region + `":"eu-1","` + zone + `":"eu-1a"}}`
 		addRegion   = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1region","value":"eu-1"}`
 		addZone     = `{"op":"add","path":"/metadata/labels/topology.kubernetes.io~1zone","value":"eu-1a"}`
-		allAffinity = `{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}}`
-		rack        = `{"key":"rack","operator":"In","values":["1"]}`
-		terms       = "/spec/nodeAffinity/required/nodeSelectorTerms"
+		allAffinity = `{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[` +
+			`{"matchExpressions":[` + both + `]}]}}}`
+		rack  = `{"key":"rack","operator":"In","values":["1"]}`
+		terms = "/spec/nodeAffinity/required/nodeSelectorTerms"
 	)
-	warned := `metadata.labels[topology.kubernetes.io/zone]: must be "eu-1a", as the cloud says; the value was replaced; correct the manifest, or leave the label out`
+	warned := `metadata.labels[topology.kubernetes.io/zone]: must match the cloud; the value was replaced by "eu-1a"; ` +
+		`correct the manifest, or remove the label from it`
 	for name, tc := range map[string]struct {
 		manifest manifest
 		patch    string
 		audit    map[string]string
 		warnings []string
 	}{
-		"nothing there": {patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
-		"others' labels": {
+		"no labels, no affinity": {patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
+		"unrelated labels": {
 			manifest: manifest{metadata: `{"name":"data","labels":{"team":"a"}}`},
 			patch:    addRegion + "," + addZone + "," + allAffinity, audit: map[string]string{"labeled": labeled},
 		},
 		"another value": {
 			manifest: manifest{metadata: `{"name":"data","labels":{"` + zone + `":"eu-1b","` + region + `":"eu-1"}}`},
 			patch:    addZone + "," + allAffinity,
-			audit:    map[string]string{"labeled": zone + "=eu-1a", "warned": "pv-label-overwritten"}, warnings: []string{warned},
+			audit: map[string]string{
+				"labeled": zone + "=eu-1a", "warned": "pv-label-overwritten",
+			}, warnings: []string{warned},
 		},
-		"null affinity": {manifest: manifest{affinity: "null"}, patch: mapOfLabels + "," + allAffinity, audit: map[string]string{"labeled": labeled}},
+		"null affinity": {
+			manifest: manifest{affinity: "null"}, patch: mapOfLabels + "," + allAffinity,
+			audit: map[string]string{"labeled": labeled},
+		},
 		"empty affinity": {
 			manifest: manifest{affinity: "{}"},
-			patch:    mapOfLabels + `,{"op":"add","path":"/spec/nodeAffinity/required","value":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`,
-			audit:    map[string]string{"labeled": labeled},
+			patch: mapOfLabels + `,{"op":"add","path":"/spec/nodeAffinity/required","value":{"nodeSelectorTerms":[` +
+				`{"matchExpressions":[` + both + `]}]}}`,
+			audit: map[string]string{"labeled": labeled},
 		},
 		"no terms": {
 			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":null}}`},
@@ -118,16 +127,23 @@ func TestMutatorPatches(t *testing.T) {
 			audit:    map[string]string{"labeled": labeled},
 		},
 		"terms with and without expressions": {
-			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchFields":[` + rack + `]}]}}`},
+			manifest: manifest{
+				affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchFields":[` + rack + `]}]}}`,
+			},
 			patch: mapOfLabels +
-				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + region + `","operator":"In","values":["eu-1"]}}` +
-				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + zone + `","operator":"In","values":["eu-1a"]}}` +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + region +
+				`","operator":"In","values":["eu-1"]}}` +
+				`,{"op":"add","path":"` + terms + `/0/matchExpressions/-","value":{"key":"` + zone +
+				`","operator":"In","values":["eu-1a"]}}` +
 				`,{"op":"add","path":"` + terms + `/1/matchExpressions","value":[` + both + `]}`,
 			audit: map[string]string{"labeled": labeled},
 		},
-		"affinity that speaks of the zone": {
-			manifest: manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchExpressions":[` + both + `]}]}}`},
-			patch:    mapOfLabels, audit: map[string]string{"labeled": labeled},
+		"affinity that contains the zone": {
+			manifest: manifest{
+				affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + rack + `]},{"matchExpressions":[` + both +
+					`]}]}}`,
+			},
+			patch: mapOfLabels, audit: map[string]string{"labeled": labeled},
 		},
 		"complete": {manifest: manifest{
 			metadata: `{"name":"data","labels":{"` + zone + `":"eu-1a","` + region + `":"eu-1"}}`,
@@ -143,7 +159,7 @@ func TestMutatorPatches(t *testing.T) {
 				patchType := admissionv1.PatchTypeJSONPatch
 				want.Patch, want.PatchType = []byte("["+tc.patch+"]"), &patchType
 			}
-			got := review(t, mutator(labeler(known), nil), request)
+			got := admit(t, mutator(labeler(known), nil), request)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -151,16 +167,18 @@ func TestMutatorPatches(t *testing.T) {
 				return
 			}
 			request.Object.Raw = apply(t, request.Object.Raw, got.Patch)
-			if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+			if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
 				t.Errorf("second call (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func review(t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func admit(
+	t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest,
+) *admissionv1.AdmissionResponse {
 	t.Helper()
-	response, err := m.Review(t.Context(), request)
+	response, err := m.Admit(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,48 +198,59 @@ func apply(t *testing.T, object, patch []byte) []byte {
 	return patched
 }
 
-// What a provisioner wrote needs no cloud, and stays as it is.
+// The labels of a provisioner are used without querying the cloud and stay unchanged.
 func TestMutatorTrustsProvisioners(t *testing.T) {
-	asked := labeler(func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
-		t.Error("the cloud was asked")
+	unused := labeler(func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+		t.Error("the cloud was queried")
 		return nil, nil
 	})
 	by := func(labels string) manifest {
-		return manifest{metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels + `}}`}
+		return manifest{
+			metadata: `{"name":"data","annotations":{"pv.kubernetes.io/provisioned-by":"csi.mycloud.io"},"labels":{` + labels +
+				`}}`,
+		}
 	}
-	for _, l := range []cloudprovider.PVLabeler{asked, nil} {
-		response := review(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
-		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[{"matchExpressions":[` +
-			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone + `","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
+	for _, l := range []cloudprovider.PVLabeler{unused, nil} {
+		response := admit(t, mutator(l, nil), create(by(`"`+zone+`":"eu-1b__eu-1a","`+region+`":"eu-1"`)))
+		const want = `[{"op":"add","path":"/spec/nodeAffinity","value":{"required":{"nodeSelectorTerms":[` +
+			`{"matchExpressions":[` +
+			`{"key":"` + region + `","operator":"In","values":["eu-1"]},{"key":"` + zone +
+			`","operator":"In","values":["eu-1a","eu-1b"]}]}]}}}]`
 		if string(response.Patch) != want {
 			t.Errorf("patch %s, want %s", response.Patch, want)
 		}
-		refused := review(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
-		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: "__eu-1a": ` +
-			`must be zones joined by "__", none of them empty; write the volume's zones, such as eu-1a__eu-1b, or leave the label out and the cloud is asked`
-		if refused.Allowed || refused.Result.Message != message || refused.Result.Code != http.StatusUnprocessableEntity || refused.Patch != nil {
-			t.Errorf("response %+v, want a refusal with %s", refused, message)
+		denied := admit(t, mutator(l, nil), create(by(`"`+zone+`":"__eu-1a","`+region+`":"eu-1"`)))
+		const message = `PersistentVolume "data" is invalid: metadata.labels[topology.kubernetes.io/zone]: Invalid value: ` +
+			`"__eu-1a": ` +
+			`must be non-empty zone names joined by "__"; set the volume's zones, such as "eu-1a__eu-1b", or remove the ` +
+			`label to use those of the cloud`
+		if denied.Allowed || denied.Result.Message != message || denied.Result.Code != http.StatusUnprocessableEntity ||
+			denied.Patch != nil {
+			t.Errorf("response %+v, want a denial with %s", denied, message)
 		}
 	}
 }
 
-// Without a cloud there is nobody to ask, and nothing to complain of.
+// Without a cloud there are no zones to add and no warnings.
 func TestMutatorWithoutCloud(t *testing.T) {
-	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(nil, nil), create(manifest{}))); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(nil, nil), create(manifest{}))); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
 
-func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
+func TestMutatorDeniesMissingVolume(t *testing.T) {
 	c := cloud.Start(t, 0)
 	var found []string
 	m := mutator(lookup.New(lookup.Options{Cloud: c.Client}), func(f finding.Finding) { found = append(found, f.ID) })
 	request := create(manifest{})
-	if response := review(t, m, request); !response.Allowed || len(response.Patch) == 0 {
-		t.Fatalf("response %+v about one that exists", response)
+	if response := admit(t, m, request); !response.Allowed || len(response.Patch) == 0 {
+		t.Fatalf("response %+v for an existing volume", response)
 	}
-	request.Object.Raw = apply(t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`))
-	const text = `Not found: "vol-none": must be the id of a volume that exists in the cloud; create the volume first, or correct the id`
+	request.Object.Raw = apply(
+		t, request.Object.Raw, []byte(`[{"op":"replace","path":"/spec/csi/volumeHandle","value":"vol-none"}]`),
+	)
+	const text = `Not found: "vol-none": must be the id of an existing volume of the cloud; create the volume first, ` +
+		`or correct the id`
 	want := &admissionv1.AdmissionResponse{
 		AuditAnnotations: map[string]string{"denied": "pv-volume-not-found"},
 		Result: &metav1.Status{
@@ -232,7 +261,7 @@ func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
 			}},
 		},
 	}
-	if diff := cmp.Diff(want, review(t, m, request)); diff != "" {
+	if diff := cmp.Diff(want, admit(t, m, request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"pv-volume-not-found"}, found); diff != "" {
@@ -240,7 +269,7 @@ func TestMutatorRefusesVolumeThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// A cloud that gives no answer, or none that makes sense, refuses nobody.
+// PersistentVolumes are admitted if the cloud does not respond, or if its response is invalid.
 func TestMutatorAdmitsDuringOutage(t *testing.T) {
 	for name, l := range map[string]labeler{
 		"fails": func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
@@ -250,7 +279,7 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
-		"talks nonsense": func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+		"returns an invalid label": func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
 			return map[string]string{zone: "eu-1a__"}, nil
 		},
 	} {
@@ -261,11 +290,12 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 			})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,
-				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud does not answer at the moment; " +
-					"the controllers add them later"},
+				Warnings: []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did " +
+					"not respond; " +
+					"the controllers will add them later"},
 				AuditAnnotations: map[string]string{"warned": "pv-zone-unavailable"},
 			}
-			if diff := cmp.Diff(want, review(t, m, create(manifest{}))); diff != "" {
+			if diff := cmp.Diff(want, admit(t, m, create(manifest{}))); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"pv-zone-unavailable"}, found); diff != "" {
@@ -275,21 +305,21 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 	}
 }
 
-// A cloud that hangs costs less than the three seconds that an API server waits.
+// A hanging cloud delays the response less than the three seconds that an API server waits.
 func TestMutatorIsInTime(t *testing.T) {
 	c := cloud.Start(t, 0)
 	c.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		return true
 	})
-	began := time.Now()
-	response := review(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
-	if elapsed := time.Since(began); elapsed > 2500*time.Millisecond || !response.Allowed || len(response.Warnings) != 1 {
+	start := time.Now()
+	response := admit(t, mutator(lookup.New(lookup.Options{Cloud: c.Client}), nil), create(manifest{}))
+	if elapsed := time.Since(start); elapsed > 2500*time.Millisecond || !response.Allowed || len(response.Warnings) != 1 {
 		t.Errorf("after %s: %+v", elapsed, response)
 	}
 }
 
-// An update that would take away what was added keeps it, without a question to the cloud. The rest is the user's.
+// An update that would remove the added affinity keeps it, without querying the cloud. Other changes are the user's.
 func TestMutatorCarriesAffinityOver(t *testing.T) {
 	const own = `{"key":"disk","operator":"In","values":["fast"]}`
 	stored := manifest{
@@ -304,16 +334,18 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 			manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + own + `]}]}}`},
 			`[{"op":"add","path":"/spec/nodeAffinity","value":` + stored.affinity + `}]`,
 		},
-		"a change of its own": {manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`}, ""},
-		"unchanged":           {stored, ""},
-		"another driver":      {manifest{driver: "csi.example.com"}, ""},
-		"being deleted":       {manifest{metadata: `{"name":"data","deletionTimestamp":"2026-01-02T03:04:05Z"}`}, ""},
+		"own change": {
+			manifest{affinity: `{"required":{"nodeSelectorTerms":[{"matchExpressions":[` + both + `]}]}}`}, "",
+		},
+		"unchanged":      {stored, ""},
+		"another driver": {manifest{driver: "csi.example.com"}, ""},
+		"being deleted":  {manifest{metadata: `{"name":"data","deletionTimestamp":"2026-01-02T03:04:05Z"}`}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			request := create(test.applied)
 			request.Operation, request.OldObject.Raw = admissionv1.Update, stored.json()
-			got := review(t, mutator(nil, nil), request)
+			got := admit(t, mutator(nil, nil), request)
 			if string(got.Patch) != test.patch || !got.Allowed || got.Warnings != nil {
 				t.Errorf("got %+v with patch %s, want %s", got, got.Patch, test.patch)
 			}
@@ -321,10 +353,10 @@ func TestMutatorCarriesAffinityOver(t *testing.T) {
 	}
 }
 
-func TestMutatorLeavesDeletionsAlone(t *testing.T) {
+func TestMutatorIgnoresDeletions(t *testing.T) {
 	request := create(manifest{})
 	request.Operation = admissionv1.Delete
-	if diff := cmp.Diff(webhook.Allow(), review(t, mutator(labeler(known), nil), request)); diff != "" {
+	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -333,7 +365,7 @@ func TestMalformedObject(t *testing.T) {
 	request := &admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Pod"}`)},
 	}
-	_, err := mutator(labeler(known), nil).Review(t.Context(), request)
+	_, err := mutator(labeler(known), nil).Admit(t.Context(), request)
 	if _, ok := errors.AsType[*webhook.MalformedError](err); !ok {
 		t.Errorf("error %v, want a MalformedError", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// patch adds what the PersistentVolume lacks, and puts nothing in the place of a map or list that is there.
+// patch returns a patch with what the PersistentVolume lacks; it never replaces an existing map or list.
 func patch(pv *corev1.PersistentVolume, change volume.ZoneChange) webhook.Patch {
 	var p webhook.Patch
 	p.AddEntries("/metadata/labels", pv.Labels, change.Labels)
@@ -19,7 +19,8 @@ func patch(pv *corev1.PersistentVolume, change volume.ZoneChange) webhook.Patch 
 	return p
 }
 
-// addAffinity adds all of the new affinity where there is none, else its requirements to every term: terms are alternatives.
+// addAffinity adds the whole affinity if there is none, otherwise its requirements to every term, because terms are
+// alternatives.
 func addAffinity(p *webhook.Patch, present, added *corev1.VolumeNodeAffinity) {
 	switch {
 	case present == nil:
@@ -34,7 +35,9 @@ func addAffinity(p *webhook.Patch, present, added *corev1.VolumeNodeAffinity) {
 	}
 	requirements := added.Required.NodeSelectorTerms[0].MatchExpressions
 	for i, term := range present.Required.NodeSelectorTerms {
-		expressions := webhook.Pointer("spec", "nodeAffinity", "required", "nodeSelectorTerms", strconv.Itoa(i), "matchExpressions")
+		expressions := webhook.Pointer(
+			"spec", "nodeAffinity", "required", "nodeSelectorTerms", strconv.Itoa(i), "matchExpressions",
+		)
 		if term.MatchExpressions == nil {
 			p.Add(expressions, requirements)
 			continue

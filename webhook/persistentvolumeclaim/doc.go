@@ -1,4 +1,5 @@
-// Package persistentvolumeclaim adapts PersistentVolumeClaims to admission. The API server has a plugin that decides whether a claim
-// may grow, between the mutating and the validating webhooks; it does not say why not, and knows no limits. So the mutating webhook
-// explains, and the validating one decides by the limits of the cloud. What the rules are it is told.
+// Package persistentvolumeclaim admits PersistentVolumeClaims. Between the mutating and the validating webhooks, an
+// admission plugin of the API server decides whether a claim may grow; it gives no reason and does not know the limits
+// of the cloud. So the mutating webhook explains, and the validating webhook enforces the limits. Package volume
+// contains the checks.
 package persistentvolumeclaim

@@ -12,17 +12,19 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Mutator changes nothing. It is called before the API server's own plugin decides, and warns of what that will refuse without
-// giving a reason, and of what a new claim's author may regret later.
+// Mutator changes nothing. It is called before the API server's own plugin decides, and warns about what that plugin
+// will deny without a reason, and about limits that the author of a new claim may not expect.
 type Mutator struct{ o Options }
 
-var _ webhook.Reviewer = (*Mutator)(nil)
+var _ webhook.Admitter = (*Mutator)(nil)
 
-// NewMutator makes the reviewer of the mutating webhook.
+// NewMutator returns the Admitter of the mutating webhook.
 func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
-// Review never refuses.
-func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit never denies a claim.
+func (m *Mutator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -32,14 +34,15 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	switch {
 	case beingDeleted(newPVC):
 	case oldPVC == nil:
-		return m.o.judge(newPVC, m.hints(ctx, newPVC)), nil
+		return m.o.respond(newPVC, m.hints(ctx, newPVC)), nil
 	case grows(oldPVC, newPVC):
-		return m.o.judge(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
+		return m.o.respond(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
 	}
 	return webhook.Allow(), nil
 }
 
-// hints are for new claims. One without class, or of a class that is only a name, is for volumes that somebody else made.
+// hints returns the warnings for a new claim. There are none without a class, or for a class that does not exist: such
+// claims are for volumes that were created by other means.
 func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) []finding.Finding {
 	name := volume.ClassOf(pvc)
 	if name == "" {
@@ -63,7 +66,7 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 	return append(findings, volume.HintMaximum(pvc, class, t)...)
 }
 
-// explain names all conditions for growth that are not met.
+// explain returns all conditions for growth that are not met.
 func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
 	findings := volume.ExplainClaim(oldPVC, newPVC)
 	name := volume.ClassOf(newPVC)

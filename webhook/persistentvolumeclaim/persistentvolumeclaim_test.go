@@ -37,7 +37,9 @@ func (c claim) json() []byte {
 	}
 	raw, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec,
-		"status": map[string]any{"phase": or(c.phase, "Bound"), "capacity": map[string]any{"storage": or(c.capacity, "10Gi")}},
+		"status": map[string]any{
+			"phase": or(c.phase, "Bound"), "capacity": map[string]any{"storage": or(c.capacity, "10Gi")},
+		},
 	})
 	if err != nil {
 		panic(err)
@@ -58,23 +60,24 @@ func create(c claim) *admissionv1.AdmissionRequest {
 
 func update(from, to claim) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
-		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()}, OldObject: runtime.RawExtension{Raw: from.json()},
+		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: to.json()},
+		OldObject: runtime.RawExtension{Raw: from.json()},
 	}
 }
 
-// facts are classes and cloud. Each class of the cloud's driver names a type of its own name.
+// facts implements Classes and Volumes. Each class of the cloud's driver refers to the volume type of the same name.
 type facts struct {
-	// outage is the answer of what is down: classes, types or volumes.
+	// outage holds errors by what is unavailable: class, type or volume.
 	outage map[string]error
-	// asked are the questions so far.
-	asked []string
-	// deadlines tell for each question whether it had one.
+	// lookups are the lookups so far.
+	lookups []string
+	// deadlines holds for each lookup whether it had a deadline.
 	deadlines []bool
 }
 
-func (f *facts) ask(ctx context.Context, what, name string) error {
+func (f *facts) lookUp(ctx context.Context, what, name string) error {
 	_, bounded := ctx.Deadline()
-	f.asked, f.deadlines = append(f.asked, what+" "+name), append(f.deadlines, bounded)
+	f.lookups, f.deadlines = append(f.lookups, what+" "+name), append(f.deadlines, bounded)
 	if err := f.outage[what]; errors.Is(err, context.DeadlineExceeded) {
 		<-ctx.Done()
 		return ctx.Err()
@@ -83,7 +86,7 @@ func (f *facts) ask(ctx context.Context, what, name string) error {
 }
 
 func (f *facts) StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error) {
-	if err := f.ask(ctx, "class", name); err != nil {
+	if err := f.lookUp(ctx, "class", name); err != nil {
 		return nil, err
 	}
 	class := &storagev1.StorageClass{
@@ -91,7 +94,7 @@ func (f *facts) StorageClass(ctx context.Context, name string) (*storagev1.Stora
 		Parameters: map[string]string{"type": name}, AllowVolumeExpansion: new(true),
 	}
 	switch name {
-	case "fast", "offline", "unknown", "senseless":
+	case "fast", "offline", "unknown", "invalid":
 	case "fixed":
 		class.AllowVolumeExpansion = nil
 	case "untyped":
@@ -105,20 +108,20 @@ func (f *facts) StorageClass(ctx context.Context, name string) (*storagev1.Stora
 }
 
 func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, error) {
-	if err := f.ask(ctx, "type", name); err != nil {
+	if err := f.lookUp(ctx, "type", name); err != nil {
 		return nil, err
 	}
 	switch name {
 	case "unknown":
 		return nil, nil
-	case "senseless":
+	case "invalid":
 		return &volume.Type{Name: name}, nil
 	}
 	return &volume.Type{Name: name, MaxSizeGiB: 100, StepGiB: 10, OnlineExpansion: name != "offline"}, nil
 }
 
 func (f *facts) Volume(ctx context.Context, name string) (*volume.Attachment, error) {
-	if err := f.ask(ctx, "volume", name); err != nil {
+	if err := f.lookUp(ctx, "volume", name); err != nil {
 		return nil, err
 	}
 	switch name {
@@ -130,20 +133,20 @@ func (f *facts) Volume(ctx context.Context, name string) (*volume.Attachment, er
 	return &volume.Attachment{VolumeID: "vol-1", Instance: "i-7"}, nil
 }
 
-// expectation is what a call must answer and ask.
+// expectation is a request with its expected response and lookups.
 type expectation struct {
 	request *admissionv1.AdmissionRequest
-	// outage is what is down.
+	// outage holds errors by what is unavailable.
 	outage map[string]error
-	// refused tells whether the object is.
-	refused bool
-	// audit names the rules behind the answer.
+	// denied is true if the object must be denied.
+	denied bool
+	// audit holds the expected audit annotations.
 	audit map[string]string
-	// asked are the facts that were looked up.
-	asked []string
+	// lookups are the expected lookups.
+	lookups []string
 }
 
-func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.Options) webhook.Reviewer) {
+func (e expectation) check(t *testing.T, newAdmitter func(persistentvolumeclaim.Options) webhook.Admitter) {
 	t.Helper()
 	f := &facts{outage: e.outage}
 	counted := map[finding.Severity]int{}
@@ -153,55 +156,62 @@ func (e expectation) check(t *testing.T, newReviewer func(persistentvolumeclaim.
 	if e.outage != nil {
 		o.Budget = 1
 	}
-	got, err := newReviewer(o).Review(t.Context(), e.request)
+	got, err := newAdmitter(o).Admit(t.Context(), e.request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Allowed == e.refused || got.Patch != nil {
+	if got.Allowed == e.denied || got.Patch != nil {
 		t.Errorf("allowed %t with patch %s", got.Allowed, got.Patch)
 	}
 	if diff := cmp.Diff(e.audit, got.AuditAnnotations); diff != "" {
 		t.Errorf("audit annotations (-want +got):\n%s", diff)
 	}
 	if len(got.Warnings) != counted[finding.Warning] {
-		t.Errorf("%d warnings were counted of %q", counted[finding.Warning], got.Warnings)
+		t.Errorf("counted %d warnings of %q", counted[finding.Warning], got.Warnings)
 	}
-	if e.refused && (got.Result.Code != 422 || len(got.Result.Details.Causes) != counted[finding.Error]) {
-		t.Errorf("%d errors were counted of %+v", counted[finding.Error], got.Result)
+	if e.denied && (got.Result.Code != 422 || len(got.Result.Details.Causes) != counted[finding.Error]) {
+		t.Errorf("counted %d errors of %+v", counted[finding.Error], got.Result)
 	}
-	if diff := cmp.Diff(e.asked, f.asked); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+	if diff := cmp.Diff(e.lookups, f.lookups); diff != "" {
+		t.Errorf("lookups (-want +got):\n%s", diff)
 	}
 	for i, bounded := range f.deadlines {
 		if !bounded {
-			t.Errorf("%s was asked without deadline", f.asked[i])
+			t.Errorf("%s was looked up without a deadline", f.lookups[i])
 		}
 	}
 }
 
-func warned(ids string) map[string]string { return map[string]string{"warned": ids} }
+func warnedBy(ids string) map[string]string { return map[string]string{"warned": ids} }
 
-func denied(ids string) map[string]string { return map[string]string{"denied": ids} }
+func deniedBy(ids string) map[string]string { return map[string]string{"denied": ids} }
 
-// What no API server sends is the caller's mistake for both reviewers, and no verdict on the claim.
+// A malformed request is the caller's mistake and gets no decision.
 func TestMalformedObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		request *admissionv1.AdmissionRequest
 		want    string
 	}{
-		"no object":     {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
-		"no old object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}}, "request.oldObject is missing"},
+		"no object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
+		"no old object": {
+			&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}},
+			"request.oldObject is missing",
+		},
 		"other kind": {
-			&admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)}},
-			`request.object must be of apiVersion v1, kind PersistentVolumeClaim; got apiVersion "v1", kind "PersistentVolume"`,
+			&admissionv1.AdmissionRequest{
+				Operation: admissionv1.Create,
+				Object:    runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)},
+			},
+			`request.object must have apiVersion "v1" and kind "PersistentVolumeClaim"; got apiVersion "v1" and kind ` +
+				`"PersistentVolume"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for which, reviewer := range map[string]webhook.Reviewer{
+			for which, admitter := range map[string]webhook.Admitter{
 				"mutator":   persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}),
 				"validator": persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}),
 			} {
-				response, err := reviewer.Review(t.Context(), tc.request)
+				response, err := admitter.Admit(t.Context(), tc.request)
 				var malformed *webhook.MalformedError
 				if !errors.As(err, &malformed) || malformed.Problem != tc.want {
 					t.Errorf("%s: got %+v, %v; want %s", which, response, err, tc.want)

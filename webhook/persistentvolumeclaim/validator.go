@@ -12,16 +12,18 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// Validator refuses growth that the cloud would refuse, where the API server's own plugin lets the claim grow.
+// Validator denies growth that the cloud would reject although the API server's own plugin allows it.
 type Validator struct{ o Options }
 
-var _ webhook.Reviewer = (*Validator)(nil)
+var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the reviewer of the validating webhook.
+// NewValidator returns the Admitter of the validating webhook.
 func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
-// Review refuses with 422 Invalid and one cause a problem.
-func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit denies with 422 Invalid and one cause per problem.
+func (v *Validator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldPVC, newPVC, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	}
 	ctx, cancel := v.o.bounded(ctx)
 	defer cancel()
-	return v.o.judge(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
+	return v.o.respond(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
 }
 
 func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {
@@ -42,11 +44,11 @@ func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.Persisten
 	class, err := v.o.Classes.StorageClass(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
-		// The API server's own plugin refuses.
+		// The API server's own plugin denies the update.
 		return nil
 	case err != nil:
 		f := logged(ctx, err, newPVC, volume.ClassUnavailable(newPVC))
-		// The mutating webhook has said it.
+		// The mutating webhook has already warned.
 		f.Severity = finding.Audit
 		return []finding.Finding{f}
 	case volume.TypeOf(class) == "":

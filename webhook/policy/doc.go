@@ -1,3 +1,3 @@
-// Package policy adapts LoadBalancerPolicies and ClusterLoadBalancerPolicies to admission: it refuses those that cannot be
-// applied as they are written, alone or beside the other policies of the cluster.
+// Package policy admits LoadBalancerPolicies and ClusterLoadBalancerPolicies: it denies those that cannot be applied as
+// written, by themselves or in combination with the other policies of the cluster.
 package policy

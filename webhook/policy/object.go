@@ -11,10 +11,10 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// LoadBalancerPolicies is the resource of policies of a namespace.
+// LoadBalancerPolicies returns the resource of LoadBalancerPolicies.
 func LoadBalancerPolicies() metav1.GroupVersionResource { return resource("loadbalancerpolicies") }
 
-// ClusterLoadBalancerPolicies is the resource of policies of the cluster.
+// ClusterLoadBalancerPolicies returns the resource of ClusterLoadBalancerPolicies.
 func ClusterLoadBalancerPolicies() metav1.GroupVersionResource {
 	return resource("clusterloadbalancerpolicies")
 }
@@ -27,7 +27,7 @@ func resource(name string) metav1.GroupVersionResource {
 // object is a policy of either kind.
 type object struct {
 	meta metav1.ObjectMeta
-	// spec is compared, not read.
+	// spec is only compared.
 	spec    any
 	compile func() (*engine.Policy, []finding.Finding)
 }
@@ -36,27 +36,29 @@ func (o *object) beingDeleted() bool { return o.meta.DeletionTimestamp != nil }
 
 func (o *object) sameSpec(other *object) bool { return equality.Semantic.DeepEqual(o.spec, other.spec) }
 
-// decoder reads the policies of a request: the old one is nil on creation, both are nil on deletion.
-type decoder func(req *admissionv1.AdmissionRequest) (before, after *object, err error)
+// decoder decodes the policies of a request: the old one is nil on creation, both are nil on deletion.
+type decoder func(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error)
 
-func decodeNamespaced(req *admissionv1.AdmissionRequest) (before, after *object, err error) {
-	was, is, err := webhook.DecodePair[v1alpha1.LoadBalancerPolicy](req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy))
-	of := func(p *v1alpha1.LoadBalancerPolicy) *object {
+func decodeNamespaced(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
+	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy)
+	oldObject, newObject, err := webhook.DecodePair[v1alpha1.LoadBalancerPolicy](req, gvk)
+	wrap := func(p *v1alpha1.LoadBalancerPolicy) *object {
 		if p == nil {
 			return nil
 		}
 		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
 	}
-	return of(was), of(is), err
+	return wrap(oldObject), wrap(newObject), err
 }
 
-func decodeCluster(req *admissionv1.AdmissionRequest) (before, after *object, err error) {
-	was, is, err := webhook.DecodePair[v1alpha1.ClusterLoadBalancerPolicy](req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy))
-	of := func(p *v1alpha1.ClusterLoadBalancerPolicy) *object {
+func decodeCluster(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
+	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy)
+	oldObject, newObject, err := webhook.DecodePair[v1alpha1.ClusterLoadBalancerPolicy](req, gvk)
+	wrap := func(p *v1alpha1.ClusterLoadBalancerPolicy) *object {
 		if p == nil {
 			return nil
 		}
 		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
 	}
-	return of(was), of(is), err
+	return wrap(oldObject), wrap(newObject), err
 }

@@ -15,94 +15,98 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// idAlone is the finding when a policy is admitted without a look at the others.
-const idAlone = "policy-others-unavailable"
+// idOthersUnavailable is the finding for a policy that is admitted without being compared with the others.
+const idOthersUnavailable = "policy-others-unavailable"
 
-// Policies knows the cluster's policies and namespaces.
+// Policies reads the cluster's policies and namespaces.
 type Policies interface {
-	// Others are the policies but for one, and the labels of every namespace by its name. An error means that they cannot be
-	// known now, which is never the user's fault.
+	// Others returns the policies except for one, and the labels of every namespace by its name. An error means that
+	// they are temporarily unavailable, which is never the user's mistake.
 	Others(except engine.Key) (others []*engine.Policy, namespaces map[string]map[string]string, err error)
 }
 
-// Options are what a Validator needs.
+// Options holds the dependencies of a Validator.
 type Options struct {
-	// Policies are those that a policy is judged beside.
+	// Policies reads the policies that a policy is compared with.
 	Policies Policies
-	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	// OnFinding is called for each finding, for metrics; may be nil.
 	OnFinding func(finding.Finding)
 }
 
-// Validator refuses policies with errors and shows warnings.
+// Validator denies policies with errors and shows warnings.
 type Validator struct {
 	o      Options
 	kind   string
 	decode decoder
 }
 
-var _ webhook.Reviewer = (*Validator)(nil)
+var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the reviewer of LoadBalancerPolicies.
+// NewValidator returns the Admitter of LoadBalancerPolicies.
 func NewValidator(o Options) *Validator {
 	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy, decode: decodeNamespaced}
 }
 
-// NewClusterValidator makes the reviewer of ClusterLoadBalancerPolicies.
+// NewClusterValidator returns the Admitter of ClusterLoadBalancerPolicies.
 func NewClusterValidator(o Options) *Validator {
 	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy, decode: decodeCluster}
 }
 
-// Review refuses with 422 Invalid and one cause a problem. What was wrong before an update, or comes from another policy that
-// was there before, only warns.
-func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	before, after, err := v.decode(req)
+// Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
+// another existing policy, only causes a warning.
+func (v *Validator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
+	oldPolicy, newPolicy, err := v.decode(req)
 	if err != nil {
 		return nil, err
 	}
-	if after == nil || after.beingDeleted() || before != nil && before.sameSpec(after) {
+	if newPolicy == nil || newPolicy.beingDeleted() || oldPolicy != nil && oldPolicy.sameSpec(newPolicy) {
 		return webhook.Allow(), nil
 	}
-	findings := v.review(ctx, before, after)
+	findings := v.validate(ctx, oldPolicy, newPolicy)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("review took too long: %w", err)
+		return nil, fmt.Errorf("validate policy: %w", err)
 	}
 	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: v.kind}
-	return webhook.Judge(kind, webhook.ObjectName(after.meta), findings, v.o.OnFinding), nil
+	return webhook.Respond(kind, webhook.ObjectName(newPolicy.meta), findings, v.o.OnFinding), nil
 }
 
-// review judges the new policy, and the old one beside the same others, so that the difference is the update's alone.
-func (v *Validator) review(ctx context.Context, before, after *object) []finding.Finding {
-	is, findings := after.compile()
-	others, namespaces, err := v.o.Policies.Others(is.Key())
+// validate compares both the new and the old policy with the same others, so that the difference is due to the update
+// alone.
+func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) []finding.Finding {
+	compiled, findings := newPolicy.compile()
+	others, namespaces, err := v.o.Policies.Others(compiled.Key())
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Judged a policy without the others", "policy", klog.KRef(after.meta.Namespace, after.meta.Name),
-			"kind", v.kind, "rule", idAlone)
-		findings = append(slices.Clip(findings), alone())
+		klog.FromContext(ctx).Error(err, "Admitted policy without comparing it with the others",
+			"policy", klog.KRef(newPolicy.meta.Namespace, newPolicy.meta.Name), "kind", v.kind, "rule", idOthersUnavailable)
+		findings = append(slices.Clip(findings), othersUnavailable())
 	} else {
-		findings = slices.Concat(findings, engine.Against(is, others, namespaces))
+		findings = slices.Concat(findings, engine.Against(compiled, others, namespaces))
 	}
-	if before == nil {
+	if oldPolicy == nil {
 		return finding.Merge(findings)
 	}
-	was, old := before.compile()
+	oldCompiled, oldFindings := oldPolicy.compile()
 	if err == nil {
-		old = slices.Concat(old, engine.Against(was, others, namespaces))
+		oldFindings = slices.Concat(oldFindings, engine.Against(oldCompiled, others, namespaces))
 	}
-	return finding.Ratchet(old, findings)
+	return finding.Ratchet(oldFindings, findings)
 }
 
-// Rules documents the findings of this package.
+// Docs documents the findings of this package.
 func Docs() []finding.Doc {
 	return []finding.Doc{{
-		ID: idAlone, Severity: finding.Warning,
-		Help: "A policy was admitted without being compared with the others, because they could not be read.",
+		ID: idOthersUnavailable, Severity: finding.Warning,
+		Help: "A policy was admitted without being compared with the other policies, " +
+			"because they were temporarily unavailable.",
 	}}
 }
 
-func alone() finding.Finding {
+func othersUnavailable() finding.Finding {
 	return finding.Finding{
-		ID: idAlone, Severity: finding.Warning, Field: "spec",
-		Message: "was not compared with the other policies because they are not known at the moment",
-		Remedy:  "a default that breaks one of their rules will not be written",
+		ID: idOthersUnavailable, Severity: finding.Warning, Field: "spec",
+		Message: "was not compared with the other policies because they are temporarily unavailable",
+		Remedy:  "defaults that break a rule of another policy will not be added to Services",
 	}
 }

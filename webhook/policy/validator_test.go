@@ -26,7 +26,7 @@ const (
 	flavor = "service.beta.kubernetes.io/dlb-flavor"
 )
 
-// cluster is one with policies and the namespaces shop, of tier edge, and lab.
+// cluster implements Policies with the namespaces shop, labeled tier=edge, and lab.
 type cluster struct {
 	policies []*engine.Policy
 	failure  error
@@ -37,7 +37,7 @@ func (c cluster) Others(except engine.Key) ([]*engine.Policy, map[string]map[str
 	return others, map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}, c.failure
 }
 
-// lbpol is a good policy of the namespace shop, changed.
+// lbpol returns a valid policy in namespace shop with changes applied.
 func lbpol(change ...func(*v1alpha1.LoadBalancerPolicy)) *v1alpha1.LoadBalancerPolicy {
 	p := &v1alpha1.LoadBalancerPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "quaymaster.dev/v1alpha1", Kind: "LoadBalancerPolicy"},
@@ -53,7 +53,7 @@ func lbpol(change ...func(*v1alpha1.LoadBalancerPolicy)) *v1alpha1.LoadBalancerP
 	return p
 }
 
-func give(key, value string) func(*v1alpha1.LoadBalancerPolicy) {
+func withDefault(key, value string) func(*v1alpha1.LoadBalancerPolicy) {
 	return func(p *v1alpha1.LoadBalancerPolicy) { p.Spec.Defaults[key] = value }
 }
 
@@ -67,12 +67,12 @@ func clbpol(name string, selector map[string]string, spec v1alpha1.LoadBalancerP
 	}
 }
 
-// shared is a policy of the cluster that caps queries in edge namespaces.
-func shared(t *testing.T, most int32) *engine.Policy {
+// shared returns a cluster policy that limits maxqps in namespaces of tier edge.
+func shared(t *testing.T, maximum int32) *engine.Policy {
 	t.Helper()
 	p, findings := engine.CompileCluster(clbpol("shared", map[string]string{"tier": "edge"}, v1alpha1.LoadBalancerPolicySpec{
 		Defaults: map[string]string{maxQPS: "1000"},
-		Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(most))}},
+		Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(maximum))}},
 	}))
 	if len(findings) > 0 {
 		t.Fatal(findings)
@@ -101,7 +101,7 @@ func update(t *testing.T, from, to any) *admissionv1.AdmissionRequest {
 
 func TestValidator(t *testing.T) {
 	const head = "LoadBalancerPolicy.quaymaster.dev \"limits\" is invalid: "
-	bad := give(maxQPS, "30000")
+	bad := withDefault(maxQPS, "30000")
 	for name, test := range map[string]struct {
 		request  *admissionv1.AdmissionRequest
 		policies []*engine.Policy
@@ -113,8 +113,8 @@ func TestValidator(t *testing.T) {
 			request: create(t, lbpol(bad)),
 			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
 		},
-		"every problem at once": {
-			request: create(t, lbpol(bad, give(flavor, "Large"))),
+		"several problems": {
+			request: create(t, lbpol(bad, withDefault(flavor, "Large"))),
 			message: head + "[spec.defaults[" + flavor + `]: Invalid value: "Large": must be a DNS label (at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends); write for example large, ` +
 				"spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule]`,
 		},
@@ -123,21 +123,21 @@ func TestValidator(t *testing.T) {
 			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most 2000 by spec.rules[0].max of ` +
 				"ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default",
 		},
-		"a rule of the cluster that does not apply here": {
+		"a rule of the cluster that does not apply": {
 			request:  create(t, lbpol(func(p *v1alpha1.LoadBalancerPolicy) { p.Namespace = "lab" })),
 			policies: []*engine.Policy{shared(t, 2000)},
 		},
-		"wrong before and still": {
-			request: update(t, lbpol(bad), lbpol(bad, give(flavor, "large"))),
-			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS +
+		"an old problem stays": {
+			request: update(t, lbpol(bad), lbpol(bad, withDefault(flavor, "large"))),
+			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS +
 				`]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
 		},
-		"the cluster's rule came later": {
-			request: update(t, lbpol(), lbpol(give(flavor, "large"))), policies: []*engine.Policy{shared(t, 2000)},
-			warnings: []string{"not refused because it was so before: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
+		"the rule of the cluster is newer": {
+			request: update(t, lbpol(), lbpol(withDefault(flavor, "large"))), policies: []*engine.Policy{shared(t, 2000)},
+			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
 				"2000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default"},
 		},
-		"an update brings the problem": {
+		"an update introduces the problem": {
 			request: update(t, lbpol(), lbpol(bad)),
 			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
 		},
@@ -150,13 +150,13 @@ func TestValidator(t *testing.T) {
 			})),
 		},
 		"deletion": {request: &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: encode(t, lbpol(bad))}},
-		"its own earlier version is none of the others": {
-			request: update(t, lbpol(), lbpol(give(maxQPS, "100"))), policies: []*engine.Policy{compiled(lbpol())},
+		"its old version is not one of the others": {
+			request: update(t, lbpol(), lbpol(withDefault(maxQPS, "100"))), policies: []*engine.Policy{compiled(lbpol())},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Review(t.Context(), test.request)
+			got, err := v.Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,8 +175,8 @@ func TestValidator(t *testing.T) {
 }
 
 func compiled(p *v1alpha1.LoadBalancerPolicy) *engine.Policy {
-	is, _ := engine.Compile(p)
-	return is
+	compiled, _ := engine.Compile(p)
+	return compiled
 }
 
 func TestClusterValidator(t *testing.T) {
@@ -201,14 +201,14 @@ func TestClusterValidator(t *testing.T) {
 			request:  create(t, clbpol("shared", map[string]string{"tier": "egde"}, tight)),
 			warnings: []string{"spec.namespaceSelector: selects no namespace at the moment; label namespaces, or correct the selector"},
 		},
-		"a default that cannot be read": {
+		"a default that cannot be parsed": {
 			request: create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: "many"}})),
 			fields:  []string{"spec.defaults[" + maxQPS + "]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewClusterValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Review(t.Context(), test.request)
+			got, err := v.Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,16 +231,16 @@ func TestClusterValidator(t *testing.T) {
 	}
 }
 
-// What is wrong with a policy alone is known without the others. That these cannot be known is no reason to refuse it.
+// Problems of a policy by itself are found without the others. That these are unavailable is no reason to deny it.
 func TestValidatorWithoutTheOthers(t *testing.T) {
 	var counted []string
 	v := policy.NewValidator(policy.Options{
-		Policies:  cluster{failure: errors.New("policies have not been read yet")},
+		Policies:  cluster{failure: errors.New("not synced")},
 		OnFinding: func(f finding.Finding) { counted = append(counted, f.ID) },
 	})
-	const warning = "spec: was not compared with the other policies because they are not known at the moment; " +
-		"a default that breaks one of their rules will not be written"
-	got, err := v.Review(t.Context(), create(t, lbpol()))
+	const warning = "spec: was not compared with the other policies because they are temporarily unavailable; " +
+		"defaults that break a rule of another policy will not be added to Services"
+	got, err := v.Admit(t.Context(), create(t, lbpol()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,23 +253,23 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"policy-others-unavailable"}, counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
-	got, err = v.Review(t.Context(), update(t, lbpol(), lbpol(give(maxQPS, "many"))))
+	got, err = v.Admit(t.Context(), update(t, lbpol(), lbpol(withDefault(maxQPS, "many"))))
 	if err != nil || got.Allowed || len(got.Warnings) != 1 {
-		t.Errorf("a bad one: %+v, %v", got, err)
+		t.Errorf("invalid policy: got %+v, %v", got, err)
 	}
 }
 
-func TestValidatorHasNoVerdict(t *testing.T) {
+func TestValidatorErrors(t *testing.T) {
 	v := policy.NewValidator(policy.Options{Policies: cluster{}})
-	_, err := v.Review(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
-	const problem = "request.object must be of apiVersion quaymaster.dev/v1alpha1, kind LoadBalancerPolicy; " +
-		`got apiVersion "quaymaster.dev/v1alpha1", kind "ClusterLoadBalancerPolicy"`
+	_, err := v.Admit(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
+	const problem = `request.object must have apiVersion "quaymaster.dev/v1alpha1" and kind "LoadBalancerPolicy"; ` +
+		`got apiVersion "quaymaster.dev/v1alpha1" and kind "ClusterLoadBalancerPolicy"`
 	if malformed := (*webhook.MalformedError)(nil); !errors.As(err, &malformed) || malformed.Problem != problem {
-		t.Errorf("the other kind: %v", err)
+		t.Errorf("wrong kind: got error %v", err)
 	}
-	late, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := v.Review(late, create(t, lbpol())); !errors.Is(err, context.Canceled) {
-		t.Errorf("too late: %v", err)
+	if _, err := v.Admit(canceled, create(t, lbpol())); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: got error %v", err)
 	}
 }

@@ -31,13 +31,13 @@ func BenchmarkMutate(b *testing.B) { benchmark(b, mutator(nil), goodAnnotations)
 const goodAnnotations = `{"` + prefix + `listener-maxconn":"5000","` + prefix + `health-check-interval":"10s","` +
 	prefix + `health-check-timeout":"3s","` + prefix + `listener-protocol.http":"http","` + prefix + `ingress-group":"edge","team":"a"}`
 
-func benchmark(b *testing.B, reviewer webhook.Reviewer, annotations string) {
+func benchmark(b *testing.B, admitter webhook.Admitter, annotations string) {
 	metrics, err := webhook.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
 	handler := webhook.NewHandler(webhook.HandlerOptions{
-		Name: "benchmark", Resource: service.Resource(), Reviewer: reviewer,
+		Name: "benchmark", Resource: service.Resource(), Admitter: admitter,
 		Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 	})
 	body := reviewOf(b, create(manifest{name: "web", annotations: annotations}))

@@ -30,13 +30,13 @@ type MutatorOptions struct {
 // come from; calling it again changes nothing.
 type Mutator struct{ o MutatorOptions }
 
-var _ webhook.Reviewer = (*Mutator)(nil)
+var _ webhook.Admitter = (*Mutator)(nil)
 
-// NewMutator makes the reviewer of the mutating webhook.
+// NewMutator makes the admitter of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator { return &Mutator{o: o} }
 
-// Review never refuses.
-func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit never refuses.
+func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (m *Mutator) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
 		f := unavailable(ctx, newSvc, idDefaultsUnavailable, "defaults were not added, because policies cannot be read at the moment", err)
-		return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []finding.Finding{f}, m.o.OnFinding), nil
+		return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []finding.Finding{f}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable))
 }

@@ -57,7 +57,7 @@ func TestMutatorPatches(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := mutator(nil).Review(t.Context(), test.request)
+			got, err := mutator(nil).Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestMutatorPatches(t *testing.T) {
 			}
 			object := apply(t, test.request.Object.Raw, got.Patch)
 			test.request.Object = runtime.RawExtension{Raw: object}
-			again, err := mutator(nil).Review(t.Context(), test.request)
+			again, err := mutator(nil).Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	all.all = append(all.all, foreign)
 	m := service.NewMutator(service.MutatorOptions{Judge: judge, Policies: all})
 	request := create(manifest{name: "web", annotations: `{"team":"theirs"}`})
-	response, err := m.Review(t.Context(), request)
+	response, err := m.Admit(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	request.Object.Raw = object
-	again, err := m.Review(t.Context(), request)
+	again, err := m.Admit(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 		Judge: judge, Policies: policies{err: errors.New("cache is not synced")},
 		OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
 	})
-	got, err := m.Review(t.Context(), create(manifest{name: "web"}))
+	got, err := m.Admit(t.Context(), create(manifest{name: "web"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func remove(m manifest) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: m.json()}}
 }
 
-// What no API server sends is the caller's mistake for both reviewers, and no verdict on the Service.
+// What no API server sends is the caller's mistake for both admitters, and no verdict on the Service.
 func TestMalformedObjects(t *testing.T) {
 	raw := func(operation admissionv1.Operation, object, old string) *admissionv1.AdmissionRequest {
 		return &admissionv1.AdmissionRequest{
@@ -105,13 +105,13 @@ func TestMalformedObjects(t *testing.T) {
 		"no old object":      {raw(admissionv1.Update, good, ""), "request.oldObject is missing"},
 		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: json: cannot unmarshal array into Go value of type v1.Service"},
 		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: unexpected end of JSON input"},
-		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "", kind ""`},
-		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must be of apiVersion v1, kind Service; got apiVersion "v1", kind "Pod"`},
+		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "" and kind ""`},
+		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "v1" and kind "Pod"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			for which, reviewer := range map[string]webhook.Reviewer{"mutator": mutator(nil), "validator": validator(nil)} {
-				response, err := reviewer.Review(t.Context(), test.request)
+			for which, admitter := range map[string]webhook.Admitter{"mutator": mutator(nil), "validator": validator(nil)} {
+				response, err := admitter.Admit(t.Context(), test.request)
 				var malformed *webhook.MalformedError
 				if !errors.As(err, &malformed) || malformed.Problem != test.want {
 					t.Errorf("%s: got %+v, %v; want %s", which, response, err, test.want)

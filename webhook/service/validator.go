@@ -28,13 +28,13 @@ type ValidatorOptions struct {
 // Validator refuses Services with errors and shows warnings.
 type Validator struct{ o ValidatorOptions }
 
-var _ webhook.Reviewer = (*Validator)(nil)
+var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the reviewer of the validating webhook.
+// NewValidator makes the admitter of the validating webhook.
 func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
 
-// Review refuses with 422 Invalid and one cause a problem.
-func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit refuses with 422 Invalid and one cause a problem.
+func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (v *Validator) Review(ctx context.Context, req *admissionv1.AdmissionReques
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review took too long: %w", err)
 	}
-	return webhook.Judge(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
+	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
 }
 
 // review judges a Service. Policies matter for load balancers alone.

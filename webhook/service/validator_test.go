@@ -33,13 +33,13 @@ func TestValidatorAllows(t *testing.T) {
 		},
 		"a problem that was there": {
 			request:  update(manifest{name: "web", annotations: bad}, manifest{name: "web", annotations: bad}),
-			warnings: []string{"not refused because it was so before: metadata.annotations[" + prefix + `scheduler]: Unsupported value: "fastest"`},
+			warnings: []string{"allowed because it was already set: metadata.annotations[" + prefix + `scheduler]: Unsupported value: "fastest"`},
 			audit:    map[string]string{"warned": "dlb-invalid-value"},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := validator(nil).Review(t.Context(), test.request)
+			got, err := validator(nil).Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestValidatorAppliesPolicies(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			v := service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: test.policies})
-			got, err := v.Review(t.Context(), create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
+			got, err := v.Admit(t.Context(), create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestValidatorRefuses(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			clear(counted)
-			got, err := v.Review(t.Context(), test.request)
+			got, err := v.Admit(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}

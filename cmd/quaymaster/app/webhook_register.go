@@ -27,10 +27,10 @@ const (
 	validateClusterLoadBalancerPolicy = "validate-clusterloadbalancerpolicy"
 )
 
-// served is what one webhook judges, and who does.
+// served is the resource of one webhook and its Admitter.
 type served struct {
 	resource metav1.GroupVersionResource
-	reviewer webhook.Reviewer
+	admitter webhook.Admitter
 }
 
 // register adds the webhooks to the server.
@@ -42,7 +42,7 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
 		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: s.resource, Reviewer: s.reviewer, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
+			Name: name, Resource: s.resource, Admitter: s.admitter, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
 		})))
 	}
 	return nil

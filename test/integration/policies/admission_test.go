@@ -79,7 +79,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 	}
 	got = free.user("", "label", "service", "big", "app=web")
 	warned := env.Output{
-		Stdout: "service/big labeled\n", Stderr: "Warning: not refused because it was so before: " + tooMuch + "\n",
+		Stdout: "service/big labeled\n", Stderr: "Warning: allowed because it was already set: " + tooMuch + "\n",
 	}
 	if diff := cmp.Diff(warned, got); diff != "" {
 		t.Errorf("a change elsewhere (-want +got):\n%s", diff)

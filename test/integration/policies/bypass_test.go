@@ -123,7 +123,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	warned := "Warning: not refused because it was so before: metadata.annotations[" + maxQPS + `]: Invalid value: "15000": ` +
+	warned := "Warning: allowed because it was already set: metadata.annotations[" + maxQPS + `]: Invalid value: "15000": ` +
 		"must be at most 1000 by ClusterLoadBalancerPolicy strict (tcp/80); lower the value\n"
 	want := env.Output{Stdout: "service/web annotated\n", Stderr: warned}
 	if diff := cmp.Diff(want, s.user("", "annotate", "service", "web", "example.com/note=seen")); diff != "" {

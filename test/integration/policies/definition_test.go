@@ -80,14 +80,14 @@ func TestBadPolicies(t *testing.T) {
 		},
 		"forbidden with min": {
 			`{rules: [{annotation: ` + maxQPS + `, forbidden: true, min: 1}]}`,
-			[]string{"spec.rules[0]: Invalid value: ", "must have nothing beside forbidden: there is no value to judge"},
+			[]string{"spec.rules[0]: Invalid value: ", "forbidden must not be combined with min, max, allowed, pattern or required"},
 		},
-		"nothing in a rule":   {`{rules: [{annotation: ` + maxQPS + `}]}`, []string{"must have at least one of min, max, allowed, pattern, required and forbidden"}},
-		"min above max":       {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 2}]}`, []string{"must have min not above max"}},
-		"mixed bounds":        {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 20s}]}`, []string{"must have min and max of one type"}},
+		"nothing in a rule":   {`{rules: [{annotation: ` + maxQPS + `}]}`, []string{"must set at least one of min, max, allowed, pattern, required or forbidden"}},
+		"min above max":       {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 2}]}`, []string{"min must not be greater than max"}},
+		"mixed bounds":        {`{rules: [{annotation: ` + maxQPS + `, min: 3, max: 20s}]}`, []string{"min and max must have the same type"}},
 		"nothing at all":      {`{enforcement: Warn}`, []string{"must have defaults or rules"}},
 		"unknown enforcement": {`{defaults: {` + maxQPS + `: "1"}, enforcement: Maybe}`, []string{`spec.enforcement: Unsupported value: "Maybe"`, `"Deny", "Warn", "Audit"`}},
-		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not have keys of quaymaster.dev/ and kubectl.kubernetes.io/, which others write"}},
+		"a key of ours":       {`{defaults: {` + defaulted + `: x}}`, []string{"must not contain keys with the reserved prefixes quaymaster.dev/ and kubectl.kubernetes.io/"}},
 		"an unknown field":    {`{defaults: {` + maxQPS + `: "1"}, enforcment: Warn}`, []string{`unknown field "spec.enforcment"`}},
 	}
 	for name, test := range tests {

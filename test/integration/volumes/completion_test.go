@@ -34,9 +34,9 @@ func TestWebhooksAway(t *testing.T) {
 	completes(t, bare, inB)
 	completes(t, wrong, inB)
 	event(t, wrong.Name, "Warning ZoneLabelOverwritten: metadata.labels[topology.kubernetes.io/zone]: "+
-		`must be "eu-1b", as the cloud says; the value was replaced; correct the manifest, or leave the label out`)
+		`must match the cloud; the value was replaced by "eu-1b"; correct the manifest, or remove the label from it`)
 	event(t, unknown.Name, `Warning VolumeNotFound: spec.csi.volumeHandle: Not found: "vol-unknown": `+
-		"must be the id of a volume that exists in the cloud; create the volume first, or correct the id")
+		"must be the id of an existing volume of the cloud; create the volume first, or correct the id")
 
 	if err := back(); err != nil {
 		t.Fatal(err)

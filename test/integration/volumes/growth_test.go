@@ -47,29 +47,29 @@ func unbound(t *testing.T, class, handle, size string) *corev1.PersistentVolumeC
 	return pvc
 }
 
-// Parts of what kubectl says.
+// Parts of kubectl's output.
 const (
 	request   = "spec.resources.requests[storage]: "
-	ofSSD     = "volume type ssd (parameter type of StorageClass ssd)"
-	ofArchive = "volume type archive (parameter type of StorageClass archive)"
+	ofSSD     = `volume type "ssd" of StorageClass "ssd"`
+	ofArchive = `volume type "archive" of StorageClass "archive"`
 	tooMuch   = request + `Invalid value: "2Ti": must be at most 1024Gi, the maximum of ` + ofSSD +
-		"; the claim has 20Gi; request less, or move the data to a claim of another StorageClass\n"
+		"; the claim has 20Gi; request less, or copy the data to a claim of another StorageClass\n"
 	tooMuchArchive = request + `Invalid value: "32Ti": must be at most 16384Gi, the maximum of ` + ofArchive +
-		"; the claim has 500Gi; request less, or move the data to a claim of another StorageClass\n"
+		"; the claim has 500Gi; request less, or copy the data to a claim of another StorageClass\n"
 	// What the API server says itself, of bound claims and of others.
 	notResizable = "Error from server (Forbidden): persistentvolumeclaims %q is forbidden: only dynamically provisioned pvc can be resized " +
 		"and the storageclass that provisions the pvc must support resize\n"
 	immutable = "The PersistentVolumeClaim %q is invalid: spec: Forbidden: spec is immutable after creation except resources.requests " +
 		"and volumeAttributesClassName for bound claims\n"
 	classField   = "spec.storageClassName: "
-	cannotExpand = "Warning: " + classField + "StorageClass fixed must have allowVolumeExpansion: true for the claim to grow; " +
-		"a cluster administrator can set it, if the driver csi.mycloud.io can expand volumes\n"
-	mustBeBound = "Warning: status.phase: must be Bound for the claim to grow; got \"Pending\"; grow the claim when it is bound\n"
+	cannotExpand = "Warning: " + classField + `StorageClass "fixed" must have allowVolumeExpansion: true for the claim to grow; ` +
+		`ask a cluster administrator to set it if driver "csi.mycloud.io" can expand volumes` + "\n"
+	mustBeBound = `Warning: status.phase: must be "Bound" for the claim to grow; got "Pending"; retry when the claim is bound` + "\n"
 )
 
 func attachedTo(size string) string {
-	return request + `Invalid value: "` + size + `": must not grow from 500Gi while volume vol-archive-1 is attached to instance i-node-3: ` +
-		ofArchive + " has no online expansion; stop the pods that use the claim, wait until the volume is detached, then grow it\n"
+	return request + `Invalid value: "` + size + `": must not grow from 500Gi while volume "vol-archive-1" is attached to instance "i-node-3": ` +
+		`volume type "archive" cannot grow online; stop the claim's pods, then retry when the volume is detached` + "\n"
 }
 
 func TestGrowth(t *testing.T) {
@@ -96,20 +96,20 @@ func TestGrowth(t *testing.T) {
 		"two conditions not met": {class: "fixed", handle: "vol-data-1", size: "20Gi", unbound: true, to: "30Gi", warnings: mustBeBound + cannotExpand, refused: immutable, calls: 1},
 		"class does not exist": {
 			class: "gone", handle: "vol-data-1", size: "20Gi", to: "30Gi", calls: 1,
-			warnings: "Warning: " + classField + "StorageClass gone must exist for the claim to grow; there is none of this name; " +
-				"a cluster administrator can create it with allowVolumeExpansion: true\n",
+			warnings: "Warning: " + classField + `StorageClass "gone" does not exist, so the claim cannot grow; ` +
+				"ask a cluster administrator to create it with allowVolumeExpansion: true\n",
 			refused: notResizable,
 		},
 		"no class": {
 			class: "", handle: "vol-data-1", size: "20Gi", to: "30Gi", calls: 1,
-			warnings: "Warning: " + classField + "must name a StorageClass for the claim to grow; the claim has none; " +
-				"copy the data to a claim whose class has allowVolumeExpansion: true\n",
+			warnings: "Warning: " + classField + "must name a StorageClass for the claim to grow; " +
+				"copy the data to a claim whose StorageClass has allowVolumeExpansion: true\n",
 			refused: notResizable,
 		},
 		"off the step": {
 			class: "ssd", handle: "vol-data-1", size: "20Gi", to: "25Gi", calls: 2,
-			warnings: "Warning: " + request + "25Gi becomes 30Gi: sizes of " + ofSSD +
-				" are multiples of 10Gi, up to 1024Gi; request 30Gi to see what you get\n",
+			warnings: "Warning: " + request + "the volume will have 30Gi instead of 25Gi: sizes of " + ofSSD +
+				" are multiples of 10Gi, up to 1024Gi; request 30Gi\n",
 		},
 	}
 	for name, test := range tests {
@@ -163,10 +163,10 @@ func TestHintsForNewClaims(t *testing.T) {
 		"good":             {"ssd", "20Gi", ""},
 		"class is a name":  {"manual", "20Gi", ""},
 		"of other volumes": {foreign, "64Ti", ""},
-		"cannot grow": {"fixed", "20Gi", "Warning: " + classField + "StorageClass fixed does not have allowVolumeExpansion: true, " +
-			"so the claim cannot grow later; request what it will ever need, or use another class\n"},
-		"beyond the maximum": {"ssd", "2Ti", "Warning: " + request + "2Ti must be at most 1024Gi, the maximum of " + ofSSD +
-			", for a volume to be made; request less, or use another StorageClass\n"},
+		"cannot grow": {"fixed", "20Gi", "Warning: " + classField + `StorageClass "fixed" does not have allowVolumeExpansion: true, ` +
+			"so the claim cannot grow later; request the largest size that the claim will need, or use another StorageClass\n"},
+		"beyond the maximum": {"ssd", "2Ti", "Warning: " + request + `"2Ti" exceeds 1024Gi, the maximum of ` + ofSSD +
+			", so no volume can be created; request less, or use another StorageClass\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -22,10 +22,10 @@ const (
 	// patience is how long an API server waits for a webhook.
 	patience = 3 * time.Second
 
-	withoutZones = "spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud does not answer at the moment; " +
-		"the controllers add them later"
-	withoutLimits = "Warning: " + request + "501Gi was not checked against the limits of " + ofArchive +
-		", because the cloud does not answer at the moment; the claim's Events say later what is wrong, if anything is\n"
+	withoutZones = "spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did not respond; " +
+		"the controllers will add them later"
+	withoutLimits = "Warning: " + request + `"501Gi" was not validated against the limits of ` + ofArchive +
+		" because the cloud did not respond; check the claim's Events later\n"
 )
 
 // Nobody is refused, and nobody waits long, for a cloud that is away. When it is back the controllers do what was left undone.

@@ -89,8 +89,8 @@ func TestZones(t *testing.T) {
 			options:  []builder.PersistentVolumeOption{labels(map[string]string{zone: "eu-1c"})},
 			labels:   ofData1,
 			affinity: affinity(inA),
-			warnings: "Warning: metadata.labels[topology.kubernetes.io/zone]: must be \"eu-1a\", as the cloud says; " +
-				"the value was replaced; correct the manifest, or leave the label out\n",
+			warnings: "Warning: metadata.labels[topology.kubernetes.io/zone]: must match the cloud; " +
+				"the value was replaced by \"eu-1a\"; correct the manifest, or remove the label from it\n",
 		},
 	}
 	for name, test := range tests {
@@ -157,7 +157,7 @@ func TestUnknownVolumesAreRefused(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			pv := volume(unique("unknown"), builder.VolumeHandle("vol-unknown"))
 			want := env.Output{Code: 1, Stderr: fmt.Sprintf("The PersistentVolume %q is invalid: spec.csi.volumeHandle: "+
-				"Not found: \"vol-unknown\": must be the id of a volume that exists in the cloud; "+
+				"Not found: \"vol-unknown\": must be the id of an existing volume of the cloud; "+
 				"create the volume first, or correct the id\n", pv.Name)}
 			if diff := cmp.Diff(want, admin(t, pv, verb)); diff != "" {
 				t.Errorf("kubectl (-want +got):\n%s", diff)

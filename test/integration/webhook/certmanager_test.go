@@ -128,7 +128,7 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	webhook.eventually(t, "/certificate",
-		`waiting for cert-manager: issuer "managed-webhook-selfsigned" has no status yet; see whether cert-manager's controller runs`)
+		`waiting for cert-manager: issuer "managed-webhook-selfsigned" has no status yet; check that cert-manager's controller is running`)
 	versions := map[string]string{}
 	for _, want := range requested {
 		object, err := read(t.Context(), want.kind, want.name)

@@ -32,9 +32,9 @@ type trouble struct {
 	message string
 }
 
-type reviewerFunc func(context.Context) (*admissionv1.AdmissionResponse, error)
+type admitterFunc func(context.Context) (*admissionv1.AdmissionResponse, error)
 
-func (f reviewerFunc) Review(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (f admitterFunc) Admit(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx)
 }
 
@@ -47,9 +47,9 @@ func troubles(t *testing.T) map[string]trouble {
 	options := webhook.HandlerOptions{
 		Name: "faulty", Resource: servicewebhook.Resource(), Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
 	}
-	reviewed := func(f reviewerFunc) http.Handler {
+	admitted := func(f admitterFunc) http.Handler {
 		o := options
-		o.Reviewer = f
+		o.Admitter = f
 		return webhook.NewHandler(o)
 	}
 	overloaded, misrouted := options, options
@@ -57,15 +57,15 @@ func troubles(t *testing.T) map[string]trouble {
 	misrouted.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
 	return map[string]trouble{
 		"panic": {
-			reviewed(func(context.Context) (*admissionv1.AdmissionResponse, error) { panic("boom") }),
-			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+			admitted(func(context.Context) (*admissionv1.AdmissionResponse, error) { panic("boom") }),
+			`an error on the server ("internal error; see the webhook's log") has prevented the request from succeeding`,
 		},
 		"error": {
-			reviewed(func(context.Context) (*admissionv1.AdmissionResponse, error) { return nil, errors.New("boom") }),
-			`an error on the server ("the webhook failed; its log says why") has prevented the request from succeeding`,
+			admitted(func(context.Context) (*admissionv1.AdmissionResponse, error) { return nil, errors.New("boom") }),
+			`an error on the server ("internal error; see the webhook's log") has prevented the request from succeeding`,
 		},
 		"too-slow": {
-			reviewed(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
+			admitted(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
 			`the server was unable to return a response in the time allotted, but may still be processing the request`,
 		},
 		// The API server heeds Retry-After and tries again until its time is over.

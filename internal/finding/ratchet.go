@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// identity tells whether two findings are the same problem: an update is refused only for what it introduces.
+// identity identifies a problem across two versions of an object: an update is denied only for problems that it
+// introduces.
 type identity struct{ id, field, value, listener string }
 
-// index is dropped from paths, because a list's elements may move without changing.
+// index matches list indexes, which are dropped from paths because elements may move without changing.
 var index = regexp.MustCompile(`\[\d+\]`)
 
 func (f Finding) identities() []identity {
@@ -25,8 +26,8 @@ func (f Finding) identities() []identity {
 	return all
 }
 
-// Ratchet lowers the errors of an object that its old version had, too, to warnings, and sorts and merges the result.
-// Errors name at most one listener each when they come in, so that each is judged alone.
+// Ratchet lowers errors that the object's old version already had to warnings, and sorts and merges the result. Each
+// error passed in names at most one listener, so that listeners are compared separately.
 func Ratchet(old, current []Finding) []Finding {
 	known := map[identity]bool{}
 	for _, f := range old {
@@ -34,23 +35,23 @@ func Ratchet(old, current []Finding) []Finding {
 			known[id] = true
 		}
 	}
-	judged := slices.Clone(current)
-	for i, f := range judged {
+	ratcheted := slices.Clone(current)
+	for i, f := range ratcheted {
 		if f.Severity != Error {
 			continue
 		}
 		if !slices.ContainsFunc(f.identities(), func(id identity) bool { return !known[id] }) {
-			judged[i].Severity = Warning
-			judged[i].Old = true
+			ratcheted[i].Severity = Warning
+			ratcheted[i].Old = true
 		}
 	}
-	return Merge(judged)
+	return Merge(ratcheted)
 }
 
-// Introduced are the errors among the current findings that the old ones do not have.
+// Introduced returns the errors among the current findings that the old version did not have.
 func Introduced(old, current []Finding) []Finding { return Errors(Ratchet(old, current)) }
 
-// Merge sorts findings by field and makes one of those that differ by their listeners alone.
+// Merge sorts findings by field and merges those that differ only in their listeners.
 func Merge(findings []Finding) []Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int {
@@ -58,16 +59,16 @@ func Merge(findings []Finding) []Finding {
 			cmp.Compare(a.Severity, b.Severity))
 	})
 	var merged []Finding
-	own := false // whether the last one's listeners are ours to append to: a Service may have thousands
+	owned := false // whether the last finding's listeners are a copy that may be appended to: a Service may have thousands
 	for _, f := range sorted {
 		n := len(merged)
 		if n == 0 || !sameProblem(merged[n-1], f) {
-			merged, own = append(merged, f), false
+			merged, owned = append(merged, f), false
 			continue
 		}
 		last := &merged[n-1]
-		if !own {
-			last.Listeners, own = slices.Clone(last.Listeners), true
+		if !owned {
+			last.Listeners, owned = slices.Clone(last.Listeners), true
 		}
 		last.Listeners = append(last.Listeners, f.Listeners...)
 	}
@@ -79,7 +80,7 @@ func sameProblem(a, b Finding) bool {
 		a.Severity == b.Severity && len(a.Listeners) > 0 && len(b.Listeners) > 0
 }
 
-// Of says of findings which catalog's they are, on a copy.
+// Of returns a copy of the findings that names their catalog.
 func Of(catalog string, findings []Finding) []Finding {
 	named := slices.Clone(findings)
 	for i := range named {

@@ -1,0 +1,122 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"quaymaster.dev/internal/finding"
+)
+
+const (
+	// DefaultBudget bounds how long an Admitter waits for other systems, such as the cloud. It leaves one of the three
+	// seconds that the API server waits.
+	DefaultBudget = 2 * time.Second
+
+	// maxWarningBytes is the total length of warnings that an API server passes on to the user.
+	maxWarningBytes = 4096
+)
+
+// Keys of audit annotations; the API server prefixes them with the webhook's name. Their values are finding ids.
+const (
+	auditDenied  = "denied"
+	auditWarned  = "warned"
+	auditAudited = "audited"
+)
+
+// Admitter decides on admission requests for one resource. It must respect the deadline of the context.
+type Admitter interface {
+	// Admit returns a response; the handler sets its UID. An error means that there is no decision: a MalformedError is
+	// answered with 400, any other error with 5xx.
+	Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+}
+
+// MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's
+// author.
+type MalformedError struct {
+	// Problem describes in one line what is wrong.
+	Problem string
+}
+
+func (e *MalformedError) Error() string { return e.Problem }
+
+// Allow returns a response that admits an object without warnings.
+func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }
+
+// Respond turns findings into a response: errors deny the object with 422 Invalid and one cause per error, warnings are
+// shown to the user. It calls onFinding, unless nil, for each finding.
+func Respond(
+	kind schema.GroupKind, name string, findings []finding.Finding, onFinding func(finding.Finding),
+) *admissionv1.AdmissionResponse {
+	if onFinding != nil {
+		for _, f := range findings {
+			onFinding(f)
+		}
+	}
+	response := Allow()
+	response.Warnings = truncateWarnings(finding.Warnings(findings))
+	response.AuditAnnotations = auditAnnotations(findings)
+	if len(finding.Errors(findings)) > 0 {
+		response.Allowed = false
+		response.Result = finding.InvalidStatus(kind, name, findings)
+		response.Result.Code = http.StatusUnprocessableEntity
+	}
+	return response
+}
+
+// truncateWarnings drops the warnings that the API server would not pass on.
+func truncateWarnings(warnings []string) []string {
+	size := 0
+	for i, warning := range warnings {
+		if size += len(warning); size > maxWarningBytes {
+			return append(warnings[:i:i], fmt.Sprintf("and %d more", len(warnings)-i))
+		}
+	}
+	return warnings
+}
+
+// auditAnnotations returns the finding ids behind a decision, so that the audit log shows the reason.
+func auditAnnotations(findings []finding.Finding) map[string]string {
+	var audit map[string]string
+	for key, severity := range map[string]finding.Severity{
+		auditDenied: finding.Error, auditWarned: finding.Warning, auditAudited: finding.Audit,
+	} {
+		var ids []string
+		for _, f := range findings {
+			if f.Severity == severity {
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if audit == nil {
+			audit = map[string]string{}
+		}
+		slices.Sort(ids)
+		audit[key] = strings.Join(slices.Compact(ids), ",")
+	}
+	return audit
+}
+
+// AuditChange records in the response what was added to the object, so that the audit log shows where it comes from.
+func AuditChange(response *admissionv1.AdmissionResponse, key string, added map[string]string) {
+	if len(added) == 0 {
+		return
+	}
+	if response.AuditAnnotations == nil {
+		response.AuditAnnotations = map[string]string{}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(added)) {
+		parts = append(parts, name+"="+added[name])
+	}
+	response.AuditAnnotations[key] = strings.Join(parts, ",")
+}

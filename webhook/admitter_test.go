@@ -1,0 +1,24 @@
+package webhook_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/webhook"
+)
+
+// An object with thousands of old problems must not cause a response of megabytes, of which the API server shows only
+// the start.
+func TestWarningsAreBounded(t *testing.T) {
+	got := webhook.Respond(schema.GroupKind{Kind: "Service"}, "web",
+		slices.Repeat(
+			[]finding.Finding{{ID: "x", Severity: finding.Warning, Field: "spec", Message: strings.Repeat("m", 994)}}, 1000,
+		), nil)
+	if n := len(got.Warnings); n != 5 || got.Warnings[4] != "and 996 more" {
+		t.Errorf("got %d warnings, the last is %q", n, got.Warnings[n-1])
+	}
+}

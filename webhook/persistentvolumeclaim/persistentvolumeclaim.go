@@ -1,0 +1,99 @@
+package persistentvolumeclaim
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/webhook"
+)
+
+const kind = "PersistentVolumeClaim"
+
+// Resource returns the resource that the webhooks serve.
+func Resource() metav1.GroupVersionResource {
+	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumeclaims"}
+}
+
+// Classes reads StorageClasses.
+type Classes interface {
+	// StorageClass returns an error for which apierrors.IsNotFound is true if there is no class of that name. Any other
+	// error means that the class is temporarily unavailable, which is never the user's mistake.
+	StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error)
+}
+
+// Volumes reads volumes and their types from the cloud. An error means that they are temporarily unavailable, which is
+// never the user's mistake.
+type Volumes interface {
+	// VolumeType returns nil if the cloud has no type of that name.
+	VolumeType(ctx context.Context, name string) (*volume.Type, error)
+	// Volume returns the current attachment of a PersistentVolume's volume; nil if it is not a volume of the cloud.
+	Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error)
+}
+
+// Options holds the dependencies of the Admitters of this package.
+type Options struct {
+	// Classes reads StorageClasses.
+	Classes Classes
+	// Volumes reads the limits of the cloud; nil if no cloud is configured.
+	Volumes Volumes
+	// Budget bounds how long a request may wait for classes and the cloud; 0 means webhook.DefaultBudget.
+	Budget time.Duration
+	// OnFinding is called for each finding, for metrics; may be nil.
+	OnFinding func(finding.Finding)
+}
+
+// bounded returns a context that ends early enough for the request to be answered without the missing facts.
+func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(o.Budget, webhook.DefaultBudget))
+}
+
+// volumeType returns the type that a class names; nil if the cloud does not have it.
+func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass) (*volume.Type, error) {
+	t, err := o.Volumes.VolumeType(ctx, volume.TypeOf(class))
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// respond counts the findings and returns the response to them.
+func (o *Options) respond(
+	pvc *corev1.PersistentVolumeClaim, findings []finding.Finding,
+) *admissionv1.AdmissionResponse {
+	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
+}
+
+// logged logs why facts are missing and returns the finding.
+func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f finding.Finding) finding.Finding {
+	klog.FromContext(ctx).Error(err, "Admitted PersistentVolumeClaim without validation",
+		"persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
+	return f
+}
+
+// decodePair decodes the claims of a request: the old one is nil on creation, both are nil on deletion.
+func decodePair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
+	return webhook.DecodePair[corev1.PersistentVolumeClaim](req, corev1.SchemeGroupVersion.WithKind(kind))
+}
+
+// beingDeleted reports whether a claim is being deleted; it is admitted then, because finalizers must be removable.
+func beingDeleted(pvc *corev1.PersistentVolumeClaim) bool {
+	return pvc == nil || pvc.DeletionTimestamp != nil
+}
+
+// grows reports whether an update grows the claim; it is false on creation.
+func grows(oldPVC, newPVC *corev1.PersistentVolumeClaim) bool {
+	return oldPVC != nil && volume.Grows(oldPVC, newPVC)
+}
