@@ -148,16 +148,16 @@ func TestRefusedValues(t *testing.T) {
 		"timeout":               {env.Values{"webhook": map[string]any{"timeoutSeconds": 31}}, "/webhook/timeoutSeconds"},
 		"URL without TLS":       {env.Values{"webhook": map[string]any{"url": "http://127.0.0.1"}}, "/webhook/url"},
 		"no cluster":            {env.Values{"cloud": map[string]any{"clusterID": ""}}, "/cloud/clusterID"},
-		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName must name the Secret"},
-		"self-signed with more": {env.Values{"certs": map[string]any{"mode": "self-signed", "injectCAFrom": "a/b"}}, "must be empty when certs.mode is self-signed"},
+		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName is required when certs.mode is \"files\""},
+		"self-signed with more": {env.Values{"certs": map[string]any{"mode": "self-signed", "injectCAFrom": "a/b"}}, "must be empty when certs.mode is \"self-signed\""},
 		"unknown mode":          {env.Values{"certs": map[string]any{"mode": "magic"}}, "/certs/mode"},
 		"issuer for files": {
 			env.Values{"certs": map[string]any{"mode": "files", "secretName": "x", "issuerRef": map[string]any{"name": "x"}}},
-			"certs.issuerRef.name must be empty unless",
+			"certs.issuerRef.name requires certs.mode \"cert-manager\" and certs.certManager.managed true",
 		},
 		"issuer of nobody's Certificate": {
 			env.Values{"certs": map[string]any{"certManager": map[string]any{"managed": false}, "issuerRef": map[string]any{"name": "x"}}},
-			"certs.issuerRef.name must be empty unless",
+			"certs.issuerRef.name requires certs.mode \"cert-manager\" and certs.certManager.managed true",
 		},
 		"nothing": {
 			env.Values{"webhook": map[string]any{"enabled": false}, "cloudController": map[string]any{"enabled": false}},
@@ -166,7 +166,7 @@ func TestRefusedValues(t *testing.T) {
 		"URL of no webhook": {
 			env.Values{"webhook": map[string]any{"enabled": false, "url": "https://127.0.0.1"}}, "webhook.url must be empty when webhook.enabled is false",
 		},
-		"same port twice": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must differ"},
+		"same port twice": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must be different"},
 		"no such kind":    {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
 		"no port":         {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
 		"too little grace": {
@@ -176,9 +176,9 @@ func TestRefusedValues(t *testing.T) {
 			env.Values{
 				"certs":   map[string]any{"mode": "files", "secretName": "x", "injectCAFrom": "a/b"},
 				"webhook": map[string]any{"caBundle": "-----BEGIN CERTIFICATE-----\n"},
-			}, "must not both be set",
+			}, "certs.injectCAFrom must not be combined with webhook.caBundle",
 		},
-		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID must name the table"},
+		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID is required when cloudController.clusterCIDR is set"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

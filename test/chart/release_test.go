@@ -49,9 +49,9 @@ func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string
 func tellsWhatToDo(t *testing.T, e *env.Env) {
 	tests := map[string][]string{
 		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates"},
-		"development":      {"Webhooks are called at https://127.0.0.1:9443"},
-		"webhooks-only":    {"Load balancers are made by another cloud's controllers", "rollout status deployment admission-webhook"},
-		"controllers-only": {"The controllers talk to https://api.mycloud.internal as cluster kubernetes"},
+		"development":      {"API servers call the webhooks at https://127.0.0.1:9443"},
+		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook"},
+		"controllers-only": {"The controllers use https://api.mycloud.internal for cluster kubernetes"},
 	}
 	for name, wants := range tests {
 		notes := helm(t, e, cases()[name], "install", release, folder(t), "--dry-run=client")
