@@ -13,7 +13,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// acceptsEverything tries every object of every installation on the API server, which must know all its fields.
+// acceptsEverything creates every object of every installation on the API server, which must know all fields.
 func acceptsEverything(t *testing.T, e *env.Env) {
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,8 @@ func acceptsEverything(t *testing.T, e *env.Env) {
 	}
 }
 
-// satisfiesPodSecurity asks the API server by which of its strictest rules pods would be refused. Only the host's network is one.
+// satisfiesPodSecurity checks which requirements of the Pod Security level restricted the pods violate: only the host
+// network is allowed.
 func satisfiesPodSecurity(t *testing.T, e *env.Env) {
 	const namespace = "restricted"
 	for _, object := range []client.Object{
@@ -69,7 +70,7 @@ func satisfiesPodSecurity(t *testing.T, e *env.Env) {
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("refusals by role (-want +got):\n%s", diff)
+				t.Errorf("rejections by role (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -13,14 +13,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Rights are spelt out, and those over objects that many share are bound to names, or only for reading.
+// TestRights checks that roles have no wildcards, and that rights over shared objects are limited to names or to
+// reading.
 func TestRights(t *testing.T) {
-	// What a role may do by name alone.
+	// Resources that roles may only access by name.
 	named := []string{
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token",
 		"issuers", "certificates",
 	}
-	// What nobody writes.
+	// Resources that no role may write.
 	read := []string{"namespaces", "storageclasses", "customresourcedefinitions"}
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -46,12 +47,13 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// among tells whether any of the words is on the list.
+// among reports whether the list contains one of the words.
 func among(words, list []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(list, word) })
 }
 
-// Only with a self-signed certificate the configurations are written; without the cloud nobody reads volumes.
+// TestRightsOfTheWebhooks checks that the webhooks may patch the configurations only with a self-signed certificate,
+// and read volumes only with the cloud.
 func TestRightsOfTheWebhooks(t *testing.T) {
 	reading := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
@@ -90,7 +92,7 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 	}
 }
 
-// What the webhooks may do about their certificate depends on its mode, and is limited to names.
+// TestRightsOfTheCertificate checks the rights for each certificate mode, which are limited to names.
 func TestRightsOfTheCertificate(t *testing.T) {
 	secret := func(name string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: verbs}
@@ -126,7 +128,8 @@ func TestRightsOfTheCertificate(t *testing.T) {
 	}
 }
 
-// Without a cloud the controllers write the status of policies, and nothing of Nodes, Services and volumes.
+// TestRightsWithoutCloud checks that the controllers then only write the status of policies and Events, and access no
+// Nodes and volumes.
 func TestRightsWithoutCloud(t *testing.T) {
 	role := find[rbacv1.ClusterRole](t, render(t, cases()["webhooks-only"]), "ClusterRole", "admission-controllers")
 	got := map[string][]string{}
@@ -145,7 +148,8 @@ func TestRightsWithoutCloud(t *testing.T) {
 	}
 }
 
-// With accounts of their own, what the controllers may write is theirs alone, and the pods get tokens of these accounts only.
+// TestSeparateAccounts checks that only the separate accounts may write, and that the pods get tokens only for these
+// accounts.
 func TestSeparateAccounts(t *testing.T) {
 	const pods = release + "-controllers"
 	objects := render(t, cases()["controllers-only"])
@@ -174,7 +178,8 @@ func TestSeparateAccounts(t *testing.T) {
 	}
 }
 
-// Who removes the webhook configurations may do only that, and only while it happens.
+// TestRightsOfTheRemoval checks that the uninstall Job may only delete the webhook configurations, and only while it
+// runs.
 func TestRightsOfTheRemoval(t *testing.T) {
 	objects := render(t, env.Values{})
 	want := []rbacv1.PolicyRule{{
@@ -186,12 +191,13 @@ func TestRightsOfTheRemoval(t *testing.T) {
 	}
 	for _, object := range objects {
 		if object.GetName() == release+"-uninstall" && object.GetAnnotations()["helm.sh/hook"] != "pre-delete" {
-			t.Errorf("%s is there all the time", object.GetKind())
+			t.Errorf("%s is not limited to the hook", object.GetKind())
 		}
 	}
 }
 
-// Viewers see what limits them, admins of a namespace write its policies, and those of the cluster are left to others.
+// TestRightsOfUsers checks that viewers can read policies, and that admins of a namespace can write its policies but
+// not cluster policies.
 func TestRightsOfUsers(t *testing.T) {
 	objects := render(t, env.Values{})
 	tests := map[string]struct {
