@@ -13,8 +13,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// acceptsEverything creates every object of every installation on the API server, which must know all fields.
-func acceptsEverything(t *testing.T, e *env.Env) {
+// checkObjectsAccepted creates every object of every installation on the API server, which must know all fields.
+func checkObjectsAccepted(t *testing.T, e *env.Env) {
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
 			for _, object := range render(t, values) {
@@ -30,9 +30,9 @@ func acceptsEverything(t *testing.T, e *env.Env) {
 	}
 }
 
-// satisfiesPodSecurity checks which requirements of the Pod Security level restricted the pods violate: only the host
+// checkPodSecurity checks which requirements of the Pod Security level restricted the pods violate: only the host
 // network is allowed.
-func satisfiesPodSecurity(t *testing.T, e *env.Env) {
+func checkPodSecurity(t *testing.T, e *env.Env) {
 	const namespace = "restricted"
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{

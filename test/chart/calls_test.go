@@ -13,9 +13,9 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// asksNoMoreThanNeeded takes objects through their lives and counts the webhook calls of each step, because calls cost
+// checkCalls takes objects through their lives and counts the webhook calls of each step, because calls cost
 // users time.
-func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
+func checkCalls(t *testing.T, kube client.Client, asked *counter) {
 	type step struct {
 		name string
 		do   func() error
@@ -23,11 +23,11 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 	}
 	ctx := t.Context()
 	none := map[string]int{}
-	if err := kube.Create(ctx, unidentified(builder.StorageClass())); err != nil {
+	if err := kube.Create(ctx, withoutUID(builder.StorageClass())); err != nil {
 		t.Fatal(err)
 	}
 
-	claim := unidentified(builder.PersistentVolumeClaim())
+	claim := withoutUID(builder.PersistentVolumeClaim())
 	bound := *claim.Status.DeepCopy()
 	grown := map[string]int{"/mutate-persistentvolumeclaim": 1, "/validate-persistentvolumeclaim": 1}
 	request := func(size string) func() error {
@@ -37,11 +37,11 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 		}
 	}
 
-	ours := unidentified(builder.PersistentVolume())
-	foreign := unidentified(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
+	ours := withoutUID(builder.PersistentVolume())
+	foreign := withoutUID(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "vol-data-1"},
 	})))
-	local := unidentified(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
+	local := withoutUID(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/data"},
 	})))
 	foreign.Name, local.Name = "foreign", "local"
@@ -127,8 +127,8 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 	}
 }
 
-// unidentified clears the UID, so that the API server chooses it.
-func unidentified[T client.Object](object T) T {
+// withoutUID clears the UID, so that the API server chooses it.
+func withoutUID[T client.Object](object T) T {
 	object.SetUID("")
 	return object
 }

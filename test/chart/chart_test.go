@@ -138,7 +138,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-func TestRefusedValues(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	tests := map[string]struct {
 		values env.Values
 		want   string

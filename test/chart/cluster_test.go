@@ -36,10 +36,10 @@ func TestInstalled(t *testing.T) {
 		if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}); err != nil {
 			t.Fatal(err)
 		}
-		acceptsEverything(t, e)
-		satisfiesPodSecurity(t, e)
-		showsNotes(t, e)
-		livesAndDies(t, e)
+		checkObjectsAccepted(t, e)
+		checkPodSecurity(t, e)
+		checkNotes(t, e)
+		checkLifecycle(t, e)
 	})
 	asked := newCounter(t)
 	// With Fail, a match condition that cannot be evaluated rejects the request, so a mistake in one is not mistaken
@@ -61,8 +61,8 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 	asked.wait(t, e.Client)
-	t.Run("definitions", func(t *testing.T) { refusesMistakenPolicies(t, e) })
-	t.Run("calls", func(t *testing.T) { asksNoMoreThanNeeded(t, e.Client, asked) })
+	t.Run("definitions", func(t *testing.T) { checkPolicySchema(t, e) })
+	t.Run("calls", func(t *testing.T) { checkCalls(t, e.Client, asked) })
 }
 
 // counter is a webhook that admits everything and counts the calls of each path.

@@ -81,8 +81,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreOfTheAPI checks for obsolete CRDs, which the generator does not delete.
-func TestDefinitionsAreOfTheAPI(t *testing.T) {
+// TestDefinitionsMatchAPI checks for obsolete CRDs, which the generator does not delete.
+func TestDefinitionsMatchAPI(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func work(t *testing.T, kube client.Client) {
 	object := policy(t, v1alpha1.KindClusterLoadBalancerPolicy,
 		`{namespaceSelector: {}, enforcement: Audit, rules: [{annotation: example.com/team, required: true}]}`)
 	service := func(name string, options ...builder.ServiceOption) *corev1.Service {
-		svc := unidentified(builder.Service(options...))
+		svc := withoutUID(builder.Service(options...))
 		svc.Namespace, svc.Name = metav1.NamespaceDefault, name
 		return svc
 	}

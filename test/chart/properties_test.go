@@ -155,9 +155,9 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
-// TestInjectionOfTheAuthority checks that cert-manager injects the CA that signs the certificate, except in mode
+// TestCAInjection checks that cert-manager injects the CA that signs the certificate, except in mode
 // self-signed.
-func TestInjectionOfTheAuthority(t *testing.T) {
+func TestCAInjection(t *testing.T) {
 	const annotation = "cert-manager.io/inject-ca-from"
 	for name, want := range map[string]string{
 		"default":     "quaymaster-system/quaymaster-webhook-ca",
@@ -244,7 +244,7 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, &template, true); err != nil {
 			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
 		}
-		if selector, ok, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); ok && !within(selector, template.Labels) {
+		if selector, ok, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); ok && !selects(selector, template.Labels) {
 			t.Errorf("%s %s does not select its pods", object.GetKind(), object.GetName())
 		}
 		found[template.Spec.Containers[0].Name] = template
@@ -307,9 +307,9 @@ func TestHostNetwork(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheAPIServer checks that pods get the configured address, because they may run before the API server's
+// TestAPIServerAddress checks that pods get the configured address, because they may run before the API server's
 // Service works.
-func TestAddressOfTheAPIServer(t *testing.T) {
+func TestAPIServerAddress(t *testing.T) {
 	want := []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.2"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}}
 	for role, template := range pods(t, render(t, cases()["issuer"])) {
 		if diff := cmp.Diff(want, template.Spec.Containers[0].Env); diff != "" {
@@ -318,8 +318,8 @@ func TestAddressOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesOfTheCloud checks that exactly the pods that use the cloud get its CAs.
-func TestAuthoritiesOfTheCloud(t *testing.T) {
+// TestCloudCAs checks that exactly the pods that use the cloud get its CAs.
+func TestCloudCAs(t *testing.T) {
 	objects := render(t, cases()["routes"])
 	if find[corev1.ConfigMap](t, objects, "ConfigMap", cloud).Data["ca.crt"] == "" {
 		t.Error("the CAs are not in the ConfigMap")
@@ -353,12 +353,12 @@ func TestWithoutCloud(t *testing.T) {
 	}
 }
 
-// TestServiceOfTheWebhooks checks that the Service selects the pods and uses one of their ports.
-func TestServiceOfTheWebhooks(t *testing.T) {
+// TestWebhookService checks that the Service selects the pods and uses one of their ports.
+func TestWebhookService(t *testing.T) {
 	objects := render(t, env.Values{})
 	service := find[corev1.Service](t, objects, "Service", webhooks)
 	deployment := find[appsv1.Deployment](t, objects, "Deployment", webhooks)
-	if !within(service.Spec.Selector, deployment.Spec.Template.Labels) {
+	if !selects(service.Spec.Selector, deployment.Spec.Template.Labels) {
 		t.Error("the Service does not select the pods")
 	}
 	container := deployment.Spec.Template.Spec.Containers[0]
@@ -392,9 +392,9 @@ func TestCloudConfig(t *testing.T) {
 	}
 }
 
-// TestCloudOfThePods checks that pods that use the cloud get its config and a token, which is optional for the
+// TestPodCloudAccess checks that pods that use the cloud get its config and a token, which is optional for the
 // webhooks.
-func TestCloudOfThePods(t *testing.T) {
+func TestPodCloudAccess(t *testing.T) {
 	type access struct {
 		secret, key string
 		optional    bool
@@ -439,8 +439,8 @@ func TestCloudOfThePods(t *testing.T) {
 	}
 }
 
-// within reports whether the labels match the selector.
-func within(selector, labels map[string]string) bool {
+// selects reports whether the labels match the selector.
+func selects(selector, labels map[string]string) bool {
 	for key := range maps.Keys(selector) {
 		if labels[key] != selector[key] {
 			return false

@@ -45,8 +45,8 @@ func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string
 	return string(out)
 }
 
-// showsNotes checks the notes that users see after an installation.
-func showsNotes(t *testing.T, e *env.Env) {
+// checkNotes checks the notes that users see after an installation.
+func checkNotes(t *testing.T, e *env.Env) {
 	tests := map[string][]string{
 		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates"},
 		"development":      {"API servers call the webhooks at https://127.0.0.1:9443"},
@@ -77,9 +77,9 @@ func folder(t *testing.T) string {
 	return filepath.Join(root, "charts", "quaymaster")
 }
 
-// livesAndDies installs, upgrades and uninstalls a release on the API server. Its pods do not run: the test is about
+// checkLifecycle installs, upgrades and uninstalls a release on the API server. Its pods do not run: the test is about
 // what Helm does to objects.
-func livesAndDies(t *testing.T, e *env.Env) {
+func checkLifecycle(t *testing.T, e *env.Env) {
 	values := func(timeout int) env.Values {
 		return env.Values{
 			"certs":           map[string]any{"mode": "self-signed"},

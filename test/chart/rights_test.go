@@ -35,10 +35,10 @@ func TestRights(t *testing.T) {
 					if slices.Contains(all, "*") || slices.Contains(all, "escalate") || slices.Contains(all, "impersonate") {
 						t.Errorf("%s may %v", role.Name, rule)
 					}
-					if among(rule.Resources, named) && len(rule.ResourceNames) == 0 {
+					if containsAny(rule.Resources, named) && len(rule.ResourceNames) == 0 {
 						t.Errorf("%s may %v without a name", role.Name, rule)
 					}
-					if among(rule.Resources, read) && among(rule.Verbs, []string{"create", "update", "patch", "delete", "deletecollection"}) {
+					if containsAny(rule.Resources, read) && containsAny(rule.Verbs, []string{"create", "update", "patch", "delete", "deletecollection"}) {
 						t.Errorf("%s may write: %v", role.Name, rule)
 					}
 				}
@@ -47,14 +47,14 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// among reports whether the list contains one of the words.
-func among(words, list []string) bool {
+// containsAny reports whether the list contains one of the words.
+func containsAny(words, list []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(list, word) })
 }
 
-// TestRightsOfTheWebhooks checks that the webhooks may patch the configurations only with a self-signed certificate,
+// TestWebhookRights checks that the webhooks may patch the configurations only with a self-signed certificate,
 // and read volumes only with the cloud.
-func TestRightsOfTheWebhooks(t *testing.T) {
+func TestWebhookRights(t *testing.T) {
 	reading := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{
@@ -92,8 +92,8 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheCertificate checks the rights for each certificate mode, which are limited to names.
-func TestRightsOfTheCertificate(t *testing.T) {
+// TestCertificateRights checks the rights for each certificate mode, which are limited to names.
+func TestCertificateRights(t *testing.T) {
 	secret := func(name string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: verbs}
 	}
@@ -165,7 +165,7 @@ func TestSeparateAccounts(t *testing.T) {
 		}
 	}
 	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole", pods).Rules {
-		if among(rule.Resources, []string{"nodes", "nodes/status"}) && !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
+		if containsAny(rule.Resources, []string{"nodes", "nodes/status"}) && !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
 			t.Errorf("the pods may %v", rule)
 		}
 	}
@@ -178,9 +178,9 @@ func TestSeparateAccounts(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheRemoval checks that the uninstall Job may only delete the webhook configurations, and only while it
+// TestRemovalRights checks that the uninstall Job may only delete the webhook configurations, and only while it
 // runs.
-func TestRightsOfTheRemoval(t *testing.T) {
+func TestRemovalRights(t *testing.T) {
 	objects := render(t, env.Values{})
 	want := []rbacv1.PolicyRule{{
 		APIGroups: []string{"admissionregistration.k8s.io"}, ResourceNames: []string{release}, Verbs: []string{"delete"},
@@ -196,9 +196,9 @@ func TestRightsOfTheRemoval(t *testing.T) {
 	}
 }
 
-// TestRightsOfUsers checks that viewers can read policies, and that admins of a namespace can write its policies but
+// TestUserRights checks that viewers can read policies, and that admins of a namespace can write its policies but
 // not cluster policies.
-func TestRightsOfUsers(t *testing.T) {
+func TestUserRights(t *testing.T) {
 	objects := render(t, env.Values{})
 	tests := map[string]struct {
 		label string

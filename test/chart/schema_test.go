@@ -29,8 +29,8 @@ func policy(t *testing.T, kind, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// refusesMistakenPolicies checks what the schema of policies rejects without webhooks.
-func refusesMistakenPolicies(t *testing.T, e *env.Env) {
+// checkPolicySchema checks what the schema of policies rejects without webhooks.
+func checkPolicySchema(t *testing.T, e *env.Env) {
 	tests := map[string]struct {
 		spec string
 		// want is part of the error; empty if the policy is accepted.
