@@ -1,17 +1,18 @@
 #!/bin/sh
-# Builds pinned tools into bin/tools: tools/build.sh [tool...], all of them without an argument.
+# Usage: tools/build.sh [tool...]. Builds pinned tools into bin/tools; without arguments, all of them.
 #
-# Each tool comes from the Go module in tools/<module>, so that tools and product never share a dependency. What is
-# there at the pinned version is skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used as they are.
+# Each tool is built from the Go module in tools/<module>, so that tools and product never share a dependency. Tools
+# that exist at the pinned version are skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used without
+# a build.
 set -eu
 cd "$(dirname "$0")/.."
 
 all="etcd kube-apiserver kubectl kube-controller-manager helm kwok promtool controller-gen golangci-lint"
 out=$PWD/bin/tools
 stamps=$out/.stamps
-heartbeat=15 # seconds between signs of life
+heartbeat=15 # seconds between progress messages
 
-# version MODULE PATH prints the version of a module that tools/MODULE pins.
+# version MODULE PATH prints the version of module PATH that tools/MODULE pins.
 version() {
 	awk -v path="$2" '$1 == path || $1 == "require" && $2 == path { for (i = 1; i <= NF; i++) if ($i ~ /^v[0-9]/) { print $i; exit } }' "tools/$1/go.mod"
 }
@@ -20,7 +21,7 @@ kubernetes=$(version kubernetes k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}
 
-# describe TOOL sets the module and package that hold a tool, and the linker flags it needs.
+# describe TOOL sets module and package of a tool, and its linker flags.
 describe() {
 	ldflags="-s -w"
 	case $1 in
@@ -32,7 +33,7 @@ describe() {
 		;;
 	helm)
 		module=helm package=helm.sh/helm/v3/cmd/helm
-		# The Kubernetes version that templates see where there is no cluster to ask.
+		# The Kubernetes version that templates see without a cluster.
 		for stamp in helm.sh/helm/v3/pkg/chartutil helm.sh/helm/v3/pkg/lint/rules; do
 			ldflags="$ldflags -X $stamp.k8sVersionMajor=1 -X $stamp.k8sVersionMinor=$minor"
 		done
@@ -43,13 +44,13 @@ describe() {
 	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
 	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
 	*)
-		echo "tools: unknown tool \"$1\"; known: $all" >&2
+		echo "tools: unknown tool \"$1\"; must be one of: $all" >&2
 		exit 2
 		;;
 	esac
 }
 
-# provided TOOL tells whether KUBEBUILDER_ASSETS has a tool.
+# provided TOOL succeeds if KUBEBUILDER_ASSETS contains the tool.
 provided() {
 	case $1 in
 	etcd | kube-apiserver | kubectl) [ -n "${KUBEBUILDER_ASSETS:-}" ] && [ -x "$KUBEBUILDER_ASSETS/$1" ] ;;
@@ -57,7 +58,7 @@ provided() {
 	esac
 }
 
-# pin TOOL prints what a built tool depends on: its module's versions, the toolchain and the flags.
+# pin TOOL prints a checksum of everything a built tool depends on: module versions, toolchain and flags.
 pin() {
 	describe "$1"
 	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags"; } | cksum
@@ -65,17 +66,17 @@ pin() {
 
 current() { [ -x "$out/$1" ] && [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(pin "$1")" ]; }
 
-# build TOOL POSITION NEXT builds one tool and says how far it is.
+# build TOOL POSITION NEXT builds one tool and prints its progress.
 build() {
 	describe "$1"
 	log=$stamps/$1.log
 	temporary=$out/.$1.$$
 	begin=$(date +%s)
-	echo "[$2] $1: building${3:+ (then: $3)}"
+	echo "[$2] $1: building${3:+ (next: $3)}"
 	(cd "tools/$module" && CGO_ENABLED=0 exec go build -mod=readonly -trimpath -buildvcs=false -v \
 		-ldflags "$ldflags" -o "$temporary" "$package") >"$log" 2>&1 &
 	child=$!
-	# Without job control a background process ignores the terminal's interrupt.
+	# Without job control, background processes ignore Ctrl-C.
 	trap 'kill "$child" 2>/dev/null; rm -f "$temporary"; exit 130' INT TERM
 	beat=$begin
 	while kill -0 "$child" 2>/dev/null; do
@@ -84,11 +85,11 @@ build() {
 		if [ $((now - beat)) -ge $heartbeat ]; then
 			beat=$now
 			fetched=$(grep -c '^go: downloading' "$log" || true)
-			echo "[$2] $1: $((now - begin)) s, $fetched modules fetched, $(($(wc -l <"$log") - fetched)) packages compiled"
+			echo "[$2] $1: $((now - begin)) s, $fetched modules downloaded, $(($(wc -l <"$log") - fetched)) packages compiled"
 		fi
 	done
 	if ! wait "$child"; then
-		echo "tools: building $1 failed; the end of $log:" >&2
+		echo "tools: building $1 failed; last lines of $log:" >&2
 		tail -n 20 "$log" >&2
 		exit 1
 	fi
@@ -112,7 +113,7 @@ for tool; do
 done
 [ -n "$missing" ] || exit 0
 
-echo "tools: building$missing into bin/tools; the first time takes minutes"
+echo "tools: building$missing into bin/tools; this takes minutes the first time"
 # shellcheck disable=SC2086 # a list of words
 set -- $missing
 position=0

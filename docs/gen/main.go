@@ -1,4 +1,4 @@
-// Command gen writes the reference pages that come from the code, into the folder given as its argument.
+// Command gen writes the reference pages that are generated from the code into the folder given as its argument.
 package main
 
 import (
@@ -32,7 +32,7 @@ func write(folder string) error {
 	}
 	for name, page := range pages {
 		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // everybody may read the docs
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // docs are not secret
 			return err
 		}
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {

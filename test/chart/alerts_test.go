@@ -20,7 +20,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Prometheus itself judges the alerts, on series that should make them fire and on others.
+// TestAlerts lets Prometheus evaluate the alerts, on series that must make them fire and on series that must not.
 func TestAlerts(t *testing.T) {
 	promtool, err := env.Tool("promtool")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// rules are what matters here of the file with the alerts, which is also the spec of a PrometheusRule.
+// rules are the relevant fields of the file with the alerts, which is also the spec of a PrometheusRule.
 type rules struct {
 	Groups []struct {
 		Rules []struct {
@@ -70,7 +70,7 @@ func readFile(t *testing.T, path ...string) []byte {
 	return raw
 }
 
-// Every alert is tested, has a runbook and leads to it.
+// TestRunbooks checks that every alert is tested, has a runbook and links to it.
 func TestRunbooks(t *testing.T) {
 	var want, tested []string
 	for _, group := range alerts(t).Groups {
@@ -89,7 +89,7 @@ func TestRunbooks(t *testing.T) {
 	tests := string(readFile(t, "test", "chart", "testdata", "alerts", "alerts.yaml"))
 	for _, line := range tested {
 		if !strings.Contains(tests, line+"\n") {
-			t.Errorf("no test has %s", line)
+			t.Errorf("no test contains %q", line)
 		}
 	}
 
@@ -113,7 +113,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// dashboard is what matters here of one of Grafana's.
+// dashboard has the relevant fields of a Grafana dashboard.
 type dashboard struct {
 	Panels []struct {
 		Title   string `json:"title"`
@@ -123,7 +123,8 @@ type dashboard struct {
 	} `json:"panels"`
 }
 
-// Alerts and dashboard are about metrics that the documentation has; TestMetrics finds those in the processes.
+// TestMetricNames checks that alerts, dashboard and code use only documented metrics. TestMetrics checks that the
+// processes serve the documented ones.
 func TestMetricNames(t *testing.T) {
 	expressions := map[string]string{}
 	for _, group := range alerts(t).Groups {
@@ -145,7 +146,7 @@ func TestMetricNames(t *testing.T) {
 	for name, expression := range expressions {
 		for _, metric := range metricsOf(expression) {
 			if metric != "up" && documented[strings.TrimSuffix(metric, "_bucket")].roles == "" {
-				t.Errorf("%s is about %s, which docs/operations/metrics.md does not have", name, metric)
+				t.Errorf("%s uses %s, which is missing in docs/operations/metrics.md", name, metric)
 			}
 		}
 	}
@@ -153,13 +154,14 @@ func TestMetricNames(t *testing.T) {
 	for _, folder := range []string{"webhook", "certs", "controllers", "provider", "internal", "cmd"} {
 		for _, match := range source.FindAllSubmatch(goFiles(t, folder), -1) {
 			if documented[string(match[1])].roles == "" {
-				t.Errorf("%s has %s, which docs/operations/metrics.md does not have", folder, match[1])
+				t.Errorf("%s contains %s, which is missing in docs/operations/metrics.md", folder, match[1])
 			}
 		}
 	}
 }
 
-// metricsOf are the metrics of an expression: words that are no functions, after labels and durations are taken out.
+// metricsOf returns the metrics in an expression: the words that are not functions, after labels and durations are
+// removed.
 func metricsOf(expression string) []string {
 	text := regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|(by|without) \([^)]*\)|offset \w+`).ReplaceAllString(expression, " ")
 	found := map[string]bool{}
@@ -171,7 +173,8 @@ func metricsOf(expression string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// documentedMetric is a metric in a table of docs/operations/metrics.md: who serves it, with which labels, in alphabetical order.
+// documentedMetric is a metric in a table of docs/operations/metrics.md: the roles that serve it, and its labels in
+// alphabetical order.
 type documentedMetric struct{ roles, labels string }
 
 func documentedMetrics(t *testing.T) map[string]documentedMetric {
@@ -185,7 +188,7 @@ func documentedMetrics(t *testing.T) map[string]documentedMetric {
 	return found
 }
 
-// goFiles are all Go files of a folder but tests, one after the other.
+// goFiles returns the concatenated Go files of a folder, except tests.
 func goFiles(t *testing.T, folder string) []byte {
 	t.Helper()
 	root, err := env.Root()

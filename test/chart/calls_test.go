@@ -13,8 +13,9 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// asksNoMoreThanNeeded goes through the lives of objects and counts what each step costs: calls cost every user time.
-func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
+// checkCalls takes objects through their lives and counts the webhook calls of each step, because calls cost
+// users time.
+func checkCalls(t *testing.T, kube client.Client, asked *counter) {
 	type step struct {
 		name string
 		do   func() error
@@ -22,11 +23,11 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 	}
 	ctx := t.Context()
 	none := map[string]int{}
-	if err := kube.Create(ctx, unidentified(builder.StorageClass())); err != nil {
+	if err := kube.Create(ctx, withoutUID(builder.StorageClass())); err != nil {
 		t.Fatal(err)
 	}
 
-	claim := unidentified(builder.PersistentVolumeClaim())
+	claim := withoutUID(builder.PersistentVolumeClaim())
 	bound := *claim.Status.DeepCopy()
 	grown := map[string]int{"/mutate-persistentvolumeclaim": 1, "/validate-persistentvolumeclaim": 1}
 	request := func(size string) func() error {
@@ -36,11 +37,11 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 		}
 	}
 
-	ours := unidentified(builder.PersistentVolume())
-	foreign := unidentified(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
+	ours := withoutUID(builder.PersistentVolume())
+	foreign := withoutUID(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "vol-data-1"},
 	})))
-	local := unidentified(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
+	local := withoutUID(builder.PersistentVolume(builder.Source(corev1.PersistentVolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/data"},
 	})))
 	foreign.Name, local.Name = "foreign", "local"
@@ -55,37 +56,37 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 	remove := func(object client.Object) func() error { return func() error { return kube.Delete(ctx, object) } }
 
 	steps := []step{
-		{"a claim is made", create(claim), map[string]int{"/mutate-persistentvolumeclaim": 1}},
+		{"a claim is created", create(claim), map[string]int{"/mutate-persistentvolumeclaim": 1}},
 		{"it is bound", func() error { claim.Status = bound; return kube.Status().Update(ctx, claim) }, none},
 		{"it is labelled", label(claim), none},
-		{"it asks for the same in other words", request("20480Mi"), none},
+		{"it requests the same in another unit", request("20480Mi"), none},
 		{"it grows", request("30Gi"), grown},
 		{"it grows by a byte", request("32212254721"), grown},
-		{"it takes back what it asked for", request("25Gi"), none},
+		{"it reduces its request", request("25Gi"), none},
 		{"its capacity grows", func() error {
 			claim.Status.Capacity[corev1.ResourceStorage] = resource.MustParse("25Gi")
 			return kube.Status().Update(ctx, claim)
 		}, none},
 		{"it is deleted", remove(claim), none},
-		{"it grows nevertheless", func() error {
+		{"it grows during deletion", func() error {
 			if err := kube.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 				return err
 			}
 			return request("40Gi")()
 		}, none},
-		{"its finalizer goes", func() error { claim.Finalizers = nil; return kube.Update(ctx, claim) }, none},
+		{"its finalizer is removed", func() error { claim.Finalizers = nil; return kube.Update(ctx, claim) }, none},
 
-		{"a volume of the cloud is made", create(ours), map[string]int{"/mutate-persistentvolume": 1}},
+		{"a volume of the cloud is created", create(ours), map[string]int{"/mutate-persistentvolume": 1}},
 		{"it is labelled", label(ours), none},
 		{"it is deleted", remove(ours), none},
-		{"a volume of another driver is made", create(foreign), none},
-		{"a volume of no driver is made", create(local), none},
+		{"a volume of another driver is created", create(foreign), none},
+		{"a volume without a driver is created", create(local), none},
 	}
 	for _, kind := range []string{"LoadBalancerPolicy", "ClusterLoadBalancerPolicy"} {
 		object := policy(t, kind, `{rules: [{annotation: example.com/key, required: true}]}`)
 		call := map[string]int{"/validate-" + strings.ToLower(kind): 1}
 		steps = append(steps,
-			step{"a " + kind + " is made", create(object), call},
+			step{"a " + kind + " is created", create(object), call},
 			step{"it changes", func() error {
 				object.Object["spec"] = map[string]any{"defaults": map[string]any{"example.com/key": "x"}}
 				return kube.Update(ctx, object)
@@ -94,14 +95,14 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 				object.Object["status"] = map[string]any{"services": int64(1)}
 				return kube.Status().Update(ctx, object)
 			}, none},
-			step{"it is deleted while held", func() error {
+			step{"it is deleted with a finalizer", func() error {
 				object.SetFinalizers([]string{"example.com/hold"})
 				if err := kube.Update(ctx, object); err != nil {
 					return err
 				}
 				return kube.Delete(ctx, object)
 			}, call},
-			step{"its finalizer goes", func() error {
+			step{"its finalizer is removed", func() error {
 				if err := kube.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 					return err
 				}
@@ -126,20 +127,20 @@ func asksNoMoreThanNeeded(t *testing.T, kube client.Client, asked *counter) {
 	}
 }
 
-// unidentified lets the API server choose the UID.
-func unidentified[T client.Object](object T) T {
+// withoutUID clears the UID, so that the API server chooses it.
+func withoutUID[T client.Object](object T) T {
 	object.SetUID("")
 	return object
 }
 
-// settle waits until the API server's cache has everything written so far. It begins an update with the object in its cache, and
-// where that is out of date it begins again, and asks again.
+// settle waits until the API server's cache has everything written so far. The API server starts an update with the
+// object in its cache; if that is stale, it starts again, and calls the webhooks again.
 func settle(t *testing.T, kube client.Client) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
 		&corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}, &v1alpha1.LoadBalancerPolicyList{}, &v1alpha1.ClusterLoadBalancerPolicyList{},
 	} {
-		// A list without a resource version waits for the newest.
+		// A list without a resource version waits for the latest state.
 		if err := kube.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}

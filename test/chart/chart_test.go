@@ -1,4 +1,5 @@
-// Package chart checks what the chart renders to: as a whole against snapshots, and what must hold of it whatever the values.
+// Package chart tests what the chart renders: complete outputs against snapshots, and properties that hold for all
+// values.
 package chart
 
 import (
@@ -17,9 +18,9 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-var update = flag.Bool("update", false, "write snapshots and README anew")
+var update = flag.Bool("update", false, "update snapshots and README")
 
-// cases are the installations that are checked.
+// cases returns the values of the tested installations.
 func cases() map[string]env.Values {
 	return map[string]env.Values{
 		"default": {},
@@ -88,7 +89,7 @@ func render(t *testing.T, values env.Values) []*unstructured.Unstructured {
 	return objects
 }
 
-// find is the only object of the kind with the name.
+// find returns the object with the kind and name.
 func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
 	t.Helper()
 	for _, object := range objects {
@@ -101,7 +102,7 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name 
 		}
 		return typed
 	}
-	t.Fatalf("there is no %s %s", kind, name)
+	t.Fatalf("no %s %s", kind, name)
 	return nil
 }
 
@@ -111,7 +112,7 @@ func TestSnapshots(t *testing.T) {
 			var text bytes.Buffer
 			for _, object := range render(t, values) {
 				if object.GetKind() == definition {
-					continue // compared with what was generated, and long
+					continue // long, and compared with the generated ones in TestDefinitions
 				}
 				raw, err := yaml.Marshal(object.Object)
 				if err != nil {
@@ -131,13 +132,13 @@ func TestSnapshots(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), text.String()); diff != "" {
-				t.Errorf("differs from %s; if that is meant, run go test ./test/chart -update (-want +got):\n%s", file, diff)
+				t.Errorf("differs from %s; if this is intended, run go test ./test/chart -update (-want +got):\n%s", file, diff)
 			}
 		})
 	}
 }
 
-func TestRefusedValues(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	tests := map[string]struct {
 		values env.Values
 		want   string
@@ -148,37 +149,37 @@ func TestRefusedValues(t *testing.T) {
 		"timeout":               {env.Values{"webhook": map[string]any{"timeoutSeconds": 31}}, "/webhook/timeoutSeconds"},
 		"URL without TLS":       {env.Values{"webhook": map[string]any{"url": "http://127.0.0.1"}}, "/webhook/url"},
 		"no cluster":            {env.Values{"cloud": map[string]any{"clusterID": ""}}, "/cloud/clusterID"},
-		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName must name the Secret"},
-		"self-signed with more": {env.Values{"certs": map[string]any{"mode": "self-signed", "injectCAFrom": "a/b"}}, "must be empty when certs.mode is self-signed"},
+		"files without Secret":  {env.Values{"certs": map[string]any{"mode": "files"}}, "certs.secretName is required when certs.mode is \"files\""},
+		"self-signed with CA":   {env.Values{"certs": map[string]any{"mode": "self-signed", "injectCAFrom": "a/b"}}, "must be empty when certs.mode is \"self-signed\""},
 		"unknown mode":          {env.Values{"certs": map[string]any{"mode": "magic"}}, "/certs/mode"},
 		"issuer for files": {
 			env.Values{"certs": map[string]any{"mode": "files", "secretName": "x", "issuerRef": map[string]any{"name": "x"}}},
-			"certs.issuerRef.name must be empty unless",
+			"certs.issuerRef.name requires certs.mode \"cert-manager\" and certs.certManager.managed true",
 		},
-		"issuer of nobody's Certificate": {
+		"issuer without Certificate": {
 			env.Values{"certs": map[string]any{"certManager": map[string]any{"managed": false}, "issuerRef": map[string]any{"name": "x"}}},
-			"certs.issuerRef.name must be empty unless",
+			"certs.issuerRef.name requires certs.mode \"cert-manager\" and certs.certManager.managed true",
 		},
 		"nothing": {
 			env.Values{"webhook": map[string]any{"enabled": false}, "cloudController": map[string]any{"enabled": false}},
 			"webhook.enabled or cloudController.enabled must be true",
 		},
-		"URL of no webhook": {
+		"URL without webhooks": {
 			env.Values{"webhook": map[string]any{"enabled": false, "url": "https://127.0.0.1"}}, "webhook.url must be empty when webhook.enabled is false",
 		},
-		"same port twice": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must differ"},
-		"no such kind":    {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
-		"no port":         {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
+		"duplicate port": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must be different"},
+		"unknown kind":   {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
+		"no port":        {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
 		"too little grace": {
 			env.Values{"webhook": map[string]any{"terminationGracePeriodSeconds": 14}}, "/webhook/terminationGracePeriodSeconds",
 		},
-		"two authorities": {
+		"two CAs": {
 			env.Values{
 				"certs":   map[string]any{"mode": "files", "secretName": "x", "injectCAFrom": "a/b"},
 				"webhook": map[string]any{"caBundle": "-----BEGIN CERTIFICATE-----\n"},
-			}, "must not both be set",
+			}, "certs.injectCAFrom must not be combined with webhook.caBundle",
 		},
-		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID must name the table"},
+		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID is required when cloudController.clusterCIDR is set"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

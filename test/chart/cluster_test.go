@@ -21,27 +21,29 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// soon is how long the API server may take to see a change of its webhook configurations, with room for slow machines.
+// soon is the time the API server may take to notice a change of its webhook configurations, with room for slow
+// machines.
 const soon = 30 * time.Second
 
-// The chart on a real API server: what its definitions refuse, and what its webhooks are asked.
+// TestInstalled tests the chart on a real API server: what its CRDs reject, and which calls its webhooks get.
 func TestInstalled(t *testing.T) {
 	e := env.Start(t, env.Options{})
 	if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("objects", func(t *testing.T) {
-		// The API server asks nobody yet, and the release must not be there.
+		// No webhooks are configured yet, and the release must not exist.
 		if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}}); err != nil {
 			t.Fatal(err)
 		}
-		acceptsEverything(t, e)
-		satisfiesPodSecurity(t, e)
-		tellsWhatToDo(t, e)
-		livesAndDies(t, e)
+		checkObjectsAccepted(t, e)
+		checkPodSecurity(t, e)
+		checkNotes(t, e)
+		checkLifecycle(t, e)
 	})
 	asked := newCounter(t)
-	// A condition that cannot be evaluated refuses, too, so that no mistake in one passes for a call that was saved.
+	// With Fail, a match condition that cannot be evaluated rejects the request, so a mistake in one is not mistaken
+	// for a saved call.
 	failurePolicy := map[string]any{}
 	for _, name := range []string{
 		"mutateService", "validateService", "mutatePersistentVolume", "mutatePersistentVolumeClaim", "validatePersistentVolumeClaim", "validatePolicy",
@@ -59,8 +61,8 @@ func TestInstalled(t *testing.T) {
 		}
 	}
 	asked.wait(t, e.Client)
-	t.Run("definitions", func(t *testing.T) { refusesMistakenPolicies(t, e) })
-	t.Run("calls", func(t *testing.T) { asksNoMoreThanNeeded(t, e.Client, asked) })
+	t.Run("definitions", func(t *testing.T) { checkPolicySchema(t, e) })
+	t.Run("calls", func(t *testing.T) { checkCalls(t, e.Client, asked) })
 }
 
 // counter is a webhook that admits everything and counts the calls of each path.
@@ -78,7 +80,7 @@ func newCounter(t *testing.T) *counter {
 	return c
 }
 
-// authority verifies the server's certificate, in PEM.
+// authority returns the CA of the server's certificate, in PEM.
 func (c *counter) authority() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw}))
 }
@@ -98,7 +100,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(review)
 }
 
-// take is what was called since the last time.
+// take returns the calls since the last take.
 func (c *counter) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +109,7 @@ func (c *counter) take() map[string]int {
 	return calls
 }
 
-// wait returns when the API server uses both configurations.
+// wait blocks until the API server uses both configurations.
 func (c *counter) wait(t *testing.T, kube client.Client) {
 	t.Helper()
 	env.Eventually(t, soon, "calls of both configurations", func(ctx context.Context) error {

@@ -18,7 +18,7 @@ import (
 
 const definition = "CustomResourceDefinition"
 
-// generated are the CRDs by name, as made from the types of the API.
+// generated returns the CRDs generated from the types of the API, by name.
 func generated(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	root, err := env.Root()
@@ -35,7 +35,7 @@ func generated(t *testing.T) map[string]*unstructured.Unstructured {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Through JSON numbers become what the API server's decoder makes of them.
+		// JSON numbers get the same Go types as in the API server's decoder.
 		raw, err = yaml.YAMLToJSON(raw)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -49,7 +49,7 @@ func generated(t *testing.T) map[string]*unstructured.Unstructured {
 	return found
 }
 
-// The chart renders what was generated, with labels and annotations of its own beside.
+// TestDefinitions checks that the chart renders the generated CRDs, and only adds labels and annotations.
 func TestDefinitions(t *testing.T) {
 	const keep = "helm.sh/resource-policy"
 	for name, want := range map[string]string{"default": "keep", "webhooks-with-cloud": ""} {
@@ -81,8 +81,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// A definition that is nobody's any more is left behind by the generator.
-func TestDefinitionsAreOfTheAPI(t *testing.T) {
+// TestDefinitionsMatchAPI checks for obsolete CRDs, which the generator does not delete.
+func TestDefinitionsMatchAPI(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestDefinitionsAreOfTheAPI(t *testing.T) {
 func TestNoDefinitions(t *testing.T) {
 	for _, object := range render(t, cases()["webhooks-only"]) {
 		if object.GetKind() == definition {
-			t.Errorf("%s is rendered though crds.enabled is false", object.GetName())
+			t.Errorf("%s is rendered although crds.enabled is false", object.GetName())
 		}
 	}
 }

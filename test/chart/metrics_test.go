@@ -27,8 +27,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Both roles do their work with the arguments and the rights that the chart gives them, the controllers with accounts of their own,
-// and serve every metric that the documentation has, once and with the labels that it says.
+// TestMetrics runs both roles with the arguments and rights from the chart, the controllers with separate accounts, and
+// checks that they work and serve every documented metric once, with the documented labels.
 func TestMetrics(t *testing.T) {
 	e := env.Start(t, env.Options{})
 	ctx := t.Context()
@@ -42,7 +42,7 @@ func TestMetrics(t *testing.T) {
 	for role, template := range pods(t, render(t, values)) {
 		args[role] = template.Spec.Containers[0].Args
 	}
-	// The webhooks that would complete it are not there yet: that is for the controllers.
+	// The webhooks that would complete it do not run yet, so the controllers must do it.
 	if err := e.Client.Create(ctx, persistentVolume("early")); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestMetrics(t *testing.T) {
 	start("controllers", func(kubeconfig string) []string {
 		return []string{
 			"--secure-port=" + strconv.Itoa(ports[3]), "--cert-dir=" + filepath.Join(e.Dir, "pki"),
-			// In a pod it finds these by itself.
+			// In a pod these are found automatically.
 			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 		}
 	})
@@ -93,7 +93,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secure.InsecureSkipVerify = true // the process made its certificate itself
+	secure.InsecureSkipVerify = true // the process generated its certificate
 	for role, url := range map[string]string{
 		"webhook": "http://" + address(ports[2]) + "/metrics", "controllers": "https://" + address(ports[3]) + "/metrics",
 	} {
@@ -119,7 +119,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// work gives both roles something to do: a Node, a policy, a volume, and Services that are good, bad and against the policy.
+// work gives both roles something to do: a Node, a policy, a volume, a valid and an invalid Service, and violations of
+// the policy.
 func work(t *testing.T, kube client.Client) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelHostname: "node-1"}}}
@@ -128,7 +129,7 @@ func work(t *testing.T, kube client.Client) {
 	object := policy(t, v1alpha1.KindClusterLoadBalancerPolicy,
 		`{namespaceSelector: {}, enforcement: Audit, rules: [{annotation: example.com/team, required: true}]}`)
 	service := func(name string, options ...builder.ServiceOption) *corev1.Service {
-		svc := unidentified(builder.Service(options...))
+		svc := withoutUID(builder.Service(options...))
 		svc.Namespace, svc.Name = metav1.NamespaceDefault, name
 		return svc
 	}
@@ -140,7 +141,7 @@ func work(t *testing.T, kube client.Client) {
 			o.SetResourceVersion("")
 		}
 		if err := kube.Create(ctx, service("bad", builder.DLB("scheduler", "fastest")), client.DryRunAll); err == nil {
-			return errors.New("a bad Service is not refused yet")
+			return errors.New("an invalid Service is not rejected yet")
 		}
 		return nil
 	})
@@ -181,7 +182,8 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
-// scrape reads which metrics there are, histograms by their name without suffix, and their labels. None may come twice.
+// scrape returns the served metrics with their labels, histograms by their name without suffix. No metric may occur
+// twice.
 func scrape(ctx context.Context, url string, secure *tls.Config) (map[string]string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -203,7 +205,7 @@ func scrape(ctx context.Context, url string, secure *tls.Config) (map[string]str
 		if head, ok := strings.CutPrefix(lines.Text(), "# TYPE "); ok {
 			name, _, _ = strings.Cut(head, " ")
 			if _, already := found[name]; already {
-				return nil, fmt.Errorf("%s comes twice", name)
+				return nil, fmt.Errorf("%s is served twice", name)
 			}
 			found[name] = ""
 		} else if !strings.HasPrefix(lines.Text(), "#") {
@@ -213,7 +215,7 @@ func scrape(ctx context.Context, url string, secure *tls.Config) (map[string]str
 	return found, nil
 }
 
-// labelsOf are the labels of a line with a value, but a histogram's own.
+// labelsOf returns the labels of a line with a value, except for the label le of histograms.
 func labelsOf(line string) string {
 	var names []string
 	for _, match := range regexp.MustCompile(`[{,](\w+)="`).FindAllStringSubmatch(line, -1) {

@@ -27,11 +27,12 @@ const (
 	cloud    = release + "-cloud"
 )
 
-// grows is when a claim asks for more than before.
+// grows is true if a claim requests more than before.
 const grows = "quantity(object.spec.?resources.?requests.?storage.orValue('0'))" +
 	".isGreaterThan(quantity(oldObject.spec.?resources.?requests.?storage.orValue('0')))"
 
-// What the API server asks the webhooks, and when: other Services cost no call, deletion always passes, and nobody waits long.
+// TestWebhookConfigurations checks when the API server calls the webhooks: never for other Services or deletions, and
+// with a short timeout.
 func TestWebhookConfigurations(t *testing.T) {
 	objects := render(t, env.Values{})
 	client := func(path string) admissionregistrationv1.WebhookClientConfig {
@@ -102,7 +103,7 @@ func TestWebhookConfigurations(t *testing.T) {
 	}
 }
 
-// Each failure policy reaches its own webhooks.
+// TestFailurePolicies checks that each failure policy applies to its own webhooks.
 func TestFailurePolicies(t *testing.T) {
 	tests := map[string][]string{
 		"mutateService":                 {"mutate.service.quaymaster.dev"},
@@ -133,7 +134,8 @@ func TestFailurePolicies(t *testing.T) {
 	}
 }
 
-// Users choose where their Services and claims are reviewed, not where volumes and policies are.
+// TestNamespaceSelector checks that users can select namespaces for Services and claims, but not for volumes and
+// policies.
 func TestNamespaceSelector(t *testing.T) {
 	objects := render(t, cases()["webhooks-only"])
 	selected := map[string]bool{}
@@ -153,8 +155,9 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
-// cert-manager puts the authority of what signs the certificate into the configurations; a self-signed one needs no help.
-func TestInjectionOfTheAuthority(t *testing.T) {
+// TestCAInjection checks that cert-manager injects the CA that signs the certificate, except in mode
+// self-signed.
+func TestCAInjection(t *testing.T) {
 	const annotation = "cert-manager.io/inject-ca-from"
 	for name, want := range map[string]string{
 		"default":     "quaymaster-system/quaymaster-webhook-ca",
@@ -172,7 +175,7 @@ func TestInjectionOfTheAuthority(t *testing.T) {
 	}
 }
 
-// What each mode of the certificate means in flags.
+// TestCertificateFlags checks the flags for each certificate mode.
 func TestCertificateFlags(t *testing.T) {
 	own := []string{
 		"--namespace=quaymaster-system", "--cert-hosts=quaymaster-webhook.quaymaster-system.svc",
@@ -206,7 +209,7 @@ func TestCertificateFlags(t *testing.T) {
 	}
 }
 
-// Webhook configurations go before what they call.
+// TestRemoval checks that the webhook configurations are deleted before the pods they call.
 func TestRemoval(t *testing.T) {
 	tests := map[string]bool{"default": true, "webhooks-only": true, "development": false, "controllers-only": false}
 	for name, want := range tests {
@@ -215,7 +218,7 @@ func TestRemoval(t *testing.T) {
 				continue
 			}
 			if !want {
-				t.Errorf("%s: there is a Job, and nothing for it to do", name)
+				t.Errorf("%s: a Job without anything to delete", name)
 			}
 			want = false
 			if got := object.GetAnnotations()["helm.sh/hook-delete-policy"]; got != "before-hook-creation,hook-succeeded" {
@@ -223,12 +226,12 @@ func TestRemoval(t *testing.T) {
 			}
 		}
 		if want {
-			t.Errorf("%s: nobody removes the configurations", name)
+			t.Errorf("%s: no Job deletes the configurations", name)
 		}
 	}
 }
 
-// pods are the pods of all workloads by their container's name.
+// pods returns the pod templates of all workloads, by the name of their container.
 func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
@@ -241,7 +244,7 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(raw, &template, true); err != nil {
 			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
 		}
-		if selector, ok, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); ok && !within(selector, template.Labels) {
+		if selector, ok, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); ok && !selects(selector, template.Labels) {
 			t.Errorf("%s %s does not select its pods", object.GetKind(), object.GetName())
 		}
 		found[template.Spec.Containers[0].Name] = template
@@ -249,7 +252,8 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 	return found
 }
 
-// Whatever the values: flags exist, nobody may more than needed, and what initialises Nodes waits for nothing that needs them.
+// TestPods checks for all installations that flags exist, that pods run with least privilege, and that tolerations do
+// not expire.
 func TestPods(t *testing.T) {
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -266,7 +270,7 @@ func TestPods(t *testing.T) {
 				}
 				for _, toleration := range pod.Tolerations {
 					if toleration.TolerationSeconds != nil {
-						t.Errorf("%s: %+v ends", role, toleration)
+						t.Errorf("%s: %+v expires", role, toleration)
 					}
 				}
 				if pod.HostNetwork && pod.DNSPolicy != corev1.DNSDefault {
@@ -284,7 +288,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// Only what must work without a network of pods is on the host's.
+// TestHostNetwork checks that only pods that must work without a pod network use the host network.
 func TestHostNetwork(t *testing.T) {
 	tests := map[string]map[string]bool{
 		"default":          {"webhook": false, "controllers": true, "uninstall": true},
@@ -303,8 +307,9 @@ func TestHostNetwork(t *testing.T) {
 	}
 }
 
-// The API server can be named to pods that run before its Service works.
-func TestAddressOfTheAPIServer(t *testing.T) {
+// TestAPIServerAddress checks that pods get the configured address, because they may run before the API server's
+// Service works.
+func TestAPIServerAddress(t *testing.T) {
 	want := []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.2"}, {Name: "KUBERNETES_SERVICE_PORT", Value: "6443"}}
 	for role, template := range pods(t, render(t, cases()["issuer"])) {
 		if diff := cmp.Diff(want, template.Spec.Containers[0].Env); diff != "" {
@@ -313,11 +318,11 @@ func TestAddressOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// The authorities of the cloud reach who asks it, and nobody else.
-func TestAuthoritiesOfTheCloud(t *testing.T) {
+// TestCloudCAs checks that exactly the pods that use the cloud get its CAs.
+func TestCloudCAs(t *testing.T) {
 	objects := render(t, cases()["routes"])
 	if find[corev1.ConfigMap](t, objects, "ConfigMap", cloud).Data["ca.crt"] == "" {
-		t.Error("they are not in the ConfigMap")
+		t.Error("the CAs are not in the ConfigMap")
 	}
 	for role, template := range pods(t, objects) {
 		var want []corev1.EnvVar
@@ -330,7 +335,8 @@ func TestAuthoritiesOfTheCloud(t *testing.T) {
 	}
 }
 
-// The controllers without a cloud leave the lease, and everything else of a cloud-controller-manager, to another one.
+// TestWithoutCloud checks that controllers without a cloud do not interfere with another cloud-controller-manager and
+// its lease.
 func TestWithoutCloud(t *testing.T) {
 	objects := render(t, cases()["webhooks-only"])
 	args := pods(t, objects)["controllers"].Spec.Containers[0].Args
@@ -347,12 +353,12 @@ func TestWithoutCloud(t *testing.T) {
 	}
 }
 
-// The Service, the pods behind it and the certificate fit together.
-func TestServiceOfTheWebhooks(t *testing.T) {
+// TestWebhookService checks that the Service selects the pods and uses one of their ports.
+func TestWebhookService(t *testing.T) {
 	objects := render(t, env.Values{})
 	service := find[corev1.Service](t, objects, "Service", webhooks)
 	deployment := find[appsv1.Deployment](t, objects, "Deployment", webhooks)
-	if !within(service.Spec.Selector, deployment.Spec.Template.Labels) {
+	if !selects(service.Spec.Selector, deployment.Spec.Template.Labels) {
 		t.Error("the Service does not select the pods")
 	}
 	container := deployment.Spec.Template.Spec.Containers[0]
@@ -362,7 +368,7 @@ func TestServiceOfTheWebhooks(t *testing.T) {
 	}
 }
 
-// The cloud config that both roles find is one that they accept.
+// TestCloudConfig checks that the rendered cloud config is valid.
 func TestCloudConfig(t *testing.T) {
 	for name, want := range map[string]config.Config{
 		"default": {
@@ -386,8 +392,9 @@ func TestCloudConfig(t *testing.T) {
 	}
 }
 
-// Who asks the cloud has its config and a token; the webhooks serve without either.
-func TestCloudOfThePods(t *testing.T) {
+// TestPodCloudAccess checks that pods that use the cloud get its config and a token, which is optional for the
+// webhooks.
+func TestPodCloudAccess(t *testing.T) {
 	type access struct {
 		secret, key string
 		optional    bool
@@ -432,8 +439,8 @@ func TestCloudOfThePods(t *testing.T) {
 	}
 }
 
-// within tells whether every label of the selector is there.
-func within(selector, labels map[string]string) bool {
+// selects reports whether the labels match the selector.
+func selects(selector, labels map[string]string) bool {
 	for key := range maps.Keys(selector) {
 		if labels[key] != selector[key] {
 			return false

@@ -13,7 +13,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// The table of values in the chart's README is made from the comments of values.yaml, so that there is one text to keep.
+// TestREADME checks that the table of values in the chart's README matches the comments in values.yaml, from which it
+// is generated.
 func TestREADME(t *testing.T) {
 	root, err := env.Root()
 	if err != nil {
@@ -32,7 +33,7 @@ func TestREADME(t *testing.T) {
 	const heading = "## Values\n\n"
 	head, _, found := strings.Cut(string(raw), heading)
 	if !found {
-		t.Fatalf("%s has no section Values", file)
+		t.Fatalf("%s has no section %q", file, "Values")
 	}
 	want := head + heading + table(t, string(values))
 	if *update {
@@ -42,14 +43,14 @@ func TestREADME(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(raw)); diff != "" {
-		t.Errorf("README is not up to date, run go test ./test/chart -update (-want +got):\n%s", diff)
+		t.Errorf("README is not up to date; run go test ./test/chart -update (-want +got):\n%s", diff)
 	}
 }
 
 // key is a line such as "  replicas: 2".
 var key = regexp.MustCompile(`^( *)([A-Za-z0-9]+):(?: (.*))?$`)
 
-// table has a row for every key with a comment. A key without one must be below one that has, such as a policy for each webhook.
+// table returns a row for every key with a comment. Keys of the first two levels must have one.
 func table(t *testing.T, values string) string {
 	t.Helper()
 	rows := "| Value | Default | Meaning |\n|---|---|---|\n"

@@ -21,7 +21,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// helm runs Helm for the release in its namespace and returns what it says.
+// helm runs Helm in the namespace of the release and returns its output.
 func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string {
 	t.Helper()
 	path, err := env.Tool("helm")
@@ -45,13 +45,13 @@ func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string
 	return string(out)
 }
 
-// tellsWhatToDo looks at what users read after an installation.
-func tellsWhatToDo(t *testing.T, e *env.Env) {
+// checkNotes checks the notes that users see after an installation.
+func checkNotes(t *testing.T, e *env.Env) {
 	tests := map[string][]string{
 		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates"},
-		"development":      {"Webhooks are called at https://127.0.0.1:9443"},
-		"webhooks-only":    {"Load balancers are made by another cloud's controllers", "rollout status deployment admission-webhook"},
-		"controllers-only": {"The controllers talk to https://api.mycloud.internal as cluster kubernetes"},
+		"development":      {"API servers call the webhooks at https://127.0.0.1:9443"},
+		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook"},
+		"controllers-only": {"The controllers use https://api.mycloud.internal for cluster kubernetes"},
 	}
 	for name, wants := range tests {
 		notes := helm(t, e, cases()[name], "install", release, folder(t), "--dry-run=client")
@@ -67,7 +67,7 @@ func tellsWhatToDo(t *testing.T, e *env.Env) {
 	}
 }
 
-// folder is where the chart is.
+// folder returns the folder of the chart.
 func folder(t *testing.T) string {
 	t.Helper()
 	root, err := env.Root()
@@ -77,8 +77,9 @@ func folder(t *testing.T) string {
 	return filepath.Join(root, "charts", "quaymaster")
 }
 
-// livesAndDies takes a release through its life on the API server. Nothing runs its pods: it is about what Helm does to objects.
-func livesAndDies(t *testing.T, e *env.Env) {
+// checkLifecycle installs, upgrades and uninstalls a release on the API server. Its pods do not run: the test is about
+// what Helm does to objects.
+func checkLifecycle(t *testing.T, e *env.Env) {
 	values := func(timeout int) env.Values {
 		return env.Values{
 			"certs":           map[string]any{"mode": "self-signed"},
@@ -87,7 +88,7 @@ func livesAndDies(t *testing.T, e *env.Env) {
 		}
 	}
 	upgrade := func(values env.Values) { helm(t, e, values, "upgrade", "--install", release, folder(t)) }
-	// As kube-controller-manager may have made it: it is not Helm's to take over.
+	// kube-controller-manager may have created this account: Helm must not adopt it.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "node-controller"}}
 	if err := e.Client.Create(t.Context(), account); err != nil {
 		t.Fatal(err)
@@ -98,11 +99,11 @@ func livesAndDies(t *testing.T, e *env.Env) {
 	before := versions(t, e.Client)
 	upgrade(values(3))
 	if diff := cmp.Diff(before, versions(t, e.Client)); diff != "" {
-		t.Errorf("an upgrade to the same changed objects (-before +after):\n%s", diff)
+		t.Errorf("an upgrade without changes changed objects (-before +after):\n%s", diff)
 	}
 	upgrade(values(2))
 	if diff := cmp.Diff(state, filledIn(t, e.Client)); diff != "" {
-		t.Errorf("an upgrade took away what the webhooks put in (-want +got):\n%s", diff)
+		t.Errorf("an upgrade removed what the webhooks had written (-want +got):\n%s", diff)
 	}
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
 	if err := e.Client.Get(t.Context(), client.ObjectKey{Name: release}, &configuration); err != nil {
@@ -112,7 +113,7 @@ func livesAndDies(t *testing.T, e *env.Env) {
 		t.Errorf("the timeout is %d after the upgrade, want 2", got)
 	}
 
-	// Nothing here runs the Job of the hook.
+	// No kubelet runs the Job of the hook.
 	helm(t, e, nil, "uninstall", release, "--no-hooks")
 	for object := range versions(t, e.Client) {
 		kept := strings.HasPrefix(object, definition) || strings.HasPrefix(object, "ServiceAccount kube-system/")
@@ -122,18 +123,18 @@ func livesAndDies(t *testing.T, e *env.Env) {
 	}
 }
 
-// filling is what the webhooks put into objects of the chart.
+// filling is the data that the webhooks write into objects of the chart.
 type filling struct {
 	Secret map[string][]byte
 	Bundle []byte
 }
 
-// fillIn does as the webhooks do.
+// fillIn writes the data as the webhooks do.
 func fillIn(t *testing.T, kube client.Client) filling {
 	t.Helper()
 	secret, configuration := filled(t, kube)
 	if len(secret.Data) > 0 {
-		t.Errorf("the Secret of the certificate begins with %d keys", len(secret.Data))
+		t.Errorf("the Secret of the certificate is created with %d keys", len(secret.Data))
 	}
 	secret.Data = map[string][]byte{"tls.crt": []byte("certificate"), "ca.crt": []byte("authority")}
 	if err := kube.Update(t.Context(), secret); err != nil {
@@ -166,7 +167,7 @@ func filled(t *testing.T, kube client.Client) (*corev1.Secret, *admissionregistr
 	return secret, configuration
 }
 
-// versions are the resource versions of all objects of the release.
+// versions returns the resource versions of all objects of the release.
 func versions(t *testing.T, kube client.Client) map[string]string {
 	t.Helper()
 	kinds := map[schema.GroupVersionKind]bool{}
@@ -191,7 +192,7 @@ func versions(t *testing.T, kube client.Client) map[string]string {
 	return found
 }
 
-// served tells whether an API server knows the object's kind by itself.
+// served reports whether the API server knows the kind of the object without more CRDs.
 func served(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group != "monitoring.coreos.com"
 }

@@ -13,14 +13,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Rights are spelt out, and those over objects that many share are bound to names, or only for reading.
+// TestRights checks that roles have no wildcards, and that rights over shared objects are limited to names or to
+// reading.
 func TestRights(t *testing.T) {
-	// What a role may do by name alone.
+	// Resources that roles may only access by name.
 	named := []string{
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token",
 		"issuers", "certificates",
 	}
-	// What nobody writes.
+	// Resources that no role may write.
 	read := []string{"namespaces", "storageclasses", "customresourcedefinitions"}
 	for name, values := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -34,10 +35,10 @@ func TestRights(t *testing.T) {
 					if slices.Contains(all, "*") || slices.Contains(all, "escalate") || slices.Contains(all, "impersonate") {
 						t.Errorf("%s may %v", role.Name, rule)
 					}
-					if among(rule.Resources, named) && len(rule.ResourceNames) == 0 {
+					if containsAny(rule.Resources, named) && len(rule.ResourceNames) == 0 {
 						t.Errorf("%s may %v without a name", role.Name, rule)
 					}
-					if among(rule.Resources, read) && among(rule.Verbs, []string{"create", "update", "patch", "delete", "deletecollection"}) {
+					if containsAny(rule.Resources, read) && containsAny(rule.Verbs, []string{"create", "update", "patch", "delete", "deletecollection"}) {
 						t.Errorf("%s may write: %v", role.Name, rule)
 					}
 				}
@@ -46,13 +47,14 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// among tells whether any of the words is on the list.
-func among(words, list []string) bool {
+// containsAny reports whether the list contains one of the words.
+func containsAny(words, list []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(list, word) })
 }
 
-// Only with a self-signed certificate the configurations are written; without the cloud nobody reads volumes.
-func TestRightsOfTheWebhooks(t *testing.T) {
+// TestWebhookRights checks that the webhooks may patch the configurations only with a self-signed certificate,
+// and read volumes only with the cloud.
+func TestWebhookRights(t *testing.T) {
 	reading := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{
@@ -90,8 +92,8 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 	}
 }
 
-// What the webhooks may do about their certificate depends on its mode, and is limited to names.
-func TestRightsOfTheCertificate(t *testing.T) {
+// TestCertificateRights checks the rights for each certificate mode, which are limited to names.
+func TestCertificateRights(t *testing.T) {
 	secret := func(name string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: verbs}
 	}
@@ -126,7 +128,8 @@ func TestRightsOfTheCertificate(t *testing.T) {
 	}
 }
 
-// Without a cloud the controllers write the status of policies, and nothing of Nodes, Services and volumes.
+// TestRightsWithoutCloud checks that the controllers then only write the status of policies and Events, and access no
+// Nodes and volumes.
 func TestRightsWithoutCloud(t *testing.T) {
 	role := find[rbacv1.ClusterRole](t, render(t, cases()["webhooks-only"]), "ClusterRole", "admission-controllers")
 	got := map[string][]string{}
@@ -145,7 +148,8 @@ func TestRightsWithoutCloud(t *testing.T) {
 	}
 }
 
-// With accounts of their own, what the controllers may write is theirs alone, and the pods get tokens of these accounts only.
+// TestSeparateAccounts checks that only the separate accounts may write, and that the pods get tokens only for these
+// accounts.
 func TestSeparateAccounts(t *testing.T) {
 	const pods = release + "-controllers"
 	objects := render(t, cases()["controllers-only"])
@@ -161,7 +165,7 @@ func TestSeparateAccounts(t *testing.T) {
 		}
 	}
 	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole", pods).Rules {
-		if among(rule.Resources, []string{"nodes", "nodes/status"}) && !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
+		if containsAny(rule.Resources, []string{"nodes", "nodes/status"}) && !slices.Equal(rule.Verbs, []string{"list", "watch"}) {
 			t.Errorf("the pods may %v", rule)
 		}
 	}
@@ -174,8 +178,9 @@ func TestSeparateAccounts(t *testing.T) {
 	}
 }
 
-// Who removes the webhook configurations may do only that, and only while it happens.
-func TestRightsOfTheRemoval(t *testing.T) {
+// TestRemovalRights checks that the uninstall Job may only delete the webhook configurations, and only while it
+// runs.
+func TestRemovalRights(t *testing.T) {
 	objects := render(t, env.Values{})
 	want := []rbacv1.PolicyRule{{
 		APIGroups: []string{"admissionregistration.k8s.io"}, ResourceNames: []string{release}, Verbs: []string{"delete"},
@@ -186,13 +191,14 @@ func TestRightsOfTheRemoval(t *testing.T) {
 	}
 	for _, object := range objects {
 		if object.GetName() == release+"-uninstall" && object.GetAnnotations()["helm.sh/hook"] != "pre-delete" {
-			t.Errorf("%s is there all the time", object.GetKind())
+			t.Errorf("%s is not limited to the hook", object.GetKind())
 		}
 	}
 }
 
-// Viewers see what limits them, admins of a namespace write its policies, and those of the cluster are left to others.
-func TestRightsOfUsers(t *testing.T) {
+// TestUserRights checks that viewers can read policies, and that admins of a namespace can write its policies but
+// not cluster policies.
+func TestUserRights(t *testing.T) {
 	objects := render(t, env.Values{})
 	tests := map[string]struct {
 		label string

@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// policy is one of a kind with a spec in YAML, in the namespace shop where it has one.
+// policy returns a policy of the kind with a spec in YAML; a namespaced one is in namespace shop.
 func policy(t *testing.T, kind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -29,11 +29,11 @@ func policy(t *testing.T, kind, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// refusesMistakenPolicies tries what the schema knows of policies without any webhook of ours.
-func refusesMistakenPolicies(t *testing.T, e *env.Env) {
+// checkPolicySchema checks what the schema of policies rejects without webhooks.
+func checkPolicySchema(t *testing.T, e *env.Env) {
 	tests := map[string]struct {
 		spec string
-		// want is part of the refusal; empty for none.
+		// want is part of the error; empty if the policy is accepted.
 		want string
 	}{
 		"defaults":                {spec: `{defaults: {example.com/key: x}}`},
@@ -61,7 +61,7 @@ func refusesMistakenPolicies(t *testing.T, e *env.Env) {
 				err := e.Client.Create(t.Context(), policy(t, kind, test.spec), client.DryRunAll)
 				if test.want == "" {
 					if err != nil {
-						t.Errorf("refused: %v", err)
+						t.Errorf("rejected: %v", err)
 					}
 					return
 				}
@@ -71,7 +71,7 @@ func refusesMistakenPolicies(t *testing.T, e *env.Env) {
 			})
 		}
 	}
-	t.Run("the ordinary user writes those of namespaces", func(t *testing.T) {
+	t.Run("an ordinary user writes only namespaced policies", func(t *testing.T) {
 		users, err := client.New(e.User, client.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,8 @@ func refusesMistakenPolicies(t *testing.T, e *env.Env) {
 	})
 }
 
-// largest is a policy with as many and as long parts as the schema allows: rules in CEL must be affordable for it, too.
+// largest returns a policy with as many and as long parts as the schema allows: it must not exceed the cost limit of
+// CEL rules.
 func largest() string {
 	var text strings.Builder
 	text.WriteString("\n  defaults:\n")

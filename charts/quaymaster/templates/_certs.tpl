@@ -1,18 +1,18 @@
 {{/*
-The Secret of the serving certificate. Its name tells the mode: what the chart made for one mode must not be in the way of what
-cert-manager makes for the other.
+The Secret of the serving certificate. Its name depends on the mode: the Secret that the chart creates for one mode must not
+conflict with the one that cert-manager creates for the other.
 */}}
 {{- define "quaymaster.certs.secret" -}}
 {{- $suffix := ternary "self-signed" "tls" (eq .Values.certs.mode "self-signed") -}}
 {{- .Values.certs.secretName | default (printf "%s-webhook-%s" (include "quaymaster.fullname" .) $suffix) -}}
 {{- end -}}
 
-{{/* Begins the names of the objects that the webhooks apply for cert-manager; the serving Certificate has just this name. */}}
+{{/* Prefix of the names of the cert-manager objects; the serving Certificate has exactly this name. */}}
 {{- define "quaymaster.certs.prefix" -}}
 {{ include "quaymaster.fullname" . }}-webhook
 {{- end -}}
 
-{{/* The user's issuer as kind/name or group/kind/name, or nothing. */}}
+{{/* The user's issuer as kind/name or group/kind/name, or empty. */}}
 {{- define "quaymaster.certs.issuerRef" -}}
 {{- with .Values.certs.issuerRef -}}
 {{- if .name -}}
@@ -21,7 +21,7 @@ cert-manager makes for the other.
 {{- end -}}
 {{- end -}}
 
-{{/* The Certificate whose authority cert-manager puts into the webhook configurations, or nothing. */}}
+{{/* The Certificate whose CA cert-manager injects into the webhook configurations, or empty. */}}
 {{- define "quaymaster.certs.injectCAFrom" -}}
 {{- with .Values.certs -}}
 {{- if .injectCAFrom -}}
@@ -33,7 +33,7 @@ cert-manager makes for the other.
 {{- end -}}
 {{- end -}}
 
-{{/* The flags of the webhooks that concern the certificate. */}}
+{{/* The certificate flags of the webhooks. */}}
 {{- define "quaymaster.certs.args" -}}
 {{- with .Values.certs -}}
 - --cert-mode={{ .mode }}

@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* What Pod Security's "restricted" asks of a container, and a read-only root. */}}
+{{/* What the Pod Security level "restricted" requires of a container, and a read-only root file system. */}}
 {{- define "quaymaster.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -50,7 +50,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
-{{/* The environment of a container, if it needs any: (list $ asksCloud) */}}
+{{/* The environment of a container, or empty: (list $ usesCloud) */}}
 {{- define "quaymaster.env" -}}
 {{- $root := index . 0 -}}
 {{- $authorities := and (index . 1) $root.Values.cloud.caBundle -}}
@@ -66,12 +66,12 @@ env:
 {{- end -}}
 {{- end -}}
 
-{{/* Of what is read at start alone. */}}
+{{/* Checksum of the configuration that is only read at startup. */}}
 {{- define "quaymaster.cloudConfigChecksum" -}}
 {{ printf "%s\n%s" (include "quaymaster.cloudConfig" .) .Values.cloud.caBundle | sha256sum }}
 {{- end -}}
 
-{{/* The affinity of values or, without it, a node for each replica if possible: (list $ "webhook" affinity) */}}
+{{/* The given affinity; if empty, prefers a separate Node for each replica: (list $ "webhook" affinity) */}}
 {{- define "quaymaster.affinity" -}}
 affinity:
 {{- if index . 2 }}
@@ -92,19 +92,19 @@ affinity:
 {{- .Values.cloud.tokenSecret.name | default (printf "%s-cloud-token" (include "quaymaster.fullname" .)) -}}
 {{- end -}}
 
-{{/* The lease of the controllers without a cloud, of which one release may run beside another. */}}
+{{/* The lease of the controllers without a cloud; its name depends on the release, because several may run. */}}
 {{- define "quaymaster.policyLease" -}}
 {{ include "quaymaster.fullname" . }}-policy-controller
 {{- end -}}
 
-{{/* Whether the chart makes pods for the webhooks: "true" or nothing. */}}
+{{/* "true" if the chart creates pods for the webhooks, otherwise empty. */}}
 {{- define "quaymaster.webhookPods" -}}
 {{- if and .Values.webhook.enabled (not .Values.webhook.url) -}}
 true
 {{- end -}}
 {{- end -}}
 
-{{/* Whether the webhooks ask the cloud: "true" or nothing. */}}
+{{/* "true" if the webhooks use the cloud, otherwise empty. */}}
 {{- define "quaymaster.webhookAsksCloud" -}}
 {{- $enabled := toString .Values.webhook.cloud.enabled -}}
 {{- if and .Values.webhook.enabled (or (eq $enabled "true") (and (eq $enabled "auto") .Values.cloudController.enabled)) -}}
@@ -112,7 +112,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Whether a pod of the chart needs the cloud config: "true" or nothing. */}}
+{{/* "true" if a pod of the chart needs the cloud config, otherwise empty. */}}
 {{- define "quaymaster.cloudIsUsed" -}}
 {{- if .Values.cloudController.enabled -}}
 true
@@ -132,7 +132,7 @@ ingressNodes:
   fallback: {{ .Values.cloud.ingressNodes.fallback }}
 {{- end -}}
 
-{{/* What the webhooks do with keys that a catalog does not know, as their flag says it. */}}
+{{/* The value of the flag --unknown-keys of the webhooks. */}}
 {{- define "quaymaster.unknownKeys" -}}
 {{- $entries := list .Values.webhook.unknownKeys.default -}}
 {{- range $catalog, $action := .Values.webhook.unknownKeys.of -}}

@@ -1,4 +1,4 @@
-{{/* Where a webhook is called: (list $ "/path") */}}
+{{/* How API servers reach a webhook: (list $ "/path") */}}
 {{- define "quaymaster.webhook.clientConfig" -}}
 {{- $root := index . 0 -}}
 {{- $path := index . 1 -}}
@@ -17,8 +17,9 @@ caBundle: {{ b64enc . }}
 {{- end -}}
 
 {{/*
-What a webhook is asked about, and how: (list $ "group/version" "resource" "Scope" "OPERATION"...). The main resource alone is
-named, never its status. Users choose where Services and their claims are reviewed; volumes and policies always are.
+Which requests a webhook is called for, and how: (list $ "group/version" "resource" "Scope" "OPERATION"...). Only the
+main resource is listed, never its status. Users can select the namespaces in which Services and claims are checked;
+volumes and policies always are.
 */}}
 {{- define "quaymaster.webhook.about" -}}
 {{- $root := index . 0 -}}
@@ -41,13 +42,13 @@ namespaceSelector:
 {{- end }}
 {{- end -}}
 
-{{/* Finalizers of an object being deleted can always go. */}}
+{{/* Finalizers of an object that is being deleted can always be removed. */}}
 {{- define "quaymaster.webhook.notBeingDeleted" -}}
 - name: not-being-deleted
   expression: "!has(object.metadata.deletionTimestamp)"
 {{- end -}}
 
-{{/* Whether a claim asks for more than before. */}}
+{{/* True if a claim requests more than before. */}}
 {{- define "quaymaster.webhook.grows" -}}
 quantity(object.spec.?resources.?requests.?storage.orValue('0')).isGreaterThan(quantity(oldObject.spec.?resources.?requests.?storage.orValue('0')))
 {{- end -}}
