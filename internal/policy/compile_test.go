@@ -31,72 +31,72 @@ func TestCompile(t *testing.T) {
 		"unknown key, and all problems at once": {
 			"{defaults: {DLB-listner-maxqps: '5'}, rules: [{annotation: DLB-flavour, forbidden: true}]}",
 			[]string{
-				`policy-key spec.defaults[DLB-listner-maxqps]: Invalid value: "DLB-listner-maxqps": must be a known key under DLB-; the nearest is DLB-listener-maxqps; correct the key`,
-				`policy-key spec.rules[0].annotation: Invalid value: "DLB-flavour": must be a known key under DLB-; the nearest is DLB-flavor; correct the key`,
+				`policy-key spec.defaults[DLB-listner-maxqps]: Invalid value: "DLB-listner-maxqps": unknown annotation of mycloud; did you mean "DLB-listener-maxqps"?`,
+				`policy-key spec.rules[0].annotation: Invalid value: "DLB-flavour": unknown annotation of mycloud; did you mean "DLB-flavor"?`,
 			},
 		},
 		"port form": {
 			"{defaults: {DLB-listener-maxqps.443: '5'}}",
-			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must be a key without port: ports are of single Services; write DLB-listener-maxqps, which holds for all ports`},
+			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must not name a port: ports belong to single Services; use DLB-listener-maxqps, which holds for all ports`},
 		},
 		"value that cannot be read": {
 			"{defaults: {DLB-listener-maxqps: fast}}",
-			[]string{`policy-value spec.defaults[DLB-listener-maxqps]: Invalid value: "fast": must be an integer from 1 to 1000000: only the digits 0 to 9 may occur; write for example 5000`},
+			[]string{`policy-value spec.defaults[DLB-listener-maxqps]: Invalid value: "fast": must be an integer between 1 and 1000000; for example 5000`},
 		},
 		"own default above the maximum": {
 			"{defaults: {DLB-listener-maxqps: '30000'}, rules: [{annotation: DLB-listener-maxqps, max: 20000}]}",
-			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
+			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "30000": exceeds the maximum of 20000 set by spec.rules[0].max; change the default or the rule`},
 		},
 		"own default forbidden": {
 			"{defaults: {DLB-flavor: large}, rules: [{annotation: DLB-flavor, forbidden: true}]}",
-			[]string{`policy-default spec.defaults[DLB-flavor]: Invalid value: "large": must not be set, as forbidden by spec.rules[0].forbidden; change the default or the rule`},
+			[]string{`policy-default spec.defaults[DLB-flavor]: Invalid value: "large": must not be set: forbidden by spec.rules[0].forbidden; change the default or the rule`},
 		},
 		"bounds of the wrong type": {
 			"{rules: [{annotation: DLB-listener-maxqps, max: 1h}, {annotation: DLB-drain-timeout, min: 5, max: 10s}, {annotation: DLB-flavor, max: 3}]}",
 			[]string{
 				`policy-bound spec.rules[0].max: Invalid value: "1h": must be an integer without quotes; correct the bound`,
-				`policy-silent-service warning: spec.rules[1].max: a Service without the annotation breaks the rule, because 30s holds for it; add a default for the key, unless every Service is to name it`,
+				`policy-silent-service warning: spec.rules[1].max: Services without the annotation break the rule, because their default is 30s; add a default to the policy, unless every Service must set the annotation`,
 				`policy-bound spec.rules[1].min: Invalid value: "5": must be a duration with a unit, such as 30s or 1h30m; correct the bound`,
-				`policy-bound spec.rules[2].max: Invalid value: "3": must not be set: the key's values are neither integers nor durations; correct the bound`,
+				`policy-bound spec.rules[2].max: Invalid value: "3": must not be set: the values of the annotation are neither integers nor durations; correct the bound`,
 			},
 		},
 		"minimum above maximum": {
 			"{rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]}",
-			[]string{`policy-bound spec.rules[0].min: Invalid value: "10": must not be above max, 5; swap the two or correct one of them`},
+			[]string{`policy-bound spec.rules[0].min: Invalid value: "10": must not exceed max, 5; swap the two or correct one of them`},
 		},
 		"a list where an element must be": {
 			"{rules: [{annotation: DLB-zones, allowed: [eu-1a, 'eu-1b,eu-1c']}]}",
-			[]string{`policy-value spec.rules[0].allowed[1]: Invalid value: "eu-1b,eu-1c": must be one element of a list: each is looked up alone; write the elements one by one`},
+			[]string{`policy-value spec.rules[0].allowed[1]: Invalid value: "eu-1b,eu-1c": must be one element of a list: elements are compared one by one; list the elements separately`},
 		},
 		"defaults that only one Service can have": {
 			"{defaults: {DLB-load-balancer-id: lb-1, DLB-hostname: shop.example.com}}",
 			[]string{
-				`policy-key spec.defaults[DLB-hostname]: Invalid value: "shop.example.com": must not be a default: it is what one Service alone can have; write it into that Service`,
-				`policy-key spec.defaults[DLB-load-balancer-id]: Invalid value: "lb-1": must not be a default: it is what one Service alone can have; write it into that Service`,
+				`policy-key spec.defaults[DLB-hostname]: Invalid value: "shop.example.com": must not be a default: only one Service can have a given value; set it in that Service`,
+				`policy-key spec.defaults[DLB-load-balancer-id]: Invalid value: "lb-1": must not be a default: only one Service can have a given value; set it in that Service`,
 			},
 		},
 		"keys that others write": {
 			"{defaults: {kubectl.kubernetes.io/last-applied-configuration: '{}'}}",
-			[]string{`policy-key spec.defaults[kubectl.kubernetes.io/last-applied-configuration]: Invalid value: "{}": must not be a default: others write the keys of kubectl.kubernetes.io/ and quaymaster.dev/; remove it`},
+			[]string{`policy-key spec.defaults[kubectl.kubernetes.io/last-applied-configuration]: Invalid value: "{}": must not be a default: keys beginning with kubectl.kubernetes.io/ or quaymaster.dev/ are written by software; remove it`},
 		},
 		"pattern that would take minutes": {
 			"{rules: [{annotation: example.com/x, pattern: '(x*){1000}(x*){1000}y'}, {annotation: example.com/y, pattern: '^.{1,1000}$'}]}",
-			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it (syntax RE2)`},
+			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression in RE2 syntax: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it`},
 		},
 		"values that are not the key's": {
 			"{defaults: {DLB-network-type: private}, rules: [{annotation: DLB-network-type, allowed: [internal, private]}, {annotation: DLB-tags, allowed: [a=b]}]}",
 			[]string{
-				`policy-value spec.rules[0].allowed[0]: Invalid value: "internal": must be one of public, private; write for example public`,
-				`policy-value spec.rules[1].allowed: Invalid value: "a=b": must not be set: the values of the key are not one of a few; write a pattern instead`,
+				`policy-value spec.rules[0].allowed[0]: Invalid value: "internal": must be one of public, private; for example private`,
+				`policy-value spec.rules[1].allowed: Invalid value: "a=b": must not be set: the annotation holds keys and values; use a pattern instead`,
 			},
 		},
 		"pattern": {
 			"{rules: [{annotation: example.com/x, pattern: '('}]}",
-			[]string{"policy-expression spec.rules[0].pattern: Invalid value: \"(\": must be a regular expression: error parsing regexp: missing closing ): `(`; correct it (syntax RE2)"},
+			[]string{"policy-expression spec.rules[0].pattern: Invalid value: \"(\": must be a regular expression in RE2 syntax: error parsing regexp: missing closing ): `(`; correct it"},
 		},
 		"silent Services": {
 			"{rules: [{annotation: DLB-network-type, allowed: [private]}]}",
-			[]string{`policy-silent-service warning: spec.rules[0].allowed: a Service without the annotation breaks the rule, because public holds for it; add a default for the key, unless every Service is to name it`},
+			[]string{`policy-silent-service warning: spec.rules[0].allowed: Services without the annotation break the rule, because their default is public; add a default to the policy, unless every Service must set the annotation`},
 		},
 	}
 	for name, test := range tests {
@@ -111,7 +111,7 @@ func TestCompile(t *testing.T) {
 
 func TestCompileBadSelector(t *testing.T) {
 	p, findings := cluster(t, "shared", "{namespaceSelector: {matchExpressions: [{key: tier, operator: Near}]}, defaults: {a/b: c}}")
-	want := []string{`policy-selector spec.namespaceSelector: Invalid value: "": must be a label selector: "Near" is not a valid label selector operator; correct it; until then the policy applies nowhere`}
+	want := []string{`policy-selector spec.namespaceSelector: Invalid value: "": must be a label selector: "Near" is not a valid label selector operator; correct it; until then the policy applies to no namespace`}
 	if diff := cmp.Diff(want, texts(findings)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
@@ -124,7 +124,7 @@ func TestCompileBadSelector(t *testing.T) {
 func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
 	p, _ := namespaced(t, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
 	for value, want := range map[string]int{"5": 0, "6": 1} {
-		if got := judge.Violations(builder.Service(builder.DLB("bandwidth-mbps", value)), p); len(got) != want {
+		if got := policy.Validate(parse(builder.Service(builder.DLB("bandwidth-mbps", value))), []*policy.Policy{p}); len(got) != want {
 			t.Errorf("%s: violations %v, want %d", value, texts(got), want)
 		}
 	}
@@ -138,11 +138,12 @@ rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pat
 	if len(finding.Errors(findings)) != 4 {
 		t.Fatalf("findings %v", texts(findings))
 	}
-	svc, _ := judge.Complete(builder.Service(), []*policy.Policy{p})
-	if svc.Annotations["service.beta.kubernetes.io/dlb-flavor"] != "large" {
-		t.Errorf("annotations %v", svc.Annotations)
+	svc := parse(builder.Service())
+	svc = svc.With(policy.Values(policy.Defaults(svc, []*policy.Policy{p}, false)))
+	if svc.Service.Annotations["service.beta.kubernetes.io/dlb-flavor"] != "large" {
+		t.Errorf("annotations %v", svc.Service.Annotations)
 	}
-	if got := judge.Violations(svc, p); len(got) != 1 || got[0].ID != "policy-allowed" {
+	if got := policy.Validate(svc, []*policy.Policy{p}); len(got) != 1 || got[0].ID != "policy-allowed" {
 		t.Errorf("violations %v, want that nothing is allowed where nothing can be read", texts(got))
 	}
 }
@@ -163,29 +164,29 @@ func TestAgainst(t *testing.T) {
 		"nothing in common": {given{ofNamespace, "limits", qps8k}, given{ofCluster, "own", "namespaceSelector: {matchLabels: {tier: own}}\n" + limit}, nil},
 		"a default against another's rule": {
 			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + limit},
-			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": must be at most 6000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default`},
+			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": exceeds the maximum of 6000 set by spec.rules[0].max of ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`},
 		},
 		"a default against a rule on trial": {
 			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + "enforcement: Audit\n" + limit},
-			[]string{`policy-default warning: spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": must be at most 6000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default`},
+			[]string{`policy-default warning: spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": exceeds the maximum of 6000 set by spec.rules[0].max of ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`},
 		},
 		"a rule against another's default": {
 			given{ofCluster, "shared", shared + limit + qps5k}, given{ofNamespace, "limits", qps8k},
-			[]string{`policy-default-of-others warning: spec.rules[0].max: the default 8000 of LoadBalancerPolicy limits, which applies to namespace shop, too, breaks the rule and will not be written any more; change that default`},
+			[]string{`policy-default-of-others warning: spec.rules[0].max: the default 8000 of LoadBalancerPolicy "limits", which also applies to namespace "shop", breaks the rule and will no longer be written; change that default`},
 		},
 		"equal priority": {
 			given{ofCluster, "b", shared + qps8k}, given{ofCluster, "a", qps5k},
-			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: ClusterLoadBalancerPolicy a has the same priority and the default 5000; that of ClusterLoadBalancerPolicy a wins, the first by name; give them different priorities, or one default`},
+			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: conflicts with the default 5000 of ClusterLoadBalancerPolicy "a", which has the same priority; ClusterLoadBalancerPolicy "a" wins, the first by name; set different priorities, or the same default`},
 		},
 		"other priority":   {given{ofCluster, "b", "priority: 1\n" + shared + qps8k}, given{ofCluster, "a", qps5k}, nil},
 		"the same default": {given{ofCluster, "b", qps8k}, given{ofCluster, "a", qps8k}, nil},
 		"two of one namespace": {
 			given{ofNamespace, "a", qps8k}, given{ofNamespace, "b", qps5k},
-			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: LoadBalancerPolicy b of the same namespace has the default 5000; that of LoadBalancerPolicy a wins, the first by name; remove one of the two`},
+			[]string{`policy-conflict warning: spec.defaults[DLB-listener-maxqps]: conflicts with the default 5000 of LoadBalancerPolicy "b" in the same namespace; LoadBalancerPolicy "a" wins, the first by name; remove one of the two`},
 		},
 		"selects nothing": {
 			given{ofCluster, "b", "namespaceSelector: {matchLabels: {tier: gold}}\n" + qps8k}, given{ofCluster, "a", qps5k},
-			[]string{`policy-selects-nothing warning: spec.namespaceSelector: selects no namespace at the moment; label namespaces, or correct the selector`},
+			[]string{`policy-selects-nothing warning: spec.namespaceSelector: selects no namespace; label namespaces, or correct the selector`},
 		},
 	}
 	for name, test := range tests {

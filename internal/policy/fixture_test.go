@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 )
-
-var judge = policy.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
 
 // namespaced reads the spec of a policy of namespace shop; DLB- stands for the prefix.
 func namespaced(t testing.TB, name, spec string) (*policy.Policy, []finding.Finding) {
@@ -64,3 +64,6 @@ func short(text string) string {
 	text = strings.ReplaceAll(text, loadbalancer.Prefix, "DLB-")
 	return strings.ReplaceAll(text, "metadata.annotations", "")
 }
+
+// parse parses a Service by the catalog of Quaymaster's own controller.
+func parse(svc *corev1.Service) *catalog.Parsed { return catalog.Own("mycloud.io/dlb").Parse(svc) }

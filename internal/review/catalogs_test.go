@@ -1,4 +1,4 @@
-package policy_test
+package review_test
 
 import (
 	"slices"
@@ -9,9 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
 )
 
@@ -52,7 +53,7 @@ func TestCatalogs(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			judge, err := policy.NewJudge(loadbalancer.Options{Class: "mycloud.io/dlb"}, policy.Selection{Catalogs: test.selected})
+			reviewer, err := review.New(catalog.Options{Catalogs: test.selected, Class: "mycloud.io/dlb"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +62,7 @@ func TestCatalogs(t *testing.T) {
 				applicable = append(applicable, choosing(t, test.chosen...))
 			}
 			var got []string
-			for _, f := range judge.Admit(nil, strayed(), applicable) {
+			for _, f := range reviewer.Review(nil, strayed(), applicable) {
 				got = append(got, f.ID)
 			}
 			slices.Sort(got)
@@ -74,34 +75,34 @@ func TestCatalogs(t *testing.T) {
 
 // Without the catalog of the DLB a Service is another cloud's: it gets nothing from us.
 func TestDefaultsAreOfTheCatalogsChosen(t *testing.T) {
-	judge, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{Catalogs: []string{"mycloud"}})
+	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if added := judge.Annotations(builder.Service(), nil); len(added) == 0 {
+	if added := reviewer.Defaults(builder.Service(), nil); len(added) == 0 {
 		t.Error("no defaults of the DLB")
 	}
-	if added := judge.Annotations(builder.Service(), []*policy.Policy{choosing(t, "metallb")}); len(added) > 0 {
+	if added := reviewer.Defaults(builder.Service(), []*policy.Policy{choosing(t, "metallb")}); len(added) > 0 {
 		t.Errorf("added %v", added)
 	}
 }
 
 func TestSeverityOfUnknownKeys(t *testing.T) {
-	judge, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{
+	reviewer, err := review.New(catalog.Options{
 		Catalogs: []string{"metallb"}, UnknownKeys: map[string]finding.Severity{"": finding.Error, "metallb": finding.Warning},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := judge.Admit(nil, strayed(), nil)
+	findings := reviewer.Review(nil, strayed(), nil)
 	if len(findings) != 1 || findings[0].Severity != finding.Warning {
 		t.Errorf("got %+v", findings)
 	}
 }
 
 func TestUnknownCatalog(t *testing.T) {
-	_, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{Catalogs: []string{"metalb"}})
-	if err == nil || !strings.HasSuffix(err.Error(), `; got "metalb"; the nearest is metallb`) {
+	_, err := review.New(catalog.Options{Catalogs: []string{"metalb"}})
+	if err == nil || !strings.HasSuffix(err.Error(), `; did you mean "metallb"?`) {
 		t.Errorf("got %v", err)
 	}
 }

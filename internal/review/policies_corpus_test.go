@@ -1,4 +1,4 @@
-package policy_test
+package review_test
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 	"quaymaster.dev/test/corpus"
 )
 
-func TestCorpus(t *testing.T) {
+func TestCorpusOfPolicies(t *testing.T) {
 	cases, err := corpus.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -26,10 +26,10 @@ func TestCorpus(t *testing.T) {
 			namespaces := map[string]map[string]string{
 				c.Namespace: {"kubernetes.io/metadata.name": c.Namespace}, "other": {"kubernetes.io/metadata.name": "other"},
 			}
-			findings := judgePolicy(c, namespaces)
+			findings := validatePolicy(c, namespaces)
 			if c.New != nil {
 				applicable := policy.Applicable(compiled(c.Policies), c.Namespace, namespaces[c.Namespace])
-				findings = judge.Admit(c.Old, c.New, applicable)
+				findings = own.Review(c.Old, c.New, applicable)
 			}
 			got := corpus.Verdict{
 				Causes: corpus.Problems(findings, finding.Error), Warnings: corpus.Problems(findings, finding.Warning), Audits: corpus.Problems(findings, finding.Audit),
@@ -59,8 +59,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// judgePolicy does what admission does with a policy.
-func judgePolicy(c corpus.Case, namespaces map[string]map[string]string) []finding.Finding {
+// validatePolicy does what admission does with a policy.
+func validatePolicy(c corpus.Case, namespaces map[string]map[string]string) []finding.Finding {
 	others := compiled(c.Policies)
 	of := func(p corpus.Policies) []finding.Finding {
 		var findings []finding.Finding

@@ -1,4 +1,4 @@
-package policy_test
+package review_test
 
 import (
 	"fmt"
@@ -164,7 +164,7 @@ func TestAnnotations(t *testing.T) {
 			svc := builder.Service(test.service...)
 			before := maps.Clone(svc.Annotations)
 			got := map[string]string{}
-			for key, value := range judge.Annotations(svc, policy.Applicable(all, "shop", nil)) {
+			for key, value := range own.Defaults(svc, policy.Applicable(all, "shop", nil)) {
 				got[short(key)] = short(value)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -176,8 +176,8 @@ func TestAnnotations(t *testing.T) {
 			if svc.Annotations == nil {
 				svc.Annotations = map[string]string{}
 			}
-			maps.Copy(svc.Annotations, judge.Annotations(svc, policy.Applicable(all, "shop", nil)))
-			if again := judge.Annotations(svc, policy.Applicable(all, "shop", nil)); len(again) > 0 {
+			maps.Copy(svc.Annotations, own.Defaults(svc, policy.Applicable(all, "shop", nil)))
+			if again := own.Defaults(svc, policy.Applicable(all, "shop", nil)); len(again) > 0 {
 				t.Errorf("given %v, there is more: %v", got, again)
 			}
 		})
@@ -193,7 +193,7 @@ func BenchmarkAnnotationsWithUnknownKeys(b *testing.B) {
 		builder.DLB(fmt.Sprintf("listener-maximum-of-something-%d", i), "x")(svc)
 	}
 	for b.Loop() {
-		judge.Annotations(svc, limits)
+		own.Defaults(svc, limits)
 	}
 }
 

@@ -1,4 +1,4 @@
-package policy_test
+package review_test
 
 import (
 	"strings"
@@ -24,80 +24,80 @@ func TestReview(t *testing.T) {
 		},
 		"above the maximum": {
 			"{annotation: DLB-listener-maxqps, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "30000")},
-			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits (tcp/80); lower the value`},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits" (tcp/80); lower the value`},
 		},
 		"below the minimum, with the author's message": {
 			"{annotation: DLB-listener-maxqps, min: 100, message: 'Ask in #edge.'}", []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
-			[]string{`policy-min [DLB-listener-maxqps]: Invalid value: "5": must be at least 100 by LoadBalancerPolicy limits (tcp/80); Ask in #edge.`},
+			[]string{`policy-min [DLB-listener-maxqps]: Invalid value: "5": is below the minimum of 100 set by LoadBalancerPolicy "limits" (tcp/80); Ask in #edge.`},
 		},
 		"every form for ports, too": {
 			"{annotation: DLB-listener-maxqps, max: 20000}",
 			[]builder.ServiceOption{two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.api", "30000")},
-			[]string{`policy-max [DLB-listener-maxqps.api]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits (tcp/443); lower the value`},
+			[]string{`policy-max [DLB-listener-maxqps.api]: Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits" (tcp/443); lower the value`},
 		},
 		"a plain key that governs no port": {
 			"{annotation: DLB-listener-maxqps, max: 20000}",
 			[]builder.ServiceOption{builder.DLB("listener-maxqps", "30000"), builder.DLB("listener-maxqps.web", "5")},
-			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": must be at most 20000 by LoadBalancerPolicy limits; lower the value`},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits"; lower the value`},
 		},
 		"a malformed value is not the policy's business": {
 			"{annotation: DLB-listener-maxqps, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "many")}, nil,
 		},
 		"silence is judged by what holds": {
 			"{annotation: DLB-network-type, allowed: [private], message: Only the edge team publishes.}", nil,
-			[]string{`policy-allowed [DLB-network-type]: Required value: must be set: without it public holds, but it must be private by LoadBalancerPolicy limits; Only the edge team publishes.`},
+			[]string{`policy-allowed [DLB-network-type]: Required value: must be set: the default public must be private, as set by LoadBalancerPolicy "limits"; Only the edge team publishes.`},
 		},
 		"durations": {
 			"{annotation: DLB-listener-idle-timeout, max: 10m}", []builder.ServiceOption{builder.DLB("listener-idle-timeout", "1h")},
-			[]string{`policy-max [DLB-listener-idle-timeout]: Invalid value: "1h": must be a duration of at most 10m by LoadBalancerPolicy limits (tcp/80); lower the value`},
+			[]string{`policy-max [DLB-listener-idle-timeout]: Invalid value: "1h": exceeds the maximum of 10m set by LoadBalancerPolicy "limits" (tcp/80); lower the value`},
 		},
 		"another way to write an allowed value": {
 			"{annotation: DLB-listener-idle-timeout, allowed: [60s, 2m]}", []builder.ServiceOption{builder.DLB("listener-idle-timeout", "1m")}, nil,
 		},
 		"a value that is not allowed": {
 			"{annotation: DLB-scheduler, allowed: [round-robin, least-connections]}", []builder.ServiceOption{builder.DLB("scheduler", "source-ip")},
-			[]string{`policy-allowed [DLB-scheduler]: Unsupported value: "source-ip": must be one of round-robin, least-connections by LoadBalancerPolicy limits (tcp/80); write one of these`},
+			[]string{`policy-allowed [DLB-scheduler]: Unsupported value: "source-ip": must be one of round-robin, least-connections, as set by LoadBalancerPolicy "limits" (tcp/80); use one of these`},
 		},
 		"elements of a list": {
 			"{annotation: DLB-zones, allowed: [eu-1a, eu-1b]}", []builder.ServiceOption{builder.DLB("zones", "eu-1b,eu-1c")},
-			[]string{`policy-allowed [DLB-zones]: Unsupported value: "eu-1b,eu-1c": must have no other elements than eu-1a, eu-1b by LoadBalancerPolicy limits; remove the others`},
+			[]string{`policy-allowed [DLB-zones]: Unsupported value: "eu-1b,eu-1c": must contain only eu-1a, eu-1b, as set by LoadBalancerPolicy "limits"; remove the other elements`},
 		},
 		"a pattern": {
 			"{annotation: DLB-tags, pattern: '(^|,)team='}", []builder.ServiceOption{builder.DLB("tags", "owner=x")},
-			[]string{`policy-pattern [DLB-tags]: Invalid value: "owner=x": must match (^|,)team= by LoadBalancerPolicy limits; write a value that matches`},
+			[]string{`policy-pattern [DLB-tags]: Invalid value: "owner=x": must match (^|,)team=, as set by LoadBalancerPolicy "limits"; correct the value`},
 		},
 		"required and there": {
 			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tags", "team=x")}, nil,
 		},
 		"required and missing": {
 			"{annotation: DLB-tags, required: true}", nil,
-			[]string{`policy-required [DLB-tags]: Required value: must be set as required by LoadBalancerPolicy limits; add the key`},
+			[]string{`policy-required [DLB-tags]: Required value: must be set: required by LoadBalancerPolicy "limits"; set the annotation`},
 		},
 		"required and missing for one port": {
 			"{annotation: DLB-listener-maxconn, required: true}", []builder.ServiceOption{two, builder.DLB("listener-maxconn.web", "5")},
-			[]string{`policy-required [DLB-listener-maxconn]: Required value: must be set as required by LoadBalancerPolicy limits (tcp/443); add the key`},
+			[]string{`policy-required [DLB-listener-maxconn]: Required value: must be set: required by LoadBalancerPolicy "limits" (tcp/443); set the annotation`},
 		},
 		"required, but without effect on the Service": {
 			"{annotation: DLB-listener-tls-certificate-id, required: true}", nil, nil,
 		},
 		"forbidden": {
 			"{annotation: DLB-load-balancer-id, forbidden: true}", []builder.ServiceOption{builder.DLB("load-balancer-id", "lb-1")},
-			[]string{`policy-forbidden [DLB-load-balancer-id]: Forbidden: must not be set, as forbidden by LoadBalancerPolicy limits; remove the key`},
+			[]string{`policy-forbidden [DLB-load-balancer-id]: Forbidden: must not be set: forbidden by LoadBalancerPolicy "limits"; remove the key`},
 		},
 		"forbidden in a form for a port": {
 			"{annotation: DLB-listener-maxconn, forbidden: true}", []builder.ServiceOption{builder.DLB("listener-maxconn.web", "5")},
-			[]string{`policy-forbidden [DLB-listener-maxconn.web]: Forbidden: must not be set, as forbidden by LoadBalancerPolicy limits (tcp/80); remove the key`},
+			[]string{`policy-forbidden [DLB-listener-maxconn.web]: Forbidden: must not be set: forbidden by LoadBalancerPolicy "limits" (tcp/80); remove the key`},
 		},
 		"forbidden and not there": {"{annotation: DLB-network-type, forbidden: true}", nil, nil},
 		"another cloud's integer": {
 			"{annotation: example.com/weight, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "11")},
-			[]string{`policy-max [example.com/weight]: Invalid value: "11": must be at most 10 by LoadBalancerPolicy limits; lower the value`},
+			[]string{`policy-max [example.com/weight]: Invalid value: "11": exceeds the maximum of 10 set by LoadBalancerPolicy "limits"; lower the value`},
 		},
 		"another cloud's text where an integer must be": {
 			"{annotation: example.com/weight, min: 1, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "heavy")},
 			[]string{
-				`policy-max [example.com/weight]: Invalid value: "heavy": must be at most 10 by LoadBalancerPolicy limits; lower the value`,
-				`policy-min [example.com/weight]: Invalid value: "heavy": must be at least 1 by LoadBalancerPolicy limits; raise the value`,
+				`policy-max [example.com/weight]: Invalid value: "heavy": exceeds the maximum of 10 set by LoadBalancerPolicy "limits"; lower the value`,
+				`policy-min [example.com/weight]: Invalid value: "heavy": is below the minimum of 1 set by LoadBalancerPolicy "limits"; raise the value`,
 			},
 		},
 		"another cloud's silence": {"{annotation: example.com/weight, max: 10}", nil, nil},
@@ -108,11 +108,11 @@ func TestReview(t *testing.T) {
 			"{annotation: example.com/tier, allowed: ['" + strings.Repeat("x", 1000) + "', '" + strings.Join(strings.Split("bcdefghijklmnopqrstuvwxyz", ""), "', '") + "']}",
 			[]builder.ServiceOption{builder.Annotation("example.com/tier", "gold")},
 			[]string{`policy-allowed [example.com/tier]: Unsupported value: "gold": must be one of ` + strings.Repeat("x", 128) +
-				`…, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, and 6 more by LoadBalancerPolicy limits; write one of these`},
+				`…, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, and 6 more, as set by LoadBalancerPolicy "limits"; use one of these`},
 		},
 		"a value too long to be matched": {
 			"{annotation: example.com/tier, pattern: gold}", []builder.ServiceOption{builder.Annotation("example.com/tier", strings.Repeat("gold", 2049))},
-			[]string{`policy-pattern [example.com/tier]: Invalid value: "` + strings.Repeat("gold", 32) + `…": must match gold within 8192 bytes by LoadBalancerPolicy limits; shorten the value`},
+			[]string{`policy-pattern [example.com/tier]: Invalid value: "` + strings.Repeat("gold", 32) + `…": must match gold within 8192 bytes, as set by LoadBalancerPolicy "limits"; shorten the value`},
 		},
 		"keys of the DLB on a load balancer of another class": {
 			"{annotation: DLB-network-type, allowed: [private]}", []builder.ServiceOption{builder.Class("example.com/lb")}, nil,
@@ -125,7 +125,7 @@ func TestReview(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := good(t, ofNamespace, "limits", "rules: ["+test.rule+"]")
 			var got []string
-			for _, f := range judge.Review(nil, builder.Service(test.service...), []*policy.Policy{p}) {
+			for _, f := range own.Rules(nil, own.Parse(builder.Service(test.service...)), []*policy.Policy{p}) {
 				got = append(got, f.ID+" "+short(finding.Summary([]finding.Finding{f})))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -153,7 +153,7 @@ func TestReviewOfUpdates(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got finding.Severity
-			for _, f := range judge.Review(test.old, test.current, limits) {
+			for _, f := range own.Rules(test.old, own.Parse(test.current), limits) {
 				got = f.Severity
 			}
 			if got != test.want {
@@ -178,7 +178,7 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got finding.Severity
-			for _, f := range judge.Review(test.old, test.current, []*policy.Policy{p}) {
+			for _, f := range own.Rules(test.old, own.Parse(test.current), []*policy.Policy{p}) {
 				got = f.Severity
 			}
 			if got != test.want {
@@ -186,29 +186,9 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 			}
 		})
 	}
-	stored, _ := judge.Complete(builder.Service(), []*policy.Policy{p})
-	if got := judge.Violations(stored, p); len(got) != 1 {
-		t.Errorf("violations %v of a Service that lacks what is required", texts(got))
-	}
-}
-
-func TestMaxQPS(t *testing.T) {
-	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
-	tests := map[string]struct {
-		service *corev1.Service
-		want    int64
-	}{
-		"by default":       {builder.Service(two), 20000},
-		"by port":          {builder.Service(two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.443", "7")), 12},
-		"as far as known":  {builder.Service(two, builder.DLB("listener-maxqps.web", "5"), builder.DLB("listener-maxqps.443", "many")), 5},
-		"of another class": {builder.Service(builder.Class("example.com/lb")), 0},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := judge.MaxQPS(test.service); got != test.want {
-				t.Errorf("got %d, want %d", got, test.want)
-			}
-		})
+	stored := own.Default(own.Parse(builder.Service()), []*policy.Policy{p})
+	if got := policy.Validate(stored, []*policy.Policy{p}); len(got) != 1 {
+		t.Errorf("violations %v of a Service that lacks what is required", got)
 	}
 }
 
@@ -220,6 +200,6 @@ func BenchmarkReview(b *testing.B) {
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"), builder.DLB("scheduler", "source-ip"))
 	b.ReportAllocs()
 	for b.Loop() {
-		judge.Review(nil, svc, limits)
+		own.Rules(nil, own.Parse(svc), limits)
 	}
 }
