@@ -22,7 +22,7 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1",` +
+const reviewBody = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1",` +
 	`"kind":{"group":"","version":"v1","kind":"Service"},"resource":{"group":"","version":"v1","resource":"services"},` +
 	`"name":"web","namespace":"shop","operation":"CREATE","object":{},"futureField":1},"futureField":2}`
 
@@ -99,7 +99,7 @@ func TestDecisions(t *testing.T) {
 				return test.response.DeepCopy(), nil
 			}, 1)
 			w := httptest.NewRecorder()
-			f.handler.ServeHTTP(w, post(review))
+			f.handler.ServeHTTP(w, post(reviewBody))
 
 			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
 				t.Fatalf("got %d %s: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
@@ -125,7 +125,9 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestMalformedRequests(t *testing.T) {
-	with := func(old, replacement string) *http.Request { return post(strings.Replace(review, old, replacement, 1)) }
+	with := func(old, replacement string) *http.Request {
+		return post(strings.Replace(reviewBody, old, replacement, 1))
+	}
 	const tooLong = 7<<20 + 1
 	tests := map[string]struct {
 		request *http.Request
@@ -136,11 +138,15 @@ func TestMalformedRequests(t *testing.T) {
 			httptest.NewRequest(http.MethodGet, "/validate-service", nil), http.StatusMethodNotAllowed, "method must be POST",
 		},
 		"wrong content type": {
-			func() *http.Request { r := post(review); r.Header.Set("Content-Type", "application/yaml"); return r }(),
+			func() *http.Request {
+				r := post(reviewBody)
+				r.Header.Set("Content-Type", "application/yaml")
+				return r
+			}(),
 			http.StatusUnsupportedMediaType, "content type must be application/json",
 		},
 		"no content type": {
-			func() *http.Request { r := post(review); r.Header.Del("Content-Type"); return r }(),
+			func() *http.Request { r := post(reviewBody); r.Header.Del("Content-Type"); return r }(),
 			http.StatusUnsupportedMediaType, "content type must be application/json",
 		},
 		"empty": {post(""), http.StatusBadRequest, "body must be an AdmissionReview in JSON: body is empty"},
@@ -153,7 +159,7 @@ func TestMalformedRequests(t *testing.T) {
 			}(), http.StatusRequestEntityTooLarge, "body must be at most 7340032 bytes",
 		},
 		"shorter than announced": {
-			func() *http.Request { r := post(review); r.ContentLength = int64(len(review)) + 1; return r }(),
+			func() *http.Request { r := post(reviewBody); r.ContentLength = int64(len(reviewBody)) + 1; return r }(),
 			http.StatusBadRequest, "read body: unexpected EOF",
 		},
 		"not JSON": {
@@ -161,10 +167,10 @@ func TestMalformedRequests(t *testing.T) {
 			"body must be an AdmissionReview in JSON: invalid character 'a' looking for beginning of value",
 		},
 		"truncated": {
-			post(review[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input",
+			post(reviewBody[:40]), http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected end of JSON input",
 		},
 		"two documents": {
-			post(review + review), http.StatusBadRequest,
+			post(reviewBody + reviewBody), http.StatusBadRequest,
 			"body must be an AdmissionReview in JSON: invalid character '{' after top-level value",
 		},
 		"null": {
@@ -205,11 +211,11 @@ func TestMalformedRequests(t *testing.T) {
 			`request.operation must be CREATE, UPDATE or DELETE; got "CONNECT"`,
 		},
 		"bad timeout": {
-			func() *http.Request { r := post(review); r.URL.RawQuery = "timeout=soon"; return r }(),
+			func() *http.Request { r := post(reviewBody); r.URL.RawQuery = "timeout=soon"; return r }(),
 			http.StatusBadRequest, `query parameter timeout must be a positive duration such as 3s; got "soon"`,
 		},
 		"negative timeout": {
-			func() *http.Request { r := post(review); r.URL.RawQuery = "timeout=-3s"; return r }(),
+			func() *http.Request { r := post(reviewBody); r.URL.RawQuery = "timeout=-3s"; return r }(),
 			http.StatusBadRequest, `query parameter timeout must be a positive duration such as 3s; got "-3s"`,
 		},
 	}
@@ -228,7 +234,7 @@ func TestMalformedRequests(t *testing.T) {
 }
 
 func TestContentTypeWithCharset(t *testing.T) {
-	r := post(review)
+	r := post(reviewBody)
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
 	w := httptest.NewRecorder()
 	newFixture(t, allow, 1).handler.ServeHTTP(w, r)
@@ -281,7 +287,7 @@ func TestFailures(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.admitter, 1)
-			r := post(review)
+			r := post(reviewBody)
 			if test.query != "" {
 				r.URL.RawQuery = test.query
 			}
@@ -308,7 +314,7 @@ func TestCallerDisconnects(t *testing.T) {
 		return nil, ctx.Err()
 	}, 1)
 	w := httptest.NewRecorder()
-	f.handler.ServeHTTP(w, post(review).WithContext(ctx))
+	f.handler.ServeHTTP(w, post(reviewBody).WithContext(ctx))
 	wantFailure(t, w, http.StatusServiceUnavailable, "request canceled by the caller")
 	f.wantDecision(t, "timeout")
 }
@@ -334,7 +340,7 @@ func TestDeadlineOfAdmitter(t *testing.T) {
 				}
 				return &admissionv1.AdmissionResponse{Allowed: true}, nil
 			}, 1)
-			r := post(review)
+			r := post(reviewBody)
 			r.URL.RawQuery = test.query
 			f.handler.ServeHTTP(httptest.NewRecorder(), r)
 		})
@@ -353,13 +359,13 @@ func TestOverload(t *testing.T) {
 	for range limit {
 		go func() {
 			w := httptest.NewRecorder()
-			f.handler.ServeHTTP(w, post(review))
+			f.handler.ServeHTTP(w, post(reviewBody))
 			done <- w.Code
 		}()
 		<-entered
 	}
 	w := httptest.NewRecorder()
-	f.handler.ServeHTTP(w, post(review))
+	f.handler.ServeHTTP(w, post(reviewBody))
 	wantFailure(t, w, http.StatusTooManyRequests, "too many concurrent admission requests; try again")
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After is %q", got)
@@ -381,7 +387,7 @@ func TestOverloadByBytes(t *testing.T) {
 		<-leave
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}, 1000)
-	large := review + strings.Repeat(" ", 7<<20-len(review))
+	large := reviewBody + strings.Repeat(" ", 7<<20-len(reviewBody))
 	done := make(chan int, 2)
 	call := func(body string) {
 		w := httptest.NewRecorder()
@@ -394,7 +400,7 @@ func TestOverloadByBytes(t *testing.T) {
 	if code := <-done; code != http.StatusTooManyRequests {
 		t.Errorf("a second large body got %d", code)
 	}
-	go call(review)
+	go call(reviewBody)
 	<-entered
 	close(leave)
 	for range 2 {
@@ -416,7 +422,7 @@ func TestStalledBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.ContentLength = int64(len(review))
+	r.ContentLength = int64(len(reviewBody))
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +435,7 @@ func TestStalledBody(t *testing.T) {
 	if response.StatusCode != http.StatusRequestTimeout || string(text) != "body did not arrive within the timeout\n" {
 		t.Errorf("got %d %q", response.StatusCode, text)
 	}
-	again, err := http.Post(server.URL, "application/json", strings.NewReader(review))
+	again, err := http.Post(server.URL, "application/json", strings.NewReader(reviewBody))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func FuzzHandlers(f *testing.F) {
 			t.Skip()
 		}
 		var review admissionv1.AdmissionReview
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil || review.Request == nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &reviewBody); err != nil || review.Request == nil {
 			servers[0].post(t, body)
 			return
 		}
@@ -160,7 +160,7 @@ func encode(t testing.TB, req *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
 	review := admissionv1.AdmissionReview{Request: req}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
-	body, err := json.Marshal(review)
+	body, err := json.Marshal(reviewBody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestConcurrentRequests(t *testing.T) {
 		uid := fmt.Sprintf("u-%d", i)
 		calls.Go(func() {
 			w := httptest.NewRecorder()
-			f.handler.ServeHTTP(w, post(strings.Replace(review, `"u-1"`, `"`+uid+`"`, 1)))
+			f.handler.ServeHTTP(w, post(strings.Replace(reviewBody, `"u-1"`, `"`+uid+`"`, 1)))
 			var got admissionv1.AdmissionReview
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid ||
 				got.Response.Warnings[0] != uid {

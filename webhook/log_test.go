@@ -21,7 +21,7 @@ import (
 func TestLogsContainNoObjects(t *testing.T) {
 	const secret = "hunter2"
 	full := strings.Replace(
-		review, `"object":{}`,
+		reviewBody, `"object":{}`,
 		`"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1,
 	)
 	respond := func(response *admissionv1.AdmissionResponse, err error) admitterFunc {
@@ -101,7 +101,7 @@ func TestLongProblemsAreTruncated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, allow, 1)
 			w := httptest.NewRecorder()
-			f.handler.ServeHTTP(w, post(strings.Replace(review, "AdmissionReview", strings.Repeat(unit, 1<<20), 1)))
+			f.handler.ServeHTTP(w, post(strings.Replace(reviewBody, "AdmissionReview", strings.Repeat(unit, 1<<20), 1)))
 			const start = `body must have apiVersion "admission.k8s.io/v1" and kind "AdmissionReview"; got apiVersion ` +
 				`"admission.k8s.io/v1" and kind "`
 			text := w.Body.String()

@@ -36,7 +36,7 @@ func TestDurations(t *testing.T) {
 		Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock,
 	})
 	for _, duration = range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond, 2 * time.Second} {
-		handler.ServeHTTP(httptest.NewRecorder(), post(review))
+		handler.ServeHTTP(httptest.NewRecorder(), post(reviewBody))
 	}
 	families, err := registry.Gather()
 	if err != nil {

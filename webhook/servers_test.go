@@ -21,8 +21,8 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
 	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/webhook"
@@ -50,7 +50,7 @@ func newServers(t testing.TB) []*server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judge := engine.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
+	reviewer := review.Own("mycloud.io/dlb")
 	known := policies{compiled(t)}
 	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}
 	newService := func() runtime.Object { return &corev1.Service{} }
@@ -63,11 +63,11 @@ func newServers(t testing.TB) []*server {
 	}{
 		{
 			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
-			service.NewMutator(service.MutatorOptions{Judge: judge, Policies: known}),
+			service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: known}),
 		},
 		{
 			server{name: "validate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
-			service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: known}),
+			service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: known}),
 		},
 		{
 			server{

@@ -15,6 +15,7 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
 )
 
@@ -47,7 +48,7 @@ func tenThousand(b *testing.B) (*Controller, *one) {
 	store.put(1)
 	c, err := New(Options{
 		Services: factory.Core().V1().Services(), Store: store, Registerer: prometheus.NewRegistry(),
-		Judge: engine.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}},
+		Reviewer: review.Own("mycloud.io/dlb"),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -28,9 +28,9 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/policy"
-	"quaymaster.dev/internal/loadbalancer"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
 )
 
@@ -188,7 +188,7 @@ func start(t *testing.T, policies []*v1alpha1.ClusterLoadBalancerPolicy, existin
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	c, err := policy.New(policy.Options{
 		Services: services, Store: f.cluster, Status: f.cluster,
-		Judge:    engine.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}},
+		Reviewer: review.Own("mycloud.io/dlb"),
 		Recorder: f.events, Registerer: f.registry,
 	})
 	if err != nil {

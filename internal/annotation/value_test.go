@@ -1,26 +1,36 @@
 package annotation
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
+// The strict dialects, as Quaymaster's own catalog uses them.
+var (
+	digits   = strict(&Type{Type: Int, Dialect: Digits})
+	duration = strict(&Type{Type: Duration, Dialect: OrderedUnits})
+	tags     = strict(&Type{Type: Map, UniqueKeys: true, Keys: &Type{Type: Text, Rule: "tagkey"}, Of: &Type{Type: Text, Rule: "tagvalue"}})
+)
+
+func strict(t *Type) *Type {
+	t.Complete("")
+	return t
+}
+
 func TestParseInt(t *testing.T) {
 	tests := map[string]struct {
-		want int
+		want float64
 		ok   bool
 	}{
 		"0": {0, true}, "7": {7, true}, "1000000": {1000000, true},
-		"99999999999999999999": {math.MaxInt, true},
-		"":                     {}, "00": {}, "07": {}, "+7": {}, "-7": {}, " 7": {}, "7\n": {}, "7.0": {}, "0x7": {}, "٧": {}, "1_0": {},
+		"99999999999999999999": {}, "": {}, "00": {}, "07": {}, "+7": {}, "-7": {}, " 7": {}, "7\n": {}, "7.0": {}, "0x7": {}, "٧": {}, "1_0": {},
 	}
 	for raw, test := range tests {
-		got, err := ParseInt(raw)
-		if got != test.want || (err == nil) != test.ok {
-			t.Errorf("ParseInt(%q) = %d, %v", raw, got, err)
+		got, err := digits.Parse(raw)
+		if got.Number != test.want || (err == nil) != test.ok {
+			t.Errorf("Parse(%q) = %v, %v", raw, got.Number, err)
 		}
 	}
 }
@@ -32,26 +42,26 @@ func TestParseDuration(t *testing.T) {
 	}{
 		"0s": {0, true}, "1h30m": {90 * time.Minute, true}, "1500ms": {1500 * time.Millisecond, true},
 		"1h0m0s0ms": {time.Hour, true}, "2s5ms": {2005 * time.Millisecond, true}, "1m1ms": {time.Minute + time.Millisecond, true},
-		"9999999999999h": {math.MaxInt64, true}, "99999999999999999999s1ms": {math.MaxInt64, true},
+		"9999999999999h": {}, "99999999999999999999s1ms": {},
 		"": {}, "1": {}, "s": {}, "1.5s": {}, "-1s": {}, "1S": {}, "1s1s": {}, "1m1h": {}, "1ms1s": {}, "01s": {}, "1h 1m": {},
 		"1d": {}, "1us": {}, "1µs": {}, "1sm": {}, "1h1": {}, "٣s": {},
 	}
 	for raw, test := range tests {
-		got, err := ParseDuration(raw)
-		if got != test.want || (err == nil) != test.ok {
-			t.Errorf("ParseDuration(%q) = %v, %v", raw, got, err)
+		got, err := duration.Parse(raw)
+		if (err == nil) != test.ok || test.ok && got.Duration() != test.want {
+			t.Errorf("Parse(%q) = %v, %v", raw, got.Duration(), err)
 		}
 	}
 }
 
 func TestParseTags(t *testing.T) {
-	got, err := ParseTags("a=1,b=,c/d=x.y")
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "", "c/d": "x.y"}, got); diff != "" || err != nil {
+	got, err := tags.Parse("a=1,b=,c/d=x.y")
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "", "c/d": "x.y"}, got.Map); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for _, raw := range []string{"", "a", "a=1,a=2", "a=1,,b=2", "a=1, b=2"} {
-		if tags, err := ParseTags(raw); err == nil {
-			t.Errorf("ParseTags(%q) = %v, want an error", raw, tags)
+	for _, raw := range []string{"", "a", "a=1,a=2", "a=1,,b=2", "a=1, b=2", "a=b=c"} {
+		if v, err := tags.Parse(raw); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", raw, v.Map)
 		}
 	}
 }
@@ -74,18 +84,19 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzParseDuration compares with the standard library: whatever we read, it reads alike.
+// FuzzParseDuration compares with the standard library: what is accepted means the same.
 func FuzzParseDuration(f *testing.F) {
 	for _, seed := range []string{"1h30m", "1500ms", "0s", "1.5s", "1s1s", "9999999999999h", "01s"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		got, err := ParseDuration(raw)
-		if err != nil || got == math.MaxInt64 {
+		got, err := duration.Parse(raw)
+		if err != nil {
 			return
 		}
-		if want, err := time.ParseDuration(raw); err != nil || want != got {
-			t.Errorf("ParseDuration(%q) = %v, time.ParseDuration says %v, %v", raw, got, want, err)
+		// Numbers of seconds are exact for every duration that a controller accepts.
+		if want, err := time.ParseDuration(raw); err != nil || want < 1000*time.Hour && want != got.Duration() {
+			t.Errorf("Parse(%q) = %v, time.ParseDuration returns %v, %v", raw, got.Duration(), want, err)
 		}
 	})
 }
@@ -96,16 +107,16 @@ func FuzzParseTags(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		tags, err := ParseTags(raw)
+		v, err := tags.Parse(raw)
 		if err != nil {
 			return
 		}
-		length := len(tags) - 1
-		for key, value := range tags {
+		length := len(v.Map) - 1
+		for key, value := range v.Map {
 			length += len(key) + 1 + len(value)
 		}
 		if length != len(raw) {
-			t.Errorf("ParseTags(%q) = %q", raw, tags)
+			t.Errorf("Parse(%q) = %q", raw, v.Map)
 		}
 	})
 }

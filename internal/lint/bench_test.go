@@ -33,11 +33,11 @@ func tree(b *testing.B) string {
 // People wait for this before each commit.
 func BenchmarkThousandManifests(b *testing.B) {
 	root := tree(b)
-	judge := lint.NewJudge(lint.JudgeOptions{})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{})
 	for b.Loop() {
 		names, problems := manifest.Names([]string{root}, true)
 		files := manifest.Read(names, nil, lint.Wanted)
-		results := (&lint.Linter{}).Files(files, judge)
+		results := (&lint.Linter{}).Files(files, reviewer)
 		if len(problems) > 0 || len(results) != 1000 || len(results[0].Findings) != 1 {
 			b.Fatalf("%v, %d results", problems, len(results))
 		}

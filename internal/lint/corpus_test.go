@@ -68,9 +68,9 @@ func judge(t *testing.T, c corpus.Case) (report.Result, bool) {
 	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace), "other": lint.Labels(nil, "other")}
 	linter := lint.Linter{Namespace: c.Namespace}
 	policies, results := linter.Policies(f.Objects, namespaces)
-	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
 	if c.New != nil {
-		results = linter.Files([]manifest.File{f}, judge)
+		results = linter.Files([]manifest.File{f}, reviewer)
 		if len(results) == 0 && len(c.Causes)+len(c.Warnings) == 0 {
 			return report.Result{}, false
 		}

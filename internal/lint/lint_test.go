@@ -16,9 +16,9 @@ func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 	f := manifest.Parse("f", []byte(text), lint.Wanted)
 	namespaces := lint.Namespaces(f.Objects)
 	policies, _ := linter.Policies(f.Objects, namespaces)
-	judge := lint.NewJudge(lint.JudgeOptions{Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{Policies: policies, Namespaces: namespaces})
 	ids := map[string]string{}
-	for _, r := range linter.Files([]manifest.File{f}, judge) {
+	for _, r := range linter.Files([]manifest.File{f}, reviewer) {
 		var all []string
 		for _, f := range r.Findings {
 			all = append(all, f.ID)

@@ -2,6 +2,7 @@ package loadbalancer_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/test/builder"
@@ -27,6 +29,16 @@ func defaultListener(change func(*loadbalancer.Listener)) loadbalancer.Listener 
 		change(&l)
 	}
 	return l
+}
+
+// parse returns a Service without errors as Quaymaster's own controller sees it.
+func parse(t testing.TB, svc *corev1.Service) *catalog.View {
+	t.Helper()
+	parsed := catalog.Own("mycloud.io/dlb").Parse(svc)
+	if errs := finding.Errors(parsed.Validate()); len(errs) > 0 {
+		t.Fatal(finding.Summary(errs))
+	}
+	return parsed.Own()
 }
 
 func TestBuildListeners(t *testing.T) {
@@ -97,10 +109,7 @@ func TestBuildListeners(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			desired, findings := loadbalancer.Build(test.service, options)
-			if desired == nil {
-				t.Fatalf("refused: %v", findings)
-			}
+			desired := loadbalancer.Build(parse(t, test.service))
 			if diff := cmp.Diff(test.want, desired.Listeners); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -120,7 +129,7 @@ func TestBuildIPMode(t *testing.T) {
 		"explicit proxy": {builder.Service(builder.DLB("ip-mode", "proxy")), "proxy"},
 	}
 	for name, test := range tests {
-		if desired, _ := loadbalancer.Build(test.service, options); desired == nil || desired.IPMode != test.want {
+		if desired := loadbalancer.Build(parse(t, test.service)); desired.IPMode != test.want {
 			t.Errorf("%s: got %+v, want %s", name, desired, test.want)
 		}
 	}
@@ -139,80 +148,58 @@ func TestBuildWhole(t *testing.T) {
 	want := &loadbalancer.Desired{
 		NetworkType: "private", SubnetID: "subnet-a", Zones: []string{"b", "a"}, Flavor: "large", BandwidthMbps: 50,
 		IngressGroup: "edge", DrainTimeout: time.Minute, Tags: map[string]string{"team": "a"}, DeletionProtection: true,
-		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b", IPMode: "vip",
+		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b",
 		AllowedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 		Families:       []string{"ipv6", "ipv4"},
 		Listeners:      []loadbalancer.Listener{defaultListener(nil)},
 	}
-	got, findings := loadbalancer.Build(svc, options)
+	got := loadbalancer.Build(parse(t, svc))
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
-		t.Errorf("%v (-want +got):\n%s", findings, diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestSourceRangesFailClosed(t *testing.T) {
-	svc := builder.Service(builder.Annotation(corev1.AnnotationLoadBalancerSourceRangesKey, "10.0.0.0/8, nonsense"))
-	desired, findings := loadbalancer.Build(svc, options)
-	if desired != nil || len(finding.Errors(findings)) != 1 || findings[0].Value != " nonsense" {
-		t.Errorf("got %+v, %+v", desired, findings)
-	}
-}
-
-func TestDefaults(t *testing.T) {
-	const qps, idle = loadbalancer.Prefix + "listener-maxqps", loadbalancer.Prefix + "listener-idle-timeout"
+func TestMaxQPS(t *testing.T) {
+	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
 	tests := map[string]struct {
 		service *corev1.Service
-		want    map[string]string
+		want    int64
 	}{
-		"nothing set":     {builder.Service(), map[string]string{qps: "10000", idle: "60s"}},
-		"one set":         {builder.Service(builder.DLB("listener-maxqps", "1")), map[string]string{idle: "60s"}},
-		"bad is set":      {builder.Service(builder.DLB("listener-maxqps", "")), map[string]string{idle: "60s"}},
-		"port forms only": {builder.Service(builder.DLB("listener-maxqps.80", "1")), map[string]string{qps: "10000", idle: "60s"}},
-		"our class":       {builder.Service(builder.Class("mycloud.io/dlb")), map[string]string{qps: "10000", idle: "60s"}},
-		"other class":     {builder.Service(builder.Class("example.com/x")), nil},
-		"no LoadBalancer": {builder.Service(builder.Spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort })), nil},
+		"by default": {builder.Service(two), 20000},
+		"by port":    {builder.Service(two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.443", "7")), 12},
 	}
 	for name, test := range tests {
-		if diff := cmp.Diff(test.want, loadbalancer.Defaults(test.service, options)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-// FuzzReview looks for annotations that panic, that lose a finding's parts, or that admission and reconcile judge
-// differently.
-func FuzzReview(f *testing.F) {
-	for _, key := range loadbalancer.Keys() {
-		f.Add(key.Name, key.Example, "80")
-		f.Add(key.Name+".web", key.Example+" ", "")
-		f.Add(key.Name+".080", key.Default, "443")
-	}
-	f.Fuzz(func(t *testing.T, name, value, suffix string) {
-		svc := builder.Service(builder.DLB(name, value), builder.DLB("listener-protocol."+suffix, value), builder.DLB(name+"."+suffix, value))
-		desired, findings := loadbalancer.Build(svc, options)
-		if refused := len(finding.Errors(findings)) > 0; refused == (desired != nil) {
-			t.Errorf("desired %v with findings %v", desired, findings)
-		}
-		if diff := cmp.Diff(findings, loadbalancer.Review(nil, svc, options)); diff != "" {
-			t.Errorf("admission differs from reconcile:\n%s", diff)
-		}
-		if left := finding.Errors(loadbalancer.Review(svc, svc, options)); len(left) > 0 {
-			t.Errorf("an update that changes nothing is refused: %v", left)
-		}
-		for _, finding := range findings {
-			if finding.ID == "" || finding.Field == "" || finding.Message == "" || finding.Remedy == "" {
-				t.Errorf("incomplete finding %+v", finding)
+		t.Run(name, func(t *testing.T) {
+			if got := loadbalancer.MaxQPS(parse(t, test.service)); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
 			}
-		}
-	})
+		})
+	}
 }
 
-func BenchmarkReview(b *testing.B) {
-	svc := builder.Service(builder.DLB("listener-maxqps", "5000"), builder.DLB("listener-idle-timeout", "60s"),
-		builder.DLB("scheduler", "source-ip"), builder.DLB("health-check-interval", "5s"),
-		builder.DLB("health-check-timeout", "2s"), builder.DLB("tags", "team=a,env=b"))
-	b.ReportAllocs()
-	for b.Loop() {
-		loadbalancer.Review(nil, svc, options)
+// Every key of the catalog has a field, and its value gets there.
+func TestEveryKeyHasAField(t *testing.T) {
+	own, _ := catalog.Find(loadbalancer.Catalog)
+	requires := map[string][]builder.ServiceOption{
+		"subnet-id":                   {builder.DLB("network-type", "private")},
+		"listener-tls-certificate-id": {builder.DLB("listener-protocol", "https")},
+		"health-check-path":           {builder.DLB("health-check-protocol", "http")},
+		"health-check-expected-codes": {builder.DLB("health-check-protocol", "http")},
+	}
+	for _, a := range own.Document().Annotations {
+		name := strings.TrimPrefix(a.Name, loadbalancer.Prefix)
+		value := a.Valid
+		if value == a.Default {
+			value = map[string]string{"listener-idle-timeout": "61s", "health-check-interval": "11s", "health-check-timeout": "4s",
+				"health-check-healthy-threshold": "4", "health-check-unhealthy-threshold": "4", "drain-timeout": "31s"}[name]
+		}
+		before := builder.Service(requires[name]...)
+		after := builder.Service(append(requires[name], builder.DLB(name, value))...)
+		if name == "listener-tls-certificate-id" {
+			before = builder.Service()
+		}
+		if cmp.Equal(loadbalancer.Build(parse(t, before)), loadbalancer.Build(parse(t, after)), cmpopts.EquateComparable(netip.Prefix{})) {
+			t.Errorf("%s=%s changes nothing in the desired load balancer", name, value)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/reference"
 )
 
@@ -22,7 +22,7 @@ func the(t *testing.T, catalog, key string) reference.Entry {
 }
 
 func TestEntriesAreComplete(t *testing.T) {
-	for _, name := range policy.CatalogNames() {
+	for _, name := range catalog.Names() {
 		seen := map[string]bool{}
 		for _, e := range reference.Entries(name) {
 			for what, text := range map[string]string{

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/policy"
 )
 
 // pages are all that are made of the catalogs, by name.
 func pages() map[string]string {
 	all := map[string]string{
-		"annotations": AnnotationsPage(), "catalogs": CatalogsPage(policy.CatalogNames()), "findings": FindingsPage(Chapters()),
+		"catalogs": CatalogsPage(catalog.Names()), "findings": FindingsPage(Chapters()),
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)

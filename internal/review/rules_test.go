@@ -192,7 +192,7 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 	}
 }
 
-func BenchmarkReview(b *testing.B) {
+func BenchmarkReviewWithPolicies(b *testing.B) {
 	limits := []*policy.Policy{
 		good(b, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private, public]}]"),
 		good(b, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s}"),
@@ -200,6 +200,6 @@ func BenchmarkReview(b *testing.B) {
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"), builder.DLB("scheduler", "source-ip"))
 	b.ReportAllocs()
 	for b.Loop() {
-		own.Rules(nil, own.Parse(svc), limits)
+		own.Review(nil, svc, limits)
 	}
 }

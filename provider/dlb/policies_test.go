@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/provider/cloudapi"
@@ -125,8 +126,9 @@ func TestPoliciesRecogniseWhatIsThere(t *testing.T) {
 	)
 	f.mustEnsure(svc)
 	var forbidAll v1alpha1.LoadBalancerPolicySpec
-	for _, d := range loadbalancer.Keys() {
-		forbidAll.Rules = append(forbidAll.Rules, v1alpha1.Rule{Annotation: d.Key, Forbidden: true})
+	own, _ := catalog.Find(loadbalancer.Catalog)
+	for _, a := range own.Document().Annotations {
+		forbidAll.Rules = append(forbidAll.Rules, v1alpha1.Rule{Annotation: a.Name, Forbidden: true})
 	}
 	p.set(t, forbidAll)
 	f.cloud.Calls()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	policies "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/test/env"
 )
 
@@ -30,7 +30,7 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		t.Fatal(err)
 	}
-	known := policies.CatalogNames()
+	known := catalog.Names()
 	if diff := cmp.Diff(known, schema.Properties.Catalogs.Items.Enum); diff != "" {
 		t.Errorf("the enum of catalogs (-want +got):\n%s", diff)
 	}

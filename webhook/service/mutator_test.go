@@ -19,7 +19,7 @@ import (
 )
 
 func mutator(onFinding func(finding.Finding)) *service.Mutator {
-	return service.NewMutator(service.MutatorOptions{Judge: judge, Policies: policies{}, OnFinding: onFinding})
+	return service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
 }
 
 func TestMutatorPatches(t *testing.T) {
@@ -101,7 +101,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 		t.Fatal(findings)
 	}
 	all.all = append(all.all, foreign)
-	m := service.NewMutator(service.MutatorOptions{Judge: judge, Policies: all})
+	m := service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: all})
 	request := create(manifest{name: "web", annotations: `{"team":"theirs"}`})
 	response, err := m.Admit(t.Context(), request)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	var found []string
 	m := service.NewMutator(service.MutatorOptions{
-		Judge: judge, Policies: policies{err: errors.New("cache is not synced")},
+		Reviewer: reviewer, Policies: policies{err: errors.New("cache is not synced")},
 		OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
 	})
 	got, err := m.Admit(t.Context(), create(manifest{name: "web"}))

@@ -3,8 +3,9 @@ package service_test
 import (
 	"testing"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook/service"
 )
 
@@ -12,11 +13,11 @@ import (
 func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 	const probe = `{"` + service.AnnotationProbe + `":"x"}`
 	for _, catalogs := range [][]string{{loadbalancer.Catalog}, {"hcloud", "metallb"}, nil} {
-		judge, err := policy.NewJudge(loadbalancer.Options{}, policy.Selection{Catalogs: catalogs})
+		reviewer, err := review.New(catalog.Options{Catalogs: catalogs})
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := service.NewValidator(service.ValidatorOptions{Judge: judge, Policies: policies{}})
+		v := service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: policies{}})
 		for name, test := range map[string]struct {
 			manifest manifest
 			allowed  bool

@@ -14,12 +14,13 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
 )
 
 const prefix = loadbalancer.Prefix
 
-var judge = policy.Judge{Options: loadbalancer.Options{Class: "mycloud.io/dlb"}}
+var reviewer = review.Own("mycloud.io/dlb")
 
 // policies are the same for every namespace.
 type policies struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/reference"
 )
 
@@ -62,7 +62,7 @@ func TestExplainMistakes(t *testing.T) {
 		"in no chosen catalog": {[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1, `nothing is known of "load-balancer.hetzner.cloud/location"`},
 		"mistakes in flags": {
 			[]string{"--catalog=x", "-o", "yaml"}, 2, `--output must be text or json; got "yaml"; --catalog must name some of ` +
-				strings.Join(policy.CatalogNames(), ", ") + `; got "x"; see "quayctl explain --help"`,
+				strings.Join(catalog.Names(), ", ") + `; got "x"; see "quayctl explain --help"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestExplainJSON(t *testing.T) {
 		"a key":      {[]string{"metallb.universe.tf/address-pool"}, explanation{Annotations: reference.Find([]string{"metallb"}, "metallb.io/address-pool")}},
 		"words":      {[]string{"--catalog=hcloud", "health", "timeout"}, explanation{Annotations: reference.Search([]string{"hcloud"}, []string{"health", "timeout"})}},
 		"a finding":  {[]string{"hcloud-changed"}, explanation{Findings: []reference.Finding{finding}}},
-		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(policy.CatalogNames())}},
+		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(catalog.Names())}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"explain", "-o", "json"}, tc.args...)...)

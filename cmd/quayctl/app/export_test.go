@@ -10,9 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/export"
-	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/reference"
 )
 
@@ -73,7 +72,7 @@ func TestExportClass(t *testing.T) {
 
 // Who exports learns that something is left out, and what.
 func TestExportUnsaid(t *testing.T) {
-	p, err := export.Validating([]string{"hcloud"}, loadbalancer.Options{})
+	p, err := export.Validating([]string{"hcloud"}, "")
 	if err != nil || len(p.Unsaid) == 0 {
 		t.Fatalf("%v: %d findings are unsaid", err, len(p.Unsaid))
 	}
@@ -110,7 +109,7 @@ func service(key string, value any) any {
 }
 
 func TestExportSchema(t *testing.T) {
-	schema := compile(t, policy.CatalogNames()...)
+	schema := compile(t, catalog.Names()...)
 	for name, tc := range map[string]struct {
 		key   string
 		value any
@@ -136,7 +135,7 @@ func TestExportSchema(t *testing.T) {
 
 // What the catalogs give as examples their schemas take.
 func TestExportSchemaTakesExamples(t *testing.T) {
-	for _, name := range policy.CatalogNames() {
+	for _, name := range catalog.Names() {
 		schema := compile(t, name)
 		for _, e := range reference.Entries(name) {
 			for _, key := range append([]string{e.Key}, e.Aliases...) {
@@ -169,7 +168,7 @@ func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
 }
 
 func TestExportMistakes(t *testing.T) {
-	catalogs := strings.Join(policy.CatalogNames(), ", ")
+	catalogs := strings.Join(catalog.Names(), ", ")
 	for name, tc := range map[string]struct {
 		args []string
 		want string

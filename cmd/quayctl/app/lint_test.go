@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 )
 
 var update = flag.Bool("update", false, "write the expected outputs anew")
@@ -83,7 +83,7 @@ func TestLintExitCodes(t *testing.T) {
 		"mistakes in flags": {
 			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
 			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or never; got "red"; ` +
-				`--catalog must name some of ` + strings.Join(policy.CatalogNames(), ", ") + `; got "x"; see "quayctl lint --help"` + "\n",
+				`--catalog must name some of ` + strings.Join(catalog.Names(), ", ") + `; got "x"; see "quayctl lint --help"` + "\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

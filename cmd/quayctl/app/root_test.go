@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/quayctl/app"
-	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/catalog"
 )
 
 // People see the name that they called.
@@ -40,7 +40,7 @@ func TestEveryCommandShowsAnExample(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	for flag, want := range map[string]string{
-		"--output": "text\njson\nsarif\ngithub\n:4\n", "--catalog": strings.Join(policy.CatalogNames(), "\n") + "\n:4\n", "--color": "auto\nalways\nnever\n:4\n",
+		"--output": "text\njson\nsarif\ngithub\n:4\n", "--catalog": strings.Join(catalog.Names(), "\n") + "\n:4\n", "--color": "auto\nalways\nnever\n:4\n",
 	} {
 		if _, stdout, _ := run(t, "__complete", "lint", flag, ""); stdout != want {
 			t.Errorf("%s: %q, want %q", flag, stdout, want)

@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/export"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/corpus"
 	"quaymaster.dev/test/env"
@@ -30,7 +30,6 @@ import (
 var (
 	cluster  *env.Env
 	exported export.Policies
-	options  = loadbalancer.Options{Class: config.DefaultLoadBalancerClass}
 )
 
 func TestMain(m *testing.M) {
@@ -41,10 +40,10 @@ func TestMain(m *testing.M) {
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
-	if exported, err = export.Validating(policy.CatalogNames(), options); err != nil {
+	if exported, err = export.Validating(catalog.Names(), config.DefaultLoadBalancerClass); err != nil {
 		return err
 	}
-	for _, name := range policy.CatalogNames() {
+	for _, name := range catalog.Names() {
 		if err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return err
 		}
@@ -141,7 +140,7 @@ func TestDefaults(t *testing.T) {
 	if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	p, b := export.Mutating(options)
+	p, b := export.Mutating(config.DefaultLoadBalancerClass)
 	b.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
 		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
 	}}
@@ -150,7 +149,7 @@ func TestDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := loadbalancer.Defaults(builder.Service(), options)
+	want := catalog.Own(config.DefaultLoadBalancerClass).Parse(builder.Service()).WrittenDefaults()
 	given := func(ctx context.Context, svc *corev1.Service) (map[string]string, error) {
 		svc.Namespace = namespace
 		err := cluster.Client.Create(ctx, svc, client.DryRunAll)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
 )
@@ -127,4 +127,4 @@ func causesOf(oldSvc, newSvc *corev1.Service) []string {
 	return causes
 }
 
-var ours = loadbalancer.Options{Class: "mycloud.io/dlb"}
+var ours = review.Own("mycloud.io/dlb")

@@ -22,7 +22,7 @@ import (
 )
 
 func statusOf(oldSvc, newSvc *corev1.Service) *metav1.Status {
-	findings := loadbalancer.Review(oldSvc, newSvc, ours)
+	findings := ours.Review(oldSvc, newSvc, nil)
 	return finding.InvalidStatus(schema.GroupKind{Kind: "Service"}, newSvc.Name, findings)
 }
 
@@ -177,7 +177,7 @@ func TestRatchet(t *testing.T) {
 	labelled := kubectl(t, nil, "label", "--overwrite", "service", "old", "tier=front")
 	want := env.Output{
 		Stdout: "service/old labeled\n",
-		Stderr: "Warning: " + finding.Warnings(loadbalancer.Review(old, old, ours))[0] + "\n",
+		Stderr: "Warning: " + finding.Warnings(ours.Review(old, old, nil))[0] + "\n",
 	}
 	if diff := cmp.Diff(want, labelled); diff != "" {
 		t.Errorf("a change elsewhere (-want +got):\n%s", diff)
