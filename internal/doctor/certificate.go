@@ -3,12 +3,17 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
@@ -132,4 +137,137 @@ func healthPort(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// renewal is how long before its end a certificate should have been replaced.
+const renewal = 7 * 24 * time.Hour
+
+// authority looks at the authorities by which API servers trust the webhooks.
+func (e *examination) authority(context.Context) Result {
+	if e.release.find(validateService) == nil {
+		return skip(noWebhooks)
+	}
+	remedy := "see the check of cert-manager: its cainjector puts the authority there"
+	switch e.release.webhook.argumentOr("--cert-mode", "") {
+	case modeSelfSigned:
+		remedy = "see the logs of the webhook's pods, which put the authority there"
+	case modeFiles, "":
+		remedy = "put the authority of the serving certificate into webhook.caBundle"
+	}
+	var problems []string
+	last := time.Time{}
+	for _, w := range e.release.webhooks() {
+		if len(w.client.CABundle) == 0 {
+			problems = append(problems, w.name+" has none, so API servers trust nobody there but public authorities")
+			continue
+		}
+		authorities, err := parse(w.client.CABundle)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("that of %s: %v", w.name, err))
+			continue
+		}
+		until := validUntil(authorities, e.now())
+		if until.IsZero() {
+			problems = append(problems, fmt.Sprintf("that of %s is not valid: it ended at %s", w.name, authorities[0].NotAfter.Format(time.RFC3339)))
+			continue
+		}
+		if last.IsZero() || until.Before(last) {
+			last = until
+		}
+	}
+	switch {
+	case len(problems) > 0:
+		return fail(remedy, "%s", strings.Join(problems, "; "))
+	case last.Sub(e.now()) < renewal:
+		return warn(remedy, "it ends at %s", last.Format(time.RFC3339))
+	}
+	return ok("valid until %s", last.Format(time.RFC3339))
+}
+
+// parse reads certificates in PEM, all of them.
+func parse(bundle []byte) ([]*x509.Certificate, error) {
+	var all []*x509.Certificate
+	for rest := bundle; ; {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate: %w", err)
+		}
+		all = append(all, cert)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("holds no certificate in PEM")
+	}
+	return all, nil
+}
+
+// validUntil is the end of the certificate that is valid longest; zero if none is valid now.
+func validUntil(certs []*x509.Certificate, now time.Time) time.Time {
+	var until time.Time
+	for _, c := range certs {
+		if now.Before(c.NotBefore) || now.After(c.NotAfter) {
+			continue
+		}
+		if c.NotAfter.After(until) {
+			until = c.NotAfter
+		}
+	}
+	return until
+}
+
+// defaultCertPrefix begins the names of the role's cert-manager objects unless told otherwise.
+const defaultCertPrefix = "quaymaster-webhook"
+
+// certManager looks whether cert-manager has done its part.
+func (e *examination) certManager(ctx context.Context) Result {
+	if mode := e.release.webhook.argumentOr("--cert-mode", ""); mode != modeCertManager {
+		return skip("the serving certificate is not cert-manager's to make")
+	}
+	prefix := e.release.webhook.argumentOr("--cert-name-prefix", defaultCertPrefix)
+	var ready, waiting []string
+	for _, resource := range []string{"issuers", "certificates"} {
+		list, err := e.Objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: resource}).
+			Namespace(e.Namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			return fail("install cert-manager, or choose certs.mode=self-signed; the webhook's pods wait for it", "cert-manager.io/v1 is not served")
+		}
+		if err != nil {
+			return unread("cert-manager's "+resource, err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			if !strings.HasPrefix(object.GetName(), prefix) {
+				continue
+			}
+			var status struct {
+				Status conditions `json:"status"`
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &status); err != nil {
+				return fail("delete it: it is made anew", "%s %s cannot be read: %v", object.GetKind(), object.GetName(), err)
+			}
+			name := object.GetKind() + " " + object.GetName()
+			if problem := status.Status.not("Ready"); problem != "" {
+				waiting = append(waiting, fmt.Sprintf("%s is %s", name, problem))
+			} else {
+				ready = append(ready, name)
+			}
+		}
+	}
+	switch {
+	case len(waiting) > 0:
+		return fail("see whether cert-manager's pods run, and kubectl --namespace "+e.Namespace+" describe certificates", "%s", strings.Join(waiting, "; "))
+	case len(ready) == 0 && e.release.webhook.argumentOr("--cert-manager-managed", "true") == "false":
+		return skip("certs.certManager.managed is false, and whoever manages them calls them something else")
+	case len(ready) == 0:
+		return fail("see the logs of the webhook's pods, which make them",
+			"there are no issuers and certificates that begin with %s%s", prefix, e.reason(ctx))
+	}
+	return ok("%s are ready", strings.Join(ready, ", "))
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -222,4 +223,22 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--kubeconfig %s must be a readable kubeconfig: %w", kubeconfig, err)
 	}
 	return cfg, nil
+}
+
+// metricsHeaderTimeout bounds how long a scrape may take to say what it wants.
+const metricsHeaderTimeout = 10 * time.Second
+
+// addMetrics serves the registry that the controllers serve, too. The manager's own endpoint would serve that of
+// controller-runtime, which has nothing of client-go: its metrics go to one registry, and the program's other role brings in
+// the one that comes first. Both together would say everything about Go and the process twice.
+func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
+	if o.metricsAddress == off {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	return mgr.Add(&manager.Server{
+		Name:   "metrics",
+		Server: &http.Server{Addr: o.metricsAddress, Handler: mux, ReadHeaderTimeout: metricsHeaderTimeout},
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/policy"
@@ -114,4 +116,39 @@ func isListenAddress(address string) bool {
 	}
 	n, err := strconv.Atoi(port)
 	return err == nil && n > 0 && n < 65536
+}
+
+// actionWarn is the default: a newer release of a cloud's controller may know the key, and that must not become an outage.
+const actionWarn = "warn"
+
+// actions are what may happen to keys that a catalog does not know.
+var actions = map[string]finding.Severity{"deny": finding.Error, actionWarn: finding.Warning, "ignore": finding.Audit}
+
+// selectCatalogs makes the judge of the flags --catalogs and --unknown-keys.
+func (o *webhookOptions) selectCatalogs() []error {
+	var errs []error
+	unknown := map[string]finding.Severity{"": actions[actionWarn]}
+	for _, entry := range o.unknownKeys {
+		name, action, ofOne := strings.Cut(entry, "=")
+		if !ofOne {
+			name, action = "", entry
+		}
+		severity, known := actions[action]
+		if !known {
+			errs = append(errs, fmt.Errorf("--unknown-keys must be deny, warn or ignore; got %q", entry))
+		}
+		if ofOne && !slices.Contains(o.catalogs, name) {
+			errs = append(errs, fmt.Errorf("--unknown-keys must be of clouds among --catalogs; got %q", entry))
+		}
+		if ofOne && name == loadbalancer.Catalog {
+			errs = append(errs, fmt.Errorf("--unknown-keys cannot be set for %s, which refuses them always; got %q", name, entry))
+		}
+		unknown[name] = severity
+	}
+	judge, err := policy.NewJudge(loadbalancer.Options{Class: o.loadBalancerClass}, policy.Selection{Catalogs: o.catalogs, UnknownKeys: unknown})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--catalogs %w", err))
+	}
+	o.judge = judge
+	return errs
 }

@@ -2,9 +2,11 @@ package report
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"quaymaster.dev/internal/finding"
 )
@@ -67,4 +69,50 @@ func (e Excerpt) show(out io.Writer) {
 		return ' '
 	}, string(text[:e.Mark-1]))
 	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", e.Text, before, red, "^"+strings.Repeat("~", e.Width-1), plain)
+}
+
+// Table writes a line for each finding, for people.
+func Table(w io.Writer, results []Result) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, r := range results {
+		if i == 0 {
+			fmt.Fprintln(out, "OBJECT\tSEVERITY\tFINDING\tPROBLEM")
+		}
+		for _, f := range r.Findings {
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", r.Object, f.Severity, f.ID, f.text())
+		}
+	}
+	return out.Flush()
+}
+
+// JSON writes the form for programs.
+func JSON(w io.Writer, results []Result) error {
+	if results == nil {
+		results = []Result{}
+	}
+	return Encode(w, struct {
+		Results []Result `json:"results"`
+	}{results})
+}
+
+// Encode writes JSON for people, too: indented, and without escapes of <, > and &.
+func Encode(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// GitHub writes the commands by which a job of GitHub Actions annotates the lines of a pull request.
+func GitHub(w io.Writer, results []Result) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	out := bufio.NewWriter(w)
+	for _, r := range results {
+		for _, f := range r.Findings {
+			fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n",
+				f.Severity, property.Replace(r.File), f.Line, f.Column, property.Replace(f.ID), data.Replace(f.text()))
+		}
+	}
+	return out.Flush()
 }
