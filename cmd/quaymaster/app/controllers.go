@@ -40,21 +40,21 @@ import (
 	"quaymaster.dev/provider/providerid"
 )
 
-// controllersUserAgent names the role in the logs of the API server and of the cloud.
+// controllersUserAgent identifies the role in the logs of the API server and of the cloud.
 const controllersUserAgent = "quaymaster-controllers"
 
-// idleConnections is how many connections to the cloud stay open: as many as there are calls at once, at most.
+// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent calls.
 const idleConnections = 64
 
 func newControllersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the cloud controllers",
-		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services, keep the\n" +
-			"ingress nodes behind them, tell which Services break a policy, and complete the zones of PersistentVolumes. One\n" +
-			"replica leads, the others wait.\n\n" +
-			"With --without-cloud they tell which Services break a policy and do nothing else, beside the controllers of\n" +
-			"another cloud.",
+		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of Services and their\n" +
+			"ingress nodes, report Services that violate a policy, and add missing zones to PersistentVolumes. One replica is the\n" +
+			"leader; the others stand by.\n\n" +
+			"With --without-cloud, they only report Services that violate a policy. Use this next to the controllers of another\n" +
+			"cloud.",
 		Args: command.NoArguments,
 	}
 	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
@@ -73,12 +73,12 @@ func newControllersCommand() *cobra.Command {
 	return cmd
 }
 
-// controllers is the controllers role.
+// controllers runs the controllers role.
 type controllers struct {
 	manager *cloud.Manager
-	// given tells whether a flag was given.
+	// given reports whether a flag was set on the command line.
 	given func(flag string) bool
-	// withoutCloud leaves the status of policies alone, for Services of class.
+	// withoutCloud runs only the controller of the policies' status, for Services of class.
 	withoutCloud bool
 	class        string
 
@@ -89,7 +89,7 @@ type controllers struct {
 	policies *policystore.Client
 }
 
-// run checks whatever the app would die over, or only find out later, and then runs it.
+// run checks everything that would make the app exit, or fail only later, before it runs the app.
 func (r *controllers) run(ctx context.Context) error {
 	if err := r.manager.StartLogging(); err != nil {
 		return command.Usage(err)
@@ -97,7 +97,7 @@ func (r *controllers) run(ctx context.Context) error {
 	if r.withoutCloud {
 		return r.runWithoutCloud(ctx)
 	}
-	// What is wrong with flags and files is told at once.
+	// Report the problems of flags and files together.
 	usage, files := r.checkFlags(), r.configure()
 	switch {
 	case len(usage) > 0:
@@ -121,7 +121,7 @@ func (r *controllers) run(ctx context.Context) error {
 	})
 }
 
-// configure reads the files that the flags name and makes the clients.
+// configure reads the files named by the flags and creates the clients.
 func (r *controllers) configure() []error {
 	var errs []error
 	if file := r.manager.Options.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
@@ -160,8 +160,8 @@ func (r *controllers) configureCloud(file string) []error {
 	return errs
 }
 
-// cloudClient makes the client of a role; timeout bounds one call, onCall, if there is one, is told of each, and wraps go around its
-// transport.
+// cloudClient creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil, and wraps
+// decorate the transport.
 func cloudClient(
 	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call), wraps ...func(http.RoundTripper) http.RoundTripper,
 ) (*cloudapi.Client, error) {
@@ -181,7 +181,7 @@ func cloudClient(
 	})
 }
 
-// assemble makes the provider and our own controllers.
+// assemble creates the provider and our own controllers.
 func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster) (cloud.Assembly, error) {
 	assembly, store, err := r.assemblePolicies(completed)
 	if err != nil {
@@ -233,13 +233,14 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	return assembly, nil
 }
 
-// registerMetrics adds what provider and load balancers tell of. Without the service controller nothing comes of any Service.
+// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is nothing
+// to report about Services.
 func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
-	told := []prometheus.Collector{provider.Metrics()}
+	collectors := []prometheus.Collector{provider.Metrics()}
 	if r.manager.Enabled(names.ServiceLBController) {
-		told = append(told, balancer.Metrics())
+		collectors = append(collectors, balancer.Metrics())
 	}
-	for _, collector := range told {
+	for _, collector := range collectors {
 		if err := legacyregistry.Registerer().Register(collector); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
@@ -247,8 +248,8 @@ func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb
 	return nil
 }
 
-// assemblePolicies makes what needs no cloud: the store of policies and the controller of their status, with an informer of load
-// balancers alone, because those of the service controller do not tell their class.
+// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The controller has its
+// own informer of load balancer Services, because the service controller's informer hides loadBalancerClass.
 func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cloud.Assembly, *policystore.Store, error) {
 	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
 	if err != nil {

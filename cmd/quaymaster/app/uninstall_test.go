@@ -18,16 +18,16 @@ func TestRemove(t *testing.T) {
 	absent := apierrors.NewNotFound(resource, "quay")
 	forbidden := apierrors.NewForbidden(resource, "quay", errors.New("no rights yet"))
 	for name, tc := range map[string]struct {
-		// answers are the API server's; the last one is repeated.
+		// answers are the errors that the API server returns; the last one repeats.
 		answers []error
 		out     string
 		err     string
 	}{
-		"there":        {answers: []error{nil}, out: "MutatingWebhookConfiguration quay is deleted\n"},
-		"not there":    {answers: []error{absent}, out: "MutatingWebhookConfiguration quay is not there\n"},
-		"after a time": {answers: []error{errors.New("connection refused"), forbidden, nil}, out: "MutatingWebhookConfiguration quay is deleted\n"},
-		"never":        {answers: []error{forbidden}, err: "tried for 50ms: "},
-		"no login":     {answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server refuses the credentials"},
+		"exists":       {answers: []error{nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
+		"not found":    {answers: []error{absent}, out: "MutatingWebhookConfiguration quay not found\n"},
+		"after a time": {answers: []error{errors.New("connection refused"), forbidden, nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
+		"never":        {answers: []error{forbidden}, err: "giving up after 50ms: "},
+		"unauthorized": {answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server rejects the credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

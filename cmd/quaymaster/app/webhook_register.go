@@ -16,7 +16,8 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// Webhooks by their names in logs and metrics. The path of each is / and its name; the chart's configurations know it.
+// The names of the webhooks in logs and metrics. The path of each webhook is / followed by its name; the chart's webhook
+// configurations use these paths.
 const (
 	mutateService                     = "mutate-service"
 	validateService                   = "validate-service"
@@ -27,7 +28,7 @@ const (
 	validateClusterLoadBalancerPolicy = "validate-clusterloadbalancerpolicy"
 )
 
-// served is what one webhook judges, and who does.
+// served is the resource that a webhook reviews, and its reviewer.
 type served struct {
 	resource metav1.GroupVersionResource
 	reviewer webhook.Reviewer
