@@ -12,11 +12,11 @@ import (
 	"quaymaster.dev/provider/cloudapi"
 )
 
-// leader looks whether controllers are at work.
+// leader checks that a controllers replica holds the lease.
 func (e *examination) leader(ctx context.Context) Result {
 	role := e.release.controllers
 	if role == nil {
-		return skip("the release has no controllers")
+		return skip("the release does not include controllers")
 	}
 	if role.argumentOr("--leader-elect", "true") == "false" {
 		return skip("the controllers run without leader election: %s", role.describe())
@@ -32,19 +32,21 @@ func (e *examination) leader(ctx context.Context) Result {
 	}
 	state := leadership.Of(lease, e.now())
 	if state.Held {
-		return ok("%s leads, by lease %s/%s", state.Holder, namespace, name)
+		return ok("%s is the leader and holds lease %s/%s", state.Holder, namespace, name)
 	}
-	found := "nobody holds the lease " + namespace + "/" + name
+	found := fmt.Sprintf("no controllers hold lease %s/%s, so nothing is reconciled", namespace, name)
 	if state.Holder != "" {
-		found = fmt.Sprintf("%s holds the lease %s/%s but renewed it %s ago", state.Holder, namespace, name, state.Age.Round(time.Second))
+		found = fmt.Sprintf("%s holds lease %s/%s but last renewed it %s ago, so nothing is reconciled",
+			state.Holder, namespace, name, state.Age.Round(time.Second))
 	}
 	if role.template == nil {
-		return warn("see whether controllers run: the chart runs none here", "%s", found)
+		return warn("check that the controllers are running; this release does not deploy them", "%s", found)
 	}
-	return fail("see kubectl --namespace "+e.Namespace+" describe pods, and the logs of the controllers' pods", "%s; %s", found, role.describe())
+	return fail("run kubectl --namespace "+e.Namespace+" describe pods, and see the logs of the controllers' pods",
+		"%s; %s", found, role.describe())
 }
 
-// lease is the name of the lease without a flag.
+// lease returns the default name of the lease.
 func (r *role) lease() string {
 	if r.withoutCloud() {
 		return leadership.PolicyLease
@@ -52,30 +54,31 @@ func (r *role) lease() string {
 	return leadership.CloudLease
 }
 
-// withoutCloud tells whether the controllers keep the status of policies alone.
+// withoutCloud reports whether the controllers maintain only the status of policies.
 func (r *role) withoutCloud() bool {
 	value, given := r.argument("--without-cloud")
 	return given && value != "false"
 }
 
-// cloud looks whether the cloud answers from here, with the token of the cloud config.
+// cloud checks that the cloud responds to calls from this machine with the token of the cloud config.
 func (e *examination) cloud(ctx context.Context) Result {
 	if e.Cloud == nil {
-		return skip("no --cloud-config says where it is")
+		return skip("--cloud-config is not set")
 	}
 	before := e.Clock.Now()
 	meta, err := e.Cloud.Meta(ctx)
 	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
-		return fail("put a valid token into the file that the cloud config names as tokenFile", "it refuses the token")
+		return fail("write a valid token to the tokenFile of the cloud config", "the cloud rejects the token")
 	}
 	if err != nil {
-		return fail("correct endpoint of the cloud config, or see what is between here and the cloud", "it does not answer: %v", err)
+		return fail("correct endpoint in the cloud config, or check the network between this machine and the cloud", "no response: %v", err)
 	}
 	if meta.Status != cloudapi.StatusOK {
-		return warn("wait for the cloud's operators; meanwhile the controllers keep what there is", "API %s is %s", meta.APIVersion, meta.Status)
+		return warn("wait until the cloud has recovered; until then the controllers keep the current state",
+			"API %s is %s", meta.APIVersion, meta.Status)
 	}
 	if d := difference(meta.ServerTime, before, e.Clock.Now()); d.Abs() > clockTolerance {
-		return warn("set the clocks by NTP", "API %s; its clock is %s", meta.APIVersion, ahead(d, "this machine's"))
+		return warn("synchronize the clocks with NTP", "API %s; its clock is %s", meta.APIVersion, ahead(d, "this machine's"))
 	}
-	return ok("API %s answers", meta.APIVersion)
+	return ok("API %s responds", meta.APIVersion)
 }

@@ -27,11 +27,11 @@ func TestSteps(t *testing.T) {
 	blocked := map[string]bool{}
 	var got []Level
 	for _, c := range []check{
-		{"broken", nil, run(Fail)},
-		{"needs what is broken", []string{"broken"}, run(OK)},
-		{"needs what was skipped for it", []string{"needs what is broken"}, run(OK)},
-		{"has nothing to look at", nil, run(Skip)},
-		{"needs what had nothing to look at", []string{"has nothing to look at"}, run(OK)},
+		{"failed", nil, run(Fail)},
+		{"needs the failed one", []string{"failed"}, run(OK)},
+		{"needs the skipped one", []string{"needs the failed one"}, run(OK)},
+		{"not applicable", nil, run(Skip)},
+		{"needs the one that is not applicable", []string{"not applicable"}, run(OK)},
 	} {
 		result := e.step(t.Context(), c, blocked)
 		blocked[c.name] = blocked[c.name] || result.Level == Fail
@@ -47,14 +47,14 @@ func TestChecksNeedEarlierOnes(t *testing.T) {
 	for _, c := range checks() {
 		for _, need := range c.needs {
 			if !seen[need] {
-				t.Errorf("%s needs %s, which is no earlier check", c.name, need)
+				t.Errorf("%s needs %s, which is not an earlier check", c.name, need)
 			}
 		}
 		seen[c.name] = true
 	}
 }
 
-// installation is an examination of a release whose webhooks run with flags.
+// installation returns an examination of a release whose pods run with args.
 func installation(cluster *fake.Clientset, args ...string) *examination {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: args}}}}
 	return &examination{
@@ -74,11 +74,11 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	if !e.release.controllers.withoutCloud() {
-		t.Error("a flag without value is not seen")
+		t.Error("a flag without a value is not recognized")
 	}
 	var none *role
 	if got := none.argumentOr("--cert", "default"); got != "default" {
-		t.Errorf("of no role: %q", got)
+		t.Errorf("without a role: %q", got)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestNotReady(t *testing.T) {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no rights\n"}},
 			}}},
-			"ended with exit code 1: no rights",
+			"exited with code 1: no rights",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,9 +145,9 @@ func TestNotAccepted(t *testing.T) {
 		want   string
 	}{
 		"accepted":          {policy(condition("True", 2)), ""},
-		"not accepted":      {policy(condition("False", 2)), "shop/limits is not accepted: default breaks rule"},
-		"changed since":     {policy(condition("True", 1)), "shop/limits has not been looked at"},
-		"without condition": {policy(), "shop/limits has not been looked at"},
+		"not accepted":      {policy(condition("False", 2)), "shop/limits: default breaks rule"},
+		"changed since":     {policy(condition("True", 1)), "shop/limits: not checked by the controllers yet"},
+		"without condition": {policy(), "shop/limits: not checked by the controllers yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := notAccepted(tc.policy); got != tc.want {
@@ -157,7 +157,7 @@ func TestNotAccepted(t *testing.T) {
 	}
 }
 
-// answer is a cloud that says one thing.
+// answer is a cloud with a fixed response.
 type answer struct {
 	meta cloudapi.Meta
 	err  error
@@ -174,13 +174,13 @@ func TestCloud(t *testing.T) {
 		level Level
 		found string
 	}{
-		"none":        {nil, Skip, "no --cloud-config says where it is"},
-		"well":        {answer{meta: meta}, OK, "API 1.0.0 answers"},
+		"none":        {nil, Skip, "--cloud-config is not set"},
+		"healthy":     {answer{meta: meta}, OK, "API 1.0.0 responds"},
 		"degraded":    {answer{meta: degraded}, Warn, "API 1.0.0 is degraded"},
 		"other clock": {answer{meta: late}, Warn, "API 1.0.0; its clock is 1m0s behind this machine's"},
-		"silent":      {answer{err: errors.New("connection refused")}, Fail, "it does not answer: connection refused"},
+		"unreachable": {answer{err: errors.New("connection refused")}, Fail, "no response: connection refused"},
 		"wrong token": {
-			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudapi.Problem{Code: cloudapi.CodeUnauthenticated}}}, Fail, "it refuses the token",
+			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudapi.Problem{Code: cloudapi.CodeUnauthenticated}}}, Fail, "the cloud rejects the token",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,16 +204,16 @@ func TestDNS(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"outside": {called("quay-webhook"), nil, Skip, "only pods of the cluster can ask its DNS; API servers do without it"},
+		"outside": {called("quay-webhook"), nil, Skip, "cluster DNS can only be checked from a pod of the cluster; API servers do not need it"},
 		"found": {
 			called("quay-webhook"), func(_ context.Context, host string) ([]string, error) { return []string{"10.0.0.1 for " + host}, nil },
-			OK, "quay-webhook.quay.svc is 10.0.0.1 for quay-webhook.quay.svc",
+			OK, "quay-webhook.quay.svc resolves to 10.0.0.1 for quay-webhook.quay.svc",
 		},
 		"unknown": {
 			called("quay-webhook"), func(context.Context, string) ([]string, error) { return nil, errors.New("no such host") },
-			Fail, "look up quay-webhook.quay.svc: no such host",
+			Fail, "cannot resolve quay-webhook.quay.svc: no such host",
 		},
-		"no webhooks": {release{}, nil, Skip, "the release has no webhooks"},
+		"no webhooks": {release{}, nil, Skip, "the release does not include webhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset())
@@ -248,10 +248,10 @@ func TestService(t *testing.T) {
 		found   string
 	}{
 		"ready":   {fake.NewClientset(svc, slice(true, true)), OK, "Service quay/quay-webhook has 2 ready endpoints"},
-		"partly":  {fake.NewClientset(svc, slice(true, false), pod), Warn, "Service quay/quay-webhook has 1 ready endpoints, 1 that are not: pod quay-webhook-a: ContainersNotReady"},
-		"none":    {fake.NewClientset(svc, slice(false), pod), Fail, "Service quay/quay-webhook has no ready endpoint, 1 that are not: pod quay-webhook-a: ContainersNotReady"},
-		"no pods": {fake.NewClientset(svc), Fail, "Service quay/quay-webhook has no ready endpoint, 0 that are not: there are no pods"},
-		"missing": {fake.NewClientset(), Fail, "Service quay/quay-webhook, which the configurations call, is missing"},
+		"partly":  {fake.NewClientset(svc, slice(true, false), pod), Warn, "Service quay/quay-webhook has 1 ready endpoints and 1 that are not ready: pod quay-webhook-a: ContainersNotReady"},
+		"none":    {fake.NewClientset(svc, slice(false), pod), Fail, "Service quay/quay-webhook has no ready endpoints and 1 that are not ready: pod quay-webhook-a: ContainersNotReady"},
+		"no pods": {fake.NewClientset(svc), Fail, "Service quay/quay-webhook has no ready endpoints and 0 that are not ready: no pods found"},
+		"missing": {fake.NewClientset(), Fail, "Service quay/quay-webhook is missing, so the API server cannot call the webhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(tc.cluster)

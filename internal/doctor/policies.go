@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 )
 
-// definition is what matters here of a CustomResourceDefinition.
+// definition is the part of a CustomResourceDefinition that is checked here.
 type definition struct {
 	Spec struct {
 		Versions []struct {
@@ -25,12 +25,12 @@ type definition struct {
 	Status conditions `json:"status"`
 }
 
-// conditions are those of any object that has them.
+// conditions is the part of any object's status that holds its conditions.
 type conditions struct {
 	Conditions []condition `json:"conditions"`
 }
 
-// condition is one of any kind: those of CRDs and of cert-manager lack fields that metav1.Condition demands.
+// condition replaces metav1.Condition: the conditions of CRDs and of cert-manager lack fields that it requires.
 type condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -38,7 +38,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// not tells why a condition is not true, or nothing.
+// not returns why a condition is not true; empty if it is true.
 func (c conditions) not(kind string) string {
 	for _, one := range c.Conditions {
 		if one.Type != kind {
@@ -52,7 +52,7 @@ func (c conditions) not(kind string) string {
 	return fmt.Sprintf("not %s yet", kind)
 }
 
-// policyResources are what the API calls the kinds of policies.
+// policyResources returns the resources of both kinds of policies.
 func policyResources() []schema.GroupVersionResource {
 	version := v1alpha1.GroupVersion()
 	return []schema.GroupVersionResource{
@@ -63,7 +63,7 @@ func policyResources() []schema.GroupVersionResource {
 func (e *examination) crds(ctx context.Context) Result {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	var problems []string
-	remedy := "install them with helm upgrade and crds.enabled=true; until then Services are judged without policies"
+	remedy := "install them with helm upgrade and crds.enabled=true; until then no policies are applied"
 	for _, resource := range policyResources() {
 		name := resource.GroupResource().String()
 		object, err := e.Objects.Resource(crds).Get(ctx, name, metav1.GetOptions{})
@@ -76,12 +76,12 @@ func (e *examination) crds(ctx context.Context) Result {
 		}
 		if object.GetDeletionTimestamp() != nil {
 			problems = append(problems, name+" is being deleted, with all policies of its kind")
-			remedy = "wait until it is gone, or remove the finalizers of the policies that hold it up; then " + remedy
+			remedy = "wait until it is deleted, or remove the finalizers of the policies that block its deletion; then " + remedy
 			continue
 		}
 		var crd definition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
-			return fail("put it back with helm upgrade", "CustomResourceDefinition %s cannot be read: %v", name, err)
+			return fail("restore it with helm upgrade", "CustomResourceDefinition %s cannot be decoded: %v", name, err)
 		}
 		if problem := crd.problem(resource.Version); problem != "" {
 			problems = append(problems, name+" is "+problem)
@@ -90,7 +90,7 @@ func (e *examination) crds(ctx context.Context) Result {
 	if len(problems) > 0 {
 		return fail(remedy, "%s", strings.Join(problems, "; "))
 	}
-	return ok("both kinds of policies are established")
+	return ok("the CRDs of both kinds of policies are established")
 }
 
 func (d definition) problem(version string) string {
@@ -105,14 +105,14 @@ func (d definition) problem(version string) string {
 	return "not served as " + version
 }
 
-// policies looks whether all that policies say is applied.
+// policies checks that all policies are accepted.
 func (e *examination) policies(ctx context.Context) Result {
 	count := 0
 	var problems []string
 	for _, resource := range policyResources() {
 		list, err := e.Objects.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
-			return skip("the API server does not serve them")
+			return skip("the API server does not serve policies")
 		}
 		if err != nil {
 			return unread("policies", err)
@@ -125,19 +125,20 @@ func (e *examination) policies(ctx context.Context) Result {
 		}
 	}
 	if len(problems) > 0 {
-		return warn("correct them; where no controllers run, nobody looks at policies", "%d of %d: %s", len(problems), count, strings.Join(problems, "; "))
+		return warn("correct the policies, and check that controllers are running: only they update the status of policies",
+			"%d of %d policies are not accepted, so that parts of them do not apply: %s", len(problems), count, strings.Join(problems, "; "))
 	}
-	return ok("%d, all accepted", count)
+	return ok("all %d policies are accepted", count)
 }
 
-// notAccepted tells what of a policy is not applied, or that nobody has looked at it as it is now.
+// notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is accepted.
 func notAccepted(object *unstructured.Unstructured) string {
 	name := strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 	var policy struct {
 		Status v1alpha1.PolicyStatus `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &policy); err != nil {
-		return name + " cannot be read: " + err.Error()
+		return name + " cannot be decoded: " + err.Error()
 	}
 	for _, c := range policy.Status.Conditions {
 		if c.Type != v1alpha1.ConditionAccepted || c.ObservedGeneration != object.GetGeneration() {
@@ -146,7 +147,7 @@ func notAccepted(object *unstructured.Unstructured) string {
 		if c.Status == metav1.ConditionTrue {
 			return ""
 		}
-		return name + " is not accepted: " + c.Message
+		return name + ": " + c.Message
 	}
-	return name + " has not been looked at"
+	return name + ": not checked by the controllers yet"
 }

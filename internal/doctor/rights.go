@@ -2,9 +2,9 @@ package doctor
 
 import "slices"
 
-// Grant is a right that an account needs. Without names it is for all objects; without a namespace, for those of all namespaces.
+// Grant is a permission that an account needs. Without names it applies to all objects, without a namespace to all namespaces.
 type Grant struct {
-	// Account is the ServiceAccount, as namespace and name.
+	// Account is the namespace and name of the ServiceAccount.
 	Account   [2]string
 	Namespace string
 	Group     string
@@ -13,28 +13,28 @@ type Grant struct {
 	Verbs     []string
 }
 
-// Settings are what of an installation decides about rights.
+// Settings holds the settings of an installation that determine the permissions it needs.
 type Settings struct {
-	// Namespace is the release's.
+	// Namespace is the namespace of the release.
 	Namespace string
-	// Webhook and Controllers are the roles' ServiceAccounts; empty if the role is not installed.
+	// Webhook and Controllers are the ServiceAccounts of the roles; empty if the role is not installed.
 	Webhook, Controllers string
 	// Configurations is the name of both webhook configurations.
 	Configurations string
-	// CertMode, CertSecret and CertPrefix are the webhook's flags. OwnIssuer tells that it applies an authority of its own for
-	// cert-manager, Managed that it applies anything.
+	// CertMode, CertSecret and CertPrefix are the webhook's flags. Managed is true if the webhook applies cert-manager objects,
+	// OwnIssuer if these include a CA.
 	CertMode, CertSecret, CertPrefix string
 	OwnIssuer, Managed               bool
-	// WebhookCloud tells whether the webhook asks the cloud.
+	// WebhookCloud is true if the webhook uses the cloud.
 	WebhookCloud bool
-	// Cloud tells whether the controllers serve a cloud, Separate whether each of them has an account of its own, and Routes
-	// whether they write the cloud's routes.
+	// Cloud is true if the controllers run with a cloud, Separate if each of them has its own account, and Routes if they configure
+	// cloud routes.
 	Cloud, Separate, Routes bool
-	// Lease is the controllers', as namespace and name; empty for none.
+	// Lease is the namespace and name of the controllers' lease; empty for none.
 	Lease [2]string
 }
 
-// Rights are all that the accounts of an installation need, and what the chart gives them.
+// Rights returns all permissions that the accounts of an installation need. The chart grants exactly these.
 func Rights(s Settings) []Grant {
 	var all []Grant
 	if s.Webhook != "" {
@@ -155,7 +155,8 @@ func leaseRights(s Settings) []Grant {
 	return []Grant{create, hold}
 }
 
-// servingRights let the API server decide who may read metrics and configz. The chart gives them through roles of the API server.
+// servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart grants them
+// through built-in roles of the API server.
 func servingRights() []Grant {
 	return []Grant{
 		{
@@ -167,7 +168,7 @@ func servingRights() []Grant {
 	}
 }
 
-// separateRights are those of the accounts that the controllers act with, where each has its own.
+// separateRights returns the permissions needed if each controller has its own account.
 func separateRights(s Settings) []Grant {
 	events := Grant{Resources: []string{"events"}, Verbs: []string{"create", "patch"}}
 	nodeStatus := Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The webhooks that Services depend on.
+// The webhooks for Services.
 const (
 	mutateService   = "mutate.service.quaymaster.dev"
 	validateService = "validate.service.quaymaster.dev"
 )
 
-// called is what the two kinds of webhooks have in common.
+// called holds what validating and mutating webhooks have in common.
 type called struct {
 	name     string
 	client   admissionregistrationv1.WebhookClientConfig
@@ -28,7 +28,7 @@ type called struct {
 	selector *metav1.LabelSelector
 }
 
-// webhooks are those of both configurations.
+// webhooks returns the webhooks of both configurations.
 func (r *release) webhooks() []called {
 	var all []called
 	for i := range r.mutating {
@@ -44,7 +44,7 @@ func (r *release) webhooks() []called {
 	return all
 }
 
-// find is the webhook of a name, or nil.
+// find returns the webhook of a name, or nil.
 func (r *release) find(name string) *called {
 	for _, w := range r.webhooks() {
 		if w.name == name {
@@ -54,7 +54,7 @@ func (r *release) find(name string) *called {
 	return nil
 }
 
-// onFailure is what happens when the webhook does not answer.
+// onFailure returns the failure policy of the webhook.
 func (c *called) onFailure() string {
 	if c.policy == nil {
 		return string(admissionregistrationv1.Fail)
@@ -62,7 +62,7 @@ func (c *called) onFailure() string {
 	return string(*c.policy)
 }
 
-const noWebhooks = "the release has no webhooks"
+const noWebhooks = "the release does not include webhooks"
 
 func (e *examination) configurations(context.Context) Result {
 	r := &e.release
@@ -71,24 +71,24 @@ func (e *examination) configurations(context.Context) Result {
 	}
 	var problems []string
 	if len(r.mutating) == 0 {
-		problems = append(problems, "there is no MutatingWebhookConfiguration, so defaults are not written")
+		problems = append(problems, "the MutatingWebhookConfiguration is missing, so no defaults are set")
 	}
 	if len(r.validating) == 0 {
-		problems = append(problems, "there is no ValidatingWebhookConfiguration, so nothing is refused")
+		problems = append(problems, "the ValidatingWebhookConfiguration is missing, so nothing is validated")
 	}
 	if len(r.mutating) > 0 && r.find(mutateService) == nil {
-		problems = append(problems, "no webhook "+mutateService)
+		problems = append(problems, "webhook "+mutateService+" is missing, so Services get no defaults")
 	}
 	if len(r.validating) > 0 && r.find(validateService) == nil {
-		problems = append(problems, "no webhook "+validateService)
+		problems = append(problems, "webhook "+validateService+" is missing, so Services are not validated")
 	}
 	for _, w := range r.webhooks() {
 		if len(w.rules) == 0 {
-			problems = append(problems, w.name+" has no rules, so it is never called")
+			problems = append(problems, "webhook "+w.name+" has no rules, so it is never called")
 		}
 	}
 	if len(problems) > 0 {
-		return fail("put them back with helm upgrade", "%s", strings.Join(problems, "; "))
+		return fail("restore the webhook configurations with helm upgrade", "%s", strings.Join(problems, "; "))
 	}
 	all := r.webhooks()
 	var failing []string
@@ -97,15 +97,15 @@ func (e *examination) configurations(context.Context) Result {
 			failing = append(failing, w.name)
 		}
 	}
-	found := fmt.Sprintf("%d webhooks; while they do not answer, all requests are admitted", len(all))
+	found := fmt.Sprintf("%d webhooks; while they are unavailable, all requests are admitted", len(all))
 	if len(failing) > 0 {
 		slices.Sort(failing)
-		found = fmt.Sprintf("%d webhooks; while they do not answer, refused is what asks %s", len(all), strings.Join(failing, ", "))
+		found = fmt.Sprintf("%d webhooks; while these are unavailable, requests to them are denied: %s", len(all), strings.Join(failing, ", "))
 	}
 	return ok("%s", found)
 }
 
-// address is where webhooks are called: at a Service, or at a URL.
+// address returns the Service or the URL at which the webhooks are called.
 func (r *release) address() (service serviceName, url string) {
 	for _, w := range r.webhooks() {
 		if w.client.URL != nil {
@@ -127,15 +127,15 @@ func (e *examination) service(ctx context.Context) Result {
 	}
 	at, url := e.release.address()
 	if url != "" {
-		return skip("the webhooks are called at %s, not at a Service", url)
+		return skip("the webhooks are called at %s, not through a Service", url)
 	}
 	if at.name == "" {
-		return skip("no webhook configuration names a Service")
+		return skip("no webhook configuration refers to a Service")
 	}
 	name := at.namespace + "/" + at.name
 	_, err := e.API.CoreV1().Services(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fail("put it back with helm upgrade", "Service %s, which the configurations call, is missing", name)
+		return fail("restore it with helm upgrade", "Service %s is missing, so the API server cannot call the webhooks", name)
 	}
 	if err != nil {
 		return unread("Service "+name, err)
@@ -147,12 +147,12 @@ func (e *examination) service(ctx context.Context) Result {
 	}
 	ready, others := countEndpoints(slices.Items)
 	if ready == 0 {
-		return fail("see why with kubectl --namespace "+e.Namespace+" describe pods, and in their logs",
-			"Service %s has no ready endpoint, %d that are not: %s", name, others, e.pods(ctx))
+		return fail("run kubectl --namespace "+e.Namespace+" describe pods, and see the logs of the webhook's pods",
+			"Service %s has no ready endpoints and %d that are not ready: %s", name, others, e.pods(ctx))
 	}
 	if others > 0 {
-		return warn("see kubectl --namespace "+e.Namespace+" get pods", "Service %s has %d ready endpoints, %d that are not: %s",
-			name, ready, others, e.pods(ctx))
+		return warn("run kubectl --namespace "+e.Namespace+" describe pods",
+			"Service %s has %d ready endpoints and %d that are not ready: %s", name, ready, others, e.pods(ctx))
 	}
 	return ok("Service %s has %d ready endpoints", name, ready)
 }
@@ -172,7 +172,7 @@ func countEndpoints(slices []discoveryv1.EndpointSlice) (ready, others int) {
 	return ready, others
 }
 
-// pods tells why the webhooks' pods are not ready.
+// pods returns why the webhook's pods are not ready.
 func (e *examination) pods(ctx context.Context) string {
 	pods, err := e.API.CoreV1().Pods(e.Namespace).List(ctx, e.selector(webhookComponent))
 	if err != nil {
@@ -185,19 +185,19 @@ func (e *examination) pods(ctx context.Context) string {
 		}
 	}
 	if len(pods.Items) == 0 {
-		return "there are no pods"
+		return "no pods found"
 	}
 	return strings.Join(reasons, "; ")
 }
 
-// notReady tells why a pod is not ready, as near to the cause as its status says, or nothing.
+// notReady returns the most specific reason in a pod's status why it is not ready; empty if there is none.
 func notReady(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 		}
 		if t := c.LastTerminationState.Terminated; t != nil && !c.Ready {
-			return fmt.Sprintf("ended with exit code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
+			return fmt.Sprintf("exited with code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
 		}
 	}
 	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.ContainersReady, corev1.PodReady} {
@@ -216,14 +216,14 @@ func (e *examination) dns(ctx context.Context) Result {
 	case e.release.webhook == nil:
 		return skip(noWebhooks)
 	case url != "" || at.name == "":
-		return skip("the webhooks are not called at a Service")
+		return skip("the webhooks are not called through a Service")
 	case e.Resolve == nil:
-		return skip("only pods of the cluster can ask its DNS; API servers do without it")
+		return skip("cluster DNS can only be checked from a pod of the cluster; API servers do not need it")
 	}
 	host := at.name + "." + at.namespace + ".svc"
 	found, err := e.Resolve(ctx, host)
 	if err != nil {
-		return fail("see whether the cluster's DNS pods run", "look up %s: %v", host, err)
+		return fail("check that the cluster's DNS pods are running", "cannot resolve %s: %v", host, err)
 	}
-	return ok("%s is %s", host, strings.Join(found, ", "))
+	return ok("%s resolves to %s", host, strings.Join(found, ", "))
 }

@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/internal/report"
 )
 
-// doctorOptions are the flags of quayctl doctor.
+// doctorOptions holds the flags of quayctl doctor.
 type doctorOptions struct {
 	cluster
 
@@ -26,10 +26,10 @@ func newDoctorCommand() *cobra.Command {
 	o := &doctorOptions{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine an installation: which step fails, and what to do",
-		Long: "Examine an installation step by step, from the API server over webhooks, certificates and rights to the controllers and the\n" +
-			"cloud. It writes nothing: the Services that it sends to be judged are dry runs. It succeeds unless a check fails; a warning\n" +
-			"is no failure.",
+		Short: "Check an installation, and show how to fix what fails",
+		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers and cloud. For each problem,\n" +
+			"show its cause and how to fix it. Nothing is changed: the Services sent to the webhooks are dry runs. The command fails if a\n" +
+			"check fails; warnings do not count.",
 		Example: "  quayctl doctor\n  quayctl doctor --namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,12 +47,12 @@ func newDoctorCommand() *cobra.Command {
 func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 	o.cluster.addFlags(fs)
 	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
-	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the release, as Helm calls it")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config; empty asks no cloud")
-	fs.StringVarP(&o.output, "output", "o", outputText, "text or json")
+	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the Helm release")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file`; if empty, the cloud is not checked")
+	fs.StringVarP(&o.output, "output", "o", outputText, "output format: text or json")
 }
 
-// validate finds every mistake in the flags.
+// validate returns every problem in the flags as one error.
 func (o *doctorOptions) validate() error {
 	var problems []string
 	for _, named := range []struct{ flag, value string }{{"--namespace", o.namespace}, {"--release", o.release}} {
@@ -76,7 +76,7 @@ func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	results := doctor.Run(ctx, options)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("examine: %w", err)
+		return fmt.Errorf("check the installation: %w", err)
 	}
 	show := showText
 	if o.output == outputJSON {
@@ -101,7 +101,7 @@ func names(results []doctor.Result, level doctor.Level) []string {
 	return found
 }
 
-// showText writes one line a result, aligned, and what to do below it.
+// showText writes one aligned line per result, and the remedy below it.
 func showText(out io.Writer, results []doctor.Result) error {
 	width := 0
 	for _, r := range results {
@@ -114,16 +114,16 @@ func showText(out io.Writer, results []doctor.Result) error {
 		if r.Remedy == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%-4s  %-*s  to do: %s\n", "", width, "", r.Remedy); err != nil {
+		if _, err := fmt.Fprintf(out, "%-4s  %-*s  fix: %s\n", "", width, "", r.Remedy); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// examination is the form for programs.
+// examination is the JSON output.
 type examination struct {
-	// OK tells whether no check failed.
+	// OK is true if no check failed.
 	OK     bool            `json:"ok"`
 	Checks []doctor.Result `json:"checks"`
 }

@@ -31,8 +31,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The parts of an explanation that people asked for are there, whether or not there is something to say.
-func TestExplainTellsEverything(t *testing.T) {
+// Every explanation has all of its parts, even those that only state that there is nothing.
+func TestExplainShowsEveryPart(t *testing.T) {
 	for _, key := range []string{
 		"service.beta.kubernetes.io/dlb-network-type", "service.beta.kubernetes.io/dlb-listener-maxqps", "load-balancer.hetzner.cloud/location",
 		"service.beta.kubernetes.io/port_443_no_lb_rule", "metallb.universe.tf/address-pool",
@@ -46,7 +46,7 @@ func TestExplainTellsEverything(t *testing.T) {
 	}
 }
 
-func TestExplainMistakes(t *testing.T) {
+func TestExplainErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args   []string
 		code   int
@@ -54,14 +54,14 @@ func TestExplainMistakes(t *testing.T) {
 	}{
 		"a typo in a key": {
 			[]string{"load-balancer.hetzner.cloud/lokation"}, 1,
-			`nothing is known of "load-balancer.hetzner.cloud/lokation"; the nearest is load-balancer.hetzner.cloud/location`,
+			`no annotation or finding matches "load-balancer.hetzner.cloud/lokation"; did you mean "load-balancer.hetzner.cloud/location"?`,
 		},
-		"a typo in a finding":  {[]string{"dlb-unknow-key"}, 1, `nothing is known of "dlb-unknow-key"; the nearest is dlb-unknown-key`},
-		"nothing near":         {[]string{"submarine"}, 1, `nothing is known of "submarine"`},
-		"words":                {[]string{"health", "submarine"}, 1, `nothing is known of "health submarine"`},
-		"in no chosen catalog": {[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1, `nothing is known of "load-balancer.hetzner.cloud/location"`},
-		"mistakes in flags": {
-			[]string{"--catalog=x", "-o", "yaml"}, 2, `--output must be text or json; got "yaml"; --catalog must name some of ` +
+		"a typo in a finding":         {[]string{"dlb-unknow-key"}, 1, `no annotation or finding matches "dlb-unknow-key"; did you mean "dlb-unknown-key"?`},
+		"no close match":              {[]string{"submarine"}, 1, `no annotation or finding matches "submarine"`},
+		"words":                       {[]string{"health", "submarine"}, 1, `no annotation or finding matches "health submarine"`},
+		"not in the selected catalog": {[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1, `no annotation or finding matches "load-balancer.hetzner.cloud/location"`},
+		"bad flags": {
+			[]string{"--catalog=x", "-o", "yaml"}, 2, `--output must be text or json; got "yaml"; --catalog must be one or more of ` +
 				strings.Join(policy.CatalogNames(), ", ") + `; got "x"; see "quayctl explain --help"`,
 		},
 	} {

@@ -13,12 +13,12 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// People see the name that they called.
+// Help and errors use the name by which the program was called.
 func TestCalledAsPlugin(t *testing.T) {
 	for _, args := range [][]string{{"lint", "--help"}, {"lint"}, {"--help"}, {"doctor", "now"}} {
 		var out bytes.Buffer
 		app.Run(t.Context(), append([]string{"/usr/bin/kubectl-quay"}, args...), &out, &out)
-		shown := strings.ReplaceAll(out.String(), "quayctl judges", "")
+		shown := strings.ReplaceAll(out.String(), "quayctl validates", "")
 		if !strings.Contains(shown, "kubectl quay ") || strings.Contains(shown, "quayctl ") {
 			t.Errorf("%v:\n%s", args, out.String())
 		}
@@ -54,15 +54,15 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestManPages(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "man1")
-	if code, _, stderr := run(t, "man", folder); code != 0 {
+	dir := filepath.Join(t.TempDir(), "man1")
+	if code, _, stderr := run(t, "man", dir); code != 0 {
 		t.Fatal(stderr)
 	}
-	page, err := os.ReadFile(filepath.Join(folder, "quayctl-lint.1"))
+	page, err := os.ReadFile(filepath.Join(dir, "quayctl-lint.1"))
 	if err != nil || !strings.Contains(string(page), "helm template") {
 		t.Errorf("%v:\n%s", err, page)
 	}
-	if code, _, stderr := run(t, "man"); code != 2 || !strings.Contains(stderr, "one folder") {
+	if code, _, stderr := run(t, "man"); code != 2 || !strings.Contains(stderr, "one directory") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }

@@ -61,7 +61,7 @@ func TestUsageMistakes(t *testing.T) {
 		want string
 	}{
 		"unknown command":      {[]string{"serve"}, `quaymaster: unknown command "serve"; see "quaymaster --help"`},
-		"misspelt command":     {[]string{"webhok"}, `quaymaster: unknown command "webhok": did you mean "webhook"?; see "quaymaster --help"`},
+		"misspelt command":     {[]string{"webhok"}, `quaymaster: unknown command "webhok"; did you mean "webhook"?; see "quaymaster --help"`},
 		"unknown flag":         {[]string{"webhook", "--port=1"}, `quaymaster webhook: unknown flag: --port; see "quaymaster webhook --help"`},
 		"argument":             {[]string{"webhook", "now"}, `quaymaster webhook: unknown argument "now"; see "quaymaster webhook --help"`},
 		"argument of version":  {[]string{"version", "now"}, `quaymaster version: unknown argument "now"; see "quaymaster version --help"`},

@@ -215,7 +215,7 @@ func TestPlugin(t *testing.T) {
 		want string
 	}{
 		{[]string{"quay", "lint", "--help"}, 0, "  kubectl quay lint service.yaml\n"},
-		{[]string{"quay", "lint"}, 2, "kubectl quay lint: must be told what to judge"},
+		{[]string{"quay", "lint"}, 2, "kubectl quay lint: no input"},
 		{[]string{"quay", "audit", "--kubeconfig=" + shared.AdminKubeconfig}, 1, "OBJECT "},
 		{[]string{"quay", "lint", "-f", "-"}, 1, "stdin:4:28: error: "},
 	} {
