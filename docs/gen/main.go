@@ -1,4 +1,4 @@
-// Command gen writes the reference pages that come from the code, into the folder given as its argument.
+// Command gen generates the reference pages from the code and writes them to the directory given as its argument.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gen FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: gen DIRECTORY")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1]); err != nil {
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-func write(folder string) error {
+func write(dir string) error {
 	chapters := append(reference.Chapters(),
 		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Docs()},
 		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Docs()},
@@ -39,8 +39,8 @@ func write(folder string) error {
 		pages[filepath.Join("catalogs", name+".md")] = reference.Page(c)
 	}
 	for name, page := range pages {
-		file := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // everybody may read the docs
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // the docs are world-readable
 			return err
 		}
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {

@@ -13,7 +13,7 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// policies are those of the cluster; none where the API server does not know what they are. What is wrong in one does not apply.
+// policies returns the policies of the cluster; none if the API server does not serve them. Invalid parts of a policy do not apply.
 func (a *audit) policies(ctx context.Context) ([]*policy.Policy, error) {
 	namespaced, err := list(ctx, a, "loadbalancerpolicies", func(p *v1alpha1.LoadBalancerPolicy) *policy.Policy {
 		compiled, _ := policy.Compile(p)
@@ -40,7 +40,7 @@ func list[T any](ctx context.Context, a *audit, resource string, compile func(*T
 	err := each(ctx, a, resource+"."+v1alpha1.Group, reader, func(object *unstructured.Unstructured) {
 		p := new(T)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {
-			undecodable = fmt.Errorf("read %s %s: %w", resource, object.GetName(), err)
+			undecodable = fmt.Errorf("decode %s %s: %w", resource, object.GetName(), err)
 			return
 		}
 		policies = append(policies, compile(p))

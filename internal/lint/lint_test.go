@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/internal/manifest"
 )
 
-// found lints a text, whose policies apply, and gives the ids of findings by the name of the Service.
+// found lints a text with the policies in it, and returns the IDs of findings by the name of the Service.
 func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 	t.Helper()
 	f := manifest.Parse("f", []byte(text), lint.Wanted)
@@ -30,8 +30,8 @@ func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 
 const ports = "spec: {type: LoadBalancer, ports: [{port: 80}]}\n---\n"
 
-// Other APIs have a Service, too, and of ours some are no load balancers.
-func TestWhatIsJudged(t *testing.T) {
+// Kinds named Service of other API groups, and Services of other types, are ignored.
+func TestOnlyLoadBalancersAreLinted(t *testing.T) {
 	got := found(t, lint.Linter{}, "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: foreign}\n"+ports+
 		"kind: Service\nmetadata: {name: careless}\n"+ports+
 		"apiVersion: v1\nkind: Service\nmetadata: {name: clean}\n"+ports+
@@ -41,7 +41,7 @@ func TestWhatIsJudged(t *testing.T) {
 	}
 }
 
-// Policies and Services without a namespace are of the same one: the linter's, else default.
+// Policies and Services without a namespace are in the linter's namespace, or else in default.
 func TestNamespaces(t *testing.T) {
 	limits := func(kind, meta, spec string) string {
 		return "apiVersion: quaymaster.dev/v1alpha1\nkind: " + kind + "\nmetadata: " + meta + "\nspec: {" + spec +

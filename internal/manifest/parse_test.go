@@ -12,7 +12,7 @@ import (
 
 func services(apiVersion, kind string) bool { return apiVersion == "v1" && kind == "Service" }
 
-// found is what a file holds: Services by line and name, and problems.
+// found returns the content of a file: Services by line and name, and problems.
 func found(text string) (objects, problems []string) {
 	f := manifest.Parse("f", []byte(text), services)
 	for _, o := range f.Objects {
@@ -32,7 +32,7 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	const template = "; this looks like a template: render it first, as in helm template CHART | quayctl lint -f -"
+	const template = "; this looks like a template: render it first, for example helm template CHART | quayctl lint -f -"
 	for name, tc := range map[string]struct {
 		text              string
 		objects, problems []string
@@ -58,11 +58,11 @@ func TestParse(t *testing.T) {
 		"ServiceList":              {text: "apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a}\n", objects: []string{"4 a"}},
 		"List without items":       {text: "apiVersion: v1\nkind: List\nitems: none\n"},
 		"anchors":                  {text: "x: &meta {name: m}\napiVersion: v1\nkind: Service\nmetadata: {<<: *meta}\n", objects: []string{"1 m"}},
-		"a broken one between":     {text: a + "---\na: b: c\n---\n" + b, objects: []string{"1 a", "7 b"}, problems: []string{"f:5: must be YAML or JSON: mapping values are not allowed in this context"}},
-		"a template":               {text: a + "spec:\n  {{- if .x }}\n  y\n", problems: []string{"f:5: must be YAML or JSON: did not find expected node content" + template}},
-		"a template that parses":   {text: a + "spec: {{ .x }}\n", problems: []string{"f:1: must be YAML or JSON: invalid map key: map[interface {}]interface {}{\".x\":interface {}(nil)}" + template}},
-		"what holds itself":        {text: "apiVersion: v1\nkind: Service\nx: &a {<<: *a}\n", problems: []string{"f:1: must be YAML or JSON: anchor 'a' value contains itself"}},
-		"JSON that ends too early": {text: j[:20], problems: []string{"f:1: must be YAML or JSON: did not find expected node content"}},
+		"a broken one between":     {text: a + "---\na: b: c\n---\n" + b, objects: []string{"1 a", "7 b"}, problems: []string{"f:5: must be valid YAML or JSON: mapping values are not allowed in this context"}},
+		"a template":               {text: a + "spec:\n  {{- if .x }}\n  y\n", problems: []string{"f:5: must be valid YAML or JSON: did not find expected node content" + template}},
+		"a template that parses":   {text: a + "spec: {{ .x }}\n", problems: []string{"f:1: must be valid YAML or JSON: invalid map key: map[interface {}]interface {}{\".x\":interface {}(nil)}" + template}},
+		"self-reference":           {text: "apiVersion: v1\nkind: Service\nx: &a {<<: *a}\n", problems: []string{"f:1: must be valid YAML or JSON: anchor 'a' value contains itself"}},
+		"JSON that ends too early": {text: j[:20], problems: []string{"f:1: must be valid YAML or JSON: did not find expected node content"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, problems := found(tc.text)
@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever somebody hands in must not stop the program, nor lead out of the file.
+// No input may cause a panic, or a position outside the file.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{a + "---\n" + b, j + j, "kind: List\nitems: [" + j + "]", "x: &a {<<: *a}", a + "spec: {ports: [{port: x}], <<: [*a]}", "- \"\\ud83d\""} {
 		f.Add([]byte(text))

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// The colours of a terminal.
+// Terminal escape sequences.
 const (
 	bold   = "\x1b[1m"
 	red    = "\x1b[1;31m"
@@ -20,7 +20,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// Text writes a line for each finding. In colour, that is for people, it shows the line of the source, too.
+// Text writes one line per finding. With colour, which is for terminals, it also shows the line of the source.
 func Text(w io.Writer, results []Result, colour bool) error {
 	out := bufio.NewWriter(w)
 	paint := func(_, text string) string { return text }
@@ -41,7 +41,7 @@ func Text(w io.Writer, results []Result, colour bool) error {
 		}
 		for i, d := range r.Defaults {
 			if i == 0 {
-				fmt.Fprintf(out, "%s:%d: %s gets\n", r.File, r.Line, r.Object)
+				fmt.Fprintf(out, "%s:%d: admission adds to %s:\n", r.File, r.Line, r.Object)
 			}
 			fmt.Fprintf(out, "    %s: %q  # %s\n", d.Key, d.Value, d.origin())
 		}
@@ -56,7 +56,7 @@ func (d Default) origin() string {
 	return d.Policy
 }
 
-// show writes the line and a mark below. Tabs of the line are tabs before the mark, so that it stands right.
+// show writes the line and a mark below it. Tabs in the line are kept before the mark, so that it is aligned.
 func (e Excerpt) show(out io.Writer) {
 	text := []rune(e.Text)
 	if e.Mark < 1 || e.Mark > len(text) {
@@ -71,7 +71,7 @@ func (e Excerpt) show(out io.Writer) {
 	fmt.Fprintf(out, "    %s\n    %s%s%s%s\n", e.Text, before, red, "^"+strings.Repeat("~", e.Width-1), plain)
 }
 
-// Table writes a line for each finding, for people.
+// Table writes a table with one line per finding.
 func Table(w io.Writer, results []Result) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, r := range results {
@@ -85,7 +85,7 @@ func Table(w io.Writer, results []Result) error {
 	return out.Flush()
 }
 
-// JSON writes the form for programs.
+// JSON writes the results for programs.
 func JSON(w io.Writer, results []Result) error {
 	if results == nil {
 		results = []Result{}
@@ -95,7 +95,7 @@ func JSON(w io.Writer, results []Result) error {
 	}{results})
 }
 
-// Encode writes JSON for people, too: indented, and without escapes of <, > and &.
+// Encode writes readable JSON: indented, and without escaping <, > and &.
 func Encode(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -103,7 +103,7 @@ func Encode(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// GitHub writes the commands by which a job of GitHub Actions annotates the lines of a pull request.
+// GitHub writes workflow commands with which GitHub Actions annotates the lines of a pull request.
 func GitHub(w io.Writer, results []Result) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -64,7 +64,7 @@ func TestSARIF(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
 		t.Fatal(err)
 	}
-	// The one that occurs and is known, once.
+	// Only the rule that occurs and is documented is listed, once.
 	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 || listed[0].HelpURI != "https://quaymaster.dev/docs/page.md#known" {
 		t.Errorf("rules: %+v", listed)
 	}
@@ -99,7 +99,7 @@ func TestSARIFOfNothing(t *testing.T) {
 	validate(t, out.Bytes())
 }
 
-// validate holds the official schema against a document.
+// validate validates a document with the official schema.
 func validate(t *testing.T, document []byte) {
 	t.Helper()
 	schema, err := os.Open("testdata/sarif-schema-2.1.0.json")
@@ -140,7 +140,7 @@ func TestGitHubEscapes(t *testing.T) {
 	}
 }
 
-// An empty list is no null, and what is only counted is not shown.
+// An empty list is not null, and findings of severity Audit are not shown.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	clean := report.Result{File: "f", Line: 1, Findings: report.Findings([]finding.Finding{{ID: "x", Severity: finding.Audit}})}

@@ -15,24 +15,24 @@ const (
 	home         = "https://quaymaster.dev"
 )
 
-// Rule documents the id of a finding.
+// Rule documents the ID of a finding.
 type Rule struct {
 	finding.Doc
 
-	// Page has a section about it, seen from the root of the repository.
+	// Page is the link to its section in the docs, relative to the root of the repository.
 	Page string
 }
 
-// Tool is what SARIF says of the program.
+// Tool describes the program.
 type Tool struct {
 	Version string
-	// Rule documents an id, if it is known. There are more of them than anybody wants in a file: only those that occur are listed.
+	// Rule returns the documentation of an ID, if it is known. Only the IDs that occur are listed, because there are many.
 	Rule func(id string) (Rule, bool)
-	// Root is the folder that the names of files are relative to.
+	// Root is the directory to which file names are relative.
 	Root string
 }
 
-// SARIF writes the static analysis results interchange format, which code hosts show beside the code.
+// SARIF writes the Static Analysis Results Interchange Format, which code hosts show next to the code.
 func SARIF(w io.Writer, results []Result, tool Tool) error {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "quayctl", Version: tool.Version, InformationURI: home, Rules: []sarifRule{}}
@@ -72,7 +72,7 @@ func locate(r Result, f Finding, root string) sarifLocation {
 	return location
 }
 
-// artifact names a file as code hosts know it, from the root of the repository.
+// artifact identifies a file relative to the root of the repository, as code hosts require.
 func artifact(file, root string) sarifArtifact {
 	if filepath.IsAbs(file) {
 		relative, err := filepath.Rel(root, file)
@@ -84,7 +84,7 @@ func artifact(file, root string) sarifArtifact {
 	return sarifArtifact{URI: (&url.URL{Path: filepath.ToSlash(file)}).String(), BaseID: "%SRCROOT%"}
 }
 
-// These are the parts of SARIF's schema that are used here, by its names. Severities are its levels, too.
+// The parts of SARIF's schema that are used here, by its names. Severities have the same names as SARIF's levels.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

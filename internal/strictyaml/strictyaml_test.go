@@ -23,7 +23,7 @@ func TestDecode(t *testing.T) {
 		"unknown fields":      {text: "nme: a\ninner: {port: 3}", want: []string{"inner.port", "nme"}},
 		"types and unknown":   {text: "name: 1\nsizes: x\ninner: []\nfoo: 1", want: []string{"inner", "name", "sizes", "foo"}},
 		"type inside a list":  {text: "sizes: [1, x]", want: []string{"sizes"}},
-		"field written twice": {text: "name: a\nname: b", fails: true},
+		"duplicate field": {text: "name: a\nname: b", fails: true},
 		"no YAML":             {text: "name: [", fails: true},
 		"no map":              {text: "- a", fails: true},
 	}
@@ -48,7 +48,7 @@ func TestDecodeKeepsDefaults(t *testing.T) {
 	}
 }
 
-// FuzzDecode looks for documents that panic or never end.
+// FuzzDecode looks for documents that make Decode panic or hang.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{"name: a", "inner: {Port: x}", "sizes: [x]", "name: {a: b}", "? a\n: b", "&a [*a]"} {
 		f.Add([]byte(seed))

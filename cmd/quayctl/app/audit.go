@@ -97,7 +97,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return err
 	}
 	if o.output == outputTable {
-		fmt.Fprintln(stderr, report.Summary(found.Results, found.Judged))
+		fmt.Fprintln(stderr, report.Summary(found.Results, found.Checked))
 	}
 	return verdict(found.Results, false)
 }

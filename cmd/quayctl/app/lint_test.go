@@ -119,7 +119,7 @@ func TestLintStandardInput(t *testing.T) {
 
 func TestLintNamespace(t *testing.T) {
 	_, stdout, _ := run(t, "lint", "-n", "edge", "--defaults", "testdata/lint/more", "--policy=testdata/policies.yaml")
-	if want := "Service clean gets\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
+	if want := "admission adds to Service clean:\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
 		t.Errorf("want the policy's default for both Services; got\n%s", stdout)
 	}
 }

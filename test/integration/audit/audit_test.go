@@ -192,7 +192,7 @@ func TestAuditWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out := audit(t, kubeconfig)
-	const want = "quayctl audit: must be allowed to list namespaces; ask an administrator for that right: "
+	const want = "quayctl audit: permission to list namespaces is required; ask an administrator to grant it: "
 	if out.Code != 2 || out.Stdout != "" || !strings.HasPrefix(out.Stderr, want) || strings.Count(out.Stderr, "\n") != 1 {
 		t.Errorf("exit code %d, stdout %q, stderr %q", out.Code, out.Stdout, out.Stderr)
 	}

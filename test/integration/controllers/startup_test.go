@@ -95,7 +95,7 @@ func TestStartup(t *testing.T) {
 		},
 		"empty token file": {
 			args: []string{"--cloud-config=" + config("empty.yaml", func(c env.CloudConfig) { c["tokenFile"] = file("empty", "\n") })},
-			code: failure, want: "is empty; put the cloud's bearer token into it",
+			code: failure, want: "is empty; write the bearer token for the cloud to it",
 		},
 		"wrong token": {
 			args: []string{"--cloud-config=" + config("wrong.yaml", func(c env.CloudConfig) { c["tokenFile"] = file("wrong", "s3cret") })},
