@@ -26,8 +26,8 @@ func main() {
 
 func write(dir string) error {
 	chapters := append(reference.Chapters(),
-		reference.Chapter{Title: "Webhooks that cannot read what they need: Services", Rules: service.Docs()},
-		reference.Chapter{Title: "Webhooks that cannot read what they need: policies", Rules: policywebhook.Docs()},
+		reference.Chapter{Title: "Findings of the Service webhooks", Rules: service.Docs()},
+		reference.Chapter{Title: "Findings of the policy webhooks", Rules: policywebhook.Docs()},
 	)
 	pages := map[string]string{
 		"annotations.md": reference.AnnotationsPage(),

@@ -64,7 +64,9 @@ func (a *audit) services(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces})
+	judge := lint.NewJudge(lint.JudgeOptions{
+		Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces,
+	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {
 			a.add("Service", svc.ObjectMeta, judge.Findings(svc))
@@ -77,15 +79,16 @@ func (a *audit) volumes(ctx context.Context) error {
 	if a.Namespace != "" {
 		return nil
 	}
-	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List, func(pv *corev1.PersistentVolume) {
-		if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
-			var findings []finding.Finding
-			if labels, ok := volume.Trusted(pv); ok {
-				findings = volume.ApplyZones(pv, labels).Findings
+	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List,
+		func(pv *corev1.PersistentVolume) {
+			if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
+				var findings []finding.Finding
+				if labels, ok := volume.Trusted(pv); ok {
+					findings = volume.ApplyZones(pv, labels).Findings
+				}
+				a.add("PersistentVolume", pv.ObjectMeta, findings)
 			}
-			a.add("PersistentVolume", pv.ObjectMeta, findings)
-		}
-	})
+		})
 }
 
 func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, error) {
@@ -113,21 +116,23 @@ func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Find
 	}
 }
 
-// claims validates the claims that request more storage than they have: only for these expansions can the conditions still be
-// checked.
+// claims validates the claims that request more storage than they have: only for these expansions can the conditions
+// still be checked.
 func (a *audit) claims(ctx context.Context) error {
 	classes := map[string]*storagev1.StorageClass{}
-	err := each(ctx, a, "storageclasses.storage.k8s.io", a.API.StorageV1().StorageClasses().List, func(class *storagev1.StorageClass) {
-		classes[class.Name] = class
-	})
+	err := each(ctx, a, "storageclasses.storage.k8s.io", a.API.StorageV1().StorageClasses().List,
+		func(class *storagev1.StorageClass) {
+			classes[class.Name] = class
+		})
 	if err != nil {
 		return err
 	}
-	return each(ctx, a, "persistentvolumeclaims", a.API.CoreV1().PersistentVolumeClaims(a.Namespace).List, func(pvc *corev1.PersistentVolumeClaim) {
-		if pvc.DeletionTimestamp == nil {
-			a.add("PersistentVolumeClaim", pvc.ObjectMeta, growing(pvc, classes))
-		}
-	})
+	return each(ctx, a, "persistentvolumeclaims", a.API.CoreV1().PersistentVolumeClaims(a.Namespace).List,
+		func(pvc *corev1.PersistentVolumeClaim) {
+			if pvc.DeletionTimestamp == nil {
+				a.add("PersistentVolumeClaim", pvc.ObjectMeta, growing(pvc, classes))
+			}
+		})
 }
 
 func growing(pvc *corev1.PersistentVolumeClaim, classes map[string]*storagev1.StorageClass) []finding.Finding {

@@ -15,7 +15,8 @@ const pageSize = 500
 
 // each calls look for all objects of a resource, which it lists page by page.
 func each[List runtime.Object, T any](
-	ctx context.Context, a *audit, resource string, list func(context.Context, metav1.ListOptions) (List, error), look func(*T),
+	ctx context.Context, a *audit, resource string, list func(context.Context, metav1.ListOptions) (List, error),
+	look func(*T),
 ) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return list(ctx, options)

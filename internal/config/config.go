@@ -1,5 +1,5 @@
-// Package config reads the cloud config, the file that identifies the cluster and the cloud for the controllers. Decoding is
-// strict: an unknown field is an error, and all errors are reported together.
+// Package config reads the cloud config, the file that identifies the cluster and the cloud for the controllers.
+// Decoding is strict: an unknown field is an error, and all errors are reported together.
 package config
 
 import (
@@ -59,7 +59,8 @@ type IngressNodes struct {
 	Fallback string `json:"fallback"`
 }
 
-// Load reads, defaults and validates a cloud config file. The error is one line with the name of the file and every problem.
+// Load reads, defaults and validates a cloud config file. The error is one line with the name of the file and every
+// problem.
 func Load(path string) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -100,7 +101,8 @@ func reported(errs field.ErrorList, path string) bool {
 // TokenFile is the path of a file that contains a bearer token.
 type TokenFile string
 
-// Read returns the current token in the file, without surrounding white space. Errors contain the path and never the token.
+// Read returns the current token in the file, without surrounding white space. Errors contain the path and never the
+// token.
 func (f TokenFile) Read() (string, error) {
 	data, err := os.ReadFile(string(f))
 	if err != nil {
@@ -117,7 +119,8 @@ func checkToken(token string) error {
 	if token == "" {
 		return errors.New("is empty; write the bearer token for the cloud to it")
 	}
-	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }) {
+	bad := func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }
+	if strings.ContainsFunc(token, bad) {
 		return errors.New("must contain only one token of printable ASCII characters without spaces")
 	}
 	return nil

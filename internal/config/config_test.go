@@ -94,19 +94,24 @@ func TestParseErrors(t *testing.T) {
 			text: minimal + "clusterID: prod\n",
 			want: []string{`key "clusterID" already set in map`},
 		},
-		"no YAML":  {text: "clusterID: [", want: []string{"did not find expected node content"}},
-		"no map":   {text: "- clusterID", want: []string{"must be a map of fields"}},
-		"no label": {text: strings.Replace(minimal, "dev", "Dev_1", 1), want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`}},
+		"no YAML": {text: "clusterID: [", want: []string{"did not find expected node content"}},
+		"no map":  {text: "- clusterID", want: []string{"must be a map of fields"}},
+		"no label": {
+			text: strings.Replace(minimal, "dev", "Dev_1", 1),
+			want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`},
+		},
 		"endpoint with the API's path": {
 			text: strings.Replace(minimal, ":8090", ":8090/v1", 1),
-			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must not contain anything after host and port`},
+			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must not contain anything after ` +
+				`host and port`},
 		},
 		"credentials are not repeated": {
 			text: strings.Replace(minimal, "http://", "http://me:secret@", 1),
 			want: []string{`endpoint: Invalid value: "http://me:xxxxx@127.0.0.1:8090": must not contain credentials`},
 		},
 		"bad class, ids and fallback": {
-			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\ningressNodes: {fallback: some}\n",
+			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\n" +
+				"ingressNodes: {fallback: some}\n",
 			want: []string{
 				`loadBalancerClass: Invalid value: "a/b/c"`,
 				`network.vpcID: Invalid value: "a/b"`,
@@ -129,8 +134,9 @@ func TestParseErrors(t *testing.T) {
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("want one line without a secret; got %q", err)
 			}
-			if got := strings.Count(err.Error(), ": Required") + strings.Count(err.Error(), ": Forbidden"); name == "empty" && got != 3 {
-				t.Errorf("%d problems, want 3: %v", got, err)
+			problems := strings.Count(err.Error(), ": Required") + strings.Count(err.Error(), ": Forbidden")
+			if name == "empty" && problems != 3 {
+				t.Errorf("%d problems, want 3: %v", problems, err)
 			}
 		})
 	}
@@ -175,7 +181,8 @@ func TestTokenFile(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3c") {
+			if !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path) ||
+				strings.Contains(err.Error(), "s3c") {
 				t.Errorf("error %q; want the path and %q in it, and not the token", err, tc.err)
 			}
 		})

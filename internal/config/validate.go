@@ -13,7 +13,8 @@ func validate(cfg Config) field.ErrorList {
 	errs := validateClusterID(cfg.ClusterID, field.NewPath("clusterID"))
 	errs = append(errs, validateEndpoint(cfg.Endpoint, field.NewPath("endpoint"))...)
 	if cfg.TokenFile == "" {
-		errs = append(errs, field.Required(field.NewPath("tokenFile"), "must be the path of the file with the bearer token for the cloud"))
+		errs = append(errs, field.Required(field.NewPath("tokenFile"),
+			"must be the path of the file with the bearer token for the cloud"))
 	}
 	for _, problem := range validation.IsQualifiedName(cfg.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(field.NewPath("loadBalancerClass"), cfg.LoadBalancerClass, problem))
@@ -47,9 +48,11 @@ func validateEndpoint(endpoint string, path *field.Path) field.ErrorList {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return field.ErrorList{field.Invalid(path, endpoint, "must be an HTTP or HTTPS URL, "+example)}
 	case u.User != nil:
-		return field.ErrorList{field.Invalid(path, u.Redacted(), "must not contain credentials; write the token to tokenFile")}
+		return field.ErrorList{field.Invalid(path, u.Redacted(),
+			"must not contain credentials; write the token to tokenFile")}
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return field.ErrorList{field.Invalid(path, endpoint, "must not contain anything after host and port: the path of the API is appended")}
+		return field.ErrorList{field.Invalid(path, endpoint,
+			"must not contain anything after host and port: the path of the API is appended")}
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ const (
 	denied = "denied the request"
 )
 
-// admission sends Services to the API server as dry runs, so that it calls the webhooks. This covers address, TLS, CA, HTTP and the
-// response in one check, exactly as users experience them.
+// admission sends Services to the API server as dry runs, so that it calls the webhooks. This covers address, TLS, CA,
+// HTTP and the response in one check, exactly as users experience them.
 func (e *examination) admission(ctx context.Context) Result {
 	validate := e.release.find(validateService)
 	if validate == nil {
@@ -46,7 +46,8 @@ func (e *examination) admission(ctx context.Context) Result {
 func (e *examination) reviewed(ctx context.Context, w *called) (string, Result) {
 	selector, err := metav1.LabelSelectorAsSelector(w.selector)
 	if err != nil {
-		return "", fail("correct webhook.namespaceSelector in the chart's values", "invalid namespaceSelector of webhook %s: %v", w.name, err)
+		return "", fail("correct webhook.namespaceSelector in the chart's values",
+			"invalid namespaceSelector of webhook %s: %v", w.name, err)
 	}
 	if w.selector == nil {
 		selector = labels.Everything()
@@ -71,10 +72,13 @@ func (e *examination) reviewed(ctx context.Context, w *called) (string, Result) 
 	return chosen, Result{}
 }
 
-func (e *examination) create(ctx context.Context, namespace string, annotations map[string]string) (*corev1.Service, error) {
+func (e *examination) create(
+	ctx context.Context, namespace string, annotations map[string]string,
+) (*corev1.Service, error) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probeName, Annotations: annotations},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Name: "probe", Port: 80}}},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer,
+			Ports: []corev1.ServicePort{{Name: "probe", Port: 80}}},
 	}
 	return e.API.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
@@ -84,7 +88,8 @@ func (e *examination) checkBad(err error, namespace string, w *called) Result {
 	const remedy = "see the checks webhook-service, ca-bundle and certificate, and the logs of the webhook's pods"
 	switch {
 	case err == nil && w.onFailure() == string(admissionregistrationv1.Ignore):
-		return fail(remedy, "an invalid Service was admitted in namespace %s: no webhook answers the API server, and the failure policy is Ignore",
+		return fail(remedy, "an invalid Service was admitted in namespace %s: no webhook answers the API server, and "+
+			"the failure policy is Ignore",
 			namespace)
 	case err == nil:
 		return fail("restore the rules and match conditions of webhook "+w.name+" with helm upgrade",
@@ -92,7 +97,8 @@ func (e *examination) checkBad(err error, namespace string, w *called) Result {
 	case deniedBy(err, w.name):
 		return ok("denied")
 	case apierrors.IsForbidden(err):
-		return warn("run the command as a user with permission to create Services in namespace "+namespace, "not checked: %v", err)
+		return warn("run the command as a user with permission to create Services in namespace "+namespace,
+			"not checked: %v", err)
 	case strings.Contains(err.Error(), "failed calling webhook"):
 		return fail(remedy, "the API server cannot call the webhook: %v", err)
 	}
@@ -102,23 +108,27 @@ func (e *examination) checkBad(err error, namespace string, w *called) Result {
 // remedyDenied is the remedy if something other than Quaymaster denies a dry run.
 const remedyDenied = "remove the cause of the denial, then run the command again"
 
-// checkGood checks the response to a valid Service. It must be admitted with the defaults that the mutating webhook sets. Policies,
-// quotas and other webhooks may deny it nevertheless, which is not a problem of the installation.
+// checkGood checks the response to a valid Service. It must be admitted with the defaults that the mutating webhook
+// sets. Policies, quotas and other webhooks may deny it nevertheless, which is not a problem of the installation.
 func (e *examination) checkGood(svc *corev1.Service, err error, namespace string) Result {
 	const bad = "an invalid Service is denied"
 	if err != nil && deniedBy(err, validateService) {
 		return ok("%s; a valid one is denied by a policy of namespace %s", bad, namespace)
 	}
 	if err != nil && !strings.Contains(err.Error(), "failed calling webhook") {
-		return warn(remedyDenied, "%s; a valid one in namespace %s was also denied, but not by Quaymaster: %v", bad, namespace, err)
+		return warn(remedyDenied, "%s; a valid one in namespace %s was also denied, but not by Quaymaster: %v", bad,
+			namespace, err)
 	}
 	if err != nil {
-		return fail("see the logs of the webhook's pods", "%s, but for a valid one the API server cannot call the webhook: %v", bad, err)
+		return fail("see the logs of the webhook's pods",
+			"%s, but for a valid one the API server cannot call the webhook: %v", bad, err)
 	}
-	for key := range loadbalancer.Defaults(&corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}, loadbalancer.Options{}) {
+	plain := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	for key := range loadbalancer.Defaults(plain, loadbalancer.Options{}) {
 		if _, written := svc.Annotations[key]; !written {
 			return warn("if the chart's value catalogs contains mycloud, see the logs of the webhook's pods",
-				"%s and a valid one is admitted, but without the default of %s: %s does not answer, or catalog mycloud is disabled",
+				"%s and a valid one is admitted, but without the default of %s: %s does not answer, or catalog "+
+					"mycloud is disabled",
 				bad, key, mutateService)
 		}
 	}

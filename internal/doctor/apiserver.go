@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// clockTolerance is the accepted difference between clocks: the API server reports its time in whole seconds, and the responses of
-// the cloud take time.
+// clockTolerance is the accepted difference between clocks: the API server reports its time in whole seconds, and the
+// responses of the cloud take time.
 const clockTolerance = 5 * time.Second
 
 func (e *examination) apiServer(ctx context.Context) Result {

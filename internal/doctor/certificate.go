@@ -55,11 +55,12 @@ func (e *examination) checkChain(chain []*x509.Certificate) Result {
 		return fail(e.certRemedy(), "the certificate expired at %s, so API servers reject it", end.Format(time.RFC3339))
 	}
 	if err := e.trusts(chain); err != nil {
-		return fail("wait a minute for the current CA to be distributed; if the problem persists, restart cert-manager's cainjector or, "+
-			"with self-signed certificates, the webhook's pods", "API servers do not trust the certificate: %v", err)
+		return fail("wait a minute for the current CA to be distributed; if the problem persists, restart "+
+			"cert-manager's cainjector or, with self-signed certificates, the webhook's pods", "API servers do not trust the certificate: %v", err)
 	}
 	if end.Sub(e.now()) < renewal {
-		return warn(e.certRemedy(), "the certificate expires at %s and should have been renewed", end.Format(time.RFC3339))
+		return warn(e.certRemedy(), "the certificate expires at %s and should have been renewed",
+			end.Format(time.RFC3339))
 	}
 	return ok("trusted, valid until %s", end.Format(time.RFC3339))
 }
@@ -119,7 +120,8 @@ func (e *examination) reason(ctx context.Context) string {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		answer, err := e.API.CoreV1().Pods(e.Namespace).ProxyGet("http", pod.Name, healthPort(pod), "/readyz/certificate", nil).DoRaw(ctx)
+		answer, err := e.API.CoreV1().Pods(e.Namespace).ProxyGet("http", pod.Name, healthPort(pod),
+			"/readyz/certificate", nil).DoRaw(ctx)
 		if text := strings.TrimSpace(string(answer)); err != nil && text != "" {
 			return "; pod " + pod.Name + " reports: " + strings.TrimPrefix(text, "internal server error: ")
 		}
@@ -168,8 +170,9 @@ func (e *examination) authority(context.Context) Result {
 		}
 		until := validUntil(authorities, e.now())
 		if until.IsZero() {
-			problems = append(problems, fmt.Sprintf("caBundle of webhook %s contains no valid certificate, the first expires at %s",
-				w.name, authorities[0].NotAfter.Format(time.RFC3339)))
+			problems = append(problems,
+				fmt.Sprintf("caBundle of webhook %s contains no valid certificate, the first expires at %s",
+					w.name, authorities[0].NotAfter.Format(time.RFC3339)))
 			continue
 		}
 		if last.IsZero() || until.Before(last) {
@@ -234,7 +237,8 @@ func (e *examination) certManager(ctx context.Context) Result {
 	prefix := e.release.webhook.argumentOr("--cert-name-prefix", defaultCertPrefix)
 	var ready, waiting []string
 	for _, resource := range []string{"issuers", "certificates"} {
-		list, err := e.Objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: resource}).
+		list, err := e.Objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1",
+			Resource: resource}).
 			Namespace(e.Namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return fail("install cert-manager, for which the webhook's pods are waiting, or set certs.mode=self-signed",
@@ -252,7 +256,8 @@ func (e *examination) certManager(ctx context.Context) Result {
 				Status conditions `json:"status"`
 			}
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &status); err != nil {
-				return fail("delete the object; it is created again", "%s %s cannot be decoded: %v", object.GetKind(), object.GetName(), err)
+				return fail("delete the object; it is created again", "%s %s cannot be decoded: %v", object.GetKind(),
+					object.GetName(), err)
 			}
 			name := object.GetKind() + " " + object.GetName()
 			if problem := status.Status.not("Ready"); problem != "" {
@@ -264,10 +269,12 @@ func (e *examination) certManager(ctx context.Context) Result {
 	}
 	switch {
 	case len(waiting) > 0:
-		return fail("check that cert-manager's pods are running, and run kubectl --namespace "+e.Namespace+" describe certificates",
+		return fail("check that cert-manager's pods are running, and run kubectl --namespace "+e.Namespace+
+			" describe certificates",
 			"%s", strings.Join(waiting, "; "))
 	case len(ready) == 0 && e.release.webhook.argumentOr("--cert-manager-managed", "true") == "false":
-		return skip("certs.certManager.managed is false, and no issuer or certificate has a name that starts with %q", prefix)
+		return skip("certs.certManager.managed is false, and no issuer or certificate has a name that starts with %q",
+			prefix)
 	case len(ready) == 0:
 		return fail("see the logs of the webhook's pods, which create them",
 			"no issuer or certificate has a name that starts with %q%s", prefix, e.reason(ctx))

@@ -71,14 +71,16 @@ func (e *examination) cloud(ctx context.Context) Result {
 		return fail("write a valid token to the tokenFile of the cloud config", "the cloud rejects the token")
 	}
 	if err != nil {
-		return fail("correct endpoint in the cloud config, or check the network between this machine and the cloud", "no response: %v", err)
+		return fail("correct endpoint in the cloud config, or check the network between this machine and the cloud",
+			"no response: %v", err)
 	}
 	if meta.Status != cloudapi.StatusOK {
 		return warn("wait until the cloud has recovered; until then the controllers keep the current state",
 			"API %s is %s", meta.APIVersion, meta.Status)
 	}
 	if d := difference(meta.ServerTime, before, e.Clock.Now()); d.Abs() > clockTolerance {
-		return warn("synchronize the clocks with NTP", "API %s; its clock is %s", meta.APIVersion, ahead(d, "this machine's"))
+		return warn("synchronize the clocks with NTP", "API %s; its clock is %s", meta.APIVersion,
+			ahead(d, "this machine's"))
 	}
 	return ok("API %s responds", meta.APIVersion)
 }

@@ -1,5 +1,5 @@
-// Package doctor checks an installation from outside, step by step: which parts of it exist, whether the API server can call the
-// webhooks, which permissions the accounts have, and how to fix each failure. It changes nothing.
+// Package doctor checks an installation from outside, step by step: which parts of it exist, whether the API server can
+// call the webhooks, which permissions the accounts have, and how to fix each failure. It changes nothing.
 package doctor
 
 import (
@@ -49,8 +49,8 @@ type examination struct {
 	offset time.Duration
 }
 
-// check is one step. It is skipped if a check in needs has failed, lacked the permission to read, or was itself skipped for that
-// reason.
+// check is one step. It is skipped if a check in needs has failed, lacked the permission to read, or was itself skipped
+// for that reason.
 type check struct {
 	name  string
 	needs []string
@@ -160,7 +160,8 @@ func fail(remedy, found string, args ...any) Result {
 	return Result{Level: Fail, Found: fmt.Sprintf(found, args...), Remedy: remedy}
 }
 
-// unread returns the result of a failed read. A missing permission of this user is only a warning: the installation may be fine.
+// unread returns the result of a failed read. A missing permission of this user is only a warning: the installation may
+// be fine.
 func unread(what string, err error) Result {
 	if apierrors.IsForbidden(err) {
 		r := warn("run the command as a user with permission to read this", "cannot read %s: %v", what, err)

@@ -61,7 +61,8 @@ func policyResources() []schema.GroupVersionResource {
 }
 
 func (e *examination) crds(ctx context.Context) Result {
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	var problems []string
 	remedy := "install them with helm upgrade and crds.enabled=true; until then no policies are applied"
 	for _, resource := range policyResources() {
@@ -76,7 +77,8 @@ func (e *examination) crds(ctx context.Context) Result {
 		}
 		if object.GetDeletionTimestamp() != nil {
 			problems = append(problems, name+" is being deleted, with all policies of its kind")
-			remedy = "wait until it is deleted, or remove the finalizers of the policies that block its deletion; then " + remedy
+			remedy = "wait until it is deleted, or remove the finalizers of the policies that block its deletion; " +
+				"then " + remedy
 			continue
 		}
 		var crd definition
@@ -125,13 +127,16 @@ func (e *examination) policies(ctx context.Context) Result {
 		}
 	}
 	if len(problems) > 0 {
-		return warn("correct the policies, and check that controllers are running: only they update the status of policies",
-			"%d of %d policies are not accepted, so that parts of them do not apply: %s", len(problems), count, strings.Join(problems, "; "))
+		return warn("correct the policies, and check that controllers are running: only they update the status of "+
+			"policies",
+			"%d of %d policies are not accepted, so that parts of them do not apply: %s",
+			len(problems), count, strings.Join(problems, "; "))
 	}
 	return ok("all %d policies are accepted", count)
 }
 
-// notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is accepted.
+// notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is
+// accepted.
 func notAccepted(object *unstructured.Unstructured) string {
 	name := strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 	var policy struct {

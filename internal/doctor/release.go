@@ -73,8 +73,9 @@ func (e *examination) installed(ctx context.Context) Result {
 		return unread(what, err)
 	}
 	e.release = release{
-		webhook: findRole(webhookComponent, accounts.Items), controllers: findRole(controllersComponent, accounts.Items),
-		mutating: mutating.Items, validating: validating.Items,
+		webhook:     findRole(webhookComponent, accounts.Items),
+		controllers: findRole(controllersComponent, accounts.Items),
+		mutating:    mutating.Items, validating: validating.Items,
 	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
@@ -105,7 +106,8 @@ func (e *examination) installed(ctx context.Context) Result {
 }
 
 func findRole(component string, accounts []corev1.ServiceAccount) *role {
-	at := slices.IndexFunc(accounts, func(a corev1.ServiceAccount) bool { return a.Labels[labelComponent] == component })
+	at := slices.IndexFunc(accounts,
+		func(a corev1.ServiceAccount) bool { return a.Labels[labelComponent] == component })
 	if at < 0 {
 		return nil
 	}

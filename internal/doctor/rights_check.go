@@ -40,18 +40,20 @@ func (e *examination) rights(ctx context.Context) Result {
 		more = fmt.Sprintf(" and %d more", len(texts)-namedRights)
 		texts = texts[:namedRights]
 	}
-	return fail("restore the chart's roles and bindings with helm upgrade", "missing permissions: %s%s", strings.Join(texts, "; "), more)
+	return fail("restore the chart's roles and bindings with helm upgrade", "missing permissions: %s%s",
+		strings.Join(texts, "; "), more)
 }
 
-// SettingsOf returns the settings of the installation that the options identify, as far as they are visible in the cluster.
+// SettingsOf returns the settings of the installation that the options identify, as far as they are visible in the
+// cluster.
 func SettingsOf(ctx context.Context, o Options) (Settings, Result) {
 	e := &examination{Options: o}
 	result := e.installed(ctx)
 	return e.settings(), result
 }
 
-// settings derives the settings from the flags of the installation's pods. If the chart does not deploy a role, they are the
-// minimum that the role needs.
+// settings derives the settings from the flags of the installation's pods. If the chart does not deploy a role, they
+// are the minimum that the role needs.
 func (e *examination) settings() Settings {
 	s := Settings{Namespace: e.Namespace}
 	if w := e.release.webhook; w != nil {
@@ -71,7 +73,8 @@ func (e *examination) settings() Settings {
 		s.Routes = c.argumentOr("--configure-cloud-routes", "true") == "true"
 		if c.template != nil && c.argumentOr("--leader-elect", "true") == "true" {
 			s.Lease = [2]string{
-				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace), c.argumentOr("--leader-elect-resource-name", c.lease()),
+				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace),
+				c.argumentOr("--leader-elect-resource-name", c.lease()),
 			}
 		}
 	}
@@ -98,7 +101,8 @@ func (g Grant) attributes() []authorizationv1.ResourceAttributes {
 		for _, name := range names {
 			for _, verb := range g.Verbs {
 				all = append(all, authorizationv1.ResourceAttributes{
-					Namespace: g.Namespace, Group: g.Group, Resource: resource, Subresource: sub, Name: name, Verb: verb,
+					Namespace: g.Namespace, Group: g.Group, Resource: resource, Subresource: sub, Name: name,
+					Verb: verb,
 				})
 			}
 		}
@@ -106,11 +110,14 @@ func (g Grant) attributes() []authorizationv1.ResourceAttributes {
 	return all
 }
 
-func (e *examination) may(ctx context.Context, account [2]string, attributes authorizationv1.ResourceAttributes) (bool, error) {
+func (e *examination) may(
+	ctx context.Context, account [2]string, attributes authorizationv1.ResourceAttributes,
+) (bool, error) {
 	review, err := e.API.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + account[0] + ":" + account[1],
-			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account[0], "system:authenticated"},
+			User: "system:serviceaccount:" + account[0] + ":" + account[1],
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account[0],
+				"system:authenticated"},
 			ResourceAttributes: &attributes,
 		},
 	}, metav1.CreateOptions{})

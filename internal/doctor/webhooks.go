@@ -100,7 +100,8 @@ func (e *examination) configurations(context.Context) Result {
 	found := fmt.Sprintf("%d webhooks; while they are unavailable, all requests are admitted", len(all))
 	if len(failing) > 0 {
 		slices.Sort(failing)
-		found = fmt.Sprintf("%d webhooks; while these are unavailable, requests to them are denied: %s", len(all), strings.Join(failing, ", "))
+		found = fmt.Sprintf("%d webhooks; while these are unavailable, requests to them are denied: %s", len(all),
+			strings.Join(failing, ", "))
 	}
 	return ok("%s", found)
 }
@@ -135,7 +136,8 @@ func (e *examination) service(ctx context.Context) Result {
 	name := at.namespace + "/" + at.name
 	_, err := e.API.CoreV1().Services(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fail("restore it with helm upgrade", "Service %s is missing, so the API server cannot call the webhooks", name)
+		return fail("restore it with helm upgrade", "Service %s is missing, so the API server cannot call the webhooks",
+			name)
 	}
 	if err != nil {
 		return unread("Service "+name, err)

@@ -36,7 +36,8 @@ func TestCorpus(t *testing.T) {
 			checked[path.Dir(c.Name)]++
 			got := corpus.Verdict{Causes: problems(result, finding.Error), Warnings: problems(result, finding.Warning)}
 			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings)}
-			want.Warnings = slices.DeleteFunc(want.Warnings, func(p corpus.Problem) bool { return p.ID == "policy-selects-nothing" })
+			want.Warnings = slices.DeleteFunc(want.Warnings,
+				func(p corpus.Problem) bool { return p.ID == "policy-selects-nothing" })
 			if diff := cmp.Diff(normal(want), normal(got)); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
@@ -54,7 +55,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// lintCase returns the result of the last object of a case, which is the one under test. A Service of another type has no result.
+// lintCase returns the result of the last object of a case, which is the one under test. A Service of another type has
+// no result.
 func lintCase(t *testing.T, c corpus.Case) (report.Result, bool) {
 	t.Helper()
 	text, err := os.ReadFile("../../test/corpus/" + c.Name + ".yaml")
@@ -65,10 +67,12 @@ func lintCase(t *testing.T, c corpus.Case) (report.Result, bool) {
 	if len(f.Problems) > 0 {
 		t.Fatal(f.Problems)
 	}
-	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace), "other": lint.Labels(nil, "other")}
+	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace),
+		"other": lint.Labels(nil, "other")}
 	linter := lint.Linter{Namespace: c.Namespace}
 	policies, results := linter.Policies(f.Objects, namespaces)
-	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
+	judge := lint.NewJudge(lint.JudgeOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass,
+		Policies: policies, Namespaces: namespaces})
 	if c.New != nil {
 		results = linter.Files([]manifest.File{f}, judge)
 		if len(results) == 0 && len(c.Causes)+len(c.Warnings) == 0 {

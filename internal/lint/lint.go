@@ -1,4 +1,5 @@
-// Package lint validates manifests with the checks of admission, without a cluster: Services of type LoadBalancer, and policies.
+// Package lint validates manifests with the checks of admission, without a cluster: Services of type LoadBalancer, and
+// policies.
 package lint
 
 import (
@@ -27,8 +28,9 @@ const (
 func Docs() []finding.Doc {
 	return []finding.Doc{{
 		ID: idManifest, Severity: finding.Error,
-		Help: "A field is unknown, is set twice or has a value of the wrong type, so kubectl or the API server rejects the manifest. " +
-			"The usual cause is an annotation value without quotes: it must be a string even if it looks like a number or a boolean.",
+		Help: "A field is unknown, is set twice or has a value of the wrong type, so kubectl or the API server " +
+			"rejects the manifest. The usual cause is an annotation value without quotes: it must be a string even if it looks like a " +
+			"number or a boolean.",
 	}}
 }
 
@@ -52,7 +54,8 @@ type Linter struct {
 	ShowDefaults bool
 }
 
-// Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the files.
+// Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the
+// files.
 func (l *Linter) Files(files []manifest.File, judge Judge) []report.Result {
 	results := make([][]report.Result, len(files))
 	var group errgroup.Group
@@ -94,16 +97,20 @@ func (l *Linter) namespace(named string) string {
 }
 
 // result combines findings and mistakes, and locates them in the source.
-func result(o *manifest.Object, name report.Object, found []finding.Finding, mistakes []manifest.Mistake) report.Result {
+func result(
+	o *manifest.Object, name report.Object, found []finding.Finding, mistakes []manifest.Mistake,
+) report.Result {
 	r := report.Result{File: o.File, Line: o.Line, Object: name, Findings: report.Findings(found)}
 	for i := range r.Findings {
 		r.Findings[i] = place(r.Findings[i], o.Find(r.Findings[i].Path))
 	}
 	if o.APIVersion == "" {
-		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be set to v1", Remedy: "add it", Place: o.Find("apiVersion")})
+		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be set to v1", Remedy: "add it",
+			Place: o.Find("apiVersion")})
 	}
 	for _, m := range mistakes {
-		f := report.Finding{ID: idManifest, Severity: finding.Error, Path: m.Path, Value: m.Value, Message: m.Message, Remedy: m.Remedy}
+		f := report.Finding{ID: idManifest, Severity: finding.Error, Path: m.Path, Value: m.Value, Message: m.Message,
+			Remedy: m.Remedy}
 		r.Findings = append(r.Findings, place(f, m.Place))
 	}
 	report.Sort(r.Findings)

@@ -32,10 +32,11 @@ const ports = "spec: {type: LoadBalancer, ports: [{port: 80}]}\n---\n"
 
 // Kinds named Service of other API groups, and Services of other types, are ignored.
 func TestOnlyLoadBalancersAreLinted(t *testing.T) {
-	got := found(t, lint.Linter{}, "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: foreign}\n"+ports+
-		"kind: Service\nmetadata: {name: careless}\n"+ports+
-		"apiVersion: v1\nkind: Service\nmetadata: {name: clean}\n"+ports+
-		"apiVersion: v1\nkind: Service\nmetadata: {name: inside, annotations: {a: 5}}\nspec: {type: ClusterIP}\n")
+	got := found(t, lint.Linter{},
+		"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: foreign}\n"+ports+
+			"kind: Service\nmetadata: {name: careless}\n"+ports+
+			"apiVersion: v1\nkind: Service\nmetadata: {name: clean}\n"+ports+
+			"apiVersion: v1\nkind: Service\nmetadata: {name: inside, annotations: {a: 5}}\nspec: {type: ClusterIP}\n")
 	if diff := cmp.Diff(map[string]string{"careless": "manifest-invalid", "clean": ""}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -57,12 +58,32 @@ func TestNamespaces(t *testing.T) {
 		policy string
 		want   map[string]string
 	}{
-		"nowhere is default":        {lint.Linter{}, limits("LoadBalancerPolicy", "{name: p}", ""), map[string]string{"nowhere": required, "default": required, "edge": ""}},
-		"nowhere is the linter's":   {lint.Linter{Namespace: "edge"}, limits("LoadBalancerPolicy", "{name: p}", ""), map[string]string{"nowhere": required, "default": "", "edge": required}},
-		"a policy's own":            {lint.Linter{}, limits("LoadBalancerPolicy", "{name: p, namespace: edge}", ""), map[string]string{"nowhere": "", "default": "", "edge": required}},
-		"by labels of a manifest":   {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {matchLabels: {tier: edge}}, "), map[string]string{"nowhere": "", "default": "", "edge": required}},
-		"by the name alone":         {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}, "), map[string]string{"nowhere": required, "default": required, "edge": ""}},
-		"the empty selector is all": {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {}, "), map[string]string{"nowhere": required, "default": required, "edge": required}},
+		"nowhere is default": {
+			lint.Linter{}, limits("LoadBalancerPolicy", "{name: p}", ""),
+			map[string]string{"nowhere": required, "default": required, "edge": ""},
+		},
+		"nowhere is the linter's": {
+			lint.Linter{Namespace: "edge"}, limits("LoadBalancerPolicy", "{name: p}", ""),
+			map[string]string{"nowhere": required, "default": "", "edge": required},
+		},
+		"a policy's own": {
+			lint.Linter{}, limits("LoadBalancerPolicy", "{name: p, namespace: edge}", ""),
+			map[string]string{"nowhere": "", "default": "", "edge": required},
+		},
+		"by labels of a manifest": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}",
+				"namespaceSelector: {matchLabels: {tier: edge}}, "),
+			map[string]string{"nowhere": "", "default": "", "edge": required},
+		},
+		"by the name alone": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}",
+				"namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}, "),
+			map[string]string{"nowhere": required, "default": required, "edge": ""},
+		},
+		"the empty selector is all": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {}, "),
+			map[string]string{"nowhere": required, "default": required, "edge": required},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, found(t, tc.linter, tc.policy+services)); diff != "" {

@@ -27,14 +27,18 @@ func Namespaces(objects []*manifest.Object) map[string]map[string]string {
 	for _, o := range objects {
 		if o.Kind == kindNamespace {
 			namespace, _ := manifest.Decode[corev1.Namespace](o)
-			namespaces[namespace.Name] = Labels(map[string]map[string]string{namespace.Name: namespace.Labels}, namespace.Name)
+			namespaces[namespace.Name] = Labels(map[string]map[string]string{namespace.Name: namespace.Labels},
+				namespace.Name)
 		}
 	}
 	return namespaces
 }
 
-// Policies compiles the policies among the objects, and validates each one by itself and against the others, as admission does.
-func (l *Linter) Policies(objects []*manifest.Object, namespaces map[string]map[string]string) ([]*policy.Policy, []report.Result) {
+// Policies compiles the policies among the objects, and validates each one by itself and against the others, as
+// admission does.
+func (l *Linter) Policies(
+	objects []*manifest.Object, namespaces map[string]map[string]string,
+) ([]*policy.Policy, []report.Result) {
 	var all []given
 	var policies []*policy.Policy
 	for _, o := range objects {
@@ -72,8 +76,8 @@ func (l *Linter) compile(o *manifest.Object) (given, bool) {
 	return g, true
 }
 
-// appliesToAny reports whether the policy applies to a known namespace. If the manifests contain no Namespaces, a policy that
-// selects none of them must not be reported: only the cluster knows its namespaces.
+// appliesToAny reports whether the policy applies to a known namespace. If the manifests contain no Namespaces, a
+// policy that selects none of them must not be reported: only the cluster knows its namespaces.
 func appliesToAny(p *policy.Policy, namespaces map[string]map[string]string) bool {
 	if p.Key().Kind == v1alpha1.KindLoadBalancerPolicy {
 		return true

@@ -13,8 +13,9 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// conform returns the part of a value that matches a Go type, and reports the rest. The library's decoder stops at the first value
-// of another type and does not report which element of a list or map it was. ok is false if nothing of the value matches.
+// conform returns the part of a value that matches a Go type, and reports the rest. The library's decoder stops at the
+// first value of another type and does not report which element of a list or map it was. ok is false if nothing of the
+// value matches.
 func (d *decoding) conform(value any, t reflect.Type, path string) (fitting any, ok bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -72,7 +73,8 @@ func (d *decoding) conformStruct(fields map[string]any, t reflect.Type, path str
 		at := strings.TrimPrefix(path+"."+name, ".")
 		if types[name] == nil {
 			remedy := "remove it or correct its name"
-			if nearest, slips := annotation.Nearest(name, slices.Sorted(maps.Keys(types))); annotation.Near(name, slips) {
+			nearest, slips := annotation.Nearest(name, slices.Sorted(maps.Keys(types)))
+			if annotation.Near(name, slips) {
 				remedy = fmt.Sprintf("did you mean %q?", nearest)
 			}
 			d.report(at, "unknown field", remedy)

@@ -10,8 +10,8 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// Decode decodes an object into its API type and returns all mistakes in the order of the source. Invalid values are dropped, or
-// replaced by what was obviously meant, so that the rest of the object can be validated.
+// Decode decodes an object into its API type and returns all mistakes in the order of the source. Invalid values are
+// dropped, or replaced by what was obviously meant, so that the rest of the object can be validated.
 func Decode[T any](o *Object) (*T, []Mistake) {
 	d := &decoding{object: o, mistakes: o.duplicates(o.node, "")}
 	decoded := new(T)

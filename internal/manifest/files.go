@@ -19,8 +19,9 @@ const Stdin = "-"
 // stdinName is the file name of standard input in results.
 const stdinName = "stdin"
 
-// Names returns the files named by paths, which are files and directories, without duplicates. A directory stands for its files
-// ending in .yaml, .yml or .json, in order; with recursive also for those of its subdirectories, except hidden ones.
+// Names returns the files named by paths, which are files and directories, without duplicates. A directory stands for
+// its files ending in .yaml, .yml or .json, in order; with recursive also for those of its subdirectories, except
+// hidden ones.
 func Names(paths []string, recursive bool) ([]string, []Problem) {
 	var names []string
 	var problems []Problem
@@ -91,7 +92,8 @@ func Read(names []string, stdin io.Reader, wanted func(apiVersion, kind string) 
 	return files
 }
 
-// unreadable returns the problem of a file. The name of the file is removed from the message, because Problem has it already.
+// unreadable returns the problem of a file. The name of the file is removed from the message, because Problem has it
+// already.
 func unreadable(name string, err error) Problem {
 	message := err.Error()
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {

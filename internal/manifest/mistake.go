@@ -28,8 +28,9 @@ func (o *Object) duplicates(node *yamlnode.Node, path string) []Mistake {
 			below := under(path, key.Value)
 			if line, known := lines[key.Value]; known && key.Value != "<<" {
 				mistakes = append(mistakes, Mistake{
-					Path: below, Value: scalar(value), Message: fmt.Sprintf("duplicate key, already set in line %d", line),
-					Remedy: "remove one of them", Place: o.place(key, value),
+					Path: below, Value: scalar(value),
+					Message: fmt.Sprintf("duplicate key, already set in line %d", line),
+					Remedy:  "remove one of them", Place: o.place(key, value),
 				})
 			}
 			lines[key.Value] = key.Line + o.above
@@ -44,7 +45,8 @@ func (o *Object) duplicates(node *yamlnode.Node, path string) []Mistake {
 	return mistakes
 }
 
-// under returns the path of a key in a map without knowing the type: only the keys of the maps listed here are in brackets.
+// under returns the path of a key in a map without knowing the type: only the keys of the maps listed here are in
+// brackets.
 func under(path, key string) string {
 	switch path {
 	case "":

@@ -1,5 +1,5 @@
-// Package manifest reads manifests as kubectl does, reports everything that the API server could not decode, and locates each field
-// in the source.
+// Package manifest reads manifests as kubectl does, reports everything that the API server could not decode, and
+// locates each field in the source.
 package manifest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // sigs.k8s.io/yaml, which decodes the values, does not provide positions
+	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // sigs.k8s.io/yaml, which decodes the values, has no positions
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,8 +54,8 @@ type Object struct {
 // source is the text of a file, by lines.
 type source struct{ lines [][]byte }
 
-// Parse parses the documents of a file that contain objects of wanted kinds. Documents of other kinds are ignored. A document that
-// cannot be parsed is a problem, because its kind is unknown.
+// Parse parses the documents of a file that contain objects of wanted kinds. Documents of other kinds are ignored. A
+// document that cannot be parsed is a problem, because its kind is unknown.
 func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) File {
 	f := File{Name: name}
 	src := &source{lines: bytes.Split(data, []byte("\n"))}
@@ -110,7 +110,7 @@ func (d document) problem(name string, err error) Problem {
 	}
 	p.Message = "must be valid YAML or JSON: " + text
 	if bytes.Contains(d.text, []byte("{{")) {
-		p.Message += "; this looks like a template: render it first, for example helm template CHART | quayctl lint -f -"
+		p.Message += "; this looks like a template; render it first: helm template CHART | quayctl lint -f -"
 	}
 	return p
 }
@@ -153,7 +153,8 @@ func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
 	}
 	var objects []*Object
 	for i := range min(len(list.Items), len(items.Content)) {
-		item := &Object{File: o.File, node: content(items.Content[i]), data: list.Items[i], source: o.source, above: o.above}
+		item := &Object{File: o.File, node: content(items.Content[i]), data: list.Items[i], source: o.source,
+			above: o.above}
 		item.identify(apiVersion, kind)
 		objects = append(objects, item.flatten(wanted)...)
 	}

@@ -18,8 +18,8 @@ type Place struct {
 	Text string
 }
 
-// Find returns the place of a path such as metadata.annotations[example.com/key] or spec.ports[0].protocol. The place of a missing
-// field is the start of the object.
+// Find returns the place of a path such as metadata.annotations[example.com/key] or spec.ports[0].protocol. The place
+// of a missing field is the start of the object.
 func (o *Object) Find(path string) Place {
 	var key *yamlnode.Node
 	value := o.node
@@ -93,8 +93,9 @@ func content(node *yamlnode.Node) *yamlnode.Node {
 	return node
 }
 
-// child returns the value of a key, or a list element, which has no key. Values merged with << are used if the key itself is missing.
-// Call it only for decoded objects: the decoder rejects objects that contain themselves, on which child would not terminate.
+// child returns the value of a key, or a list element, which has no key. Values merged with << are used if the key
+// itself is missing. Call it only for decoded objects: the decoder rejects objects that contain themselves, on which
+// child would not terminate.
 func child(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 	if key, value = direct(node, step); value != nil {
 		return key, value

@@ -27,8 +27,8 @@ func split(data []byte) []document {
 	return splitYAML(data)
 }
 
-// splitYAML splits before parsing, so that a document that cannot be parsed does not affect the others. Three dashes at the start of
-// a line end a document everywhere, even inside a block of text.
+// splitYAML splits before parsing, so that a document that cannot be parsed does not affect the others. Three dashes at
+// the start of a line end a document everywhere, even inside a block of text.
 func splitYAML(data []byte) []document {
 	var documents []document
 	start, above, line := 0, 0, 0
@@ -72,7 +72,8 @@ func splitJSON(data []byte) ([]document, bool) {
 // surrogate matches the escape of half a character, which JSON allows and YAML does not.
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
-// positioned returns the text that is parsed to find positions. Replacements have the same length, so that positions do not change.
+// positioned returns the text that is parsed to find positions. Replacements have the same length, so that positions do
+// not change.
 func (d document) positioned() []byte {
 	if d.json {
 		return surrogate.ReplaceAllLiteral(d.text, []byte(`\uFFFD`))

@@ -72,7 +72,8 @@ func Findings(found []finding.Finding) []Finding {
 			message += " (" + strings.Join(f.Listeners, ", ") + ")"
 		}
 		shown = append(shown, Finding{
-			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: message, Remedy: f.Remedy, Catalog: f.Catalog,
+			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: message, Remedy: f.Remedy,
+			Catalog: f.Catalog,
 		})
 	}
 	return shown

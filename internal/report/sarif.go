@@ -26,7 +26,8 @@ type Rule struct {
 // Tool describes the program.
 type Tool struct {
 	Version string
-	// Rule returns the documentation of an ID, if it is known. Only the IDs that occur are listed, because there are many.
+	// Rule returns the documentation of an ID, if it is known. Only the IDs that occur are listed, because there are
+	// many.
 	Rule func(id string) (Rule, bool)
 	// Root is the directory to which file names are relative.
 	Root string
@@ -40,7 +41,8 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 	indexes := map[string]int{}
 	for _, r := range results {
 		for _, f := range r.Findings {
-			result := sarifResult{RuleID: f.ID, Level: f.Severity, Message: sarifText{f.text()}, Locations: []sarifLocation{locate(r, f, tool.Root)}}
+			result := sarifResult{RuleID: f.ID, Level: f.Severity, Message: sarifText{f.text()},
+				Locations: []sarifLocation{locate(r, f, tool.Root)}}
 			index, listed := indexes[f.ID]
 			if rule, known := tool.Rule(f.ID); known && !listed {
 				index, listed = len(driver.Rules), true
@@ -67,7 +69,8 @@ func locate(r Result, f Finding, root string) sarifLocation {
 	name := strings.Trim(r.Object.Namespace+"/"+r.Object.Kind+"/"+r.Object.Name, "/")
 	location := sarifLocation{Logical: []sarifLogical{{FullyQualifiedName: name, Kind: "resource"}}}
 	if r.File != "" {
-		location.Physical = &sarifPhysical{Artifact: artifact(r.File, root), Region: sarifRegion{StartLine: f.Line, StartColumn: f.Column}}
+		location.Physical = &sarifPhysical{Artifact: artifact(r.File, root),
+			Region: sarifRegion{StartLine: f.Line, StartColumn: f.Column}}
 	}
 	return location
 }

@@ -20,11 +20,12 @@ func Count(results []Result, severity finding.Severity) int {
 	return n
 }
 
-// Summary returns one line about all validated objects, such as "3 errors and 1 warning in 2 of 14 Services". results need not
-// contain the objects without findings.
+// Summary returns one line about all validated objects, such as "3 errors and 1 warning in 2 of 14 Services". results
+// need not contain the objects without findings.
 func Summary(results []Result, checked int) string {
 	kind := "object"
-	if len(results) == checked && !slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
+	if len(results) == checked &&
+		!slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
 		kind = "Service"
 	}
 	affected := 0

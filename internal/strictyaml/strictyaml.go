@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode decodes YAML or JSON into the struct that target points to; fields missing in the document keep their values. The list
-// contains unknown fields and values of the wrong type, which are skipped; the error is for a document that cannot be parsed.
+// Decode decodes YAML or JSON into the struct that target points to; fields missing in the document keep their values.
+// The list contains unknown fields and values of the wrong type, which are skipped; the error is for a document that
+// cannot be parsed.
 func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 	var document any
 	if err := yaml.UnmarshalStrict(data, &document); err != nil {
@@ -33,12 +34,13 @@ func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 		decoded := *target
 		strict, err := strictjson.UnmarshalStrict(data, &decoded)
 		if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
-			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value, "must be a "+kind(mismatch.Type)))
+			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value,
+				"must be a "+kind(mismatch.Type)))
 			if remove(fields, strings.Split(mismatch.Field, ".")) {
 				continue
 			}
-			// The path does not identify a value inside a list, so it cannot be skipped. Other errors are reported once this
-			// one is fixed.
+			// The path does not identify a value inside a list, so it cannot be skipped. Other errors are reported once
+			// this one is fixed.
 			return errs, nil
 		}
 		if err != nil {
@@ -49,7 +51,8 @@ func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 			if !errors.As(err, &at) {
 				return nil, err
 			}
-			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()), "unknown field; remove it or correct its name"))
+			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()),
+				"unknown field; remove it or correct its name"))
 		}
 		*target = decoded
 		return errs, nil

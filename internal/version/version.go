@@ -41,5 +41,6 @@ func Commit() string {
 
 // String returns version, commit, Go release and platform in one line.
 func String() string {
-	return fmt.Sprintf("%s (commit %s, %s, %s/%s)", Version(), Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (commit %s, %s, %s/%s)", Version(), Commit(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

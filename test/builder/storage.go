@@ -18,7 +18,8 @@ const (
 // PersistentVolumeOption changes a PersistentVolume.
 type PersistentVolumeOption func(*corev1.PersistentVolume)
 
-// PersistentVolume returns a statically provisioned PersistentVolume of class ssd, for the cloud's volume vol-data-1 with 20 GiB.
+// PersistentVolume returns a statically provisioned PersistentVolume of class ssd, for the cloud's volume vol-data-1
+// with 20 GiB.
 func PersistentVolume(options ...PersistentVolumeOption) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},

@@ -1,11 +1,12 @@
-// Package corpus contains manifests with the verdict that every part of the project must reach on them: the engine, the webhooks
-// on a real API server, the linter and the exported policies. To add a case, add a file.
+// Package corpus contains manifests with the verdict that every part of the project must reach on them: the engine, the
+// webhooks on a real API server, the linter and the exported policies. To add a case, add a file.
 //
-// valid/ and invalid/ contain one Service per file, update/ the old and the new Service. limited/ contains policies followed by a
-// Service, or by the old and the new one. policies/ contains policies of which the last is validated, preceded by its old version
-// if it is an update. clouds/ contains one file per catalog of another cloud's annotations, with many Services, each of which is a
-// case named after the Service. NAMESPACE stands for the namespace of the case, so that cluster policies can be distinguished.
-// Comment lines at the top contain the verdict, one finding per line, in any order:
+// valid/ and invalid/ contain one Service per file, update/ the old and the new Service. limited/ contains policies
+// followed by a Service, or by the old and the new one. policies/ contains policies of which the last is validated,
+// preceded by its old version if it is an update. clouds/ contains one file per catalog of another cloud's annotations,
+// with many Services, each of which is a case named after the Service. NAMESPACE stands for the namespace of the case,
+// so that cluster policies can be distinguished. Comment lines at the top contain the verdict, one finding per line, in
+// any order:
 //
 //	# cause: <finding id> <field path>     an error
 //	# warning: <finding id> <field path>   a warning
@@ -176,7 +177,8 @@ func parseCloud(stem, text string) ([]Case, error) {
 		if err != nil {
 			return nil, fmt.Errorf("case %d: %w", len(cases)+1, err)
 		}
-		cases = append(cases, Case{Name: stem + "/" + svc.Name, Catalog: path.Base(stem), New: svc, Verdict: verdict(document)})
+		cases = append(cases, Case{Name: stem + "/" + svc.Name, Catalog: path.Base(stem), New: svc,
+			Verdict: verdict(document)})
 	}
 	return cases, nil
 }

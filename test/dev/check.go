@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// check waits until the demonstration does what the guide promises: Nodes are initialized, and the webhook denies an invalid
-// Service.
+// check waits until the demonstration does what the guide promises: Nodes are initialized, and the webhook denies an
+// invalid Service.
 func (d *demo) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesLimit)
 	defer cancel()

@@ -38,7 +38,8 @@ type demo struct {
 	owned    sync.WaitGroup
 }
 
-// run starts all parts and returns when the context ends or an essential part terminates. The parts keep running until stop.
+// run starts all parts and returns when the context ends or an essential part terminates. The parts keep running until
+// stop.
 func (d *demo) run(ctx context.Context) error {
 	begin := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -206,8 +207,8 @@ func (d *demo) example(name string) (string, error) {
 	return string(data), err
 }
 
-// chartValues returns the values of a development installation: the API server calls the webhook on a loopback port, and denies
-// Services while the webhook is unavailable, so that a dead webhook is not mistaken for a permissive one.
+// chartValues returns the values of a development installation: the API server calls the webhook on a loopback port,
+// and denies Services while the webhook is unavailable, so that a dead webhook is not mistaken for a permissive one.
 func chartValues(port int) env.Values {
 	return env.Values{
 		"webhook": map[string]any{

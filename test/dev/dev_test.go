@@ -133,7 +133,8 @@ func (d *demonstration) mycloud(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), "MYCLOUD_ENDPOINT="+d.env["MYCLOUD_ENDPOINT"], "MYCLOUD_TOKEN="+d.env["MYCLOUD_TOKEN"])
+	cmd.Env = append(os.Environ(), "MYCLOUD_ENDPOINT="+d.env["MYCLOUD_ENDPOINT"],
+		"MYCLOUD_TOKEN="+d.env["MYCLOUD_TOKEN"])
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("mycloud %s: %v: %s", strings.Join(args, " "), err, out)

@@ -20,8 +20,8 @@ type directory struct {
 	lock *os.File
 }
 
-// open acquires the directory for this run: it waits up to patience for a run that is terminating, kills the processes that a killed
-// run left behind and removes its state, unless keep is set.
+// open acquires the directory for this run: it waits up to patience for a run that is terminating, kills the processes
+// that a killed run left behind and removes its state, unless keep is set.
 func open(ctx context.Context, path string, keep bool, patience time.Duration, out io.Writer) (*directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -108,8 +108,8 @@ func (d *directory) publish(kubeconfig, endpoint, token string) error {
 	return os.WriteFile(d.env(), []byte(text.String()), 0o600)
 }
 
-// markReady writes the ready file when the demonstration responds. The file contains the ID of this process, which distinguishes it
-// from the file of a killed run.
+// markReady writes the ready file when the demonstration responds. The file contains the ID of this process, which
+// distinguishes it from the file of a killed run.
 func (d *directory) markReady() error { return os.WriteFile(d.ready(), ownPID(), 0o600) }
 
 // close releases the directory.

@@ -1,7 +1,7 @@
 package main
 
-// guide is printed when the demonstration is ready. Its arguments are the seconds that took, the directory of logs, the file with
-// the environment and the path of kubectl.
+// guide is printed when the demonstration is ready. Its arguments are the seconds that took, the directory of logs, the
+// file with the environment and the path of kubectl.
 const guide = `
 Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in another terminal, in this directory:
 
@@ -23,8 +23,8 @@ Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in ano
   %[4]s annotate node node-2 node.beta.kubernetes.io/dlb-ingress-node=true
   bin/mycloud get node-groups -o yaml
 
-  # Policies set defaults and limits: api gets 5000 from the cluster's policy, web gets 8000 from the namespace's policy. The last
-  # command is denied, because the limit of 20000 applies to both.
+  # Policies set defaults and limits: api gets 5000 from the cluster's policy, web gets 8000 from the namespace's
+  # policy. The last command is denied, because the limit of 20000 applies to both.
   %[4]s label namespace default tier=shared
   %[4]s apply -f examples/policy-cluster.yaml
   %[4]s create service loadbalancer api --tcp=80
@@ -34,8 +34,8 @@ Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in ano
   %[4]s get clusterloadbalancerpolicies,loadbalancerpolicies
   %[4]s annotate --overwrite service web service.beta.kubernetes.io/dlb-listener-maxqps=50000
 
-  # A volume gets its zone and node affinity. Its claim can be expanded to 30 GiB. A request for 35 GiB is rounded up to 40 GiB with
-  # a warning, and a request beyond the maximum of the cloud's volume type is denied.
+  # A volume gets its zone and node affinity. Its claim can be expanded to 30 GiB. A request for 35 GiB is rounded
+  # up to 40 GiB with a warning, and a request beyond the maximum of the cloud's volume type is denied.
   %[4]s apply -f examples/volume.yaml
   %[4]s get persistentvolume data -o yaml
   %[4]s patch pvc data -p '{"spec":{"resources":{"requests":{"storage":"30Gi"}}}}'

@@ -55,7 +55,8 @@ func startKwok(e *env.Env) error {
 	return err
 }
 
-// kubelets registers a Node for every instance, as its kubelet would, and updates the Node's readiness with the instance's state.
+// kubelets registers a Node for every instance, as its kubelet would, and updates the Node's readiness with the
+// instance's state.
 type kubelets struct {
 	cloud *cloudapi.Client
 	nodes client.Client
@@ -68,8 +69,8 @@ func newKubelets(cloud *cloudapi.Client, nodes client.Client, out io.Writer) *ku
 	return &kubelets{cloud: cloud, nodes: nodes, out: out, known: map[string]bool{}}
 }
 
-// follow synchronizes Nodes with instances until the context ends. Failed calls to the cloud or the API server are retried: kubelets
-// outlive both.
+// follow synchronizes Nodes with instances until the context ends. Failed calls to the cloud or the API server are
+// retried: kubelets outlive both.
 func (k *kubelets) follow(ctx context.Context) {
 	ticker := time.NewTicker(followInterval)
 	defer ticker.Stop()
@@ -120,8 +121,8 @@ func (k *kubelets) sync(ctx context.Context) error {
 	return nil
 }
 
-// register creates the Node of an instance like a kubelet with an external cloud provider: without provider ID and addresses, and
-// with a taint that keeps pods away until the cloud-controller-manager has set them.
+// register creates the Node of an instance like a kubelet with an external cloud provider: without provider ID and
+// addresses, and with a taint that keeps pods away until the cloud-controller-manager has set them.
 func (k *kubelets) register(ctx context.Context, instance cloudapi.Instance) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -1,5 +1,5 @@
-// Command dev runs the demonstration behind `make dev`: a control plane, the reference cloud, a few simulated Nodes and both
-// roles of Quaymaster as processes on loopback, in the foreground, until it receives a signal.
+// Command dev runs the demonstration behind `make dev`: a control plane, the reference cloud, a few simulated Nodes and
+// both roles of Quaymaster as processes on loopback, in the foreground, until it receives a signal.
 package main
 
 import (

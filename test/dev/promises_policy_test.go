@@ -24,7 +24,8 @@ const qps = loadbalancer.Prefix + "listener-maxqps"
 
 // tooMuch is the message when web requests 50000, which the cluster's policy does not allow.
 const tooMuch = `metadata.annotations[` + qps + `]: Invalid value: "50000": ` +
-	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of its own tier`
+	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of ` +
+	`its own tier`
 
 func (d *demonstration) setsDefaultsOfPolicies(t *testing.T) {
 	d.must(t, "label", "namespace", "default", "tier=shared")
@@ -64,11 +65,13 @@ func (d *demonstration) setsDefaultsOfPolicies(t *testing.T) {
 	})
 }
 
-// defaultBecomes waits until a Service without the annotation would get this limit: the webhook receives policies with a delay.
+// defaultBecomes waits until a Service without the annotation would get this limit: the webhook receives policies with
+// a delay.
 func (d *demonstration) defaultBecomes(t *testing.T, value string) {
 	t.Helper()
 	env.Eventually(t, 10*time.Second, "the default "+value, func(context.Context) error {
-		stored := d.must(t, "create", "service", "loadbalancer", "tried", "--tcp=80", "--dry-run=server", "-o", "jsonpath={.metadata.annotations}")
+		stored := d.must(t, "create", "service", "loadbalancer", "tried", "--tcp=80", "--dry-run=server", "-o",
+			"jsonpath={.metadata.annotations}")
 		if !strings.Contains(stored, `"`+qps+`":"`+value+`"`) {
 			return errors.New(stored)
 		}
@@ -125,12 +128,14 @@ func (d *demonstration) enforcesPolicies(t *testing.T) {
 }
 
 // ignoreDryRun removes kubectl's mark of a dry run.
-var ignoreDryRun = cmp.Transformer("stdout", func(text string) string { return strings.Replace(text, " (server dry run)", "", 1) })
+var ignoreDryRun = cmp.Transformer("stdout",
+	func(text string) string { return strings.Replace(text, " (server dry run)", "", 1) })
 
 // counts waits until kubectl shows this row with the controllers' counts for the cluster's policy.
 func (d *demonstration) counts(t *testing.T, row string) {
 	t.Helper()
-	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` + row + `\n$`)
+	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` + row +
+		`\n$`)
 	env.Eventually(t, 10*time.Second, "the counts of the policy", func(context.Context) error {
 		if got := d.must(t, "get", "clbpol"); !table.MatchString(got) {
 			return errors.New(got)
@@ -151,7 +156,8 @@ spec:
 	if out.Code != 1 {
 		t.Errorf("exit code %d, want 1", out.Code)
 	}
-	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": must be at most 7000`, "spec.rules[0].max"} {
+	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": must be at most 7000`,
+		"spec.rules[0].max"} {
 		if !strings.Contains(out.Stderr, want) {
 			t.Errorf("kubectl prints\n%s\nwithout %q", out.Stderr, want)
 		}

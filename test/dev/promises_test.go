@@ -64,7 +64,8 @@ func TestPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(log), want) || strings.Contains(string(log), "%!") {
+	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(log), want) ||
+		strings.Contains(string(log), "%!") {
 		t.Errorf("the guide is broken or lacks %q:\n%s", want, log)
 	}
 	pids := d.pids(t)

@@ -63,7 +63,8 @@ func (d *demonstration) setsZoneOfVolume(t *testing.T) {
 	const pinned = `  nodeAffinity:
     required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [eu-1b, eu-1c]}]}]}
 `
-	if out := d.feed(t, volume("pinned", "vol-data-2", "fixed", pinned), "create", "-f", "-"); out.Code != 0 || out.Stderr != "" {
+	if out := d.feed(t, volume("pinned", "vol-data-2", "fixed", pinned), "create", "-f", "-"); out.Code != 0 ||
+		out.Stderr != "" {
 		t.Fatalf("kubectl prints %+v", out)
 	}
 	for name, want := range map[string]zones{
@@ -88,12 +89,14 @@ func (d *demonstration) deniesUnknownVolume(t *testing.T) {
 	if out.Code != 1 || !strings.Contains(out.Stderr, `spec.csi.volumeHandle: Not found: "vol-nowhere"`) {
 		t.Errorf("kubectl prints %+v", out)
 	}
-	if err := d.kube.Get(t.Context(), client.ObjectKey{Name: "nowhere"}, &corev1.PersistentVolume{}); !apierrors.IsNotFound(err) {
+	err := d.kube.Get(t.Context(), client.ObjectKey{Name: "nowhere"}, &corev1.PersistentVolume{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("get the denied volume: %v, want not found", err)
 	}
 }
 
-// The cloud process is stopped rather than killed: a cloud that hangs is worse than one that is down, and it can be continued.
+// The cloud process is stopped rather than killed: a cloud that hangs is worse than one that is down, and it can be
+// continued.
 func (d *demonstration) admitsVolumeWithoutCloud(t *testing.T) {
 	cloud := d.pid(t, "mycloud")
 	if err := syscall.Kill(cloud, syscall.SIGSTOP); err != nil {
@@ -132,15 +135,18 @@ func (d *demonstration) admitsVolumeWithoutCloud(t *testing.T) {
 
 func (d *demonstration) growsClaim(t *testing.T) {
 	d.bound(t, "data")
-	if diff := cmp.Diff(env.Output{Stdout: "persistentvolumeclaim/data patched\n"}, d.grow(t, "data", "30Gi")); diff != "" {
+	want := env.Output{Stdout: "persistentvolumeclaim/data patched\n"}
+	if diff := cmp.Diff(want, d.grow(t, "data", "30Gi")); diff != "" {
 		t.Errorf("expansion by whole steps (-want +got):\n%s", diff)
 	}
-	if out := d.grow(t, "data", "35Gi"); out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") || !strings.Contains(out.Stderr, "35Gi becomes 40Gi") {
+	if out := d.grow(t, "data", "35Gi"); out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") ||
+		!strings.Contains(out.Stderr, "35Gi becomes 40Gi") {
 		t.Errorf("expansion by a part of a step: kubectl prints %+v", out)
 	}
 	out := d.grow(t, "data", "2Ti")
 	for _, want := range []string{
-		`The PersistentVolumeClaim "data" is invalid: spec.resources.requests[storage]: Invalid value: "2Ti": must be at most 1024Gi`,
+		`The PersistentVolumeClaim "data" is invalid: spec.resources.requests[storage]: Invalid value: "2Ti": must ` +
+			`be at most 1024Gi`,
 		"StorageClass ssd", "the claim has 20Gi",
 	} {
 		if out.Code != 1 || !strings.Contains(out.Stderr, want) {
@@ -166,7 +172,8 @@ spec:
 	}
 	d.bound(t, "pinned")
 	out = d.grow(t, "pinned", "30Gi")
-	for _, want := range []string{"Warning: ", "allowVolumeExpansion", "is forbidden: only dynamically provisioned pvc can be resized"} {
+	for _, want := range []string{"Warning: ", "allowVolumeExpansion",
+		"is forbidden: only dynamically provisioned pvc can be resized"} {
 		if out.Code != 1 || !strings.Contains(out.Stderr, want) {
 			t.Errorf("exit code %d\n%s\nwithout %q", out.Code, out.Stderr, want)
 		}

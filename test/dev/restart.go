@@ -16,8 +16,8 @@ const (
 	tries = 3
 )
 
-// keepRunning restarts a program whenever it terminates, as a Deployment would, so that users can try killing it. It returns when the
-// context ends, or with the program's exit error if the program does not stay up.
+// keepRunning restarts a program whenever it terminates, as a Deployment would, so that users can try killing it. It
+// returns when the context ends, or with the program's exit error if the program does not stay up.
 func keepRunning(ctx context.Context, server *env.Server, out io.Writer) error {
 	for short := 0; ; {
 		began := time.Now()

@@ -20,7 +20,8 @@ import (
 // enough is the number of attempts that reaches every replica.
 const enough = 200
 
-// TestAvailability replaces all pods while users keep creating Services. Every request must be reviewed, and none may fail.
+// TestAvailability replaces all pods while users keep creating Services. Every request must be reviewed, and none may
+// fail.
 func TestAvailability(t *testing.T) {
 	c := connect(t)
 	t.Cleanup(func() {
@@ -39,7 +40,8 @@ func TestAvailability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, promised, "a first Service", func(ctx context.Context) error { return load.Try(ctx, users, "first", false) })
+	env.Eventually(t, promised, "a first Service",
+		func(ctx context.Context) error { return load.Try(ctx, users, "first", false) })
 	// These are dry runs: otherwise the controllers would create a load balancer for each.
 	l := load.Start(t, load.Options{Client: users})
 	l.More(t, enough)
@@ -55,7 +57,8 @@ func TestAvailability(t *testing.T) {
 		// This also reverts the other value, so that pods are replaced.
 		{"other definitions", func(t *testing.T) {
 			c.installChart(t, c.nextChart(t), "upgrade")
-			if out := c.kubectl(t, "", "explain", "loadbalancerpolicies.spec.comment"); !strings.Contains(out.Stdout, "What it is for.") {
+			out := c.kubectl(t, "", "explain", "loadbalancerpolicies.spec.comment")
+			if !strings.Contains(out.Stdout, "What it is for.") {
 				t.Errorf("the CRD was not updated: %+v", out)
 			}
 		}},
@@ -86,7 +89,8 @@ func TestAvailability(t *testing.T) {
 // rolledOut waits until all webhook pods are new and ready.
 func (c *cluster) rolledOut(t *testing.T) {
 	t.Helper()
-	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", promised.String())
+	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook",
+		"--timeout", promised.String())
 	if out.Code != 0 {
 		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
 	}
@@ -95,7 +99,8 @@ func (c *cluster) rolledOut(t *testing.T) {
 // pods returns the names of the webhook pods, including terminating ones.
 func (c *cluster) pods(t *testing.T) string {
 	t.Helper()
-	return c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=webhook", "-o", "jsonpath={.items[*].metadata.name}")
+	return c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=webhook", "-o",
+		"jsonpath={.items[*].metadata.name}")
 }
 
 // nextChart returns a copy of the chart that simulates a later version: its CRDs have an additional field.
@@ -118,7 +123,10 @@ func (c *cluster) nextChart(t *testing.T) string {
 		if !strings.Contains(string(text), first) {
 			t.Fatalf("%s lacks the line %q", file, first)
 		}
-		next := strings.Replace(string(text), first, "              comment:\n                description: What it is for.\n                type: string\n"+first, 1)
+		next := strings.Replace(string(text), first,
+			"              comment:\n"+
+				"                description: What it is for.\n"+
+				"                type: string\n"+first, 1)
 		if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -161,11 +169,12 @@ func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
 	c.must(t, "delete", "service", "shop", "--timeout", "1m")
 }
 
-// leader returns the leader's pod, found by its log: with host networking the lease contains the host name, which may differ from
-// the Node's name.
+// leader returns the leader's pod, found by its log: with host networking the lease contains the host name, which may
+// differ from the Node's name.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
-	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers", "-o", "jsonpath={.items[*].metadata.name}")
+	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers",
+		"-o", "jsonpath={.items[*].metadata.name}")
 	for pod := range strings.FieldsSeq(pods) {
 		if strings.Contains(c.must(t, "--namespace", namespace, "logs", pod), "Successfully acquired lease") {
 			return pod

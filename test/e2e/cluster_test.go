@@ -43,7 +43,8 @@ func connect(t *testing.T) *cluster {
 	if out := c.kubectl(t, "", "get", "nodes"); out.Code != 0 {
 		t.Fatalf("the cluster of KUBECONFIG does not respond: %s", out.Stderr)
 	}
-	if out := c.kubectl(t, "", "get", "validatingwebhookconfigurations", release, "--ignore-not-found", "-o", "name"); out.Stdout != "" {
+	installed := c.kubectl(t, "", "get", "validatingwebhookconfigurations", release, "--ignore-not-found", "-o", "name")
+	if installed.Stdout != "" {
 		t.Fatal("Quaymaster is already installed in the cluster; uninstall it first")
 	}
 	return c
@@ -91,7 +92,8 @@ func (c *cluster) install(t *testing.T, verb ...string) {
 	c.installChart(t, filepath.Join(c.root, "charts", "quaymaster"), verb...)
 }
 
-// installChart installs or upgrades a chart, with failure policy Fail, so that Services are never admitted without validation.
+// installChart installs or upgrades a chart, with failure policy Fail, so that Services are never admitted without
+// validation.
 func (c *cluster) installChart(t *testing.T, chart string, verb ...string) {
 	t.Helper()
 	args := slices.Concat(verb, []string{release, chart, "--set", "webhook.failurePolicy.validateService=Fail"})

@@ -14,8 +14,8 @@ const (
 	settled = time.Minute
 )
 
-// TestInstallation covers the first installation by a platform team: on uninitialized nodes, with cert-manager installed before or
-// after.
+// TestInstallation covers the first installation by a platform team: on uninitialized nodes, with cert-manager
+// installed before or after.
 func TestInstallation(t *testing.T) {
 	c := connect(t)
 	t.Cleanup(func() {
@@ -26,18 +26,22 @@ func TestInstallation(t *testing.T) {
 	began := time.Now()
 	c.install(t, "install", "--create-namespace")
 	eventually(t, promised, "initialized nodes", func() string {
-		if taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}"); strings.Contains(taints, uninitialized) {
+		taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}")
+		if strings.Contains(taints, uninitialized) {
 			return "taints are " + taints
 		}
 		return ""
 	})
 	left := promised - time.Since(began)
-	if out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", left.String()); out.Code != 0 {
+	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook",
+		"--timeout", left.String())
+	if out.Code != 0 {
 		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
 	}
 	t.Logf("ready after %s", time.Since(began).Round(time.Second))
 
-	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 || !strings.Contains(out.Stderr, "dlb-scheduler") {
+	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 ||
+		!strings.Contains(out.Stderr, "dlb-scheduler") {
 		t.Errorf("an invalid Service: %+v", out)
 	}
 	c.must(t, "apply", "-f", c.example("service-good.yaml"))
@@ -51,7 +55,8 @@ func TestInstallation(t *testing.T) {
 	c.doctor(t)
 
 	generations := func() string {
-		return c.must(t, "--namespace", namespace, "get", "deployments", "-o", "jsonpath={.items[*].metadata.generation}")
+		return c.must(t, "--namespace", namespace, "get", "deployments", "-o",
+			"jsonpath={.items[*].metadata.generation}")
 	}
 	before := generations()
 	c.install(t, "upgrade")
@@ -81,7 +86,8 @@ func (c *cluster) doctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace, "--release", release)
+	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace,
+		"--release", release)
 	if err != nil {
 		t.Fatal(err)
 	}

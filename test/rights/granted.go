@@ -15,8 +15,8 @@ type binding struct {
 	RoleRef  rbacv1.RoleRef   `json:"roleRef"`
 }
 
-// Granted returns the permissions that the bindings among the objects grant to ServiceAccounts. Roles that are not among the objects
-// are looked up by name in others; a binding to a role that is in neither is an error.
+// Granted returns the permissions that the bindings among the objects grant to ServiceAccounts. Roles that are not
+// among the objects are looked up by name in others; a binding to a role that is in neither is an error.
 func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.PolicyRule) (sets.Set[Right], error) {
 	roles, err := rolesOf(objects)
 	if err != nil {
@@ -36,7 +36,8 @@ func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.Po
 			rules, ok = others[b.RoleRef.Name]
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s %s refers to unknown %s %s", object.GetKind(), object.GetName(), b.RoleRef.Kind, b.RoleRef.Name)
+			return nil, fmt.Errorf("%s %s refers to unknown %s %s", object.GetKind(), object.GetName(), b.RoleRef.Kind,
+				b.RoleRef.Name)
 		}
 		for _, subject := range b.Subjects {
 			for _, rule := range rules {
@@ -77,7 +78,8 @@ func Of(account, namespace string, rule rbacv1.PolicyRule) []Right {
 			for _, name := range names {
 				for _, verb := range rule.Verbs {
 					all = append(all, Right{
-						Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace,
+						Account: account, Verb: verb, Group: group, Resource: resource, Name: name,
+						Namespace: namespace,
 					})
 				}
 			}
@@ -86,16 +88,20 @@ func Of(account, namespace string, rule rbacv1.PolicyRule) []Right {
 	return all
 }
 
-// WellKnown returns the roles of the API server to which the chart binds accounts, reduced to the permissions that we need.
+// WellKnown returns the roles of the API server to which the chart binds accounts, reduced to the permissions that we
+// need.
 func WellKnown() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
 		"extension-apiserver-authentication-reader": {{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"},
-			Verbs: []string{"get", "list", "watch"},
+			APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{"extension-apiserver-authentication"},
+			Verbs:         []string{"get", "list", "watch"},
 		}},
 		"system:auth-delegator": {
-			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-			{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"},
+				Verbs: []string{"create"}},
+			{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"},
+				Verbs: []string{"create"}},
 		},
 	}
 }

@@ -1,5 +1,5 @@
-// Package rights compares the permissions that RBAC grants to ServiceAccounts with those they used, according to the API server's
-// audit log.
+// Package rights compares the permissions that RBAC grants to ServiceAccounts with those they used, according to the
+// API server's audit log.
 package rights
 
 import (

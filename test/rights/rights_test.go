@@ -131,14 +131,19 @@ func TestUnusedAndBeyond(t *testing.T) {
 
 const (
 	user    = `"user":{"username":"system:serviceaccount:ns:me"}`
-	patched = `{"verb":"patch",` + user + `,"objectRef":{"resource":"issuers","namespace":"ns","name":"ca","apiGroup":"cert-manager.io"},` +
+	patched = `{"verb":"patch",` + user +
+		`,"objectRef":{"resource":"issuers","namespace":"ns","name":"ca","apiGroup":"cert-manager.io"},` +
 		`"responseStatus":{"code":201}}` + "\n"
-	watched   = `{"verb":"watch",` + user + `,"objectRef":{"resource":"secrets","name":"tls","namespace":"ns"}}` + "\n"
-	token     = `{"verb":"create",` + user + `,"objectRef":{"resource":"serviceaccounts","subresource":"token","name":"x","namespace":"ns"}}` + "\n"
+	watched = `{"verb":"watch",` + user + `,"objectRef":{"resource":"secrets","name":"tls","namespace":"ns"}}` + "\n"
+	token   = `{"verb":"create",` + user +
+		`,"objectRef":{"resource":"serviceaccounts","subresource":"token","name":"x","namespace":"ns"}}` + "\n"
 	discovery = `{"verb":"get",` + user + `,"requestURI":"/version","responseStatus":{"code":200}}` + "\n"
 	admin     = `{"verb":"get","user":{"username":"admin"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}` + "\n"
-	refused   = `{"verb":"list",` + user + `,"requestURI":"/api/v1/pods","objectRef":{"resource":"pods"},"responseStatus":{"code":403,"message":"no"}}` + "\n"
-	forbidden = `{"verb":"get",` + user + `,"requestURI":"/logs","annotations":{"authorization.k8s.io/decision":"forbid",` +
+	refused   = `{"verb":"list",` + user +
+		`,"requestURI":"/api/v1/pods","objectRef":{"resource":"pods"},"responseStatus":{"code":403,"message":"no"}}` +
+		"\n"
+	forbidden = `{"verb":"get",` + user +
+		`,"requestURI":"/logs","annotations":{"authorization.k8s.io/decision":"forbid",` +
 		`"authorization.k8s.io/reason":"why"}}` + "\n"
 )
 
@@ -153,7 +158,8 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{patched + watched[:20], watched[20:] + token + discovery, admin + refused + forbidden} {
+	for _, part := range []string{patched + watched[:20], watched[20:] + token + discovery,
+		admin + refused + forbidden} {
 		if _, err := file.WriteString(part); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +167,8 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	issuer := Right{Account: "ns/me", Verb: "patch", Group: "cert-manager.io", Resource: "issuers", Name: "ca", Namespace: "ns"}
+	issuer := Right{Account: "ns/me", Verb: "patch", Group: "cert-manager.io", Resource: "issuers", Name: "ca",
+		Namespace: "ns"}
 	made := issuer
 	made.Verb = "create"
 	want := &Record{

@@ -33,10 +33,11 @@ func newAuditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Validate the objects of a cluster as admission would today",
-		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster with the checks of\n" +
-			"admission and the cluster's policies, and list those that would be denied or get a warning today. It is read-only and does\n" +
-			"not require Quaymaster to be installed.\n\n" +
-			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be read.",
+		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster\n" +
+			"with the checks of admission and the cluster's policies, and list those that would be denied or get\n" +
+			"a warning today. It is read-only and does not require Quaymaster to be installed.\n\n" +
+			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
+			"read.",
 		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,14 +55,16 @@ func newAuditCommand() *cobra.Command {
 
 func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 	o.cluster.addFlags(fs)
-	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` to check; empty for all namespaces and PersistentVolumes")
+	fs.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` to check; empty for all namespaces and PersistentVolumes")
 	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
 	addEngineFlags(fs, &o.catalogs, &o.class)
 }
 
 // addEngineFlags adds the flags for validation that lint and audit share.
 func addEngineFlags(fs *pflag.FlagSet, catalogs *[]string, class *string) {
-	fs.StringSliceVar(catalogs, "catalog", nil, "`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
+	fs.StringSliceVar(catalogs, "catalog", nil,
+		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
 	fs.StringVar(class, "load-balancer-class", config.DefaultLoadBalancerClass, classUsage)
 }
 

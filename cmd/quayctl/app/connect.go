@@ -33,7 +33,8 @@ const (
 type cluster struct{ kubeconfig, context string }
 
 func (c *cluster) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file`; if empty, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount is used")
+	fs.StringVar(&c.kubeconfig, "kubeconfig", "",
+		"kubeconfig `file`; if empty, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount is used")
 	fs.StringVar(&c.context, "context", "", "`name` of the kubeconfig context; empty for the current context")
 }
 
@@ -72,7 +73,8 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
 	if options.Cloud, err = cloudapi.New(cloudapi.Options{
-		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(), HTTPClient: &http.Client{Timeout: callTimeout},
+		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(),
+		HTTPClient: &http.Client{Timeout: callTimeout},
 	}); err != nil {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
@@ -83,7 +85,8 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 func (c *cluster) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig, --context: no usable cluster configuration: %w", err)
 	}

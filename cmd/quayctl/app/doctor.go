@@ -27,9 +27,9 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check an installation, and show how to fix what fails",
-		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers and cloud. For each problem,\n" +
-			"show its cause and how to fix it. Nothing is changed: the Services sent to the webhooks are dry runs. The command fails if a\n" +
-			"check fails; warnings do not count.",
+		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers and\n" +
+			"cloud. For each problem, show its cause and how to fix it. Nothing is changed: the Services sent to\n" +
+			"the webhooks are dry runs. The command fails if a check fails; warnings do not count.",
 		Example: "  quayctl doctor\n  quayctl doctor --namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +57,8 @@ func (o *doctorOptions) validate() error {
 	var problems []string
 	for _, named := range []struct{ flag, value string }{{"--namespace", o.namespace}, {"--release", o.release}} {
 		if len(validation.IsDNS1123Label(named.value)) > 0 {
-			problems = append(problems, fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
+			problems = append(problems,
+				fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
 		}
 	}
 	if o.output != outputText && o.output != outputJSON {

@@ -28,8 +28,9 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [KEY|FINDING|WORD...]",
 		Short: "Explain an annotation or a finding, or search for annotations",
-		Long: "Explain an annotation: its purpose, allowed values, default, per-port form and the source of this information; or explain\n" +
-			"the ID of a finding. Any other words are searched for in keys and descriptions. Without arguments, list the catalogs.",
+		Long: "Explain an annotation: its purpose, allowed values, default, per-port form and the source of this\n" +
+			"information; or explain the ID of a finding. Any other words are searched for in keys and\n" +
+			"descriptions. Without arguments, list the catalogs.",
 		Example: "  quayctl explain\n" +
 			"  quayctl explain service.beta.kubernetes.io/dlb-listener-maxqps.443\n" +
 			"  quayctl explain dlb-unknown-key\n" +
@@ -41,7 +42,9 @@ func newExplainCommand() *cobra.Command {
 			}
 			return o.run(cmd.OutOrStdout(), args)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(
+			_ *cobra.Command, args []string, toComplete string,
+		) ([]string, cobra.ShellCompDirective) {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
@@ -119,7 +122,8 @@ func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
 		texts, catalogs = append(texts, e.Text()), append(catalogs, e.Catalog)
 	}
 	if len(entries) > 1 {
-		fmt.Fprintf(w, "%d catalogs contain this key: %s. Use --catalog to select one.\n\n", len(entries), strings.Join(catalogs, ", "))
+		fmt.Fprintf(w, "%d catalogs contain this key: %s. Use --catalog to select one.\n\n", len(entries),
+			strings.Join(catalogs, ", "))
 	}
 	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err

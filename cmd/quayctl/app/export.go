@@ -31,8 +31,8 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Export the checks of catalogs to other formats",
-		Long: "Export catalogs to other formats: admission policies that the API server enforces without a webhook, reference pages and JSON\n" +
-			"schemas.",
+		Long: "Export catalogs to other formats: admission policies that the API server enforces without a webhook,\n" +
+			"reference pages and JSON schemas.",
 		Example: "  quayctl export vap --catalog=hcloud | kubectl apply -f -\n" +
 			"  quayctl export vap --catalog=mycloud --unsaid\n" +
 			"  quayctl export jsonschema --catalog=metallb > service.schema.json",
@@ -43,14 +43,17 @@ func newExportCommand() *cobra.Command {
 		run               func(stdout, stderr io.Writer) error
 	}{
 		{"vap", "Export ValidatingAdmissionPolicies and their bindings",
-			"Export the checks that CEL can express as ValidatingAdmissionPolicies, with bindings that deny errors and warn about the rest.\n" +
-				"Checks that CEL cannot express are counted, and listed with --unsaid.", o.validating},
+			"Export the checks that CEL can express as ValidatingAdmissionPolicies, with bindings that deny\n" +
+				"errors and warn about the rest. Checks that CEL cannot express are counted, and listed with\n" +
+				"--unsaid.", o.validating},
 		{"map", "Export a MutatingAdmissionPolicy that sets mycloud's defaults",
-			"Export a MutatingAdmissionPolicy and its binding, which add the built-in defaults of mycloud's annotations to Services that\n" +
-				"become load balancers.", o.mutating},
-		{"docs", "Export reference pages in Markdown", "Export the reference of the catalogs' annotations and findings in Markdown.", o.docs},
+			"Export a MutatingAdmissionPolicy and its binding, which add the built-in defaults of mycloud's\n" +
+				"annotations to Services that become load balancers.", o.mutating},
+		{"docs", "Export reference pages in Markdown",
+			"Export the reference of the catalogs' annotations and findings in Markdown.", o.docs},
 		{"jsonschema", "Export a JSON schema for Services with the catalogs' annotations",
-			"Export a JSON schema, draft 2020-12, with which editors complete and validate the annotations of Services.", o.schema},
+			"Export a JSON schema, draft 2020-12, with which editors complete and validate the annotations\n" +
+				"of Services.", o.schema},
 	} {
 		one := &cobra.Command{
 			Use: sub.name, Short: sub.short, Long: sub.long, Args: command.NoArguments,
@@ -63,10 +66,12 @@ func newExportCommand() *cobra.Command {
 			},
 		}
 		if sub.name == "vap" {
-			one.Flags().BoolVar(&o.unsaid, "unsaid", false, "list the checks that the policies do not contain, instead of the policies")
+			one.Flags().BoolVar(&o.unsaid, "unsaid", false,
+				"list the checks that the policies do not contain, instead of the policies")
 		}
 		if sub.name != "map" {
-			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog}, "`names` of the catalogs to export")
+			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog},
+				"`names` of the catalogs to export")
 			completeWith(one, "catalog", policy.CatalogNames())
 		}
 		if sub.name == "vap" || sub.name == "map" {
@@ -85,7 +90,8 @@ func (o *exportOptions) validating(stdout, stderr io.Writer) error {
 	if o.unsaid {
 		return listUnsaid(stdout, p.Unsaid)
 	}
-	fmt.Fprintf(stderr, "these policies do not cover %d findings of the webhook and the linter, in full or for some keys; --unsaid lists them\n", len(p.Unsaid))
+	fmt.Fprintf(stderr, "these policies do not cover %d findings of the webhook and the linter, in full or for some "+
+		"keys; --unsaid lists them\n", len(p.Unsaid))
 	var objects []any
 	for i := range p.Policies {
 		objects = append(objects, p.Policies[i], p.Bindings[i])

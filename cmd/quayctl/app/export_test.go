@@ -51,7 +51,9 @@ func TestExportPolicies(t *testing.T) {
 			vap + " quaymaster-hcloud-warnings", vap + "Binding quaymaster-hcloud-warnings",
 			vap + " quaymaster-mycloud", vap + "Binding quaymaster-mycloud",
 		}},
-		"mutating": {[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"}},
+		"mutating": {
+			[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, _ := exported(t, tc.args...)
@@ -65,7 +67,8 @@ func TestExportPolicies(t *testing.T) {
 // The flag sets the class.
 func TestExportClass(t *testing.T) {
 	for _, form := range []string{"vap", "map"} {
-		if stdout, _ := exported(t, form, "--load-balancer-class=example.com/ours"); !strings.Contains(stdout, "example.com/ours") {
+		const class = "example.com/ours"
+		if stdout, _ := exported(t, form, "--load-balancer-class="+class); !strings.Contains(stdout, class) {
 			t.Errorf("%s: the class is missing:\n%s", form, stdout)
 		}
 	}
@@ -79,11 +82,13 @@ func TestExportUnsaid(t *testing.T) {
 	}
 	list, _ := exported(t, "vap", "--catalog=hcloud", "--unsaid")
 	lines := strings.Split(strings.TrimSpace(list), "\n")
-	if got := strings.Fields(lines[0]); !cmp.Equal(got, []string{"CATALOG", "FINDING", "FIELD", "REASON"}) || len(lines) != 1+len(p.Unsaid) {
+	if got := strings.Fields(lines[0]); !cmp.Equal(got, []string{"CATALOG", "FINDING", "FIELD", "REASON"}) ||
+		len(lines) != 1+len(p.Unsaid) {
 		t.Fatalf("%d lines for %d findings:\n%s", len(lines), len(p.Unsaid), list)
 	}
 	for i, u := range p.Unsaid {
-		if got, want := strings.Fields(lines[1+i]), strings.Fields(u.Catalog+" "+u.Finding+" "+u.Field+" "+u.Why); !cmp.Equal(got, want) {
+		got, want := strings.Fields(lines[1+i]), strings.Fields(u.Catalog+" "+u.Finding+" "+u.Field+" "+u.Why)
+		if !cmp.Equal(got, want) {
 			t.Errorf("line %d is %v, want %v", i, got, want)
 		}
 		if _, known := reference.FindFinding(u.Finding); !known {
@@ -97,7 +102,8 @@ func TestExportUnsaid(t *testing.T) {
 
 func TestExportDocs(t *testing.T) {
 	stdout, _ := exported(t, "docs", "--catalog=mycloud,metallb")
-	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n", "\n### metallb-unknown-key\n"} {
+	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n",
+		"\n### metallb-unknown-key\n"} {
 		if !strings.Contains("\n"+stdout, want) {
 			t.Errorf("missing %q", want)
 		}
@@ -174,12 +180,27 @@ func TestExportErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a typo":                    {[]string{"vpa"}, `quayctl export: unknown command "vpa"; did you mean "vap"?; see "quayctl export --help"`},
-		"unknown format":            {[]string{"sql"}, `quayctl export: unknown command "sql"; see "quayctl export --help"`},
-		"unknown catalog":           {[]string{"vap", "--catalog=x"}, `quayctl export vap: --catalog must be one or more of ` + catalogs + `; got "x"; see "quayctl export vap --help"`},
-		"an argument":               {[]string{"docs", "now"}, `quayctl export docs: unknown argument "now"; see "quayctl export docs --help"`},
-		"flag of another format":    {[]string{"map", "--catalog=x"}, `quayctl export map: unknown flag: --catalog; see "quayctl export map --help"`},
-		"flag of another format, 2": {[]string{"docs", "--unsaid"}, `quayctl export docs: unknown flag: --unsaid; see "quayctl export docs --help"`},
+		"a typo": {
+			[]string{"vpa"}, `quayctl export: unknown command "vpa"; did you mean "vap"?; see "quayctl export --help"`,
+		},
+		"unknown format": {
+			[]string{"sql"}, `quayctl export: unknown command "sql"; see "quayctl export --help"`,
+		},
+		"unknown catalog": {
+			[]string{"vap", "--catalog=x"}, `quayctl export vap: --catalog must be one or more of ` + catalogs +
+				`; got "x"; see "quayctl export vap --help"`,
+		},
+		"an argument": {
+			[]string{"docs", "now"}, `quayctl export docs: unknown argument "now"; see "quayctl export docs --help"`,
+		},
+		"flag of another format": {
+			[]string{"map", "--catalog=x"},
+			`quayctl export map: unknown flag: --catalog; see "quayctl export map --help"`,
+		},
+		"flag of another format, 2": {
+			[]string{"docs", "--unsaid"},
+			`quayctl export docs: unknown flag: --unsaid; see "quayctl export docs --help"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"export"}, tc.args...)...)

@@ -34,10 +34,10 @@ func newLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [-R] [-f FILE|DIRECTORY|-]... [FILE|DIRECTORY|-]...",
 		Short: "Validate manifests as admission would, without a cluster",
-		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a cluster. Use - for\n" +
-			"standard input. Objects of other kinds are ignored.\n\n" +
-			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be read, in which case\n" +
-			"everything else was still validated.",
+		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a\n" +
+			"cluster. Use - for standard input. Objects of other kinds are ignored.\n\n" +
+			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
+			"read, in which case everything else was still validated.",
 		Example: "  quayctl lint service.yaml\n" +
 			"  quayctl lint -R -f manifests/ --policy=policies.yaml --defaults\n" +
 			"  helm template shop ./chart | quayctl lint -f -\n" +
@@ -58,9 +58,11 @@ func newLintCommand() *cobra.Command {
 }
 
 func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringArrayVarP(&o.files, "filename", "f", nil, "`file` or directory with manifests, or - for standard input; can be repeated")
+	fs.StringArrayVarP(&o.files, "filename", "f", nil,
+		"`file` or directory with manifests, or - for standard input; can be repeated")
 	fs.BoolVarP(&o.recursive, "recursive", "R", false, "process subdirectories, except hidden ones")
-	fs.StringArrayVar(&o.policies, "policy", nil, "`file` or directory with policies to validate and apply, and with the Namespaces that they select; can be repeated")
+	fs.StringArrayVar(&o.policies, "policy", nil,
+		"`file` or directory with policies to validate and apply, and with their Namespaces; can be repeated")
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
@@ -70,7 +72,8 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 
 // validate returns every problem in the flags as one error.
 func (o *lintOptions) validate() error {
-	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours), unknownCatalogs(o.catalogs))
+	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours),
+		unknownCatalogs(o.catalogs))
 	if len(o.files) == 0 && len(o.policies) == 0 {
 		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}

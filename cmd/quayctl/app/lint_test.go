@@ -72,18 +72,25 @@ func TestLintExitCodes(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"clean":               {[]string{good}, 0, "no problems in 1 Service\n"},
-		"warnings are clean":  {[]string{"--catalog=mycloud", good, warned}, 0, "1 warning in 1 of 2 Services\n"},
-		"an error":            {[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n"},
+		"clean":              {[]string{good}, 0, "no problems in 1 Service\n"},
+		"warnings are clean": {[]string{"--catalog=mycloud", good, warned}, 0, "1 warning in 1 of 2 Services\n"},
+		"an error": {
+			[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n",
+		},
 		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service\n"},
 		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
 		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
 		"no manifest in JSON": {[]string{"-o", "json", "missing.yaml"}, 2, missing},
-		"no input":            {nil, 2, "quayctl lint: no input: name files, directories, or - for standard input; see \"quayctl lint --help\"\n"},
+		"no input": {
+			nil, 2, "quayctl lint: no input: name files, directories, or - for standard input; see \"quayctl lint " +
+				"--help\"\n",
+		},
 		"bad flags": {
 			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
-			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or never; got "red"; ` +
-				`--catalog must be one or more of ` + strings.Join(policy.CatalogNames(), ", ") + `; got "x"; see "quayctl lint --help"` + "\n",
+			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or ` +
+				`never; got "red"; ` +
+				`--catalog must be one or more of ` + strings.Join(policy.CatalogNames(), ", ") +
+				`; got "x"; see "quayctl lint --help"` + "\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +126,8 @@ func TestLintStandardInput(t *testing.T) {
 
 func TestLintNamespace(t *testing.T) {
 	_, stdout, _ := run(t, "lint", "-n", "edge", "--defaults", "testdata/lint/more", "--policy=testdata/policies.yaml")
-	if want := "admission adds to Service clean:\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
+	if want := "admission adds to Service clean:\n"; !strings.Contains(stdout, want) ||
+		strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
 		t.Errorf("want the policy's default for both Services; got\n%s", stdout)
 	}
 }

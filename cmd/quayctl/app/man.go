@@ -35,7 +35,9 @@ func newManCommand() *cobra.Command {
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
-			header := &doc.GenManHeader{Section: "1", Source: "Quaymaster " + version.Version(), Manual: "Quaymaster", Date: manDate()}
+			header := &doc.GenManHeader{
+				Section: "1", Source: "Quaymaster " + version.Version(), Manual: "Quaymaster", Date: manDate(),
+			}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
 				return fmt.Errorf("write man pages: %w", err)
 			}

@@ -46,7 +46,8 @@ func oneOf(flag, value string, allowed []string) []string {
 
 // completeWith adds shell completion for the values of a flag.
 func completeWith(cmd *cobra.Command, flag string, values []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the flag does not exist
 	}
 }
@@ -56,7 +57,8 @@ func unknownCatalogs(names []string) []string {
 	var problems []string
 	for _, name := range names {
 		if !slices.Contains(policy.CatalogNames(), name) {
-			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q", strings.Join(policy.CatalogNames(), ", "), name))
+			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q",
+				strings.Join(policy.CatalogNames(), ", "), name))
 		}
 	}
 	return problems
@@ -77,8 +79,8 @@ func rule(id string) (report.Rule, bool) {
 	return report.Rule{Doc: finding.Doc{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
 }
 
-// verdict returns the exit code of a command that validates objects: 1 for findings of severity error, 2 if something could not
-// be read.
+// verdict returns the exit code of a command that validates objects: 1 for findings of severity error, 2 if something
+// could not be read.
 func verdict(results []report.Result, unreadable bool) error {
 	switch {
 	case unreadable:

@@ -18,8 +18,8 @@ const (
 	plugin, link = "kubectl quay", "kubectl-quay"
 )
 
-// Run runs the command and returns its exit code. args[0] is the name by which it was called. An error is printed to stderr as
-// one line.
+// Run runs the command and returns its exit code. args[0] is the name by which it was called. An error is printed to
+// stderr as one line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Run(ctx, NewCommand(args[0]), args[1:], stdout, stderr) //nolint:contextcheck // cobra passes the context to the commands
 }
@@ -29,9 +29,10 @@ func NewCommand(calledBy string) *cobra.Command {
 	root := command.Root(&cobra.Command{
 		Use:   name,
 		Short: "Validate load balancer manifests and clusters, and diagnose Quaymaster",
-		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also available as kubectl quay\n" +
-			"if a link named " + link + " to it is in PATH.",
-	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newManCommand())
+		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
+			"available as kubectl quay if a link named " + link + " to it is in PATH.",
+	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(),
+		newManCommand())
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {

@@ -43,18 +43,19 @@ import (
 // controllersUserAgent identifies the role in the logs of the API server and of the cloud.
 const controllersUserAgent = "quaymaster-controllers"
 
-// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent calls.
+// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent
+// calls.
 const idleConnections = 64
 
 func newControllersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the cloud controllers",
-		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of Services and their\n" +
-			"ingress nodes, report Services that violate a policy, and add missing zones to PersistentVolumes. One replica is the\n" +
-			"leader; the others stand by.\n\n" +
-			"With --without-cloud, they only report Services that violate a policy. Use this next to the controllers of another\n" +
-			"cloud.",
+		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of\n" +
+			"Services and their ingress nodes, report Services that violate a policy, and add missing zones to\n" +
+			"PersistentVolumes. One replica is the leader; the others stand by.\n\n" +
+			"With --without-cloud, they only report Services that violate a policy. Use this next to the\n" +
+			"controllers of another cloud.",
 		Args: command.NoArguments,
 	}
 	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
@@ -115,10 +116,12 @@ func (r *controllers) run(ctx context.Context) error {
 	if err := checkCluster(ctx, cluster); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(), "clusterID", r.config.ClusterID)
-	return r.manager.Run(ctx, r.config.LoadBalancerClass, func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
-		return r.assemble(completed, cluster)
-	})
+	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
+		"clusterID", r.config.ClusterID)
+	return r.manager.Run(ctx, r.config.LoadBalancerClass,
+		func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
+			return r.assemble(completed, cluster)
+		})
 }
 
 // configure reads the files named by the flags and creates the clients.
@@ -154,16 +157,18 @@ func (r *controllers) configureCloud(file string) []error {
 	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
 		return append(errs, err)
 	}
-	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard); err != nil {
+	r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard)
+	if err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
 	return errs
 }
 
-// cloudClient creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil, and wraps
-// decorate the transport.
+// cloudClient creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil,
+// and wraps decorate the transport.
 func cloudClient(
-	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call), wraps ...func(http.RoundTripper) http.RoundTripper,
+	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call),
+	wraps ...func(http.RoundTripper) http.RoundTripper,
 ) (*cloudapi.Client, error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -182,7 +187,9 @@ func cloudClient(
 }
 
 // assemble creates the provider and our own controllers.
-func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster) (cloud.Assembly, error) {
+func (r *controllers) assemble(
+	completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster,
+) (cloud.Assembly, error) {
 	assembly, store, err := r.assemblePolicies(completed)
 	if err != nil {
 		return cloud.Assembly{}, err
@@ -233,8 +240,8 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	return assembly, nil
 }
 
-// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is nothing
-// to report about Services.
+// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is
+// nothing to report about Services.
 func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
 	collectors := []prometheus.Collector{provider.Metrics()}
 	if r.manager.Enabled(names.ServiceLBController) {
@@ -248,9 +255,12 @@ func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb
 	return nil
 }
 
-// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The controller has its
-// own informer of load balancer Services, because the service controller's informer hides loadBalancerClass.
-func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cloud.Assembly, *policystore.Store, error) {
+// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The
+// controller has its own informer of load balancer Services, because the service controller's informer hides
+// loadBalancerClass.
+func (r *controllers) assemblePolicies(
+	completed *ccmconfig.CompletedConfig,
+) (cloud.Assembly, *policystore.Store, error) {
 	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
 	if err != nil {
 		return cloud.Assembly{}, nil, err
@@ -271,5 +281,7 @@ func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cl
 		defer services.Shutdown()
 		status.Run(ctx)
 	}
-	return cloud.Assembly{Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced}, store, nil
+	return cloud.Assembly{
+		Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced,
+	}, store, nil
 }

@@ -45,18 +45,22 @@ func (r *controllers) checkFlags() []error {
 		errs = append(errs, fmt.Errorf("--cloud-provider must be %s; got %q", provider.Name, name))
 	}
 	if shared.CloudProvider.CloudConfigFile == "" {
-		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file, or run with --without-cloud"))
+		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file, "+
+			"or run with --without-cloud"))
 	}
 	if r.given(flagClass) {
-		errs = append(errs, fmt.Errorf("--%s requires --%s; set loadBalancerClass in the cloud config instead", flagClass, flagWithoutCloud))
+		errs = append(errs, fmt.Errorf("--%s requires --%s; set loadBalancerClass in the cloud config instead",
+			flagClass, flagWithoutCloud))
 	}
 	if r.manager.RoutesEnabled() {
 		if err := checkClusterCIDR(shared.ClusterCIDR); err != nil {
-			errs = append(errs, fmt.Errorf("--cluster-cidr %w; set it to the pod CIDR, or disable routes with --configure-cloud-routes=false", err))
+			errs = append(errs, fmt.Errorf("--cluster-cidr %w; set it to the pod CIDR, or disable routes with "+
+				"--configure-cloud-routes=false", err))
 		}
 	}
 	if r.manager.Enabled(names.ServiceLBController) && !r.manager.Enabled(ingressnode.Name) {
-		errs = append(errs, fmt.Errorf("--controllers: %s requires %s: without it, load balancers have no nodes", names.ServiceLBController, ingressnode.Name))
+		errs = append(errs, fmt.Errorf("--controllers: %s requires %s: without it, load balancers have no nodes",
+			names.ServiceLBController, ingressnode.Name))
 	}
 	return errs
 }
@@ -94,8 +98,8 @@ func (r *controllers) checkConfig() []error {
 			r.config.ClusterID, file, shared.ClusterName))
 	}
 	if r.manager.RoutesEnabled() && r.config.Network.RouteTableID == "" {
-		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID is required while cloud routes are enabled; "+
-			"set it, or disable routes with --configure-cloud-routes=false", file))
+		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID is required while cloud routes are "+
+			"enabled; set it, or disable routes with --configure-cloud-routes=false", file))
 	}
 	if _, err := r.config.TokenFile.Read(); err != nil {
 		errs = append(errs, fmt.Errorf("cloud config %s: tokenFile: %w", file, err))
@@ -131,41 +135,47 @@ func (r *controllers) checkAddress(ctx context.Context) error {
 	return l.Close()
 }
 
-// checkCloud checks the token and the capabilities of the cloud. A cloud that does not answer is only logged: Nodes are added
-// and removed without it, and the controllers retry what fails.
+// checkCloud checks the token and the capabilities of the cloud. A cloud that does not answer is only logged: Nodes are
+// added and removed without it, and the controllers retry what fails.
 func (r *controllers) checkCloud(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
 	meta, err := r.cloud.Meta(ctx)
 	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
-		return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file", r.config.TokenFile, r.config.Endpoint)
+		return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",
+			r.config.TokenFile, r.config.Endpoint)
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The cloud does not answer; continuing without it", "endpoint", r.config.Endpoint)
+		klog.FromContext(ctx).Error(err, "The cloud does not answer; continuing without it",
+			"endpoint", r.config.Endpoint)
 		return nil
 	}
 	if !slices.Contains(meta.Capabilities, cloudapi.CapabilityNodeGroups) {
-		return fmt.Errorf("the cloud at %s does not support node groups, which load balancers require", r.config.Endpoint)
+		return fmt.Errorf("the cloud at %s does not support node groups, which load balancers require",
+			r.config.Endpoint)
 	}
 	return nil
 }
 
-// checkCluster reads the cluster's UID, which requires an API server that answers and permissions that every controller needs.
+// checkCluster reads the cluster's UID, which requires an API server that answers and permissions that every controller
+// needs.
 func checkCluster(ctx context.Context, cluster *ownership.Cluster) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true, func(ctx context.Context) (bool, error) {
-		_, last = cluster.UID(ctx)
-		switch {
-		case last == nil:
-			return true, nil
-		case apierrors.IsUnauthorized(last):
-			return false, fmt.Errorf("--kubeconfig: the API server rejects the credentials: %w", last)
-		case apierrors.IsForbidden(last):
-			return false, fmt.Errorf("the controllers' ServiceAccount lacks permissions: %w; install the chart's roles and bindings", last)
-		}
-		klog.FromContext(ctx).Info("Waiting for the API server", "err", last)
-		return false, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true,
+		func(ctx context.Context) (bool, error) {
+			_, last = cluster.UID(ctx)
+			switch {
+			case last == nil:
+				return true, nil
+			case apierrors.IsUnauthorized(last):
+				return false, fmt.Errorf("--kubeconfig: the API server rejects the credentials: %w", last)
+			case apierrors.IsForbidden(last):
+				return false, fmt.Errorf("the controllers' ServiceAccount lacks permissions: %w; "+
+					"install the chart's roles and bindings", last)
+			}
+			klog.FromContext(ctx).Info("Waiting for the API server", "err", last)
+			return false, nil
+		})
 	if wait.Interrupted(err) && last != nil && ctx.Err() == nil {
 		return fmt.Errorf("--kubeconfig: the API server does not answer: %w", last)
 	}

@@ -28,15 +28,16 @@ const (
 
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.withoutCloud, flagWithoutCloud, false,
-		"Run only "+policy.Name+", next to the controllers of another cloud: no cloud config is read and no cloud is called. "+
-			"The lease defaults to "+leadership.PolicyLease+" instead of the default of --"+flagLease+".")
+		"Run only "+policy.Name+", next to the controllers of another cloud: no cloud config is read and no "+
+			"cloud is called. The lease defaults to "+leadership.PolicyLease+" instead of the default of --"+flagLease+".")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
-		"loadBalancerClass of Services that policies apply to, in addition to Services without a class, as for the webhooks. "+
-			"Requires --"+flagWithoutCloud+"; otherwise the class is set in the cloud config.")
+		"loadBalancerClass of Services that policies apply to, in addition to Services without a class, as for the "+
+			"webhooks. Requires --"+flagWithoutCloud+"; otherwise the class is set in the cloud config.")
 }
 
-// runWithoutCloud runs only the controller of the policies' status. The app owns lease, health, metrics and configz, and needs a
-// provider. It calls the provider only through its own controllers, which are disabled, so noCloud is enough.
+// runWithoutCloud runs only the controller of the policies' status. The app owns lease, health, metrics and configz,
+// and needs a provider. It calls the provider only through its own controllers, which are disabled, so noCloud is
+// enough.
 func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	// Report the problems of flags and files together.
 	usage, files := r.checkWithoutCloud(), r.configure()
@@ -62,15 +63,18 @@ func (r *controllers) checkWithoutCloud() []error {
 	shared := r.manager.Options.KubeCloudShared
 	var errs []error
 	if shared.CloudProvider.CloudConfigFile != "" {
-		errs = append(errs, fmt.Errorf("--cloud-config must not be combined with --%s; remove one of them", flagWithoutCloud))
+		errs = append(errs, fmt.Errorf("--cloud-config must not be combined with --%s; remove one of them",
+			flagWithoutCloud))
 		// Do not read the file.
 		shared.CloudProvider.CloudConfigFile = ""
 	}
 	if r.given("controllers") {
-		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s", flagWithoutCloud, policy.Name))
+		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s",
+			flagWithoutCloud, policy.Name))
 	}
 	if problems := validation.IsQualifiedName(r.class); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass, config.DefaultLoadBalancerClass, r.class))
+		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass,
+			config.DefaultLoadBalancerClass, r.class))
 	}
 	generic := r.manager.Options.Generic
 	generic.Controllers = []string{policy.Name}

@@ -20,7 +20,7 @@ func NewCommand() *cobra.Command {
 	return command.Root(&cobra.Command{
 		Use:   "quaymaster",
 		Short: "Admission webhooks and cloud controllers for load balancers of mycloud",
-		Long: "Quaymaster validates Services of type LoadBalancer at admission and sets their defaults, and keeps the cloud's load\n" +
-			"balancers and routes in sync with the Services and Nodes of the cluster.",
+		Long: "Quaymaster validates Services of type LoadBalancer at admission and sets their defaults, and keeps\n" +
+			"the cloud's load balancers and routes in sync with the Services and Nodes of the cluster.",
 	}, newWebhookCommand(), newControllersCommand(), newUninstallCommand(), newTeardownCommand())
 }

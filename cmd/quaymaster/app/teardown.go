@@ -41,10 +41,11 @@ func newTeardownCommand() *cobra.Command {
 		Use:   "teardown",
 		Short: "Delete the cloud objects that this cluster owns",
 		Long: "Delete the cloud objects that this cluster owns: load balancers, node groups and routes with the tag\n" +
-			"quaymaster.dev/cluster-uid of this cluster. Run it when a cluster is decommissioned, after deleting its Services and\n" +
-			"uninstalling the controllers.\n\n" +
-			"Without --yes it only lists the objects. Retained load balancers do not carry the tag and are never touched;\n" +
-			"protected load balancers are kept unless --include-protected is set. The command succeeds only if no object is left.",
+			"quaymaster.dev/cluster-uid of this cluster. Run it when a cluster is decommissioned, after deleting\n" +
+			"its Services and uninstalling the controllers.\n\n" +
+			"Without --yes it only lists the objects. Retained load balancers do not carry the tag and are never\n" +
+			"touched; protected load balancers are kept unless --include-protected is set. The command succeeds\n" +
+			"only if no object is left.",
 		Example: "  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig\n" +
 			"  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig --yes",
 		Args: command.NoArguments,
@@ -62,12 +63,16 @@ func newTeardownCommand() *cobra.Command {
 func (o *teardownOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` (required)")
-	fs.StringVar(&o.clusterUID, "cluster-uid", "", "`UID` of the kube-system namespace of a cluster that no longer exists; requires --ignore-services")
+	fs.StringVar(&o.clusterUID, "cluster-uid", "",
+		"`UID` of the kube-system namespace of a cluster that no longer exists; requires --ignore-services")
 	fs.BoolVar(&o.dryRun, "dry-run", true, "only list the objects; --yes turns it off")
 	fs.BoolVar(&o.yes, "yes", false, "delete the objects")
-	fs.BoolVar(&o.ignoreServices, "ignore-services", false, "continue although Services of the cluster still use its load balancers")
-	fs.BoolVar(&o.ignoreControllers, "ignore-controllers", false, "continue although the controllers are running, which may recreate deleted objects")
-	fs.BoolVar(&o.includeProtected, "include-protected", false, "also delete load balancers with deletion protection, by removing the protection")
+	fs.BoolVar(&o.ignoreServices, "ignore-services", false,
+		"continue although Services of the cluster still use its load balancers")
+	fs.BoolVar(&o.ignoreControllers, "ignore-controllers", false,
+		"continue although the controllers are running, which may recreate deleted objects")
+	fs.BoolVar(&o.includeProtected, "include-protected", false,
+		"also delete load balancers with deletion protection, by removing the protection")
 }
 
 // validate returns every problem in the flags as one error.
@@ -77,10 +82,10 @@ func (o *teardownOptions) validate(given func(flag string) bool) error {
 		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file"))
 	}
 	if o.clusterUID != "" && !o.ignoreServices {
-		errs = append(errs, errors.New("--cluster-uid requires --ignore-services: the Services of the cluster cannot be checked"))
+		errs = append(errs, errors.New("--cluster-uid requires --ignore-services: Services cannot be checked"))
 	}
 	if o.clusterUID != "" && o.kubeconfig != "" {
-		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig, from which the UID is read"))
+		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig"))
 	}
 	switch {
 	case given("dry-run") && o.dryRun && o.yes:
@@ -130,7 +135,8 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	return execute(ctx, out, client, plan, uid)
 }
 
-// list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are left.
+// list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are
+// left.
 func list(out io.Writer, plan []teardown.Item, uid string) error {
 	if len(plan) == 0 {
 		_, err := fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
@@ -158,7 +164,8 @@ func execute(ctx context.Context, out io.Writer, client *cloudapi.Client, plan [
 		return fmt.Errorf("check for remaining objects: %w", err)
 	}
 	if n := len(left.LoadBalancers) + len(left.NodeGroups) + len(left.Routes); n > 0 {
-		return fmt.Errorf("cluster %s still owns %d objects in the cloud; fix the problems listed above and run the command again", uid, n)
+		return fmt.Errorf("cluster %s still owns %d objects in the cloud; fix the problems listed above and run the "+
+			"command again", uid, n)
 	}
 	_, err = fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
 	return err
@@ -187,19 +194,23 @@ const keyRetain = loadbalancer.Prefix + "retain-on-delete"
 // namedServices is how many Services an error lists.
 const namedServices = 3
 
-// inspectCluster returns the cluster's UID and the Services whose load balancers are retained. It fails while the cluster is in
-// use: its Services would lose their load balancers, or the controllers would recreate them.
-func (o *teardownOptions) inspectCluster(ctx context.Context, api kubernetes.Interface, class string) (uid string, retained map[string]string, err error) {
+// inspectCluster returns the cluster's UID and the Services whose load balancers are retained. It fails while the
+// cluster is in use: its Services would lose their load balancers, or the controllers would recreate them.
+func (o *teardownOptions) inspectCluster(
+	ctx context.Context, api kubernetes.Interface, class string,
+) (uid string, retained map[string]string, err error) {
 	if uid, err = ownership.NewCluster(api.CoreV1()).UID(ctx); err != nil {
 		return "", nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
 	if err != nil {
 		return "", nil, fmt.Errorf("list services: %w", err)
 	}
 	ours, retained := ownServices(services.Items, class)
 	if len(ours) > 0 && !o.ignoreServices {
-		return "", nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the controllers are running, or set --ignore-services",
+		return "", nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
+			"controllers are running, or set --ignore-services",
 			len(ours), summary(ours))
 	}
 	if o.ignoreControllers {
@@ -210,14 +221,15 @@ func (o *teardownOptions) inspectCluster(ctx context.Context, api kubernetes.Int
 		return "", nil, err
 	}
 	if state.Held {
-		return "", nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some seconds after it stops; uninstall them first, or set --ignore-controllers",
+		return "", nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some "+
+			"seconds after it stops; uninstall them first, or set --ignore-controllers",
 			state.Holder, leadership.Namespace, leadership.CloudLease)
 	}
 	return uid, retained, nil
 }
 
-// ownServices returns the names of the Services we handle and, by UID, those whose load balancers are retained. An invalid value
-// of the annotation also retains: a wrong guess would delete a load balancer that must be kept.
+// ownServices returns the names of the Services we handle and, by UID, those whose load balancers are retained. An
+// invalid value of the annotation also retains: a wrong guess would delete a load balancer that must be kept.
 func ownServices(services []corev1.Service, class string) (ours []string, retained map[string]string) {
 	retained = map[string]string{}
 	for i := range services {

@@ -20,8 +20,8 @@ import (
 const (
 	// uninstallUserAgent identifies the command in the logs of the API server.
 	uninstallUserAgent = "quaymaster-uninstall"
-	// uninstallWait is how long deletion is retried, every uninstallPoll: permissions that were granted a moment ago are not in
-	// effect on every API server yet.
+	// uninstallWait is how long deletion is retried, every uninstallPoll: permissions that were granted a moment ago
+	// are not in effect on every API server yet.
 	uninstallWait = time.Minute
 	uninstallPoll = 2 * time.Second
 )
@@ -34,20 +34,23 @@ func newUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Delete the webhook configurations",
-		Long: "Delete the webhook configurations, so that the API server stops calling webhooks that are about to be removed. The\n" +
-			"chart runs this as a Helm hook before it deletes the release. A configuration that does not exist is not an error.",
+		Long: "Delete the webhook configurations, so that the API server stops calling webhooks that are about to\n" +
+			"be removed. The chart runs this as a Helm hook before it deletes the release. A configuration that\n" +
+			"does not exist is not an error.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.mutating == "" && o.validating == "" {
-				return command.Usagef("--mutating-webhook-configuration or --validating-webhook-configuration is required")
+				return command.Usagef("set --mutating-webhook-configuration, --validating-webhook-configuration or both")
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
-	fs.StringVar(&o.mutating, "mutating-webhook-configuration", "", "`name` of the MutatingWebhookConfiguration; empty for none")
-	fs.StringVar(&o.validating, "validating-webhook-configuration", "", "`name` of the ValidatingWebhookConfiguration; empty for none")
+	fs.StringVar(&o.mutating, "mutating-webhook-configuration", "",
+		"`name` of the MutatingWebhookConfiguration; empty for none")
+	fs.StringVar(&o.validating, "validating-webhook-configuration", "",
+		"`name` of the ValidatingWebhookConfiguration; empty for none")
 	return cmd
 }
 
@@ -92,7 +95,8 @@ func (u uninstall) remove(
 		return last == nil || apierrors.IsNotFound(last), nil
 	})
 	if wait.Interrupted(err) && last != nil {
-		return fmt.Errorf("delete %s %s: giving up after %s: %w; run the command again, or delete the object with kubectl", kind, name, u.wait, last)
+		return fmt.Errorf("delete %s %s: giving up after %s: %w; run the command again, or delete the object with "+
+			"kubectl", kind, name, u.wait, last)
 	}
 	if err != nil {
 		return err

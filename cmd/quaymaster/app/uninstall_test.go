@@ -23,24 +23,31 @@ func TestRemove(t *testing.T) {
 		out     string
 		err     string
 	}{
-		"exists":       {answers: []error{nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
-		"not found":    {answers: []error{absent}, out: "MutatingWebhookConfiguration quay not found\n"},
-		"after a time": {answers: []error{errors.New("connection refused"), forbidden, nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
-		"never":        {answers: []error{forbidden}, err: "giving up after 50ms: "},
-		"unauthorized": {answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server rejects the credentials"},
+		"exists":    {answers: []error{nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
+		"not found": {answers: []error{absent}, out: "MutatingWebhookConfiguration quay not found\n"},
+		"after a time": {
+			answers: []error{errors.New("connection refused"), forbidden, nil},
+			out:     "MutatingWebhookConfiguration quay deleted\n",
+		},
+		"never": {answers: []error{forbidden}, err: "giving up after 50ms: "},
+		"unauthorized": {
+			answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server rejects the credentials",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			u := uninstall{out: &out, poll: time.Millisecond, wait: 50 * time.Millisecond}
 			calls := 0
-			err := u.remove(t.Context(), "MutatingWebhookConfiguration", "quay", func(_ context.Context, name string, _ metav1.DeleteOptions) error {
-				if name != "quay" {
-					t.Errorf("asked to delete %q", name)
-				}
-				calls++
-				return tc.answers[min(calls, len(tc.answers))-1]
-			})
-			if out.String() != tc.out || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			err := u.remove(t.Context(), "MutatingWebhookConfiguration", "quay",
+				func(_ context.Context, name string, _ metav1.DeleteOptions) error {
+					if name != "quay" {
+						t.Errorf("asked to delete %q", name)
+					}
+					calls++
+					return tc.answers[min(calls, len(tc.answers))-1]
+				})
+			if out.String() != tc.out || (err != nil) != (tc.err != "") || err != nil &&
+				!strings.Contains(err.Error(), tc.err) {
 				t.Errorf("wrote %q, error %v; want %q, %q", out.String(), err, tc.out, tc.err)
 			}
 		})

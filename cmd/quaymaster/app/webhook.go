@@ -41,10 +41,11 @@ func newWebhookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Serve the admission webhooks",
-		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes, PersistentVolumeClaims and\n" +
-			"policies.\n\n" +
-			"Every replica serves requests; there is no leader. Namespaces, policies and storage classes are cached. With a cloud\n" +
-			"config, volumes are looked up in the cloud; if the cloud does not answer, requests are admitted with a warning.",
+		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes,\n" +
+			"PersistentVolumeClaims and policies.\n\n" +
+			"Every replica serves requests; there is no leader. Namespaces, policies and storage classes are\n" +
+			"cached. With a cloud config, volumes are looked up in the cloud; if the cloud does not answer,\n" +
+			"requests are admitted with a warning.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -81,8 +82,8 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	cfg.UserAgent = webhookUserAgent + "/" + version.Version()
-	// Without a client-side limit: requests are limited already, and a call that waited for the limiter would exceed the
-	// webhook timeout, so that the request would be admitted unchecked.
+	// Without a client-side limit: requests are limited already, and a call that waited for the limiter would exceed
+	// the webhook timeout, so that the request would be admitted unchecked.
 	cfg.QPS = -1
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -169,7 +170,8 @@ func synced(what string, has func() bool) healthz.Checker {
 	}
 }
 
-// loadCloudConfig returns nil without --cloud-config. A missing token is only logged: Services can be served without it.
+// loadCloudConfig returns nil without --cloud-config. A missing token is only logged: Services can be served without
+// it.
 func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, error) {
 	if o.cloudConfig == "" {
 		return nil, nil
@@ -231,9 +233,9 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 // metricsHeaderTimeout limits how long a scrape may take to send its request headers.
 const metricsHeaderTimeout = 10 * time.Second
 
-// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve controller-runtime's
-// registry, which lacks the metrics of client-go: these are registered only once, with the registry that the controllers role
-// links in. Serving both registries would duplicate the Go and process metrics.
+// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve
+// controller-runtime's registry, which lacks the metrics of client-go: these are registered only once, with the
+// registry that the controllers role links in. Serving both registries would duplicate the Go and process metrics.
 func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
 	if o.metricsAddress == off {
 		return nil

@@ -44,20 +44,28 @@ type certOptions struct {
 }
 
 func (o *certOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.mode, "cert-mode", certModeCertManager, "source of the serving certificate: cert-manager, self-signed or files")
-	fs.StringVar(&o.certFile, "tls-cert-file", "", "`file` with the serving certificate and its intermediates, for --cert-mode=files")
-	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the private key of the certificate, for --cert-mode=files")
-	fs.StringVar(&o.namespace, "namespace", "", "`namespace` of the certificate objects; empty for the namespace of the pod")
+	fs.StringVar(&o.mode, "cert-mode", certModeCertManager,
+		"source of the serving certificate: cert-manager, self-signed or files")
+	fs.StringVar(&o.certFile, "tls-cert-file", "",
+		"`file` with the serving certificate and its intermediates, for --cert-mode=files")
+	fs.StringVar(&o.keyFile, "tls-private-key-file", "",
+		"`file` with the private key of the certificate, for --cert-mode=files")
+	fs.StringVar(&o.namespace, "namespace", "",
+		"`namespace` of the certificate objects; empty for the namespace of the pod")
 	fs.StringVar(&o.secret, "cert-secret", "quaymaster-webhook-tls",
-		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, that replicas share; empty with self-signed keeps the certificate in memory")
-	fs.StringSliceVar(&o.hosts, "cert-hosts", nil, "DNS `names` and IP addresses at which API servers call the webhooks")
+		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, that replicas share; empty "+
+			"with self-signed keeps the certificate in memory")
+	fs.StringSliceVar(&o.hosts, "cert-hosts", nil,
+		"DNS `names` and IP addresses at which API servers call the webhooks")
 	fs.StringVar(&o.prefix, "cert-name-prefix", "quaymaster-webhook",
-		"`name` of the Certificate with --cert-mode=cert-manager, and prefix of the names of the CA objects created for it")
+		"`name` of the Certificate with --cert-mode=cert-manager, and prefix of the names of its CA objects")
 	fs.StringVar(&o.issuerRef, "cert-issuer-ref", "",
 		"cert-manager `issuer` as kind/name or group/kind/name; if empty, a CA is created in the namespace")
-	fs.BoolVar(&o.managed, "cert-manager-managed", true, "create and update the cert-manager objects; if false, only watch the Secret")
+	fs.BoolVar(&o.managed, "cert-manager-managed", true,
+		"create and update the cert-manager objects; if false, only watch the Secret")
 	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour,
-		"validity of a self-signed certificate; its CA is valid ten times as long, and both are renewed after two thirds of their validity")
+		"validity of a self-signed certificate; its CA is valid ten times as long, and both are renewed after two "+
+			"thirds of their validity")
 }
 
 // validate returns every problem in the flags and fills in the namespace.
@@ -95,7 +103,8 @@ func (o *certOptions) validate() []error {
 
 func (o *certOptions) validateHosts() []error {
 	if len(o.hosts) == 0 {
-		return []error{errors.New("--cert-hosts is required: name the hosts that API servers call, such as quaymaster-webhook.quaymaster-system.svc")}
+		return []error{errors.New("--cert-hosts is required: name the hosts that API servers call, such as " +
+			"quaymaster-webhook.quaymaster-system.svc")}
 	}
 	var errs []error
 	for _, host := range o.hosts {
@@ -151,11 +160,14 @@ func (o *certOptions) request() (certs.Request, error) {
 }
 
 // source returns the source of certificates for the mode.
-func (o *certOptions) source(cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations) (certs.Source, error) {
+func (o *certOptions) source(
+	cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations,
+) (certs.Source, error) {
 	if o.mode == certModeFiles {
 		files, err := certs.NewFiles(o.certFile, o.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; provide a certificate and its key there, or use --cert-mode=self-signed", err)
+			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; provide a certificate and its key "+
+				"there, or use --cert-mode=self-signed", err)
 		}
 		return files, nil
 	}
@@ -179,8 +191,8 @@ func (o *certOptions) source(cfg *rest.Config, api kubernetes.Interface, configu
 	return certs.NewCertManager(options), nil
 }
 
-// withCertificate runs a check only once there is a certificate to serve: without one, each TLS handshake of the check would be
-// logged as an error.
+// withCertificate runs a check only once there is a certificate to serve: without one, each TLS handshake of the check
+// would be logged as an error.
 func withCertificate(source certs.Source, check healthz.Checker) healthz.Checker {
 	return func(r *http.Request) error {
 		if _, err := source.GetCertificate(nil); err != nil {

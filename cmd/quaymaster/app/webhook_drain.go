@@ -10,10 +10,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// drain shuts the webhooks down without failing a request. API servers and the proxies in front of them learn only after a
-// while that a replica terminates, and keep using open connections. The replica therefore becomes unready immediately,
-// continues to serve for a while, and closes each connection with a response rather than between two requests, when the next
-// request may already be in flight.
+// drain shuts the webhooks down without failing a request. API servers and the proxies in front of them learn only
+// after a while that a replica terminates, and keep using open connections. The replica therefore becomes unready
+// immediately, continues to serve for a while, and closes each connection with a response rather than between two
+// requests, when the next request may already be in flight.
 type drain struct {
 	// delay is how long serving continues after the termination signal.
 	delay time.Duration
@@ -40,8 +40,8 @@ func (d *drain) check(*http.Request) error {
 	return nil
 }
 
-// handler closes connections with their next response during shutdown. It also shields requests from cancellation when the
-// server stops; they have their own timeouts.
+// handler closes connections with their next response during shutdown. It also shields requests from cancellation when
+// the server stops; they have their own timeouts.
 func (d *drain) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.terminating.Load() {

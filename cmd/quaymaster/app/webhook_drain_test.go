@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// After the termination signal the replica is unready immediately but continues to serve: each response closes its connection,
-// and stopping cancels no request.
+// After the termination signal the replica is unready immediately but continues to serve: each response closes its
+// connection, and stopping cancels no request.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending, end := context.WithCancel(t.Context())
@@ -18,7 +18,10 @@ func TestDrain(t *testing.T) {
 		serving, cancel := d.serving(ending)
 		defer cancel()
 		var inFlight error
-		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { inFlight = r.Context().Err() }))
+		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			inFlight = r.Context().Err()
+		}))
 		call := func() (connection string) {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequestWithContext(serving, http.MethodPost, "/", nil))
@@ -31,12 +34,14 @@ func TestDrain(t *testing.T) {
 		time.Sleep(d.delay - time.Nanosecond)
 		synctest.Wait()
 		if err, connection := d.check(nil), call(); err == nil || connection != "close" || serving.Err() != nil {
-			t.Errorf("after the signal: not ready: %v; Connection: %q; serving ended: %v", err, connection, serving.Err())
+			t.Errorf("after the signal: not ready: %v; Connection: %q; serving ended: %v", err, connection,
+				serving.Err())
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if call(); serving.Err() == nil || inFlight != nil {
-			t.Errorf("after the delay: serving ended: %v; a request in flight was canceled: %v", serving.Err(), inFlight)
+			t.Errorf("after the delay: serving ended: %v; a request in flight was canceled: %v", serving.Err(),
+				inFlight)
 		}
 	})
 }

@@ -44,7 +44,8 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	f := &facts{api: api, classes: newClasses(api)}
-	if f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}}); err != nil {
+	f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
+	if err != nil {
 		return nil, err
 	}
 	if cloudConfig == nil {
@@ -114,7 +115,8 @@ type classes struct {
 }
 
 func newClasses(api kubernetes.Interface) *classes {
-	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(cache.TransformStripManagedFields()))
+	factory := informers.NewSharedInformerFactoryWithOptions(api, 0,
+		informers.WithTransform(cache.TransformStripManagedFields()))
 	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses(), api: api}
 	c.informer.Informer()
 	return c

@@ -49,21 +49,28 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
 	fs.StringVar(&o.bindAddress, "bind-address", "", "IP `address` to serve the webhooks on; empty for all interfaces")
 	fs.IntVar(&o.securePort, "secure-port", 9443, "`port` to serve the webhooks on")
-	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 disables it")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
+		"`address` to serve /healthz and /readyz on; 0 disables it")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` to serve /metrics on; 0 disables it")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
-	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "maximum number of admission requests handled concurrently; further requests are answered with 429")
-	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "how long to continue serving, while not ready, after a termination signal")
+	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100,
+		"maximum number of admission requests handled concurrently; further requests are answered with 429")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
+		"how long to continue serving, while not ready, after a termination signal")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass,
 		"loadBalancerClass of Services to handle, in addition to Services without a `class`")
 	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog},
 		"`names` of the catalogs to validate annotations with: "+strings.Join(policy.CatalogNames(), ", "))
 	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn},
-		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or ignore, for all catalogs or for one as in hcloud=deny")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file`, needed to look up volumes; if empty, the cloud is not used")
+		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
+			"ignore, for all catalogs or for one as in hcloud=deny")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "",
+		"cloud config `file`, needed to look up volumes; if empty, the cloud is not used")
 	o.certs.addFlags(fs)
-	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster", "`name` of the MutatingWebhookConfiguration that calls /mutate-service; empty for none")
-	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster", "`name` of the ValidatingWebhookConfiguration that calls /validate-service; empty for none")
+	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster",
+		"`name` of the MutatingWebhookConfiguration that calls /mutate-service; empty for none")
+	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster",
+		"`name` of the ValidatingWebhookConfiguration that calls /validate-service; empty for none")
 	fs.StringVar(&o.logFormat, "log-format", observability.FormatText, "log format: text or json")
 	fs.IntVarP(&o.verbosity, "v", "v", 0, "log verbosity; 2 logs every admitted object")
 }
@@ -92,7 +99,8 @@ func (o *webhookOptions) validate() error {
 		add("--shutdown-delay must not be negative; got %s", o.shutdownDelay)
 	}
 	if problems := validation.IsQualifiedName(o.loadBalancerClass); len(problems) > 0 {
-		add("--load-balancer-class must be a qualified name such as %s; got %q", config.DefaultLoadBalancerClass, o.loadBalancerClass)
+		add("--load-balancer-class must be a qualified name such as %s; got %q", config.DefaultLoadBalancerClass,
+			o.loadBalancerClass)
 	}
 	errs = append(errs, o.selectCatalogs()...)
 	errs = append(errs, o.certs.validate()...)
@@ -121,7 +129,8 @@ func isListenAddress(address string) bool {
 	return err == nil && n > 0 && n < 65536
 }
 
-// actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an outage.
+// actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an
+// outage.
 const actionWarn = "warn"
 
 // actions maps the values of --unknown-keys to severities.
@@ -141,14 +150,17 @@ func (o *webhookOptions) selectCatalogs() []error {
 			errs = append(errs, fmt.Errorf("--unknown-keys must be deny, warn or ignore; got %q", entry))
 		}
 		if ofOne && !slices.Contains(o.catalogs, name) {
-			errs = append(errs, fmt.Errorf("--unknown-keys must name catalogs that are also in --catalogs; got %q", entry))
+			errs = append(errs, fmt.Errorf("--unknown-keys must name catalogs that are also in --catalogs; got %q",
+				entry))
 		}
 		if ofOne && name == loadbalancer.Catalog {
-			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, which always denies unknown keys; got %q", name, entry))
+			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, which always denies unknown keys; "+
+				"got %q", name, entry))
 		}
 		unknown[name] = severity
 	}
-	judge, err := policy.NewJudge(loadbalancer.Options{Class: o.loadBalancerClass}, policy.Selection{Catalogs: o.catalogs, UnknownKeys: unknown})
+	judge, err := policy.NewJudge(loadbalancer.Options{Class: o.loadBalancerClass},
+		policy.Selection{Catalogs: o.catalogs, UnknownKeys: unknown})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--catalogs %w", err))
 	}

@@ -16,8 +16,8 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// The names of the webhooks in logs and metrics. The path of each webhook is / followed by its name; the chart's webhook
-// configurations use these paths.
+// The names of the webhooks in logs and metrics. The path of each webhook is / followed by its name; the chart's
+// webhook configurations use these paths.
 const (
 	mutateService                     = "mutate-service"
 	validateService                   = "validate-service"
@@ -43,7 +43,8 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
 		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: s.resource, Reviewer: s.reviewer, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
+			Name: name, Resource: s.resource, Reviewer: s.reviewer, Limit: limit, Metrics: counters,
+			Clock: clock.RealClock{},
 		})))
 	}
 	return nil
@@ -67,9 +68,10 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
 			Judge: o.judge, Policies: known.policies, OnFinding: count(validateService),
 		})},
-		mutatePersistentVolume: {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-			Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
-		})},
+		mutatePersistentVolume: {persistentvolume.Resource(),
+			persistentvolume.NewMutator(persistentvolume.MutatorOptions{
+				Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
+			})},
 		mutatePersistentVolumeClaim: {
 			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewMutator(claims(mutatePersistentVolumeClaim)),
 		},
@@ -79,8 +81,9 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		validateLoadBalancerPolicy: {policy.LoadBalancerPolicies(), policy.NewValidator(policy.Options{
 			Policies: known.policies, OnFinding: count(validateLoadBalancerPolicy),
 		})},
-		validateClusterLoadBalancerPolicy: {policy.ClusterLoadBalancerPolicies(), policy.NewClusterValidator(policy.Options{
-			Policies: known.policies, OnFinding: count(validateClusterLoadBalancerPolicy),
-		})},
+		validateClusterLoadBalancerPolicy: {policy.ClusterLoadBalancerPolicies(),
+			policy.NewClusterValidator(policy.Options{
+				Policies: known.policies, OnFinding: count(validateClusterLoadBalancerPolicy),
+			})},
 	}
 }
