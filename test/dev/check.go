@@ -32,7 +32,7 @@ func (d *demo) nodesInitialized(ctx context.Context) error {
 	}
 	for i := range nodes.Items {
 		if missing := uninitialized(&nodes.Items[i]); missing != "" {
-			return fmt.Errorf("Node %s lacks %s", nodes.Items[i].Name, missing)
+			return fmt.Errorf("node %s lacks %s", nodes.Items[i].Name, missing)
 		}
 	}
 	return nil
