@@ -56,7 +56,8 @@ func (e *examination) checkChain(chain []*x509.Certificate) Result {
 	}
 	if err := e.trusts(chain); err != nil {
 		return fail("wait a minute for the current CA to be distributed; if the problem persists, restart "+
-			"cert-manager's cainjector or, with self-signed certificates, the webhook's pods", "API servers do not trust the certificate: %v", err)
+			"cert-manager's cainjector or, with self-signed certificates, the webhook's pods",
+			"API servers do not trust the certificate: %v", err)
 	}
 	if end.Sub(e.now()) < renewal {
 		return warn(e.certRemedy(), "the certificate expires at %s and should have been renewed",

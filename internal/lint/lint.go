@@ -29,8 +29,8 @@ func Docs() []finding.Doc {
 	return []finding.Doc{{
 		ID: idManifest, Severity: finding.Error,
 		Help: "A field is unknown, is set twice or has a value of the wrong type, so kubectl or the API server " +
-			"rejects the manifest. The usual cause is an annotation value without quotes: it must be a string even if it looks like a " +
-			"number or a boolean.",
+			"rejects the manifest. The usual cause is an annotation value without quotes: it must be a string even if it " +
+			"looks like a number or a boolean.",
 	}}
 }
 

@@ -29,7 +29,8 @@ const (
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.withoutCloud, flagWithoutCloud, false,
 		"Run only "+policy.Name+", next to the controllers of another cloud: no cloud config is read and no "+
-			"cloud is called. The lease defaults to "+leadership.PolicyLease+" instead of the default of --"+flagLease+".")
+			"cloud is called. The lease defaults to "+leadership.PolicyLease+
+			" instead of the default of --"+flagLease+".")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
 		"loadBalancerClass of Services that policies apply to, in addition to Services without a class, as for the "+
 			"webhooks. Requires --"+flagWithoutCloud+"; otherwise the class is set in the cloud config.")

@@ -40,7 +40,8 @@ func newUninstallCommand() *cobra.Command {
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.mutating == "" && o.validating == "" {
-				return command.Usagef("set --mutating-webhook-configuration, --validating-webhook-configuration or both")
+				return command.Usagef("set --mutating-webhook-configuration, --validating-webhook-configuration " +
+					"or both")
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
