@@ -36,7 +36,7 @@ func FuzzHandlers(f *testing.F) {
 			t.Skip()
 		}
 		var review admissionv1.AdmissionReview
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &reviewBody); err != nil || review.Request == nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil || review.Request == nil {
 			servers[0].post(t, body)
 			return
 		}

@@ -17,7 +17,7 @@ import (
 // Of many concurrent large bodies that do not fit together, some are accepted, and the count returns to zero.
 func TestOverloadAcceptsSome(t *testing.T) {
 	f := newFixture(t, allow, 100)
-	large := review + strings.Repeat(" ", 5<<20)
+	large := reviewBody + strings.Repeat(" ", 5<<20)
 	for range 20 {
 		var accepted atomic.Int32
 		begin := make(chan struct{})

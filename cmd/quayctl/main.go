@@ -1,4 +1,4 @@
-// Command quayctl is for people who install, run and use Quaymaster.
+// Command quayctl validates manifests and clusters, and diagnoses installations of Quaymaster.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/cmd/quayctl/app"
 )
 
-// gcPercent trades memory, of which a short run needs little, for a third of its time.
+// gcPercent makes garbage collection rarer: a short run needs little memory, and this saves a third of its time.
 const gcPercent = 400
 
 func main() { os.Exit(run()) }

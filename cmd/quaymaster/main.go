@@ -1,4 +1,4 @@
-// Command quaymaster is the admission and cloud-controller bundle of the mycloud platform.
+// Command quaymaster runs the admission webhooks and the cloud controllers of the mycloud platform.
 package main
 
 import (

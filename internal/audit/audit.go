@@ -1,10 +1,11 @@
-// Package audit judges the objects of a cluster as admission would judge them today. It only reads.
+// Package audit validates the objects of a cluster with the checks of admission. It is read-only.
 package audit
 
 import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -15,29 +16,29 @@ import (
 	"quaymaster.dev/internal/volume"
 )
 
-// Options are what an audit needs.
+// Options holds the dependencies and settings of an audit.
 type Options struct {
 	API kubernetes.Interface
-	// Objects reads the policies.
+	// Objects is used to read the policies.
 	Objects dynamic.Interface
-	// Namespace is the only one to look at; empty for all, and for PersistentVolumes.
+	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
 	// Catalogs and Class are as in lint.ReviewerOptions.
 	Catalogs []string
 	Class    string
-	// OnProgress is told how many objects of a resource have been looked at; nil if nobody wants to know.
+	// OnProgress, unless nil, is called with the number of objects of a resource read so far.
 	OnProgress func(resource string, seen int)
 }
 
-// Report is what an audit found.
+// Report is the result of an audit.
 type Report struct {
-	// Results are those of objects with findings, in the order of the API server.
+	// Results holds the objects with findings, in the order of the API server.
 	Results []report.Result
-	// Judged is how many objects were judged.
-	Judged int
+	// Checked is the number of objects validated.
+	Checked int
 }
 
-// Run judges every object. An error means that something could not be read, so that nothing can be said of the whole.
+// Run validates every object. It fails if anything could not be read, because the report would be incomplete.
 func Run(ctx context.Context, o Options) (Report, error) {
 	a := &audit{Options: o}
 	for _, step := range []func(context.Context) error{a.services, a.volumes, a.claims} {
@@ -53,7 +54,7 @@ type audit struct {
 	Report
 }
 
-// services are judged by the policies and the namespaces as they are now.
+// services validates Services with the current policies and namespaces.
 func (a *audit) services(ctx context.Context) error {
 	namespaces, err := a.namespaces(ctx)
 	if err != nil {
@@ -63,7 +64,9 @@ func (a *audit) services(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{
+		Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces,
+	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {
 			a.add("Service", svc.ObjectMeta, reviewer.Findings(svc))
@@ -71,20 +74,21 @@ func (a *audit) services(ctx context.Context) error {
 	})
 }
 
-// volumes are judged as far as that needs no cloud.
+// volumes validates PersistentVolumes as far as possible without the cloud.
 func (a *audit) volumes(ctx context.Context) error {
 	if a.Namespace != "" {
 		return nil
 	}
-	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List, func(pv *corev1.PersistentVolume) {
-		if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
-			var findings []finding.Finding
-			if labels, ok := volume.Trusted(pv); ok {
-				findings = volume.ApplyZones(pv, labels).Findings
+	return each(ctx, a, "persistentvolumes", a.API.CoreV1().PersistentVolumes().List,
+		func(pv *corev1.PersistentVolume) {
+			if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
+				var findings []finding.Finding
+				if labels, ok := volume.Trusted(pv); ok {
+					findings = volume.ApplyZones(pv, labels).Findings
+				}
+				a.add("PersistentVolume", pv.ObjectMeta, findings)
 			}
-			a.add("PersistentVolume", pv.ObjectMeta, findings)
-		}
-	})
+		})
 }
 
 func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, error) {
@@ -104,10 +108,42 @@ func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, e
 }
 
 func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Finding) {
-	a.Judged++
+	a.Checked++
 	if shown := report.Findings(findings); len(shown) > 0 {
 		a.Results = append(a.Results, report.Result{
 			Object: report.Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}, Findings: shown,
 		})
 	}
+}
+
+// claims validates the claims that request more storage than they have: only for these expansions can the conditions
+// still be checked.
+func (a *audit) claims(ctx context.Context) error {
+	classes := map[string]*storagev1.StorageClass{}
+	err := each(ctx, a, "storageclasses.storage.k8s.io", a.API.StorageV1().StorageClasses().List,
+		func(class *storagev1.StorageClass) {
+			classes[class.Name] = class
+		})
+	if err != nil {
+		return err
+	}
+	return each(ctx, a, "persistentvolumeclaims", a.API.CoreV1().PersistentVolumeClaims(a.Namespace).List,
+		func(pvc *corev1.PersistentVolumeClaim) {
+			if pvc.DeletionTimestamp == nil {
+				a.add("PersistentVolumeClaim", pvc.ObjectMeta, growing(pvc, classes))
+			}
+		})
+}
+
+func growing(pvc *corev1.PersistentVolumeClaim, classes map[string]*storagev1.StorageClass) []finding.Finding {
+	had := pvc.DeepCopy()
+	had.Spec.Resources.Requests = pvc.Status.Capacity
+	if pvc.Status.Phase != corev1.ClaimBound || !volume.Grows(had, pvc) {
+		return nil
+	}
+	findings := volume.ExplainClaim(had, pvc)
+	if name := volume.ClassOf(pvc); name != "" {
+		findings = append(findings, volume.ExplainClass(pvc, classes[name])...)
+	}
+	return findings
 }

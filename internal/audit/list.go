@@ -10,12 +10,13 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// pageSize is how many objects are asked for at once.
+// pageSize is the number of objects per list request.
 const pageSize = 500
 
-// each hands on all objects of a resource, page by page.
+// each calls look for all objects of a resource, which it lists page by page.
 func each[List runtime.Object, T any](
-	ctx context.Context, a *audit, resource string, list func(context.Context, metav1.ListOptions) (List, error), look func(*T),
+	ctx context.Context, a *audit, resource string, list func(context.Context, metav1.ListOptions) (List, error),
+	look func(*T),
 ) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return list(ctx, options)
@@ -25,7 +26,7 @@ func each[List runtime.Object, T any](
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		is, ok := object.(any).(*T)
 		if !ok {
-			return fmt.Errorf("got a %T", object)
+			return fmt.Errorf("unexpected type %T", object)
 		}
 		look(is)
 		if seen++; a.OnProgress != nil && seen%pageSize == 0 {
@@ -39,10 +40,10 @@ func each[List runtime.Object, T any](
 	return nil
 }
 
-// unread says what could not be read and, if it is a matter of rights, which are missing.
+// unread returns the error for a resource that could not be read, with the missing permission if that is the reason.
 func unread(err error, verb, resource string) error {
 	if !apierrors.IsForbidden(err) {
 		return fmt.Errorf("%s %s: %w", verb, resource, err)
 	}
-	return fmt.Errorf("must be allowed to %s %s; ask an administrator for that right: %w", verb, resource, err)
+	return fmt.Errorf("permission to %s %s is required; ask an administrator to grant it: %w", verb, resource, err)
 }

@@ -13,7 +13,8 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// policies are those of the cluster; none where the API server does not know what they are. What is wrong in one does not apply.
+// policies returns the policies of the cluster; none if the API server does not serve them. Invalid parts of a policy
+// do not apply.
 func (a *audit) policies(ctx context.Context) ([]*policy.Policy, error) {
 	namespaced, err := list(ctx, a, "loadbalancerpolicies", func(p *v1alpha1.LoadBalancerPolicy) *policy.Policy {
 		compiled, _ := policy.Compile(p)
@@ -22,14 +23,17 @@ func (a *audit) policies(ctx context.Context) ([]*policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := list(ctx, a, "clusterloadbalancerpolicies", func(p *v1alpha1.ClusterLoadBalancerPolicy) *policy.Policy {
-		compiled, _ := policy.CompileCluster(p)
-		return compiled
-	})
+	cluster, err := list(ctx, a, "clusterloadbalancerpolicies",
+		func(p *v1alpha1.ClusterLoadBalancerPolicy) *policy.Policy {
+			compiled, _ := policy.CompileCluster(p)
+			return compiled
+		})
 	return append(namespaced, cluster...), err
 }
 
-func list[T any](ctx context.Context, a *audit, resource string, compile func(*T) *policy.Policy) ([]*policy.Policy, error) {
+func list[T any](
+	ctx context.Context, a *audit, resource string, compile func(*T) *policy.Policy,
+) ([]*policy.Policy, error) {
 	objects := a.Objects.Resource(v1alpha1.GroupVersion().WithResource(resource))
 	reader := objects.List
 	if a.Namespace != "" && resource == "loadbalancerpolicies" {
@@ -40,7 +44,7 @@ func list[T any](ctx context.Context, a *audit, resource string, compile func(*T
 	err := each(ctx, a, resource+"."+v1alpha1.Group, reader, func(object *unstructured.Unstructured) {
 		p := new(T)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p); err != nil {
-			undecodable = fmt.Errorf("read %s %s: %w", resource, object.GetName(), err)
+			undecodable = fmt.Errorf("decode %s %s: %w", resource, object.GetName(), err)
 			return
 		}
 		policies = append(policies, compile(p))

@@ -1,18 +1,21 @@
-// Package config reads the cloud config: the file that tells the controllers which cluster they serve and where the cloud
-// is. Reading it is strict: an unknown field is an error, and all errors are reported at once.
+// Package config reads the cloud config, the file that identifies the cluster and the cloud for the controllers.
+// Decoding is strict: an unknown field is an error, and all errors are reported together.
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/strictyaml"
 )
 
-// What a cloud config may leave out.
+// Defaults of optional fields.
 const (
 	DefaultLoadBalancerClass = "mycloud.io/dlb"
 	DefaultFallback          = FallbackAll
@@ -26,37 +29,38 @@ const (
 
 // Config is the cloud config.
 type Config struct {
-	// ClusterID begins the names of the cluster's objects in the cloud. It is a DNS label.
+	// ClusterID is the prefix of the names of the cluster's objects in the cloud. It is a DNS label.
 	ClusterID string `json:"clusterID"`
-	// Endpoint is the cloud's address without the API version, such as http://127.0.0.1:8090.
+	// Endpoint is the address of the cloud's API without the API version, such as http://127.0.0.1:8090.
 	Endpoint string `json:"endpoint"`
-	// TokenFile holds the cloud's bearer token. It is read again whenever the token is needed.
+	// TokenFile contains the bearer token for the cloud. It is read every time the token is needed.
 	TokenFile TokenFile `json:"tokenFile"`
-	// LoadBalancerClass is the class of Services that are ours besides those without one.
+	// LoadBalancerClass is the class of Services that are handled, in addition to Services without a class.
 	LoadBalancerClass string `json:"loadBalancerClass"`
-	// Network places load balancers and routes.
+	// Network places load balancers and routes in the cloud.
 	Network Network `json:"network"`
-	// IngressNodes decides which Nodes carry the traffic of load balancers.
+	// IngressNodes selects the Nodes that receive the traffic of load balancers.
 	IngressNodes IngressNodes `json:"ingressNodes"`
 }
 
 // Network places load balancers and routes in the cloud.
 type Network struct {
-	// VPCID is the network of load balancers; empty leaves the choice to the cloud.
+	// VPCID is the network of load balancers; if empty, the cloud chooses it.
 	VPCID string `json:"vpcID"`
-	// RouteTableID takes the routes to the Nodes' pods; without it the cloud's routes cannot be configured.
+	// RouteTableID is the table for the routes to the pods of Nodes; without it, cloud routes cannot be configured.
 	RouteTableID string `json:"routeTableID"`
-	// SubnetIDs are the subnets of load balancers whose Service names none.
+	// SubnetIDs are the subnets of load balancers whose Service does not name one.
 	SubnetIDs []string `json:"subnetIDs"`
 }
 
-// IngressNodes decides which Nodes carry the traffic of load balancers.
+// IngressNodes selects the Nodes that receive the traffic of load balancers.
 type IngressNodes struct {
-	// Fallback is all or none: which Nodes serve a group for which no Node is marked.
+	// Fallback is all or none: the Nodes that serve a group for which no Node is marked.
 	Fallback string `json:"fallback"`
 }
 
-// Load reads, defaults and validates a cloud config. The error is one line with the file's name and every problem.
+// Load reads, defaults and validates a cloud config file. The error is one line with the name of the file and every
+// problem.
 func Load(path string) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -92,4 +96,32 @@ func Parse(data []byte) (Config, error) {
 
 func reported(errs field.ErrorList, path string) bool {
 	return slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Field == path })
+}
+
+// TokenFile is the path of a file that contains a bearer token.
+type TokenFile string
+
+// Read returns the current token in the file, without surrounding white space. Errors contain the path and never the
+// token.
+func (f TokenFile) Read() (string, error) {
+	data, err := os.ReadFile(string(f))
+	if err != nil {
+		return "", fmt.Errorf("read token file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if err := checkToken(token); err != nil {
+		return "", fmt.Errorf("token file %s: %w", f, err)
+	}
+	return token, nil
+}
+
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("is empty; write the bearer token for the cloud to it")
+	}
+	bad := func(r rune) bool { return r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) }
+	if strings.ContainsFunc(token, bad) {
+		return errors.New("must contain only one token of printable ASCII characters without spaces")
+	}
+	return nil
 }

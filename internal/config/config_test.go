@@ -65,8 +65,8 @@ func TestParseErrors(t *testing.T) {
 		"empty": {
 			want: []string{
 				"clusterID: Required value: must be a DNS label that names the cluster in the cloud",
-				"endpoint: Required value: must be the cloud's address, such as http://127.0.0.1:8090",
-				"tokenFile: Required value: must name the file with the cloud's bearer token",
+				"endpoint: Required value: must be the address of the cloud's API, such as http://127.0.0.1:8090",
+				"tokenFile: Required value: must be the path of the file with the bearer token for the cloud",
 			},
 		},
 		"unknown fields, all of them": {
@@ -83,7 +83,7 @@ func TestParseErrors(t *testing.T) {
 				`network.subnetIDs: Invalid value: "string": must be a list`,
 				`tokenFile: Invalid value: "array": must be a string`,
 				"extra: Forbidden: unknown field; remove it or correct its name",
-				`endpoint: Invalid value: "ftp://cloud": must be an http or https address, such as http://127.0.0.1:8090`,
+				`endpoint: Invalid value: "ftp://cloud": must be an HTTP or HTTPS URL, such as http://127.0.0.1:8090`,
 			},
 		},
 		"case matters": {
@@ -94,19 +94,24 @@ func TestParseErrors(t *testing.T) {
 			text: minimal + "clusterID: prod\n",
 			want: []string{`key "clusterID" already set in map`},
 		},
-		"no YAML":  {text: "clusterID: [", want: []string{"did not find expected node content"}},
-		"no map":   {text: "- clusterID", want: []string{"must be a map of fields"}},
-		"no label": {text: strings.Replace(minimal, "dev", "Dev_1", 1), want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`}},
+		"no YAML": {text: "clusterID: [", want: []string{"did not find expected node content"}},
+		"no map":  {text: "- clusterID", want: []string{"must be a map of fields"}},
+		"no label": {
+			text: strings.Replace(minimal, "dev", "Dev_1", 1),
+			want: []string{`clusterID: Invalid value: "Dev_1": a lowercase RFC 1123 label`},
+		},
 		"endpoint with the API's path": {
 			text: strings.Replace(minimal, ":8090", ":8090/v1", 1),
-			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must end with host and port`},
+			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must not contain anything after ` +
+				`host and port`},
 		},
 		"credentials are not repeated": {
 			text: strings.Replace(minimal, "http://", "http://me:secret@", 1),
-			want: []string{`endpoint: Invalid value: "http://me:xxxxx@127.0.0.1:8090": must not hold credentials`},
+			want: []string{`endpoint: Invalid value: "http://me:xxxxx@127.0.0.1:8090": must not contain credentials`},
 		},
 		"bad class, ids and fallback": {
-			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\ningressNodes: {fallback: some}\n",
+			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\n" +
+				"ingressNodes: {fallback: some}\n",
 			want: []string{
 				`loadBalancerClass: Invalid value: "a/b/c"`,
 				`network.vpcID: Invalid value: "a/b"`,
@@ -127,10 +132,11 @@ func TestParseErrors(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("must be one line without a secret: %q", err)
+				t.Errorf("want one line without a secret; got %q", err)
 			}
-			if got := strings.Count(err.Error(), ": Required") + strings.Count(err.Error(), ": Forbidden"); name == "empty" && got != 3 {
-				t.Errorf("%d problems, want 3: %v", got, err)
+			problems := strings.Count(err.Error(), ": Required") + strings.Count(err.Error(), ": Forbidden")
+			if name == "empty" && problems != 3 {
+				t.Errorf("%d problems, want 3: %v", problems, err)
 			}
 		})
 	}
@@ -139,13 +145,13 @@ func TestParseErrors(t *testing.T) {
 func TestLoadNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cloud.yaml")
 	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("missing file: error %v must name %s", err, path)
+		t.Errorf("missing file: error %v; want %s in it", err, path)
 	}
 	if err := os.WriteFile(path, []byte("clusterID: dev"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("bad file: error %v must name %s", err, path)
+		t.Errorf("bad file: error %v; want %s in it", err, path)
 	}
 }
 
@@ -158,8 +164,8 @@ func TestTokenFile(t *testing.T) {
 		"token with a newline": {content: new("s3cret\n"), want: "s3cret"},
 		"missing":              {err: "no such file"},
 		"empty":                {content: new(" \n"), err: "is empty"},
-		"two lines":            {content: new("s3cret\nother"), err: "must hold one token"},
-		"not ASCII":            {content: new("s3crét"), err: "must hold one token"},
+		"two lines":            {content: new("s3cret\nother"), err: "must contain only one token"},
+		"not ASCII":            {content: new("s3crét"), err: "must contain only one token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "token")
@@ -175,8 +181,9 @@ func TestTokenFile(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3c") {
-				t.Errorf("error %q must name the file and %q, and not the token", err, tc.err)
+			if !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path) ||
+				strings.Contains(err.Error(), "s3c") {
+				t.Errorf("error %q; want the path and %q in it, and not the token", err, tc.err)
 			}
 		})
 	}

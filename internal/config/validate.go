@@ -13,7 +13,8 @@ func validate(cfg Config) field.ErrorList {
 	errs := validateClusterID(cfg.ClusterID, field.NewPath("clusterID"))
 	errs = append(errs, validateEndpoint(cfg.Endpoint, field.NewPath("endpoint"))...)
 	if cfg.TokenFile == "" {
-		errs = append(errs, field.Required(field.NewPath("tokenFile"), "must name the file with the cloud's bearer token"))
+		errs = append(errs, field.Required(field.NewPath("tokenFile"),
+			"must be the path of the file with the bearer token for the cloud"))
 	}
 	for _, problem := range validation.IsQualifiedName(cfg.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(field.NewPath("loadBalancerClass"), cfg.LoadBalancerClass, problem))
@@ -40,16 +41,18 @@ func validateClusterID(id string, path *field.Path) field.ErrorList {
 func validateEndpoint(endpoint string, path *field.Path) field.ErrorList {
 	const example = "such as http://127.0.0.1:8090"
 	if endpoint == "" {
-		return field.ErrorList{field.Required(path, "must be the cloud's address, "+example)}
+		return field.ErrorList{field.Required(path, "must be the address of the cloud's API, "+example)}
 	}
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
-		return field.ErrorList{field.Invalid(path, endpoint, "must be an http or https address, "+example)}
+		return field.ErrorList{field.Invalid(path, endpoint, "must be an HTTP or HTTPS URL, "+example)}
 	case u.User != nil:
-		return field.ErrorList{field.Invalid(path, u.Redacted(), "must not hold credentials; put the token into tokenFile")}
+		return field.ErrorList{field.Invalid(path, u.Redacted(),
+			"must not contain credentials; write the token to tokenFile")}
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return field.ErrorList{field.Invalid(path, endpoint, "must end with host and port: the API's path is added to it")}
+		return field.ErrorList{field.Invalid(path, endpoint,
+			"must not contain anything after host and port: the path of the API is appended")}
 	}
 	return nil
 }
@@ -61,7 +64,7 @@ func validateNetwork(network Network, path *field.Path) field.ErrorList {
 	for i, id := range network.SubnetIDs {
 		at := path.Child("subnetIDs").Index(i)
 		if id == "" {
-			errs = append(errs, field.Required(at, "must be the id of a subnet"))
+			errs = append(errs, field.Required(at, "must be the ID of a subnet"))
 		}
 		if seen[id] {
 			errs = append(errs, field.Duplicate(at, id))
@@ -72,10 +75,10 @@ func validateNetwork(network Network, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateID accepts what the cloud may use as an id: it is opaque, but never holds a space or a slash.
+// validateID accepts every ID that the cloud may use: IDs are opaque, but never contain a space or a slash.
 func validateID(id string, path *field.Path) field.ErrorList {
 	if strings.ContainsFunc(id, func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-		return field.ErrorList{field.Invalid(path, id, "must be an id without spaces and slashes")}
+		return field.ErrorList{field.Invalid(path, id, "must be an ID without spaces and slashes")}
 	}
 	return nil
 }

@@ -22,18 +22,22 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// configuration is a validating one with the webhook of Services.
-func configuration(client admissionregistrationv1.WebhookClientConfig) []admissionregistrationv1.ValidatingWebhookConfiguration {
-	return []admissionregistrationv1.ValidatingWebhookConfiguration{{Webhooks: []admissionregistrationv1.ValidatingWebhook{
-		{Name: validateService, ClientConfig: client},
-	}}}
+// configuration returns a ValidatingWebhookConfiguration with the webhook for Services.
+func configuration(
+	client admissionregistrationv1.WebhookClientConfig,
+) []admissionregistrationv1.ValidatingWebhookConfiguration {
+	return []admissionregistrationv1.ValidatingWebhookConfiguration{{
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: validateService, ClientConfig: client}},
+	}}
 }
 
 func service(name string) admissionregistrationv1.WebhookClientConfig {
-	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "quay", Name: name}}
+	return admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "quay", Name: name},
+	}
 }
 
-// authority signs certificates for the webhooks' Service.
+// authority is a CA that signs certificates for the webhooks' Service.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -70,10 +74,11 @@ func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.
 	return cert, key
 }
 
-// serving is a certificate in PEM.
+// serving returns a serving certificate in PEM.
 func (a *authority) serving(host string, until time.Time) []byte {
 	a.t.Helper()
-	cert, _ := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	cert, _ := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return toPEM(cert)
 }
 
@@ -84,19 +89,33 @@ func toPEM(cert *x509.Certificate) []byte {
 const day = 24 * time.Hour
 
 func TestAuthority(t *testing.T) {
-	long, short, ended := newAuthority(t, noon.Add(90*day)), newAuthority(t, noon.Add(day)), newAuthority(t, noon.Add(-day))
+	long, short, ended := newAuthority(t, noon.Add(90*day)), newAuthority(t, noon.Add(day)), newAuthority(t,
+		noon.Add(-day))
 	for name, tc := range map[string]struct {
 		bundle []byte
 		level  Level
 		found  string
 	}{
-		"valid":      {toPEM(long.cert), OK, "valid until 2026-05-30T12:00:00Z"},
-		"rotated":    {append(toPEM(ended.cert), toPEM(long.cert)...), OK, "valid until 2026-05-30T12:00:00Z"},
-		"ends soon":  {toPEM(short.cert), Warn, "it ends at 2026-03-02T12:00:00Z"},
-		"ended":      {toPEM(ended.cert), Fail, "that of validate.service.quaymaster.dev is not valid: it ended at 2026-02-28T12:00:00Z"},
-		"none":       {nil, Fail, "validate.service.quaymaster.dev has none, so API servers trust nobody there but public authorities"},
-		"no PEM":     {[]byte("hello"), Fail, "that of validate.service.quaymaster.dev: holds no certificate in PEM"},
-		"broken PEM": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), Fail, "that of validate.service.quaymaster.dev: read certificate: "},
+		"valid":   {toPEM(long.cert), OK, "valid until 2026-05-30T12:00:00Z"},
+		"rotated": {append(toPEM(ended.cert), toPEM(long.cert)...), OK, "valid until 2026-05-30T12:00:00Z"},
+		"expires soon": {
+			toPEM(short.cert), Warn, "the CA expires at 2026-03-02T12:00:00Z and should have been renewed",
+		},
+		"expired": {
+			toPEM(ended.cert), Fail,
+			"caBundle of webhook validate.service.quaymaster.dev contains no valid certificate, the first expires at " +
+				"2026-02-28T12:00:00Z",
+		},
+		"none": {
+			nil, Fail, "webhook validate.service.quaymaster.dev has no caBundle, so API servers trust only public CAs",
+		},
+		"no PEM": {
+			[]byte("hello"), Fail, "caBundle of webhook validate.service.quaymaster.dev: contains no PEM certificate",
+		},
+		"broken PEM": {
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), Fail,
+			"caBundle of webhook validate.service.quaymaster.dev: parse certificate: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset(), "--cert-mode=cert-manager")
@@ -115,7 +134,8 @@ func TestCertificate(t *testing.T) {
 	const host = "quay-webhook.quay.svc"
 	secret := func(cert []byte) []runtime.Object {
 		return []runtime.Object{&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"}, Data: map[string][]byte{corev1.TLSCertKey: cert},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"},
+			Data:       map[string][]byte{corev1.TLSCertKey: cert},
 		}}
 	}
 	for name, tc := range map[string]struct {
@@ -124,13 +144,32 @@ func TestCertificate(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"valid":             {secret(trusted.serving(host, noon.Add(90*day))), "cert-manager", OK, "trusted, valid until 2026-05-30T12:00:00Z"},
-		"ends soon":         {secret(trusted.serving(host, noon.Add(day))), "cert-manager", Warn, "it ends at 2026-03-02T12:00:00Z"},
-		"ended":             {secret(trusted.serving(host, noon.Add(-day))), "self-signed", Fail, "it ended at 2026-02-28T12:00:00Z"},
-		"another authority": {secret(other.serving(host, noon.Add(90*day))), "self-signed", Fail, "API servers do not trust it: x509: certificate signed by unknown authority"},
-		"another host":      {secret(trusted.serving("localhost", noon.Add(90*day))), "cert-manager", Fail, "API servers do not trust it: x509: certificate is valid for localhost"},
-		"no Secret":         {nil, "cert-manager", Fail, "Secret quay-tls is missing"},
-		"empty":             {secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls holds no certificate in PEM"},
+		"valid": {
+			secret(trusted.serving(host, noon.Add(90*day))), "cert-manager", OK,
+			"trusted, valid until 2026-05-30T12:00:00Z",
+		},
+		"expires soon": {
+			secret(trusted.serving(host, noon.Add(day))), "cert-manager", Warn,
+			"the certificate expires at 2026-03-02T12:00:00Z and should have been renewed",
+		},
+		"expired": {
+			secret(trusted.serving(host, noon.Add(-day))), "self-signed", Fail,
+			"the certificate expired at 2026-02-28T12:00:00Z, so API servers reject it",
+		},
+		"another authority": {
+			secret(other.serving(host, noon.Add(90*day))), "self-signed", Fail,
+			"API servers do not trust the certificate: x509: certificate signed by unknown authority",
+		},
+		"another host": {
+			secret(trusted.serving("localhost", noon.Add(90*day))), "cert-manager", Fail,
+			"API servers do not trust the certificate: x509: certificate is valid for localhost",
+		},
+		"no Secret": {
+			nil, "cert-manager", Fail, "Secret quay-tls is missing, so the webhooks have no certificate",
+		},
+		"empty": {
+			secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls: contains no PEM certificate",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset(tc.cluster...), "--cert-mode="+tc.mode, "--cert-secret=quay-tls")
@@ -170,7 +209,8 @@ func TestCertSecret(t *testing.T) {
 func TestCertManager(t *testing.T) {
 	object := func(kind, name, ready string) runtime.Object {
 		u := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": map[string]any{"namespace": "quay", "name": name},
+			"apiVersion": "cert-manager.io/v1", "kind": kind,
+			"metadata": map[string]any{"namespace": "quay", "name": name},
 		}}
 		if ready != "" {
 			_ = unstructured.SetNestedSlice(u.Object, []any{
@@ -185,24 +225,36 @@ func TestCertManager(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"another mode": {args: []string{"--cert-mode=self-signed"}, level: Skip, found: "the serving certificate is not cert-manager's to make"},
+		"another mode": {
+			args: []string{"--cert-mode=self-signed"}, level: Skip,
+			found: "cert-manager does not issue the serving certificate",
+		},
 		"ready": {
-			objects: []runtime.Object{object("Issuer", "quaymaster-webhook-ca", "True"), object("Certificate", "quaymaster-webhook", "True"), object("Certificate", "other", "False")},
-			level:   OK, found: "Issuer quaymaster-webhook-ca, Certificate quaymaster-webhook are ready",
+			objects: []runtime.Object{object("Issuer", "quaymaster-webhook-ca", "True"),
+				object("Certificate", "quaymaster-webhook", "True"), object("Certificate", "other", "False")},
+			level: OK, found: "ready: Issuer quaymaster-webhook-ca, Certificate quaymaster-webhook",
 		},
 		"not ready": {
-			objects: []runtime.Object{object("Certificate", "quaymaster-webhook", "False"), object("Issuer", "quaymaster-webhook-ca", "")},
-			level:   Fail, found: "Issuer quaymaster-webhook-ca is not Ready yet; Certificate quaymaster-webhook is not Ready: Pending: issuer is not there",
+			objects: []runtime.Object{object("Certificate", "quaymaster-webhook", "False"),
+				object("Issuer", "quaymaster-webhook-ca", "")},
+			level: Fail, found: "Issuer quaymaster-webhook-ca is not Ready yet; Certificate quaymaster-webhook is " +
+				"not Ready: Pending: issuer is not there",
 		},
-		"none":        {level: Fail, found: "there are no issuers and certificates that begin with quaymaster-webhook"},
-		"not managed": {args: []string{"--cert-manager-managed=false"}, level: Skip, found: "certs.certManager.managed is false"},
+		"none": {
+			level: Fail, found: `no issuer or certificate has a name that starts with "quaymaster-webhook"`,
+		},
+		"not managed": {
+			args: []string{"--cert-manager-managed=false"}, level: Skip, found: "certs.certManager.managed is false",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset(), append([]string{"--cert-mode=cert-manager"}, tc.args...)...)
 			version := schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
-			e.Objects = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-				version.WithResource("issuers"): "IssuerList", version.WithResource("certificates"): "CertificateList",
-			}, tc.objects...)
+			e.Objects = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{
+					version.WithResource("issuers"):      "IssuerList",
+					version.WithResource("certificates"): "CertificateList",
+				}, tc.objects...)
 			if got := e.certManager(t.Context()); got.Level != tc.level || !strings.HasPrefix(got.Found, tc.found) {
 				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
 			}

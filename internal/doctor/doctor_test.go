@@ -27,11 +27,11 @@ func TestSteps(t *testing.T) {
 	blocked := map[string]bool{}
 	var got []Level
 	for _, c := range []check{
-		{"broken", nil, run(Fail)},
-		{"needs what is broken", []string{"broken"}, run(OK)},
-		{"needs what was skipped for it", []string{"needs what is broken"}, run(OK)},
-		{"has nothing to look at", nil, run(Skip)},
-		{"needs what had nothing to look at", []string{"has nothing to look at"}, run(OK)},
+		{"failed", nil, run(Fail)},
+		{"needs the failed one", []string{"failed"}, run(OK)},
+		{"needs the skipped one", []string{"needs the failed one"}, run(OK)},
+		{"not applicable", nil, run(Skip)},
+		{"needs the one that is not applicable", []string{"not applicable"}, run(OK)},
 	} {
 		result := e.step(t.Context(), c, blocked)
 		blocked[c.name] = blocked[c.name] || result.Level == Fail
@@ -47,18 +47,19 @@ func TestChecksNeedEarlierOnes(t *testing.T) {
 	for _, c := range checks() {
 		for _, need := range c.needs {
 			if !seen[need] {
-				t.Errorf("%s needs %s, which is no earlier check", c.name, need)
+				t.Errorf("%s needs %s, which is not an earlier check", c.name, need)
 			}
 		}
 		seen[c.name] = true
 	}
 }
 
-// installation is an examination of a release whose webhooks run with flags.
+// installation returns an examination of a release whose pods run with args.
 func installation(cluster *fake.Clientset, args ...string) *examination {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: args}}}}
 	return &examination{
-		Options: Options{API: cluster, Namespace: "quay", Release: "quay", Clock: clocktesting.NewFakePassiveClock(noon)},
+		Options: Options{API: cluster, Namespace: "quay", Release: "quay",
+			Clock: clocktesting.NewFakePassiveClock(noon)},
 		release: release{
 			webhook:     &role{account: "quay-webhook", template: template},
 			controllers: &role{account: "quay-controllers", template: template},
@@ -67,18 +68,19 @@ func installation(cluster *fake.Clientset, args ...string) *examination {
 }
 
 func TestArguments(t *testing.T) {
-	e := installation(fake.NewClientset(), "webhook", "--cert-secret=first", "--cert-secret=last", "--without-cloud", "--cert-secretary=x")
+	e := installation(fake.NewClientset(), "webhook", "--cert-secret=first", "--cert-secret=last", "--without-cloud",
+		"--cert-secretary=x")
 	for flag, want := range map[string]string{"--cert-secret": "last", "--without-cloud": "", "--cert": "default"} {
 		if got := e.release.webhook.argumentOr(flag, "default"); got != want {
 			t.Errorf("%s is %q, want %q", flag, got, want)
 		}
 	}
 	if !e.release.controllers.withoutCloud() {
-		t.Error("a flag without value is not seen")
+		t.Error("a flag without a value is not recognized")
 	}
 	var none *role
 	if got := none.argumentOr("--cert", "default"); got != "default" {
-		t.Errorf("of no role: %q", got)
+		t.Errorf("without a role: %q", got)
 	}
 }
 
@@ -103,23 +105,29 @@ func TestNotReady(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		"ready": {corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}, ""},
+		"ready": {
+			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+			"",
+		},
 		"no image": {
-			container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}),
+			container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+				Message: "no such image"}}),
 			"ImagePullBackOff: no such image",
 		},
 		"no node": {
 			corev1.PodStatus{Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"},
-				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available"},
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+					Message: "0/1 nodes are available"},
 			}},
 			"Unschedulable: 0/1 nodes are available",
 		},
 		"crashed": {
 			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no rights\n"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1,
+					Message: "no rights\n"}},
 			}}},
-			"ended with exit code 1: no rights",
+			"exited with code 1: no rights",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,16 +146,17 @@ func TestNotAccepted(t *testing.T) {
 		}}
 	}
 	condition := func(status string, generation int64) map[string]any {
-		return map[string]any{"type": "Accepted", "status": status, "reason": "X", "message": "default breaks rule", "observedGeneration": generation}
+		return map[string]any{"type": "Accepted", "status": status, "reason": "X", "message": "default breaks rule",
+			"observedGeneration": generation}
 	}
 	for name, tc := range map[string]struct {
 		policy *unstructured.Unstructured
 		want   string
 	}{
 		"accepted":          {policy(condition("True", 2)), ""},
-		"not accepted":      {policy(condition("False", 2)), "shop/limits is not accepted: default breaks rule"},
-		"changed since":     {policy(condition("True", 1)), "shop/limits has not been looked at"},
-		"without condition": {policy(), "shop/limits has not been looked at"},
+		"not accepted":      {policy(condition("False", 2)), "shop/limits: default breaks rule"},
+		"changed since":     {policy(condition("True", 1)), "shop/limits: not checked by the controllers yet"},
+		"without condition": {policy(), "shop/limits: not checked by the controllers yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := notAccepted(tc.policy); got != tc.want {
@@ -157,7 +166,7 @@ func TestNotAccepted(t *testing.T) {
 	}
 }
 
-// answer is a cloud that says one thing.
+// answer is a cloud with a fixed response.
 type answer struct {
 	meta cloudapi.Meta
 	err  error
@@ -174,20 +183,22 @@ func TestCloud(t *testing.T) {
 		level Level
 		found string
 	}{
-		"none":        {nil, Skip, "no --cloud-config says where it is"},
-		"well":        {answer{meta: meta}, OK, "API 1.0.0 answers"},
+		"none":        {nil, Skip, "--cloud-config is not set"},
+		"healthy":     {answer{meta: meta}, OK, "API 1.0.0 responds"},
 		"degraded":    {answer{meta: degraded}, Warn, "API 1.0.0 is degraded"},
 		"other clock": {answer{meta: late}, Warn, "API 1.0.0; its clock is 1m0s behind this machine's"},
-		"silent":      {answer{err: errors.New("connection refused")}, Fail, "it does not answer: connection refused"},
+		"unreachable": {answer{err: errors.New("connection refused")}, Fail, "no response: connection refused"},
 		"wrong token": {
-			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudapi.Problem{Code: cloudapi.CodeUnauthenticated}}}, Fail, "it refuses the token",
+			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudapi.Problem{Code: cloudapi.CodeUnauthenticated}}},
+			Fail, "the cloud rejects the token",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset())
 			e.Cloud = tc.cloud
 			got := e.cloud(t.Context())
-			if got.Level != tc.level || got.Found != tc.found || (got.Remedy != "") != (tc.level == Fail || tc.level == Warn) {
+			if got.Level != tc.level || got.Found != tc.found ||
+				(got.Remedy != "") != (tc.level == Fail || tc.level == Warn) {
 				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
 			}
 		})
@@ -204,16 +215,25 @@ func TestDNS(t *testing.T) {
 		level   Level
 		found   string
 	}{
-		"outside": {called("quay-webhook"), nil, Skip, "only pods of the cluster can ask its DNS; API servers do without it"},
+		"outside": {
+			called("quay-webhook"), nil, Skip,
+			"cluster DNS can only be checked from a pod of the cluster; API servers do not need it",
+		},
 		"found": {
-			called("quay-webhook"), func(_ context.Context, host string) ([]string, error) { return []string{"10.0.0.1 for " + host}, nil },
-			OK, "quay-webhook.quay.svc is 10.0.0.1 for quay-webhook.quay.svc",
+			called("quay-webhook"), func(_ context.Context, host string) ([]string,
+				error) {
+				return []string{"10.0.0.1 for " + host}, nil
+			},
+			OK, "quay-webhook.quay.svc resolves to 10.0.0.1 for quay-webhook.quay.svc",
 		},
 		"unknown": {
-			called("quay-webhook"), func(context.Context, string) ([]string, error) { return nil, errors.New("no such host") },
-			Fail, "look up quay-webhook.quay.svc: no such host",
+			called("quay-webhook"), func(context.Context, string) ([]string, error) {
+				return nil,
+					errors.New("no such host")
+			},
+			Fail, "cannot resolve quay-webhook.quay.svc: no such host",
 		},
-		"no webhooks": {release{}, nil, Skip, "the release has no webhooks"},
+		"no webhooks": {release{}, nil, Skip, "the release does not include webhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(fake.NewClientset())
@@ -229,10 +249,12 @@ func TestService(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-webhook"}}
 	slice := func(ready ...bool) *discoveryv1.EndpointSlice {
 		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "quay", Name: "quay-webhook-1", Labels: map[string]string{discoveryv1.LabelServiceName: "quay-webhook"},
+			Namespace: "quay", Name: "quay-webhook-1",
+			Labels: map[string]string{discoveryv1.LabelServiceName: "quay-webhook"},
 		}}
 		for _, r := range ready {
-			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: &r}})
+			s.Endpoints = append(s.Endpoints,
+				discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: &r}})
 		}
 		return s
 	}
@@ -240,18 +262,33 @@ func TestService(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-webhook-a", Labels: map[string]string{
 			labelName: "quaymaster", labelInstance: "quay", labelComponent: webhookComponent,
 		}},
-		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
+			Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}}},
 	}
 	for name, tc := range map[string]struct {
 		cluster *fake.Clientset
 		level   Level
 		found   string
 	}{
-		"ready":   {fake.NewClientset(svc, slice(true, true)), OK, "Service quay/quay-webhook has 2 ready endpoints"},
-		"partly":  {fake.NewClientset(svc, slice(true, false), pod), Warn, "Service quay/quay-webhook has 1 ready endpoints, 1 that are not: pod quay-webhook-a: ContainersNotReady"},
-		"none":    {fake.NewClientset(svc, slice(false), pod), Fail, "Service quay/quay-webhook has no ready endpoint, 1 that are not: pod quay-webhook-a: ContainersNotReady"},
-		"no pods": {fake.NewClientset(svc), Fail, "Service quay/quay-webhook has no ready endpoint, 0 that are not: there are no pods"},
-		"missing": {fake.NewClientset(), Fail, "Service quay/quay-webhook, which the configurations call, is missing"},
+		"ready": {fake.NewClientset(svc, slice(true, true)), OK, "Service quay/quay-webhook has 2 ready endpoints"},
+		"partly": {
+			fake.NewClientset(svc, slice(true, false), pod), Warn,
+			"Service quay/quay-webhook has 1 ready endpoints and 1 that are not ready: pod quay-webhook-a: " +
+				"ContainersNotReady",
+		},
+		"none": {
+			fake.NewClientset(svc, slice(false), pod), Fail,
+			"Service quay/quay-webhook has no ready endpoints and 1 that are not ready: pod quay-webhook-a: " +
+				"ContainersNotReady",
+		},
+		"no pods": {
+			fake.NewClientset(svc), Fail,
+			"Service quay/quay-webhook has no ready endpoints and 0 that are not ready: no pods found",
+		},
+		"missing": {
+			fake.NewClientset(), Fail,
+			"Service quay/quay-webhook is missing, so the API server cannot call the webhooks",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(tc.cluster)

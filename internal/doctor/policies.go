@@ -2,24 +2,119 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/api/v1alpha1"
 )
 
-// policies looks whether all that policies say is applied.
+// definition is the part of a CustomResourceDefinition that is checked here.
+type definition struct {
+	Spec struct {
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+		} `json:"versions"`
+	} `json:"spec"`
+	Status conditions `json:"status"`
+}
+
+// conditions is the part of any object's status that holds its conditions.
+type conditions struct {
+	Conditions []condition `json:"conditions"`
+}
+
+// condition replaces metav1.Condition: the conditions of CRDs and of cert-manager lack fields that it requires.
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// not returns why a condition is not true; empty if it is true.
+func (c conditions) not(kind string) string {
+	for _, one := range c.Conditions {
+		if one.Type != kind {
+			continue
+		}
+		if one.Status == string(metav1.ConditionTrue) {
+			return ""
+		}
+		return fmt.Sprintf("not %s: %s: %s", kind, one.Reason, one.Message)
+	}
+	return fmt.Sprintf("not %s yet", kind)
+}
+
+// policyResources returns the resources of both kinds of policies.
+func policyResources() []schema.GroupVersionResource {
+	version := v1alpha1.GroupVersion()
+	return []schema.GroupVersionResource{
+		version.WithResource("loadbalancerpolicies"), version.WithResource("clusterloadbalancerpolicies"),
+	}
+}
+
+func (e *examination) crds(ctx context.Context) Result {
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
+	var problems []string
+	remedy := "install them with helm upgrade and crds.enabled=true; until then no policies are applied"
+	for _, resource := range policyResources() {
+		name := resource.GroupResource().String()
+		object, err := e.Objects.Resource(crds).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			problems = append(problems, name+" is missing")
+			continue
+		}
+		if err != nil {
+			return unread("CustomResourceDefinition "+name, err)
+		}
+		if object.GetDeletionTimestamp() != nil {
+			problems = append(problems, name+" is being deleted, with all policies of its kind")
+			remedy = "wait until it is deleted, or remove the finalizers of the policies that block its deletion; " +
+				"then " + remedy
+			continue
+		}
+		var crd definition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {
+			return fail("restore it with helm upgrade", "CustomResourceDefinition %s cannot be decoded: %v", name, err)
+		}
+		if problem := crd.problem(resource.Version); problem != "" {
+			problems = append(problems, name+" is "+problem)
+		}
+	}
+	if len(problems) > 0 {
+		return fail(remedy, "%s", strings.Join(problems, "; "))
+	}
+	return ok("the CRDs of both kinds of policies are established")
+}
+
+func (d definition) problem(version string) string {
+	if problem := d.Status.not("Established"); problem != "" {
+		return problem
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Name == version && v.Served {
+			return ""
+		}
+	}
+	return "not served as " + version
+}
+
+// policies checks that all policies are accepted.
 func (e *examination) policies(ctx context.Context) Result {
 	count := 0
 	var problems []string
 	for _, resource := range policyResources() {
 		list, err := e.Objects.Resource(resource).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
-			return skip("the API server does not serve them")
+			return skip("the API server does not serve policies")
 		}
 		if err != nil {
 			return unread("policies", err)
@@ -32,19 +127,23 @@ func (e *examination) policies(ctx context.Context) Result {
 		}
 	}
 	if len(problems) > 0 {
-		return warn("correct them; where no controllers run, nobody looks at policies", "%d of %d: %s", len(problems), count, strings.Join(problems, "; "))
+		return warn("correct the policies, and check that controllers are running: only they update the status of "+
+			"policies",
+			"%d of %d policies are not accepted, so that parts of them do not apply: %s",
+			len(problems), count, strings.Join(problems, "; "))
 	}
-	return ok("%d, all accepted", count)
+	return ok("all %d policies are accepted", count)
 }
 
-// notAccepted tells what of a policy is not applied, or that nobody has looked at it as it is now.
+// notAccepted returns why a policy is not accepted, or that its current generation has not been checked; empty if it is
+// accepted.
 func notAccepted(object *unstructured.Unstructured) string {
 	name := strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 	var policy struct {
 		Status v1alpha1.PolicyStatus `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &policy); err != nil {
-		return name + " cannot be read: " + err.Error()
+		return name + " cannot be decoded: " + err.Error()
 	}
 	for _, c := range policy.Status.Conditions {
 		if c.Type != v1alpha1.ConditionAccepted || c.ObservedGeneration != object.GetGeneration() {
@@ -53,7 +152,7 @@ func notAccepted(object *unstructured.Unstructured) string {
 		if c.Status == metav1.ConditionTrue {
 			return ""
 		}
-		return name + " is not accepted: " + c.Message
+		return name + ": " + c.Message
 	}
-	return name + " has not been looked at"
+	return name + ": not checked by the controllers yet"
 }

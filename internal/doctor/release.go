@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// The labels by which the chart's objects are known, whatever their names.
+// Labels of the chart's objects. The objects are found by label because their names vary.
 const (
 	labelName      = "app.kubernetes.io/name"
 	labelInstance  = "app.kubernetes.io/instance"
@@ -22,25 +22,25 @@ const (
 	controllersComponent = "controllers"
 )
 
-// release is what the cluster has of the installation.
+// release holds the objects of the installation that exist in the cluster.
 type release struct {
-	// webhook and controllers are the roles that are installed; nil if they are not.
+	// webhook and controllers are nil if the role is not installed.
 	webhook, controllers *role
 	mutating             []admissionregistrationv1.MutatingWebhookConfiguration
 	validating           []admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
-// role is what runs one of the roles.
+// role describes how a role runs.
 type role struct {
-	// account is its ServiceAccount.
+	// account is the name of its ServiceAccount.
 	account string
-	// template is what its pods are made of; nil where something else than the chart runs the role.
+	// template is the template of its pods; nil if the role is not deployed by the chart.
 	template *corev1.PodTemplateSpec
-	// ready and wanted count its pods.
+	// ready and wanted are the numbers of ready and desired pods.
 	ready, wanted int32
 }
 
-// selector picks the objects of a component; empty picks those of all.
+// selector selects the objects of a component; empty selects all objects of the release.
 func (e *examination) selector(component string) metav1.ListOptions {
 	set := labels.Set{labelName: "quaymaster", labelInstance: e.Release}
 	if component != "" {
@@ -49,7 +49,7 @@ func (e *examination) selector(component string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: set.String()}
 }
 
-// installed finds the release's objects for the checks that follow.
+// installed reads the release's objects for the following checks.
 func (e *examination) installed(ctx context.Context) Result {
 	const what = "the release's objects"
 	accounts, err := e.API.CoreV1().ServiceAccounts(e.Namespace).List(ctx, e.selector(""))
@@ -73,8 +73,9 @@ func (e *examination) installed(ctx context.Context) Result {
 		return unread(what, err)
 	}
 	e.release = release{
-		webhook: findRole(webhookComponent, accounts.Items), controllers: findRole(controllersComponent, accounts.Items),
-		mutating: mutating.Items, validating: validating.Items,
+		webhook:     findRole(webhookComponent, accounts.Items),
+		controllers: findRole(controllersComponent, accounts.Items),
+		mutating:    mutating.Items, validating: validating.Items,
 	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
@@ -89,8 +90,8 @@ func (e *examination) installed(ctx context.Context) Result {
 		e.release.run(d.Labels[labelComponent], &d.Spec.Template, d.Status.NumberReady, d.Status.DesiredNumberScheduled)
 	}
 	if e.release.webhook == nil && e.release.controllers == nil {
-		return fail("install the chart, or name the release with --release and its namespace with --namespace",
-			"namespace %s has no ServiceAccount of release %s", e.Namespace, e.Release)
+		return fail("install the chart, or set --release and --namespace to the installed release",
+			"release %s is not installed in namespace %s: it has no ServiceAccount there", e.Release, e.Namespace)
 	}
 	var parts []string
 	for _, part := range []struct {
@@ -105,14 +106,15 @@ func (e *examination) installed(ctx context.Context) Result {
 }
 
 func findRole(component string, accounts []corev1.ServiceAccount) *role {
-	at := slices.IndexFunc(accounts, func(a corev1.ServiceAccount) bool { return a.Labels[labelComponent] == component })
+	at := slices.IndexFunc(accounts,
+		func(a corev1.ServiceAccount) bool { return a.Labels[labelComponent] == component })
 	if at < 0 {
 		return nil
 	}
 	return &role{account: accounts[at].Name}
 }
 
-// run notes what runs a component.
+// run records the workload of a component.
 func (r *release) run(component string, template *corev1.PodTemplateSpec, ready, wanted int32) {
 	for name, role := range map[string]*role{webhookComponent: r.webhook, controllersComponent: r.controllers} {
 		if name == component && role != nil {
@@ -123,12 +125,12 @@ func (r *release) run(component string, template *corev1.PodTemplateSpec, ready,
 
 func (r *role) describe() string {
 	if r.template == nil {
-		return "not run by the chart"
+		return "not deployed by the chart"
 	}
 	return fmt.Sprintf("%d of %d pods ready", r.ready, r.wanted)
 }
 
-// argument is the value of a flag that the role runs with; the last one wins.
+// argument returns the value of a command-line flag of the role; the last one wins.
 func (r *role) argument(flag string) (value string, given bool) {
 	if r == nil || r.template == nil {
 		return "", false
@@ -144,10 +146,10 @@ func (r *role) argument(flag string) (value string, given bool) {
 	return value, given
 }
 
-// argumentOr is the value of a flag, or what it is by default.
-func (r *role) argumentOr(flag, otherwise string) string {
+// argumentOr returns the value of a command-line flag, or its default.
+func (r *role) argumentOr(flag, defaultValue string) string {
 	if value, given := r.argument(flag); given {
 		return value
 	}
-	return otherwise
+	return defaultValue
 }

@@ -2,9 +2,10 @@ package doctor
 
 import "slices"
 
-// Grant is a right that an account needs. Without names it is for all objects; without a namespace, for those of all namespaces.
+// Grant is a permission that an account needs. Without names it applies to all objects, without a namespace to all
+// namespaces.
 type Grant struct {
-	// Account is the ServiceAccount, as namespace and name.
+	// Account is the namespace and name of the ServiceAccount.
 	Account   [2]string
 	Namespace string
 	Group     string
@@ -13,35 +14,37 @@ type Grant struct {
 	Verbs     []string
 }
 
-// Settings are what of an installation decides about rights.
+// Settings holds the settings of an installation that determine the permissions it needs.
 type Settings struct {
-	// Namespace is the release's.
+	// Namespace is the namespace of the release.
 	Namespace string
-	// Webhook and Controllers are the roles' ServiceAccounts; empty if the role is not installed.
+	// Webhook and Controllers are the ServiceAccounts of the roles; empty if the role is not installed.
 	Webhook, Controllers string
 	// Configurations is the name of both webhook configurations.
 	Configurations string
-	// CertMode, CertSecret and CertPrefix are the webhook's flags. OwnIssuer tells that it applies an authority of its own for
-	// cert-manager, Managed that it applies anything.
+	// CertMode, CertSecret and CertPrefix are the webhook's flags. Managed is true if the webhook applies cert-manager
+	// objects, OwnIssuer if these include a CA.
 	CertMode, CertSecret, CertPrefix string
 	OwnIssuer, Managed               bool
-	// WebhookCloud tells whether the webhook asks the cloud.
+	// WebhookCloud is true if the webhook uses the cloud.
 	WebhookCloud bool
-	// Cloud tells whether the controllers serve a cloud, Separate whether each of them has an account of its own, and Routes
-	// whether they write the cloud's routes.
+	// Cloud is true if the controllers run with a cloud, Separate if each of them has its own account, and Routes if
+	// they configure cloud routes.
 	Cloud, Separate, Routes bool
-	// Lease is the controllers', as namespace and name; empty for none.
+	// Lease is the namespace and name of the controllers' lease; empty for none.
 	Lease [2]string
 }
 
-// Rights are all that the accounts of an installation need, and what the chart gives them.
+// Rights returns all permissions that the accounts of an installation need. The chart grants exactly these.
 func Rights(s Settings) []Grant {
 	var all []Grant
 	if s.Webhook != "" {
-		all = append(all, of([2]string{s.Namespace, s.Webhook}, slices.Concat(webhookRights(s), certificateRights(s)))...)
+		all = append(all, of([2]string{s.Namespace, s.Webhook},
+			slices.Concat(webhookRights(s), certificateRights(s)))...)
 	}
 	if s.Controllers != "" {
-		all = append(all, of([2]string{s.Namespace, s.Controllers}, slices.Concat(controllersRights(s), leaseRights(s), servingRights()))...)
+		all = append(all, of([2]string{s.Namespace, s.Controllers},
+			slices.Concat(controllersRights(s), leaseRights(s), servingRights()))...)
 	}
 	if s.Controllers != "" && s.Separate {
 		all = append(all, separateRights(s)...)
@@ -77,7 +80,8 @@ func webhookRights(s Settings) []Grant {
 		own = append(own, "patch")
 	}
 	grants := []Grant{
-		{Group: groupRegistration, Resources: []string{mutatingResource, validatingResource}, Names: []string{s.Configurations}, Verbs: own},
+		{Group: groupRegistration, Resources: []string{mutatingResource, validatingResource},
+			Names: []string{s.Configurations}, Verbs: own},
 		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
 		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
@@ -126,7 +130,8 @@ func controllersRights(s Settings) []Grant {
 		{Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
-		{Group: groupPolicies, Resources: []string{policies + "/status", clusterPolicies + "/status"}, Verbs: []string{"patch"}},
+		{Group: groupPolicies, Resources: []string{policies + "/status", clusterPolicies + "/status"},
+			Verbs: []string{"patch"}},
 	}
 	if !s.Cloud {
 		return grants
@@ -155,11 +160,13 @@ func leaseRights(s Settings) []Grant {
 	return []Grant{create, hold}
 }
 
-// servingRights let the API server decide who may read metrics and configz. The chart gives them through roles of the API server.
+// servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart
+// grants them through built-in roles of the API server.
 func servingRights() []Grant {
 	return []Grant{
 		{
-			Namespace: namespaceSystem, Resources: []string{"configmaps"}, Names: []string{"extension-apiserver-authentication"},
+			Namespace: namespaceSystem, Resources: []string{"configmaps"},
+			Names: []string{"extension-apiserver-authentication"},
 			Verbs: []string{"get", "list", "watch"},
 		},
 		{Group: "authentication.k8s.io", Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
@@ -167,12 +174,14 @@ func servingRights() []Grant {
 	}
 }
 
-// separateRights are those of the accounts that the controllers act with, where each has its own.
+// separateRights returns the permissions needed if each controller has its own account.
 func separateRights(s Settings) []Grant {
 	events := Grant{Resources: []string{"events"}, Verbs: []string{"create", "patch"}}
 	nodeStatus := Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}
 	accounts := map[string][]Grant{
-		"node-controller":    {{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}}, nodeStatus, events},
+		"node-controller": {
+			{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}}, nodeStatus, events,
+		},
 		"service-controller": {{Resources: []string{"services/status"}, Verbs: []string{"patch"}}, events},
 	}
 	if s.Routes {
@@ -186,6 +195,7 @@ func separateRights(s Settings) []Grant {
 	slices.Sort(names)
 	return append(all, of([2]string{s.Namespace, s.Controllers}, []Grant{
 		{Namespace: namespaceSystem, Resources: []string{"serviceaccounts"}, Names: names, Verbs: []string{"get"}},
-		{Namespace: namespaceSystem, Resources: []string{"serviceaccounts/token"}, Names: names, Verbs: []string{"create"}},
+		{Namespace: namespaceSystem, Resources: []string{"serviceaccounts/token"}, Names: names,
+			Verbs: []string{"create"}},
 	})...)
 }

@@ -13,10 +13,10 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// namedRights is how many missing rights a result names.
+// namedRights is how many missing permissions a result lists.
 const namedRights = 5
 
-// rights asks the API server whether the roles' accounts have all that they need.
+// rights asks the API server whether the accounts of the roles have all permissions that they need.
 func (e *examination) rights(ctx context.Context) Result {
 	asked, missing := 0, map[string]bool{}
 	for _, grant := range Rights(e.settings()) {
@@ -24,7 +24,7 @@ func (e *examination) rights(ctx context.Context) Result {
 			asked++
 			allowed, err := e.may(ctx, grant.Account, attributes)
 			if err != nil {
-				return unread("rights", err)
+				return unread("the permissions of the ServiceAccounts", err)
 			}
 			if !allowed {
 				missing[describe(grant.Account, attributes)] = true
@@ -32,7 +32,7 @@ func (e *examination) rights(ctx context.Context) Result {
 		}
 	}
 	if len(missing) == 0 {
-		return ok("all %d that the ServiceAccounts need", asked)
+		return ok("the ServiceAccounts have all %d permissions that they need", asked)
 	}
 	texts := slices.Sorted(maps.Keys(missing))
 	more := ""
@@ -40,18 +40,20 @@ func (e *examination) rights(ctx context.Context) Result {
 		more = fmt.Sprintf(" and %d more", len(texts)-namedRights)
 		texts = texts[:namedRights]
 	}
-	return fail("put the chart's roles and bindings back with helm upgrade", "%s%s", strings.Join(texts, "; "), more)
+	return fail("restore the chart's roles and bindings with helm upgrade", "missing permissions: %s%s",
+		strings.Join(texts, "; "), more)
 }
 
-// SettingsOf are those of the installation that the options name, as far as the cluster shows them.
+// SettingsOf returns the settings of the installation that the options identify, as far as they are visible in the
+// cluster.
 func SettingsOf(ctx context.Context, o Options) (Settings, Result) {
 	e := &examination{Options: o}
 	result := e.installed(ctx)
 	return e.settings(), result
 }
 
-// settings are the installation's, as its pods' flags tell. Where the chart runs no pods of a role, they are what that role needs
-// in any case.
+// settings derives the settings from the flags of the installation's pods. If the chart does not deploy a role, they
+// are the minimum that the role needs.
 func (e *examination) settings() Settings {
 	s := Settings{Namespace: e.Namespace}
 	if w := e.release.webhook; w != nil {
@@ -71,14 +73,15 @@ func (e *examination) settings() Settings {
 		s.Routes = c.argumentOr("--configure-cloud-routes", "true") == "true"
 		if c.template != nil && c.argumentOr("--leader-elect", "true") == "true" {
 			s.Lease = [2]string{
-				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace), c.argumentOr("--leader-elect-resource-name", c.lease()),
+				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace),
+				c.argumentOr("--leader-elect-resource-name", c.lease()),
 			}
 		}
 	}
 	return s
 }
 
-// configurationName is what the release's configurations are called.
+// configurationName returns the name of the release's webhook configurations.
 func (e *examination) configurationName() string {
 	for i := range e.release.validating {
 		return e.release.validating[i].Name
@@ -86,7 +89,7 @@ func (e *examination) configurationName() string {
 	return e.Release
 }
 
-// attributes are the questions whether a grant is there, one for each resource, name and verb.
+// attributes returns the attributes of the access reviews for a grant, one for each resource, name and verb.
 func (g Grant) attributes() []authorizationv1.ResourceAttributes {
 	names := g.Names
 	if len(names) == 0 {
@@ -98,7 +101,8 @@ func (g Grant) attributes() []authorizationv1.ResourceAttributes {
 		for _, name := range names {
 			for _, verb := range g.Verbs {
 				all = append(all, authorizationv1.ResourceAttributes{
-					Namespace: g.Namespace, Group: g.Group, Resource: resource, Subresource: sub, Name: name, Verb: verb,
+					Namespace: g.Namespace, Group: g.Group, Resource: resource, Subresource: sub, Name: name,
+					Verb: verb,
 				})
 			}
 		}
@@ -106,11 +110,14 @@ func (g Grant) attributes() []authorizationv1.ResourceAttributes {
 	return all
 }
 
-func (e *examination) may(ctx context.Context, account [2]string, attributes authorizationv1.ResourceAttributes) (bool, error) {
+func (e *examination) may(
+	ctx context.Context, account [2]string, attributes authorizationv1.ResourceAttributes,
+) (bool, error) {
 	review, err := e.API.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + account[0] + ":" + account[1],
-			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account[0], "system:authenticated"},
+			User: "system:serviceaccount:" + account[0] + ":" + account[1],
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account[0],
+				"system:authenticated"},
 			ResourceAttributes: &attributes,
 		},
 	}, metav1.CreateOptions{})
@@ -134,5 +141,5 @@ func describe(account [2]string, a authorizationv1.ResourceAttributes) string {
 	if a.Namespace != "" {
 		what += " in " + a.Namespace
 	}
-	return fmt.Sprintf("%s may not %s %s", account[1], a.Verb, what)
+	return fmt.Sprintf("%s cannot %s %s", account[1], a.Verb, what)
 }

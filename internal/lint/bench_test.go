@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/internal/manifest"
 )
 
-// tree writes a thousand manifests of a Service with a slip and a Deployment, in folders of teams.
+// tree writes a thousand manifests, each with a Deployment and a Service with a typo, to one directory per team.
 func tree(b *testing.B) string {
 	b.Helper()
 	root := b.TempDir()
@@ -30,7 +30,7 @@ func tree(b *testing.B) string {
 	return root
 }
 
-// People wait for this before each commit.
+// The linter runs before every commit, so its run time matters.
 func BenchmarkThousandManifests(b *testing.B) {
 	root := tree(b)
 	reviewer := lint.NewReviewer(lint.ReviewerOptions{})

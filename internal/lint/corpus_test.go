@@ -17,26 +17,27 @@ import (
 	"quaymaster.dev/test/corpus"
 )
 
-// The linter reads the files themselves, and must say what the engine says of them.
+// The linter parses the files itself and must reach the same verdict as the engine.
 func TestCorpus(t *testing.T) {
 	cases, err := corpus.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged := map[string]int{}
+	checked := map[string]int{}
 	for _, c := range cases {
 		if c.Old != nil || c.OldPolicies.Namespaced != nil || c.OldPolicies.Cluster != nil {
-			continue // a manifest does not tell what it replaces
+			continue // the linter does not know the old object
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			result, ok := judge(t, c)
+			result, ok := lintCase(t, c)
 			if !ok {
 				return
 			}
-			judged[path.Dir(c.Name)]++
+			checked[path.Dir(c.Name)]++
 			got := corpus.Verdict{Causes: problems(result, finding.Error), Warnings: problems(result, finding.Warning)}
 			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings)}
-			want.Warnings = slices.DeleteFunc(want.Warnings, func(p corpus.Problem) bool { return p.ID == "policy-selects-nothing" })
+			want.Warnings = slices.DeleteFunc(want.Warnings,
+				func(p corpus.Problem) bool { return p.ID == "policy-selects-nothing" })
 			if diff := cmp.Diff(normal(want), normal(got)); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
@@ -48,14 +49,15 @@ func TestCorpus(t *testing.T) {
 		})
 	}
 	for kind, least := range map[string]int{"valid": 20, "invalid": 80, "limited": 10, "policies": 10} {
-		if judged[kind] < least {
-			t.Errorf("judged %d cases of %s", judged[kind], kind)
+		if checked[kind] < least {
+			t.Errorf("checked %d cases of %s, want at least %d", checked[kind], kind, least)
 		}
 	}
 }
 
-// judge gives the result of the last object of a case, which is the one that the case is about. A Service that is no load balancer has none.
-func judge(t *testing.T, c corpus.Case) (report.Result, bool) {
+// lintCase returns the result of the last object of a case, which is the one under test. A Service of another type has
+// no result.
+func lintCase(t *testing.T, c corpus.Case) (report.Result, bool) {
 	t.Helper()
 	text, err := os.ReadFile("../../test/corpus/" + c.Name + ".yaml")
 	if err != nil {
@@ -65,10 +67,12 @@ func judge(t *testing.T, c corpus.Case) (report.Result, bool) {
 	if len(f.Problems) > 0 {
 		t.Fatal(f.Problems)
 	}
-	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace), "other": lint.Labels(nil, "other")}
+	namespaces := map[string]map[string]string{c.Namespace: lint.Labels(nil, c.Namespace),
+		"other": lint.Labels(nil, "other")}
 	linter := lint.Linter{Namespace: c.Namespace}
 	policies, results := linter.Policies(f.Objects, namespaces)
-	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass, Policies: policies, Namespaces: namespaces})
+	reviewer := lint.NewReviewer(lint.ReviewerOptions{Catalogs: []string{"mycloud"}, Class: config.DefaultLoadBalancerClass,
+		Policies: policies, Namespaces: namespaces})
 	if c.New != nil {
 		results = linter.Files([]manifest.File{f}, reviewer)
 		if len(results) == 0 && len(c.Causes)+len(c.Warnings) == 0 {
@@ -91,7 +95,7 @@ func problems(r report.Result, severity finding.Severity) []corpus.Problem {
 	return corpus.Sorted(list)
 }
 
-// normal makes no difference between none and an empty list.
+// normal replaces empty lists by nil.
 func normal(v corpus.Verdict) corpus.Verdict {
 	v.Audits = nil
 	if len(v.Warnings) == 0 {

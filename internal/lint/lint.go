@@ -1,3 +1,5 @@
+// Package lint validates manifests with the checks of admission, without a cluster: Services of type LoadBalancer, and
+// policies.
 package lint
 
 import (
@@ -18,24 +20,25 @@ import (
 const (
 	kindService   = "Service"
 	kindNamespace = "Namespace"
-	// idManifest is the finding when the API server could not decode a manifest.
+	// idManifest is the ID of findings about manifests that the API server could not decode.
 	idManifest = "manifest-invalid"
 )
 
-// Rules documents the findings that are of manifests alone.
+// Docs documents the findings that only occur in manifests.
 func Docs() []finding.Doc {
 	return []finding.Doc{{
 		ID: idManifest, Severity: finding.Error,
-		Help: "A field is not known, occurs twice or has a value of another type, so that kubectl or the API server refuses the manifest. " +
-			"An annotation's value that is not quoted is the usual cause: it is a string even where it looks like a number or a boolean.",
+		Help: "A field is unknown, is set twice or has a value of the wrong type, so kubectl or the API server " +
+			"rejects the manifest. The usual cause is an annotation value without quotes: it must be a string even if it " +
+			"looks like a number or a boolean.",
 	}}
 }
 
-// Wanted tells whether manifests of a kind are of any interest here.
+// Wanted reports whether the linter uses manifests of a kind.
 func Wanted(apiVersion, kind string) bool {
 	switch kind {
 	case kindService, kindNamespace:
-		// Others have a kind of this name, too.
+		// Other API groups also have kinds of these names.
 		return apiVersion == "v1" || apiVersion == ""
 	case v1alpha1.KindLoadBalancerPolicy, v1alpha1.KindClusterLoadBalancerPolicy:
 		return apiVersion == v1alpha1.GroupVersion().String()
@@ -43,30 +46,31 @@ func Wanted(apiVersion, kind string) bool {
 	return false
 }
 
-// Linter judges manifests.
+// Linter validates manifests.
 type Linter struct {
-	// Namespace is that of objects that name none; default if empty.
+	// Namespace is the namespace of objects without one; if empty, default.
 	Namespace string
-	// ShowDefaults says that results tell what admission would add.
+	// ShowDefaults adds to the results what admission would add.
 	ShowDefaults bool
 }
 
-// Files judges the load balancers of files, several at a time, and gives the results in the order of the files.
+// Files validates the Services of type LoadBalancer in files concurrently, and returns the results in the order of the
+// files.
 func (l *Linter) Files(files []manifest.File, reviewer *Reviewer) []report.Result {
 	results := make([][]report.Result, len(files))
-	var judges errgroup.Group
-	judges.SetLimit(runtime.GOMAXPROCS(0))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, f := range files {
-		judges.Go(func() error {
+		group.Go(func() error {
 			results[i] = l.services(f.Objects, reviewer)
 			return nil
 		})
 	}
-	_ = judges.Wait() // nothing can go wrong
+	_ = group.Wait() // never fails
 	return slices.Concat(results...)
 }
 
-// services judges the load balancers among the objects.
+// services validates the Services of type LoadBalancer among the objects.
 func (l *Linter) services(objects []*manifest.Object, reviewer *Reviewer) []report.Result {
 	var results []report.Result
 	for _, o := range objects {
@@ -92,17 +96,21 @@ func (l *Linter) namespace(named string) string {
 	return cmp.Or(named, l.Namespace, metav1.NamespaceDefault)
 }
 
-// result puts findings into their places.
-func result(o *manifest.Object, name report.Object, found []finding.Finding, mistakes []manifest.Mistake) report.Result {
+// result combines findings and mistakes, and locates them in the source.
+func result(
+	o *manifest.Object, name report.Object, found []finding.Finding, mistakes []manifest.Mistake,
+) report.Result {
 	r := report.Result{File: o.File, Line: o.Line, Object: name, Findings: report.Findings(found)}
 	for i := range r.Findings {
 		r.Findings[i] = place(r.Findings[i], o.Find(r.Findings[i].Path))
 	}
 	if o.APIVersion == "" {
-		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be v1", Remedy: "add it", Place: o.Find("apiVersion")})
+		mistakes = append(mistakes, manifest.Mistake{Path: "apiVersion", Message: "must be set to v1", Remedy: "add it",
+			Place: o.Find("apiVersion")})
 	}
 	for _, m := range mistakes {
-		f := report.Finding{ID: idManifest, Severity: finding.Error, Path: m.Path, Value: m.Value, Message: m.Message, Remedy: m.Remedy}
+		f := report.Finding{ID: idManifest, Severity: finding.Error, Path: m.Path, Value: m.Value, Message: m.Message,
+			Remedy: m.Remedy}
 		r.Findings = append(r.Findings, place(f, m.Place))
 	}
 	report.Sort(r.Findings)

@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/internal/manifest"
 )
 
-// found lints a text, whose policies apply, and gives the ids of findings by the name of the Service.
+// found lints a text with the policies in it, and returns the IDs of findings by the name of the Service.
 func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 	t.Helper()
 	f := manifest.Parse("f", []byte(text), lint.Wanted)
@@ -30,18 +30,19 @@ func found(t *testing.T, linter lint.Linter, text string) map[string]string {
 
 const ports = "spec: {type: LoadBalancer, ports: [{port: 80}]}\n---\n"
 
-// Other APIs have a Service, too, and of ours some are no load balancers.
-func TestWhatIsJudged(t *testing.T) {
-	got := found(t, lint.Linter{}, "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: foreign}\n"+ports+
-		"kind: Service\nmetadata: {name: careless}\n"+ports+
-		"apiVersion: v1\nkind: Service\nmetadata: {name: clean}\n"+ports+
-		"apiVersion: v1\nkind: Service\nmetadata: {name: inside, annotations: {a: 5}}\nspec: {type: ClusterIP}\n")
+// Kinds named Service of other API groups, and Services of other types, are ignored.
+func TestOnlyLoadBalancersAreLinted(t *testing.T) {
+	got := found(t, lint.Linter{},
+		"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: foreign}\n"+ports+
+			"kind: Service\nmetadata: {name: careless}\n"+ports+
+			"apiVersion: v1\nkind: Service\nmetadata: {name: clean}\n"+ports+
+			"apiVersion: v1\nkind: Service\nmetadata: {name: inside, annotations: {a: 5}}\nspec: {type: ClusterIP}\n")
 	if diff := cmp.Diff(map[string]string{"careless": "manifest-invalid", "clean": ""}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// Policies and Services without a namespace are of the same one: the linter's, else default.
+// Policies and Services without a namespace are in the linter's namespace, or else in default.
 func TestNamespaces(t *testing.T) {
 	limits := func(kind, meta, spec string) string {
 		return "apiVersion: quaymaster.dev/v1alpha1\nkind: " + kind + "\nmetadata: " + meta + "\nspec: {" + spec +
@@ -57,12 +58,32 @@ func TestNamespaces(t *testing.T) {
 		policy string
 		want   map[string]string
 	}{
-		"nowhere is default":        {lint.Linter{}, limits("LoadBalancerPolicy", "{name: p}", ""), map[string]string{"nowhere": required, "default": required, "edge": ""}},
-		"nowhere is the linter's":   {lint.Linter{Namespace: "edge"}, limits("LoadBalancerPolicy", "{name: p}", ""), map[string]string{"nowhere": required, "default": "", "edge": required}},
-		"a policy's own":            {lint.Linter{}, limits("LoadBalancerPolicy", "{name: p, namespace: edge}", ""), map[string]string{"nowhere": "", "default": "", "edge": required}},
-		"by labels of a manifest":   {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {matchLabels: {tier: edge}}, "), map[string]string{"nowhere": "", "default": "", "edge": required}},
-		"by the name alone":         {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}, "), map[string]string{"nowhere": required, "default": required, "edge": ""}},
-		"the empty selector is all": {lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {}, "), map[string]string{"nowhere": required, "default": required, "edge": required}},
+		"nowhere is default": {
+			lint.Linter{}, limits("LoadBalancerPolicy", "{name: p}", ""),
+			map[string]string{"nowhere": required, "default": required, "edge": ""},
+		},
+		"nowhere is the linter's": {
+			lint.Linter{Namespace: "edge"}, limits("LoadBalancerPolicy", "{name: p}", ""),
+			map[string]string{"nowhere": required, "default": "", "edge": required},
+		},
+		"a policy's own": {
+			lint.Linter{}, limits("LoadBalancerPolicy", "{name: p, namespace: edge}", ""),
+			map[string]string{"nowhere": "", "default": "", "edge": required},
+		},
+		"by labels of a manifest": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}",
+				"namespaceSelector: {matchLabels: {tier: edge}}, "),
+			map[string]string{"nowhere": "", "default": "", "edge": required},
+		},
+		"by the name alone": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}",
+				"namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}, "),
+			map[string]string{"nowhere": required, "default": required, "edge": ""},
+		},
+		"the empty selector is all": {
+			lint.Linter{}, limits("ClusterLoadBalancerPolicy", "{name: p}", "namespaceSelector: {}, "),
+			map[string]string{"nowhere": required, "default": required, "edge": required},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, found(t, tc.linter, tc.policy+services)); diff != "" {

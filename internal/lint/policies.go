@@ -12,7 +12,7 @@ import (
 	"quaymaster.dev/internal/report"
 )
 
-// given is a policy with what is wrong with it alone.
+// given is a policy with the findings that concern only itself.
 type given struct {
 	object   *manifest.Object
 	name     report.Object
@@ -21,20 +21,24 @@ type given struct {
 	mistakes []manifest.Mistake
 }
 
-// Namespaces are the labels of those that are among the objects, by name.
+// Namespaces returns the labels of the Namespaces among the objects, by name.
 func Namespaces(objects []*manifest.Object) map[string]map[string]string {
 	namespaces := map[string]map[string]string{}
 	for _, o := range objects {
 		if o.Kind == kindNamespace {
 			namespace, _ := manifest.Decode[corev1.Namespace](o)
-			namespaces[namespace.Name] = Labels(map[string]map[string]string{namespace.Name: namespace.Labels}, namespace.Name)
+			namespaces[namespace.Name] = Labels(map[string]map[string]string{namespace.Name: namespace.Labels},
+				namespace.Name)
 		}
 	}
 	return namespaces
 }
 
-// Policies makes the policies among the objects ready, and judges each alone and beside the others, as admission does.
-func (l *Linter) Policies(objects []*manifest.Object, namespaces map[string]map[string]string) ([]*policy.Policy, []report.Result) {
+// Policies compiles the policies among the objects, and validates each one by itself and against the others, as
+// admission does.
+func (l *Linter) Policies(
+	objects []*manifest.Object, namespaces map[string]map[string]string,
+) ([]*policy.Policy, []report.Result) {
 	var all []given
 	var policies []*policy.Policy
 	for _, o := range objects {
@@ -72,7 +76,8 @@ func (l *Linter) compile(o *manifest.Object) (given, bool) {
 	return g, true
 }
 
-// appliesToAny is false also where only the cluster knows the namespaces: that is no reason to say that there are none.
+// appliesToAny reports whether the policy applies to a known namespace. If the manifests contain no Namespaces, a
+// policy that selects none of them must not be reported: only the cluster knows its namespaces.
 func appliesToAny(p *policy.Policy, namespaces map[string]map[string]string) bool {
 	if p.Key().Kind == v1alpha1.KindLoadBalancerPolicy {
 		return true

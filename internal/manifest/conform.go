@@ -13,8 +13,9 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// conform gives what of a value fits into a Go type, and reports the rest. The library's decoder stops at the first value of another
-// type, and does not tell which element of a list or a map it was. ok is false if nothing of the value fits.
+// conform returns the part of a value that matches a Go type, and reports the rest. The library's decoder stops at the
+// first value of another type and does not report which element of a list or map it was. ok is false if nothing of the
+// value matches.
 func (d *decoding) conform(value any, t reflect.Type, path string) (fitting any, ok bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -49,18 +50,18 @@ func (d *decoding) conform(value any, t reflect.Type, path string) (fitting any,
 	default:
 		return value, true
 	}
-	d.report(path, "must be "+typeName(t)+", not "+valueName(value), "correct it")
+	d.report(path, "must be "+typeName(t)+", not "+valueName(value), "correct the value")
 	return nil, false
 }
 
-// readable asks types that read themselves, such as quantities and times.
+// readable tries to decode a value of a type with its own decoder, such as a quantity or a time.
 func (d *decoding) readable(value any, t reflect.Type, path string) bool {
 	data, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(data, reflect.New(t).Interface())
 	}
 	if err != nil {
-		d.report(path, "must be a "+t.Name()+": "+err.Error(), "correct it")
+		d.report(path, "must be a valid "+t.Name()+": "+err.Error(), "correct the value")
 	}
 	return err == nil
 }
@@ -72,10 +73,11 @@ func (d *decoding) conformStruct(fields map[string]any, t reflect.Type, path str
 		at := strings.TrimPrefix(path+"."+name, ".")
 		if types[name] == nil {
 			remedy := "remove it or correct its name"
-			if nearest, slips := annotation.Nearest(name, slices.Sorted(maps.Keys(types))); annotation.Near(name, slips) {
-				remedy = "the nearest is " + nearest
+			nearest, slips := annotation.Nearest(name, slices.Sorted(maps.Keys(types)))
+			if annotation.Near(name, slips) {
+				remedy = fmt.Sprintf("did you mean %q?", nearest)
 			}
-			d.report(at, "must be a known field", remedy)
+			d.report(at, "unknown field", remedy)
 			continue
 		}
 		if value, ok := d.conform(fields[name], types[name], at); ok {
@@ -85,13 +87,13 @@ func (d *decoding) conformStruct(fields map[string]any, t reflect.Type, path str
 	return fitting
 }
 
-// known are the fields of each struct, which many objects share.
+// known caches the fields of each struct type.
 var known sync.Map
 
-// fieldTypes are the types of the fields of a struct by their names in JSON.
+// fieldTypes returns the types of the fields of a struct by their JSON names.
 func fieldTypes(t reflect.Type) map[string]reflect.Type {
 	if types, ok := known.Load(t); ok {
-		return types.(map[string]reflect.Type) // nothing else is stored
+		return types.(map[string]reflect.Type) // the only type stored
 	}
 	types := map[string]reflect.Type{}
 	for f := range t.Fields() {
@@ -117,7 +119,7 @@ func (d *decoding) conformMap(fields map[string]any, t reflect.Type, path string
 	return fitting
 }
 
-// conformSlice keeps the place of what does not fit, so that the paths of others stay what they are.
+// conformSlice replaces elements that do not match by nil, so that the indexes of the others do not change.
 func (d *decoding) conformSlice(elements []any, t reflect.Type, path string) []any {
 	fitting := make([]any, len(elements))
 	for i, element := range elements {
@@ -126,7 +128,7 @@ func (d *decoding) conformSlice(elements []any, t reflect.Type, path string) []a
 	return fitting
 }
 
-// conformString takes a number or a boolean as the text that stands there, which was meant.
+// conformString converts a number or a boolean to its source text, which was obviously meant.
 func (d *decoding) conformString(value any, path string) (any, bool) {
 	switch value.(type) {
 	case string:
@@ -136,7 +138,7 @@ func (d *decoding) conformString(value any, path string) (any, bool) {
 		d.report(path, "must be a string, not "+valueName(value), "quote it: "+strconv.Quote(text))
 		return text, true
 	}
-	d.report(path, "must be a string, not "+valueName(value), "correct it")
+	d.report(path, "must be a string, not "+valueName(value), "correct the value")
 	return nil, false
 }
 
@@ -151,7 +153,7 @@ func (d *decoding) conformInteger(value any, t reflect.Type, path string) (any, 
 		d.report(path, "must be an integer, not a string", "remove the quotes")
 		return json.Number(text), true
 	}
-	d.report(path, "must be an integer of "+strconv.Itoa(t.Bits())+" bits", "correct it")
+	d.report(path, "must be a "+strconv.Itoa(t.Bits())+"-bit integer", "correct the value")
 	return nil, false
 }
 

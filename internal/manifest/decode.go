@@ -10,17 +10,17 @@ import (
 	strictjson "sigs.k8s.io/json"
 )
 
-// Decode makes an object of the type that the API has for it, and tells all its mistakes in the order of the source. What is wrong
-// is left out, or taken as it was meant, so that the rest can be judged.
+// Decode decodes an object into its API type and returns all mistakes in the order of the source. Invalid values are
+// dropped, or replaced by what was obviously meant, so that the rest of the object can be validated.
 func Decode[T any](o *Object) (*T, []Mistake) {
-	d := &decoding{object: o, mistakes: o.twice(o.node, "")}
+	d := &decoding{object: o, mistakes: o.duplicates(o.node, "")}
 	decoded := new(T)
 	if unknown, err := strictjson.UnmarshalStrict(o.data, decoded); err == nil && len(unknown) == 0 {
 		return decoded, d.mistakes
 	}
 	decoded = new(T)
 	if err := d.repair(reflect.TypeFor[T](), decoded); err != nil {
-		d.report("", "must be an object that the API server can decode: "+err.Error(), "correct it")
+		d.report("", "cannot be decoded: "+err.Error(), "correct the object")
 	}
 	slices.SortStableFunc(d.mistakes, func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Place.Line, b.Place.Line), cmp.Compare(a.Place.Column, b.Place.Column))
@@ -28,7 +28,7 @@ func Decode[T any](o *Object) (*T, []Mistake) {
 	return decoded, d.mistakes
 }
 
-// repair decodes what fits into the type.
+// repair decodes the values that match the type.
 func (d *decoding) repair(t reflect.Type, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(d.object.data))
 	decoder.UseNumber()

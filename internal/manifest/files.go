@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Stdin is what stands for the standard input among the names of files.
+// Stdin is the file name that stands for standard input.
 const Stdin = "-"
 
-// stdinName is what it is called where a file is named.
+// stdinName is the file name of standard input in results.
 const stdinName = "stdin"
 
-// Names are the files that are meant by files and folders, each once and those of a folder in order. Of a folder these are the ones
-// whose names end in .yaml, .yml or .json; with recursive also those below, but for hidden folders.
+// Names returns the files named by paths, which are files and directories, without duplicates. A directory stands for
+// its files ending in .yaml, .yml or .json, in order; with recursive also for those of its subdirectories, except
+// hidden ones.
 func Names(paths []string, recursive bool) ([]string, []Problem) {
 	var names []string
 	var problems []Problem
@@ -38,33 +39,33 @@ func Names(paths []string, recursive bool) ([]string, []Problem) {
 	return names, problems
 }
 
-// walk tells each file, or why it cannot be told.
-func walk(path string, recursive bool, tell func(name string, err error)) {
+// walk calls visit for each file, or with the error for what cannot be read.
+func walk(path string, recursive bool, visit func(name string, err error)) {
 	if path == Stdin {
-		tell(path, nil)
+		visit(path, nil)
 		return
 	}
 	path = filepath.Clean(path)
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		tell(path, err)
+		visit(path, err)
 		return
 	}
-	root := path + string(filepath.Separator) // where it is a link, too
+	root := path + string(filepath.Separator) // also follows a symbolic link
 	_ = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			tell(filepath.Clean(name), err)
+			visit(filepath.Clean(name), err)
 		case entry.IsDir() && name != root && (!recursive || strings.HasPrefix(entry.Name(), ".")):
 			return fs.SkipDir
 		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)):
-			tell(name, nil)
+			visit(name, nil)
 		}
 		return nil
-	}) // what goes wrong is told of each file
+	}) // errors are passed to visit
 }
 
-// Read reads files, several at a time, and gives what is in them in the order of their names.
+// Read reads files concurrently, and returns their content in the order of names.
 func Read(names []string, stdin io.Reader, wanted func(apiVersion, kind string) bool) []File {
 	files := make([]File, len(names))
 	var readers errgroup.Group
@@ -87,11 +88,12 @@ func Read(names []string, stdin io.Reader, wanted func(apiVersion, kind string) 
 			return nil
 		})
 	}
-	_ = readers.Wait() // what goes wrong is told of each file
+	_ = readers.Wait() // errors are reported per file
 	return files
 }
 
-// unreadable leaves the name of the file out of the error's text: it is told apart.
+// unreadable returns the problem of a file. The name of the file is removed from the message, because Problem has it
+// already.
 func unreadable(name string, err error) Problem {
 	message := err.Error()
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {

@@ -13,7 +13,8 @@ import (
 
 func TestNames(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, name := range []string{"d/b.yaml", "d/a.yml", "d/c.json", "d/notes.txt", "d/below/d.yaml", "d/.hidden/e.yaml", "f"} {
+	for _, name := range []string{"d/b.yaml", "d/a.yml", "d/c.json", "d/notes.txt", "d/below/d.yaml",
+		"d/.hidden/e.yaml", "f"} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -30,13 +31,15 @@ func TestNames(t *testing.T) {
 		want      string
 		problems  []string
 	}{
-		"folder":         {paths: []string{"d"}, want: "d/a.yml d/b.yaml d/c.json"},
-		"recursive":      {paths: []string{"./d/"}, recursive: true, want: "d/a.yml d/b.yaml d/below/d.yaml d/c.json"},
-		"link":           {paths: []string{"link"}, want: "link/a.yml link/b.yaml link/c.json"},
-		"file":           {paths: []string{"f"}, want: "f"},
-		"hidden":         {paths: []string{"d/.hidden"}, want: "d/.hidden/e.yaml"},
-		"each once":      {paths: []string{"d/b.yaml", "-", "d", "-"}, want: "d/b.yaml - d/a.yml d/c.json"},
-		"missing, and f": {paths: []string{"missing", "f"}, want: "f", problems: []string{"missing: stat: no such file or directory"}},
+		"folder":    {paths: []string{"d"}, want: "d/a.yml d/b.yaml d/c.json"},
+		"recursive": {paths: []string{"./d/"}, recursive: true, want: "d/a.yml d/b.yaml d/below/d.yaml d/c.json"},
+		"link":      {paths: []string{"link"}, want: "link/a.yml link/b.yaml link/c.json"},
+		"file":      {paths: []string{"f"}, want: "f"},
+		"hidden":    {paths: []string{"d/.hidden"}, want: "d/.hidden/e.yaml"},
+		"each once": {paths: []string{"d/b.yaml", "-", "d", "-"}, want: "d/b.yaml - d/a.yml d/c.json"},
+		"missing, and f": {
+			paths: []string{"missing", "f"}, want: "f", problems: []string{"missing: stat: no such file or directory"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names, found := manifest.Names(tc.paths, tc.recursive)

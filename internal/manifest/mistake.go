@@ -6,19 +6,19 @@ import (
 	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // as in parse.go
 )
 
-// Mistake is what in an object the API server could not decode, or kubectl would refuse to send.
+// Mistake is something in an object that the API server could not decode or that kubectl would refuse to send.
 type Mistake struct {
-	// Path is the field's.
+	// Path is the path of the field.
 	Path string
-	// Value is as it was written; empty for anything but a scalar.
+	// Value is the source text of a scalar; empty for anything else.
 	Value string
-	// Message says what must hold, Remedy what to do.
+	// Message says what is wrong, Remedy how to fix it.
 	Message, Remedy string
 	Place           Place
 }
 
-// twice finds the keys that occur more than once in a map. Decoders take the last one without a word.
-func (o *Object) twice(node *yamlnode.Node, path string) []Mistake {
+// duplicates finds keys that occur more than once in a map. Decoders silently use the last one.
+func (o *Object) duplicates(node *yamlnode.Node, path string) []Mistake {
 	var mistakes []Mistake
 	switch node.Kind {
 	case yamlnode.MappingNode:
@@ -28,23 +28,25 @@ func (o *Object) twice(node *yamlnode.Node, path string) []Mistake {
 			below := under(path, key.Value)
 			if line, known := lines[key.Value]; known && key.Value != "<<" {
 				mistakes = append(mistakes, Mistake{
-					Path: below, Value: scalar(value), Message: fmt.Sprintf("must occur once; it is in line %d, too", line),
-					Remedy: "remove one of the two", Place: o.place(key, value),
+					Path: below, Value: scalar(value),
+					Message: fmt.Sprintf("duplicate key, already set in line %d", line),
+					Remedy:  "remove one of them", Place: o.place(key, value),
 				})
 			}
 			lines[key.Value] = key.Line + o.above
-			mistakes = append(mistakes, o.twice(value, below)...)
+			mistakes = append(mistakes, o.duplicates(value, below)...)
 		}
 	case yamlnode.SequenceNode:
 		for i, element := range node.Content {
-			mistakes = append(mistakes, o.twice(element, fmt.Sprintf("%s[%d]", path, i))...)
+			mistakes = append(mistakes, o.duplicates(element, fmt.Sprintf("%s[%d]", path, i))...)
 		}
-	default: // scalars hold nothing, and what an alias stands for is looked at where it is
+	default: // scalars contain no keys, and the target of an alias is checked where it is defined
 	}
 	return mistakes
 }
 
-// under is the path of a key of a map of which nothing else is known: the keys of annotations and labels are written in brackets.
+// under returns the path of a key in a map without knowing the type: only the keys of the maps listed here are in
+// brackets.
 func under(path, key string) string {
 	switch path {
 	case "":
@@ -62,7 +64,7 @@ func scalar(node *yamlnode.Node) string {
 	return ""
 }
 
-// written is the value at a path as it stands in the source.
+// written returns the source text of the scalar at a path.
 func (o *Object) written(path string) string {
 	value := o.node
 	for _, step := range steps(path) {

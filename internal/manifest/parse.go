@@ -1,3 +1,5 @@
+// Package manifest reads manifests as kubectl does, reports everything that the API server could not decode, and
+// locates each field in the source.
 package manifest
 
 import (
@@ -8,23 +10,23 @@ import (
 	"strconv"
 	"strings"
 
-	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // sigs.k8s.io/yaml, which decodes the values, does not tell where they stand
+	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // sigs.k8s.io/yaml, which decodes the values, has no positions
 	"sigs.k8s.io/yaml"
 )
 
-// File is what was read of one file.
+// File is the content of one file.
 type File struct {
 	Name string
-	// Objects are those that were wanted, in their order; those of Lists are among them.
+	// Objects holds the wanted objects in their order, including the items of Lists.
 	Objects []*Object
-	// Problems are why the file, or a document of it, could not be read.
+	// Problems holds the reasons why the file, or documents of it, could not be read.
 	Problems []Problem
 }
 
 // Problem is why something could not be read.
 type Problem struct {
 	File string
-	// Line is 0 if the problem is of the whole file.
+	// Line is 0 if the problem concerns the whole file.
 	Line    int
 	Message string
 }
@@ -39,21 +41,21 @@ func (p Problem) String() string {
 // Object is one object of a manifest.
 type Object struct {
 	File, APIVersion, Kind string
-	// Line is where the object begins.
+	// Line is where the object starts.
 	Line int
 	node *yamlnode.Node
-	// data is the object as the API server would get it.
+	// data is the object as the API server would receive it.
 	data   json.RawMessage
 	source *source
-	// above is how many lines of the file stand before the object's document.
+	// above is the number of lines in the file before the object's document.
 	above int
 }
 
 // source is the text of a file, by lines.
 type source struct{ lines [][]byte }
 
-// Parse reads the documents of a file as far as they hold objects of wanted kinds. All others pass without a word, but one that cannot
-// be parsed, for nobody knows what it holds.
+// Parse parses the documents of a file that contain objects of wanted kinds. Documents of other kinds are ignored. A
+// document that cannot be parsed is a problem, because its kind is unknown.
 func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) File {
 	f := File{Name: name}
 	src := &source{lines: bytes.Split(data, []byte("\n"))}
@@ -80,7 +82,7 @@ func Parse(name string, data []byte, wanted func(apiVersion, kind string) bool) 
 	return f
 }
 
-// decode gives what the API server would get: kubectl reads yes as true, say, and 010 as 8.
+// decode returns the JSON that the API server would receive: for example, kubectl converts yes to true and 010 to 8.
 func (d document) decode() (json.RawMessage, error) {
 	if d.json {
 		return d.text, nil
@@ -88,10 +90,10 @@ func (d document) decode() (json.RawMessage, error) {
 	return yaml.YAMLToJSON(d.text)
 }
 
-// lineOf finds the line in an error of the decoder.
+// lineOf matches the line in an error of the decoder.
 var lineOf = regexp.MustCompile(`line (\d+): `)
 
-// countsFromZero are the errors in which the library does not make a line's number of the line's index.
+// countsFromZero matches the errors in which the library reports the index of the line instead of its number.
 var countsFromZero = regexp.MustCompile(`^did not find expected ('|<|key$|node content$)`)
 
 func (d document) problem(name string, err error) Problem {
@@ -106,14 +108,14 @@ func (d document) problem(name string, err error) Problem {
 			}
 		}
 	}
-	p.Message = "must be YAML or JSON: " + text
+	p.Message = "must be valid YAML or JSON: " + text
 	if bytes.Contains(d.text, []byte("{{")) {
-		p.Message += "; this looks like a template: render it first, as in helm template CHART | quayctl lint -f -"
+		p.Message += "; this looks like a template; render it first: helm template CHART | quayctl lint -f -"
 	}
 	return p
 }
 
-// identify reads what the object is, which the items of a typed List need not say.
+// identify sets the type of the object, which may be missing in items of a typed List.
 func (o *Object) identify(apiVersion, kind string) {
 	o.APIVersion, o.Kind = apiVersion, kind
 	if _, value := direct(o.node, "apiVersion"); value != nil {
@@ -130,7 +132,7 @@ func isList(node *yamlnode.Node, kind string) bool {
 	return strings.HasSuffix(kind, "List") && items != nil && items.Kind == yamlnode.SequenceNode
 }
 
-// flatten gives the object itself if it is wanted, or those of a List.
+// flatten returns the object itself if it is wanted, or the wanted items of a List.
 func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
 	if !isList(o.node, o.Kind) {
 		if wanted(o.APIVersion, o.Kind) {
@@ -143,7 +145,7 @@ func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(o.data, &list); err != nil {
-		return nil // there is a list of items, whatever they are
+		return nil // cannot happen: items is a list
 	}
 	apiVersion, kind := "", ""
 	if o.Kind != "List" {
@@ -151,7 +153,8 @@ func (o *Object) flatten(wanted func(apiVersion, kind string) bool) []*Object {
 	}
 	var objects []*Object
 	for i := range min(len(list.Items), len(items.Content)) {
-		item := &Object{File: o.File, node: content(items.Content[i]), data: list.Items[i], source: o.source, above: o.above}
+		item := &Object{File: o.File, node: content(items.Content[i]), data: list.Items[i], source: o.source,
+			above: o.above}
 		item.identify(apiVersion, kind)
 		objects = append(objects, item.flatten(wanted)...)
 	}

@@ -8,18 +8,18 @@ import (
 	yamlnode "go.yaml.in/yaml/v3" //nolint:depguard // as in parse.go
 )
 
-// Place is where something stands in the source.
+// Place is a position in the source.
 type Place struct {
-	// Line and Column, both from 1, are those of the key, or of the element of a list.
+	// Line and Column are the position of the key or list element, both counted from 1.
 	Line, Column int
-	// Mark is the column of the value and Width how long it is, where it stands on the same line; else they are those of the key.
+	// Mark and Width are the column and the length of the value if it is on the same line, otherwise of the key.
 	Mark, Width int
-	// Text is the line.
+	// Text is the content of the line.
 	Text string
 }
 
-// Find gives the place of a path such as metadata.annotations[example.com/key] or spec.ports[0].protocol. What is missing is
-// where the object begins.
+// Find returns the place of a path such as metadata.annotations[example.com/key] or spec.ports[0].protocol. The place
+// of a missing field is the start of the object.
 func (o *Object) Find(path string) Place {
 	var key *yamlnode.Node
 	value := o.node
@@ -31,7 +31,7 @@ func (o *Object) Find(path string) Place {
 	return o.place(key, value)
 }
 
-// place is that of a value with its key; an element of a list has none.
+// place returns the place of a value with its key; key is nil for a list element.
 func (o *Object) place(key, value *yamlnode.Node) Place {
 	at := key
 	if at == nil {
@@ -48,7 +48,7 @@ func (o *Object) place(key, value *yamlnode.Node) Place {
 	return p
 }
 
-// width is how many characters a scalar of one line takes.
+// width returns the number of characters of a single-line scalar.
 func width(node *yamlnode.Node) int {
 	n := utf8.RuneCountInString(node.Value)
 	switch node.Style {
@@ -61,7 +61,7 @@ func width(node *yamlnode.Node) int {
 	}
 }
 
-// steps takes a path apart.
+// steps splits a path.
 func steps(path string) []string {
 	var all []string
 	for path != "" {
@@ -81,7 +81,7 @@ func steps(path string) []string {
 	return all
 }
 
-// content is what a document or an alias stands for.
+// content returns the content of a document or the target of an alias.
 func content(node *yamlnode.Node) *yamlnode.Node {
 	for node.Kind == yamlnode.AliasNode || node.Kind == yamlnode.DocumentNode && len(node.Content) > 0 {
 		if node.Kind == yamlnode.AliasNode {
@@ -93,8 +93,9 @@ func content(node *yamlnode.Node) *yamlnode.Node {
 	return node
 }
 
-// child gives the value of a key, or an element of a list, which has no key. What is merged in with << counts where the key itself
-// is missing. It is for what has been decoded: the decoder refuses objects that hold themselves.
+// child returns the value of a key, or a list element, which has no key. Values merged with << are used if the key
+// itself is missing. Call it only for decoded objects: the decoder rejects objects that contain themselves, on which
+// child would not terminate.
 func child(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 	if key, value = direct(node, step); value != nil {
 		return key, value
@@ -114,7 +115,7 @@ func child(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 	return nil, nil
 }
 
-// direct is child without what is merged in. Of keys that occur twice the last one counts.
+// direct is child without merged values. The last one of duplicate keys counts.
 func direct(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 	node = content(node)
 	switch node.Kind {
@@ -128,7 +129,7 @@ func direct(node *yamlnode.Node, step string) (key, value *yamlnode.Node) {
 				return node.Content[i], content(node.Content[i+1])
 			}
 		}
-	default: // nothing is below
+	default: // no children
 	}
 	return nil, nil
 }

@@ -8,15 +8,15 @@ import (
 	"regexp"
 )
 
-// document is one of those in a file.
+// document is one document of a file.
 type document struct {
 	text []byte
-	// above is how many lines of the file stand before the text.
+	// above is the number of lines in the file before the text.
 	above int
 	json  bool
 }
 
-// split finds the documents of a file: YAML between lines of ---, or JSON values one after the other.
+// split splits a file into documents: YAML separated by lines of ---, or consecutive JSON values.
 func split(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
@@ -27,8 +27,8 @@ func split(data []byte) []document {
 	return splitYAML(data)
 }
 
-// splitYAML does so before parsing, so that a document that cannot be parsed takes none of the others with it. Three dashes at the
-// start of a line end a document wherever they stand, even inside text.
+// splitYAML splits before parsing, so that a document that cannot be parsed does not affect the others. Three dashes at
+// the start of a line end a document everywhere, even inside a block of text.
 func splitYAML(data []byte) []document {
 	var documents []document
 	start, above, line := 0, 0, 0
@@ -63,16 +63,17 @@ func splitJSON(data []byte) ([]document, bool) {
 		end := int(decoder.InputOffset())
 		start := end - len(value)
 		line := bytes.LastIndexByte(data[:start], '\n') + 1
-		// Blanks take the place of what is left of the value, so that columns stay.
+		// Spaces replace everything before the value, so that columns do not change.
 		text := append(bytes.Repeat([]byte(" "), start-line), value...)
 		documents = append(documents, document{text: text, above: bytes.Count(data[:line], []byte("\n")), json: true})
 	}
 }
 
-// surrogate is half of a character as JSON writes it, and YAML cannot.
+// surrogate matches the escape of half a character, which JSON allows and YAML does not.
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
-// positioned is the text as it is parsed for the sake of positions, which something else of the same length leaves as they are.
+// positioned returns the text that is parsed to find positions. Replacements have the same length, so that positions do
+// not change.
 func (d document) positioned() []byte {
 	if d.json {
 		return surrogate.ReplaceAllLiteral(d.text, []byte(`\uFFFD`))
@@ -80,7 +81,7 @@ func (d document) positioned() []byte {
 	return d.text
 }
 
-// blank tells whether there is nothing but comments and directives.
+// blank reports whether the document contains only comments and directives.
 func (d document) blank() bool {
 	for line := range bytes.Lines(d.text) {
 		rest := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("---")))

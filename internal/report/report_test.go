@@ -16,25 +16,31 @@ import (
 
 func found(id string, severity finding.Severity) report.Finding {
 	return report.Finding{
-		ID: id, Severity: severity, Path: "spec.x", Message: "must be 5 %\nand\x1b[31m not: 6", Remedy: "write 5", Line: 3, Column: 7,
+		ID: id, Severity: severity, Path: "spec.x", Message: "must be 5 %\nand\x1b[31m not: 6", Remedy: "write 5",
+		Line: 3, Column: 7,
 	}
 }
 
 func results() []report.Result {
 	return []report.Result{
-		{File: "a,b/c:d é.yaml", Line: 1, Object: report.Object{Kind: "Service", Namespace: "shop", Name: "web"}, Findings: []report.Finding{
-			found("known", finding.Error), found("unknown", finding.Warning),
-		}},
-		{File: "/src/in/e.yaml", Line: 1, Object: report.Object{Kind: "ClusterLoadBalancerPolicy", Name: "all"}, Findings: []report.Finding{found("known", finding.Error)}},
-		{File: "/out/f.yaml", Line: 1, Object: report.Object{Kind: "Service", Name: "x"}, Findings: []report.Finding{found("known", finding.Error)}},
-		{Object: report.Object{Kind: "Service", Namespace: "live", Name: "y"}, Findings: []report.Finding{found("known", finding.Error)}},
+		{File: "a,b/c:d é.yaml", Line: 1, Object: report.Object{Kind: "Service", Namespace: "shop", Name: "web"},
+			Findings: []report.Finding{
+				found("known", finding.Error), found("unknown", finding.Warning),
+			}},
+		{File: "/src/in/e.yaml", Line: 1, Object: report.Object{Kind: "ClusterLoadBalancerPolicy", Name: "all"},
+			Findings: []report.Finding{found("known", finding.Error)}},
+		{File: "/out/f.yaml", Line: 1, Object: report.Object{Kind: "Service", Name: "x"},
+			Findings: []report.Finding{found("known", finding.Error)}},
+		{Object: report.Object{Kind: "Service", Namespace: "live", Name: "y"},
+			Findings: []report.Finding{found("known", finding.Error)}},
 	}
 }
 
 func TestSARIF(t *testing.T) {
 	var out bytes.Buffer
 	tool := report.Tool{Version: "v1", Root: "/src", Rule: func(id string) (report.Rule, bool) {
-		return report.Rule{Doc: finding.Doc{ID: id, Severity: finding.Error, Help: "h"}, Page: "docs/page.md#" + id}, id != "unknown"
+		return report.Rule{Doc: finding.Doc{ID: id, Severity: finding.Error, Help: "h"},
+			Page: "docs/page.md#" + id}, id != "unknown"
 	}}
 	if err := report.SARIF(&out, results(), tool); err != nil {
 		t.Fatal(err)
@@ -64,8 +70,9 @@ func TestSARIF(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
 		t.Fatal(err)
 	}
-	// The one that occurs and is known, once.
-	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 || listed[0].HelpURI != "https://quaymaster.dev/docs/page.md#known" {
+	// Only the rule that occurs and is documented is listed, once.
+	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 ||
+		listed[0].HelpURI != "https://quaymaster.dev/docs/page.md#known" {
 		t.Errorf("rules: %+v", listed)
 	}
 	var places []string
@@ -99,7 +106,7 @@ func TestSARIFOfNothing(t *testing.T) {
 	validate(t, out.Bytes())
 }
 
-// validate holds the official schema against a document.
+// validate validates a document with the official schema.
 func validate(t *testing.T, document []byte) {
 	t.Helper()
 	schema, err := os.Open("testdata/sarif-schema-2.1.0.json")
@@ -134,16 +141,18 @@ func TestGitHubEscapes(t *testing.T) {
 	if err := report.GitHub(&out, results()[:1]); err != nil {
 		t.Fatal(err)
 	}
-	const want = "::error file=a%2Cb/c%3Ad é.yaml,line=3,col=7,title=known::spec.x: must be 5 %25 and [31m not: 6; write 5\n"
+	const want = "::error file=a%2Cb/c%3Ad é.yaml,line=3,col=7,title=known::spec.x: must be 5 %25 and [31m not: 6; " +
+		"write 5\n"
 	if got, _, _ := strings.Cut(out.String(), "::warning"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// An empty list is no null, and what is only counted is not shown.
+// An empty list is not null, and findings of severity Audit are not shown.
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
-	clean := report.Result{File: "f", Line: 1, Findings: report.Findings([]finding.Finding{{ID: "x", Severity: finding.Audit}})}
+	clean := report.Result{File: "f", Line: 1,
+		Findings: report.Findings([]finding.Finding{{ID: "x", Severity: finding.Audit}})}
 	if err := report.JSON(&out, []report.Result{clean}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +167,10 @@ func TestJSON(t *testing.T) {
 }
 
 func TestFindingsNameListeners(t *testing.T) {
-	got := report.Findings([]finding.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Field: "p", Value: "v", Message: "m", Remedy: "r", Listeners: []string{"tcp/80", "udp/53"}}})
-	want := []report.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Path: "p", Value: "v", Message: "m (tcp/80, udp/53)", Remedy: "r"}}
+	got := report.Findings([]finding.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Field: "p", Value: "v",
+		Message: "m", Remedy: "r", Listeners: []string{"tcp/80", "udp/53"}}})
+	want := []report.Finding{{ID: "x", Catalog: "c", Severity: finding.Error, Path: "p", Value: "v",
+		Message: "m (tcp/80, udp/53)", Remedy: "r"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1,4 +1,4 @@
-// Package report shows what was found in objects: to people, to programs and to code hosts.
+// Package report writes findings in the formats of people, programs and code hosts.
 package report
 
 import (
@@ -10,19 +10,19 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Result is what was found in one object.
+// Result holds the findings of one object.
 type Result struct {
-	// File has the object and Line is where it begins there; neither of them for an object of a cluster.
+	// File contains the object, which starts at Line. Both are empty for an object of a cluster.
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Object Object `json:"object"`
 	// Findings are in the order of the source.
 	Findings []Finding `json:"findings"`
-	// Defaults are what admission would add, if that was asked for.
+	// Defaults holds what admission would add, if requested.
 	Defaults []Default `json:"defaults,omitempty"`
 }
 
-// Object names an object.
+// Object identifies an object.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -33,19 +33,19 @@ type Object struct {
 type Finding struct {
 	ID       string           `json:"id"`
 	Severity finding.Severity `json:"severity"`
-	// Path is the field's, such as metadata.annotations[example.com/key].
+	// Path is the path of the field, such as metadata.annotations[example.com/key].
 	Path    string `json:"path"`
 	Value   string `json:"value"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 	Catalog string `json:"catalog"`
-	// Line and Column are those of the key in the file.
+	// Line and Column are the position of the key in the file.
 	Line    int     `json:"line,omitempty"`
 	Column  int     `json:"column,omitempty"`
 	Excerpt Excerpt `json:"-"`
 }
 
-// Excerpt is the line of the source with a mark below what is wrong.
+// Excerpt is the line of the source with a mark below the problem.
 type Excerpt struct {
 	Text string
 	// Mark is the column of the mark and Width its length, both in characters.
@@ -56,11 +56,11 @@ type Excerpt struct {
 type Default struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	// Policy is the one whose default it is, such as ClusterLoadBalancerPolicy/shared; empty for a built-in one.
+	// Policy sets the default, such as ClusterLoadBalancerPolicy/shared; empty for a built-in default.
 	Policy string `json:"policy,omitempty"`
 }
 
-// Findings are those of a judgement that are shown to anybody, without places.
+// Findings returns the findings to show, without positions: findings of severity Audit are only counted.
 func Findings(found []finding.Finding) []Finding {
 	shown := []Finding{}
 	for _, f := range found {
@@ -72,26 +72,27 @@ func Findings(found []finding.Finding) []Finding {
 			message += " (" + strings.Join(f.Listeners, ", ") + ")"
 		}
 		shown = append(shown, Finding{
-			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: message, Remedy: f.Remedy, Catalog: f.Catalog,
+			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: message, Remedy: f.Remedy,
+			Catalog: f.Catalog,
 		})
 	}
 	return shown
 }
 
-// Sort puts findings into the order of the source.
+// Sort sorts findings by their position in the source.
 func Sort(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 
-// text is the problem in one line.
+// text returns the problem as one line.
 func (f Finding) text() string {
 	text := f.Path + ": " + f.Message
 	if f.Remedy != "" {
 		text += "; " + f.Remedy
 	}
-	// Nothing that somebody wrote into a manifest may talk to the terminal.
+	// Control characters in a manifest must not reach the terminal.
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

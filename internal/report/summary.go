@@ -7,7 +7,7 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Count is how many findings of a severity there are.
+// Count returns the number of findings of a severity.
 func Count(results []Result, severity finding.Severity) int {
 	n := 0
 	for _, r := range results {
@@ -20,24 +20,25 @@ func Count(results []Result, severity finding.Severity) int {
 	return n
 }
 
-// Summary is one sentence about all objects that were judged, such as 3 errors and 1 warning in 2 of 14 Services. There may be
-// results of those with findings alone.
-func Summary(results []Result, judged int) string {
+// Summary returns one line about all validated objects, such as "3 errors and 1 warning in 2 of 14 Services". results
+// need not contain the objects without findings.
+func Summary(results []Result, checked int) string {
 	kind := "object"
-	if len(results) == judged && !slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
+	if len(results) == checked &&
+		!slices.ContainsFunc(results, func(r Result) bool { return r.Object.Kind != "Service" }) {
 		kind = "Service"
 	}
-	concerned := 0
+	affected := 0
 	for _, r := range results {
 		if len(r.Findings) > 0 {
-			concerned++
+			affected++
 		}
 	}
 	found := ""
 	errs, warnings := Count(results, finding.Error), Count(results, finding.Warning)
 	switch {
-	case concerned == 0:
-		return "no problems in " + number(judged, kind)
+	case affected == 0:
+		return "no problems in " + number(checked, kind)
 	case warnings == 0:
 		found = number(errs, "error")
 	case errs == 0:
@@ -45,7 +46,7 @@ func Summary(results []Result, judged int) string {
 	default:
 		found = number(errs, "error") + " and " + number(warnings, "warning")
 	}
-	return fmt.Sprintf("%s in %d of %s", found, concerned, number(judged, kind))
+	return fmt.Sprintf("%s in %d of %s", found, affected, number(checked, kind))
 }
 
 func number(n int, noun string) string {

@@ -1,4 +1,4 @@
-// Package strictyaml decodes configuration files so that nothing in them is ignored and every mistake is told at once.
+// Package strictyaml decodes configuration files strictly: nothing is ignored, and all errors are reported together.
 package strictyaml
 
 import (
@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode fills the struct that target points to from YAML or JSON; what the document leaves out stays as it is. The list
-// has unknown fields and values of the wrong type, which are skipped; the error is for a document that cannot be read.
+// Decode decodes YAML or JSON into the struct that target points to; fields missing in the document keep their values.
+// The list contains unknown fields and values of the wrong type, which are skipped; the error is for a document that
+// cannot be parsed.
 func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 	var document any
 	if err := yaml.UnmarshalStrict(data, &document); err != nil {
-		return nil, fmt.Errorf("must be YAML: %s", strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("must be valid YAML: %s", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	fields, ok := document.(map[string]any)
 	if !ok && document != nil {
@@ -33,11 +34,13 @@ func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 		decoded := *target
 		strict, err := strictjson.UnmarshalStrict(data, &decoded)
 		if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
-			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value, "must be a "+kind(mismatch.Type)))
+			errs = append(errs, field.TypeInvalid(field.NewPath(mismatch.Field), mismatch.Value,
+				"must be a "+kind(mismatch.Type)))
 			if remove(fields, strings.Split(mismatch.Field, ".")) {
 				continue
 			}
-			// A value inside a list cannot be told by its path; what else is wrong shows once it is mended.
+			// The path does not identify a value inside a list, so it cannot be skipped. Other errors are reported once
+			// this one is fixed.
 			return errs, nil
 		}
 		if err != nil {
@@ -48,7 +51,8 @@ func Decode[T any](data []byte, target *T) (field.ErrorList, error) {
 			if !errors.As(err, &at) {
 				return nil, err
 			}
-			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()), "unknown field; remove it or correct its name"))
+			errs = append(errs, field.Forbidden(field.NewPath(at.FieldPath()),
+				"unknown field; remove it or correct its name"))
 		}
 		*target = decoded
 		return errs, nil
@@ -65,7 +69,7 @@ func kind(t reflect.Type) string {
 	return t.Kind().String()
 }
 
-// remove takes a nested field out. It is false where there is no such field.
+// remove deletes a nested field. It returns false if there is no such field.
 func remove(fields map[string]any, path []string) bool {
 	value, found := fields[path[0]]
 	if len(path) == 1 || !found {

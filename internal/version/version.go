@@ -1,4 +1,4 @@
-// Package version tells what build of the program this is.
+// Package version identifies the build of the program.
 package version
 
 import (
@@ -7,13 +7,13 @@ import (
 	"runtime/debug"
 )
 
-// version and commit are stamped by the linker.
+// version and commit are set by the linker.
 var (
 	version string
 	commit  string
 )
 
-// Version is the release, such as v1.2.0; a build that is not stamped has that of its module, or "devel".
+// Version returns the release, such as v1.2.0; without linker flags, the version of the module or "devel".
 func Version() string {
 	if version != "" {
 		return version
@@ -24,7 +24,7 @@ func Version() string {
 	return "devel"
 }
 
-// Commit is the revision of the source, or "unknown".
+// Commit returns the revision of the source, or "unknown".
 func Commit() string {
 	if commit != "" {
 		return commit
@@ -39,7 +39,8 @@ func Commit() string {
 	return "unknown"
 }
 
-// String is version, commit, Go release and platform in one line.
+// String returns version, commit, Go release and platform in one line.
 func String() string {
-	return fmt.Sprintf("%s (commit %s, %s, %s/%s)", Version(), Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (commit %s, %s, %s/%s)", Version(), Commit(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

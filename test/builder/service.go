@@ -1,4 +1,4 @@
-// Package builder makes objects for tests: a good one, changed by modifiers.
+// Package builder builds valid objects for tests, changed by options.
 package builder
 
 import (
@@ -9,7 +9,7 @@ import (
 // ServiceOption changes a Service.
 type ServiceOption func(*corev1.Service)
 
-// Service is a LoadBalancer with one TCP port 80 named web.
+// Service returns a Service of type LoadBalancer with TCP port 80 named web.
 func Service(options ...ServiceOption) *corev1.Service {
 	svc := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -40,7 +40,7 @@ func Ports(ports ...corev1.ServicePort) ServiceOption {
 	return func(svc *corev1.Service) { svc.Spec.Ports = ports }
 }
 
-// Port is a port with an allocated node port.
+// Port returns a port with an allocated node port.
 func Port(name string, protocol corev1.Protocol, port int32) corev1.ServicePort {
 	return corev1.ServicePort{Name: name, Protocol: protocol, Port: port, NodePort: 30000 + port%2768}
 }

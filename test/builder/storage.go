@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// csiDriver is that of the cloud's volumes.
+	// csiDriver is the driver of the cloud's volumes.
 	csiDriver = "csi.mycloud.io"
-	// volumeUID and claimUID keep apart what belongs together.
+	// volumeUID and claimUID differ, so that tests can tell the objects apart.
 	volumeUID = "0a1b2c3d-0000-4000-8000-000000000002"
 	claimUID  = "0a1b2c3d-0000-4000-8000-000000000003"
 )
@@ -18,7 +18,8 @@ const (
 // PersistentVolumeOption changes a PersistentVolume.
 type PersistentVolumeOption func(*corev1.PersistentVolume)
 
-// PersistentVolume is the cloud's volume vol-data-1 with 20 GiB, made by hand for the class ssd.
+// PersistentVolume returns a statically provisioned PersistentVolume of class ssd, for the cloud's volume vol-data-1
+// with 20 GiB.
 func PersistentVolume(options ...PersistentVolumeOption) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -39,12 +40,12 @@ func PersistentVolume(options ...PersistentVolumeOption) *corev1.PersistentVolum
 	return pv
 }
 
-// VolumeHandle names the cloud's volume.
+// VolumeHandle sets the ID of the cloud's volume.
 func VolumeHandle(id string) PersistentVolumeOption {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = id }
 }
 
-// Source replaces what the volume is made of.
+// Source replaces the volume source.
 func Source(source corev1.PersistentVolumeSource) PersistentVolumeOption {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeSource = source }
 }
@@ -52,7 +53,7 @@ func Source(source corev1.PersistentVolumeSource) PersistentVolumeOption {
 // PersistentVolumeClaimOption changes a PersistentVolumeClaim.
 type PersistentVolumeClaimOption func(*corev1.PersistentVolumeClaim)
 
-// PersistentVolumeClaim asks for 20 GiB of the class ssd and is bound to PersistentVolume.
+// PersistentVolumeClaim returns a claim for 20 GiB of class ssd that is bound to PersistentVolume.
 func PersistentVolumeClaim(options ...PersistentVolumeClaimOption) *corev1.PersistentVolumeClaim {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("20Gi")}
 	claim := &corev1.PersistentVolumeClaim{
@@ -72,14 +73,14 @@ func PersistentVolumeClaim(options ...PersistentVolumeClaimOption) *corev1.Persi
 	return claim
 }
 
-// Request makes the claim ask for a size, such as 30Gi.
+// Request sets the requested size, such as 30Gi.
 func Request(size string) PersistentVolumeClaimOption {
 	return func(claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
 	}
 }
 
-// ClaimClass sets the claim's class; empty for none.
+// ClaimClass sets the storage class of the claim; empty for none.
 func ClaimClass(class string) PersistentVolumeClaimOption {
 	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = &class }
 }
@@ -87,7 +88,7 @@ func ClaimClass(class string) PersistentVolumeClaimOption {
 // StorageClassOption changes a StorageClass.
 type StorageClassOption func(*storagev1.StorageClass)
 
-// StorageClass is ssd, of the cloud's volume type of that name; its claims can grow.
+// StorageClass returns class ssd for the cloud's volume type ssd; it allows volume expansion.
 func StorageClass(options ...StorageClassOption) *storagev1.StorageClass {
 	class := &storagev1.StorageClass{
 		TypeMeta:             metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"},
@@ -102,12 +103,12 @@ func StorageClass(options ...StorageClassOption) *storagev1.StorageClass {
 	return class
 }
 
-// Expansion says whether claims of the class can grow.
+// Expansion sets whether the class allows volume expansion.
 func Expansion(allowed bool) StorageClassOption {
 	return func(class *storagev1.StorageClass) { class.AllowVolumeExpansion = &allowed }
 }
 
-// VolumeType names the class and its volume type in the cloud.
+// VolumeType sets the name of the class and of its volume type in the cloud.
 func VolumeType(name string) StorageClassOption {
 	return func(class *storagev1.StorageClass) {
 		class.Name, class.Parameters = name, map[string]string{"type": name}

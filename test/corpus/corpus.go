@@ -1,15 +1,16 @@
-// Package corpus holds manifests with the verdict that every part of the project must reach on them: the engine, the webhooks
-// on a real API server, and whatever checks manifests elsewhere. Adding a case is adding a file.
+// Package corpus contains manifests with the verdict that every part of the project must reach on them: the engine, the
+// webhooks on a real API server, the linter and the exported policies. To add a case, add a file.
 //
-// valid/ and invalid/ hold one Service a file; update/ the old Service and the new one. limited/ holds policies and then a
-// Service, or the old one and the new one; policies/ holds policies of which the last is judged, with the old one before it
-// if it is an update. clouds/ holds one file for each catalog of another cloud's annotations, with many Services, each of which is a
-// case that its name is the name of. NAMESPACE stands for the namespace of the case, so that policies of the cluster can be told apart. Comment
-// lines at the top tell the verdict, one a line, in any order:
+// valid/ and invalid/ contain one Service per file, update/ the old and the new Service. limited/ contains policies
+// followed by a Service, or by the old and the new one. policies/ contains policies of which the last is validated,
+// preceded by its old version if it is an update. clouds/ contains one file per catalog of another cloud's annotations,
+// with many Services, each of which is a case named after the Service. NAMESPACE stands for the namespace of the case,
+// so that cluster policies can be distinguished. Comment lines at the top contain the verdict, one finding per line, in
+// any order:
 //
 //	# cause: <finding id> <field path>     an error
 //	# warning: <finding id> <field path>   a warning
-//	# audit: <finding id> <field path>     what is only counted
+//	# audit: <finding id> <field path>     a finding that is only counted
 package corpus
 
 import (
@@ -36,7 +37,7 @@ var files embed.FS
 // Problem is an expected finding.
 type Problem struct{ ID, Field string }
 
-// Problems are the findings of a severity, in the order of Sorted.
+// Problems returns the findings of a severity, in the order of Sorted.
 func Problems(findings []finding.Finding, severity finding.Severity) []Problem {
 	var list []Problem
 	for _, f := range findings {
@@ -47,7 +48,7 @@ func Problems(findings []finding.Finding, severity finding.Severity) []Problem {
 	return Sorted(list)
 }
 
-// Sorted orders problems by field and id.
+// Sorted sorts problems by field and ID.
 func Sorted(list []Problem) []Problem {
 	slices.SortFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID))
@@ -55,31 +56,31 @@ func Sorted(list []Problem) []Problem {
 	return list
 }
 
-// Verdict is what must be found.
+// Verdict holds the expected findings.
 type Verdict struct {
-	// Causes refuse the object, Warnings do not; Audits are not even shown.
+	// Causes deny the object, Warnings do not, and Audits are not shown.
 	Causes, Warnings, Audits []Problem
 }
 
-// Policies are of both kinds.
+// Policies holds policies of both kinds.
 type Policies struct {
 	Namespaced []*v1alpha1.LoadBalancerPolicy
 	Cluster    []*v1alpha1.ClusterLoadBalancerPolicy
 }
 
-// Case is one file of the corpus.
+// Case is one case of the corpus.
 type Case struct {
 	// Name is the path without extension, such as invalid/maxqps-not-a-number.
 	Name string
-	// Namespace is the case's own, where it has one; else it is empty.
+	// Namespace is the namespace of the case; empty if it does not need its own.
 	Namespace string
-	// Catalog is the only one to judge by, where the case is about another cloud; else it is empty.
+	// Catalog is the only catalog to validate with if the case is about another cloud; otherwise empty.
 	Catalog string
-	// Old is nil unless the case is an update. New is nil if a policy is judged.
+	// Old is nil unless the case is an update. New is nil if a policy is validated.
 	Old, New *corev1.Service
-	// Policies are those of the Service, or those beside the policy that is judged.
+	// Policies apply to the Service, or exist in addition to the policy that is validated.
 	Policies Policies
-	// OldPolicies has the old one of a policy that is updated, NewPolicies the one that is judged.
+	// OldPolicies contains the old version of an updated policy, NewPolicies the policy that is validated.
 	OldPolicies, NewPolicies Policies
 	Verdict
 }
@@ -100,7 +101,7 @@ func Clouds() ([]Case, error) {
 // clouds is the folder of other clouds' cases.
 const clouds = "clouds"
 
-// load reads the files of some folders.
+// load reads the files of the wanted folders.
 func load(wanted func(folder string) bool, parse func(stem, text string) ([]Case, error)) ([]Case, error) {
 	var cases []Case
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -171,12 +172,13 @@ func parseCloud(stem, text string) ([]Case, error) {
 	for document := range strings.SplitSeq(text, "\n---\n") {
 		svc, _, err := decode([]byte(document), "")
 		if err == nil && (svc == nil || svc.Name == "") {
-			err = errors.New("a document is no Service with a name")
+			err = errors.New("document is not a Service with a name")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("case %d: %w", len(cases)+1, err)
 		}
-		cases = append(cases, Case{Name: stem + "/" + svc.Name, Catalog: path.Base(stem), New: svc, Verdict: verdict(document)})
+		cases = append(cases, Case{Name: stem + "/" + svc.Name, Catalog: path.Base(stem), New: svc,
+			Verdict: verdict(document)})
 	}
 	return cases, nil
 }
@@ -200,7 +202,7 @@ func verdict(text string) Verdict {
 	return v
 }
 
-// decode reads a Service or a policy, which goes into the namespace.
+// decode decodes a Service or a policy, and sets its namespace.
 func decode(document []byte, namespace string) (*corev1.Service, Policies, error) {
 	var is metav1.TypeMeta
 	if err := yaml.Unmarshal(document, &is); err != nil {
@@ -222,7 +224,7 @@ func decode(document []byte, namespace string) (*corev1.Service, Policies, error
 	return svc, Policies{}, err
 }
 
-// name is that of the only policy, with its kind.
+// name returns kind and name of the only policy.
 func (p Policies) name() string {
 	for _, one := range p.Namespaced {
 		return one.Kind + one.Name

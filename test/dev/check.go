@@ -11,15 +11,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// check returns when the demonstration does what the guide promises: Nodes are initialized and a bad Service is
-// refused by the webhook.
+// check waits until the demonstration does what the guide promises: Nodes are initialized, and the webhook denies an
+// invalid Service.
 func (d *demo) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesLimit)
 	defer cancel()
 	if err := env.Poll(ctx, "initialized Nodes", d.nodesInitialized); err != nil {
 		return err
 	}
-	return env.Poll(ctx, "the refusal of a bad Service", d.badServiceRefused)
+	return env.Poll(ctx, "the denial of an invalid Service", d.badServiceDenied)
 }
 
 func (d *demo) nodesInitialized(ctx context.Context) error {
@@ -28,17 +28,17 @@ func (d *demo) nodesInitialized(ctx context.Context) error {
 		return err
 	}
 	if len(nodes.Items) == 0 {
-		return fmt.Errorf("no Node has registered")
+		return fmt.Errorf("no Nodes registered")
 	}
 	for i := range nodes.Items {
 		if missing := uninitialized(&nodes.Items[i]); missing != "" {
-			return fmt.Errorf("%s has no %s", nodes.Items[i].Name, missing)
+			return fmt.Errorf("node %s lacks %s", nodes.Items[i].Name, missing)
 		}
 	}
 	return nil
 }
 
-// uninitialized names what a Node still lacks.
+// uninitialized returns what a Node still lacks; empty if it is initialized.
 func uninitialized(node *corev1.Node) string {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == cloudproviderapi.TaintExternalCloudProvider {
@@ -47,9 +47,9 @@ func uninitialized(node *corev1.Node) string {
 	}
 	switch {
 	case node.Spec.ProviderID == "":
-		return "provider id"
+		return "a provider ID"
 	case node.Spec.PodCIDR == "":
-		return "pod range"
+		return "a pod CIDR"
 	case len(node.Status.Addresses) == 0:
 		return "addresses"
 	}
@@ -61,7 +61,7 @@ func uninitialized(node *corev1.Node) string {
 	return "readiness"
 }
 
-func (d *demo) badServiceRefused(ctx context.Context) error {
+func (d *demo) badServiceDenied(ctx context.Context) error {
 	manifest, err := d.example("service-bad.yaml")
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (d *demo) badServiceRefused(ctx context.Context) error {
 		return err
 	}
 	if out.Code != 1 || !strings.Contains(out.Stderr, "is invalid") {
-		return fmt.Errorf("kubectl ended with %d: %s%s", out.Code, out.Stdout, out.Stderr)
+		return fmt.Errorf("kubectl exited with code %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// clusterID is the first part of the names of load balancers.
 	clusterID = "dev"
-	// nodesLimit bounds the wait for initialized Nodes.
+	// nodesLimit limits the wait for initialized Nodes.
 	nodesLimit = 2 * time.Minute
 )
 
@@ -31,14 +31,15 @@ type demo struct {
 
 	env   *env.Env
 	cloud *env.Mycloud
-	// restarted are the programs that come back when they end.
+	// restarted holds the programs that are restarted when they terminate.
 	restarted []*env.Server
-	// kubelets pretends to be the kubelet of every instance.
+	// kubelets simulates the kubelet of every instance.
 	kubelets *kubelets
 	owned    sync.WaitGroup
 }
 
-// run starts everything and returns when the context or something essential ends. What it started runs on until stop.
+// run starts all parts and returns when the context ends or an essential part terminates. The parts keep running until
+// stop.
 func (d *demo) run(ctx context.Context) error {
 	begin := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -51,7 +52,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.watch(ctx, cancel)
 	d.owned.Go(func() { d.kubelets.follow(ctx) })
 
-	d.say("checking that everything answers")
+	d.step("checking that all parts respond")
 	if err := d.check(ctx); err != nil {
 		return cause(ctx, err)
 	}
@@ -65,16 +66,16 @@ func (d *demo) run(ctx context.Context) error {
 	return cause(ctx, nil)
 }
 
-// start brings up one part after the other.
+// start starts the parts one after the other.
 func (d *demo) start(ctx context.Context) error {
 	var err error
-	d.say("starting etcd, kube-apiserver and kube-controller-manager")
+	d.step("starting etcd, kube-apiserver and kube-controller-manager")
 	d.env, err = env.New(ctx, env.Options{Dir: d.dir.state(), PIDDir: d.dir.pids(), ControllerManager: true})
 	if err != nil {
 		return err
 	}
 
-	d.say("starting the cloud and its instances' kubelets")
+	d.step("starting the cloud and the kubelets of its instances")
 	if d.cloud, err = d.env.StartMycloud(ctx, ""); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 
-	d.say("installing the chart and starting both roles of Quaymaster with the rights of their ServiceAccounts")
+	d.step("installing the chart and starting both roles of Quaymaster with their ServiceAccounts")
 	port, err := env.FreePort()
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (d *demo) start(ctx context.Context) error {
 	return nil
 }
 
-// watch keeps alive what may be killed to see what happens, and ends the run when anything else ends.
+// watch restarts the programs that users may kill, and ends the run when any other process terminates.
 func (d *demo) watch(ctx context.Context, end context.CancelCauseFunc) {
 	essential := d.env.Processes()
 	for _, server := range d.restarted {
@@ -147,7 +148,7 @@ func (d *demo) watch(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// explain prints what to try.
+// explain prints the guide.
 func (d *demo) explain(took time.Duration) error {
 	kubectl, err := env.Tool("kubectl")
 	if err != nil {
@@ -157,7 +158,7 @@ func (d *demo) explain(took time.Duration) error {
 	return nil
 }
 
-// stop ends every process of this run.
+// stop terminates every process of this run.
 func (d *demo) stop() error {
 	if d.env == nil {
 		return nil
@@ -165,9 +166,9 @@ func (d *demo) stop() error {
 	return d.env.Stop()
 }
 
-func (d *demo) say(step string) { fmt.Fprintln(d.out, "…", step) }
+func (d *demo) step(name string) { fmt.Fprintln(d.out, "…", name) }
 
-// relative shortens a path for people in the root of the repository.
+// relative returns a path relative to the root of the repository if it is inside.
 func (d *demo) relative(path string) string {
 	short, err := filepath.Rel(d.root, path)
 	if err != nil || !filepath.IsLocal(short) {
@@ -176,7 +177,7 @@ func (d *demo) relative(path string) string {
 	return short
 }
 
-// cause returns why a run ends: the first failure of a part, rather than what failed because of it.
+// cause returns why a run ends: the first failure of a part rather than its consequences.
 func cause(ctx context.Context, err error) error {
 	if first := context.Cause(ctx); first != nil {
 		return first
@@ -184,7 +185,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// apply applies a file in examples as the administrator.
+// apply applies a file from examples with the administrator's kubeconfig.
 func (d *demo) apply(ctx context.Context, name string) error {
 	manifest, err := d.example(name)
 	if err != nil {
@@ -195,13 +196,27 @@ func (d *demo) apply(ctx context.Context, name string) error {
 		return err
 	}
 	if out.Code != 0 {
-		return fmt.Errorf("apply %s: kubectl ended with %d: %s", name, out.Code, strings.TrimSpace(out.Stderr))
+		return fmt.Errorf("apply %s: kubectl exited with code %d: %s", name, out.Code, strings.TrimSpace(out.Stderr))
 	}
 	return nil
 }
 
-// example returns the text of a file in examples.
+// example returns the content of a file in examples.
 func (d *demo) example(name string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(d.root, "examples", name))
 	return string(data), err
+}
+
+// chartValues returns the values of a development installation: the API server calls the webhook on a loopback port,
+// and denies Services while the webhook is unavailable, so that a dead webhook is not mistaken for a permissive one.
+func chartValues(port int) env.Values {
+	return env.Values{
+		"webhook": map[string]any{
+			"url":           env.WebhookURL(port),
+			"failurePolicy": map[string]any{"mutateService": "Fail", "validateService": "Fail"},
+		},
+		// The permissions of the controllers depend on these values.
+		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR},
+		"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
+	}
 }

@@ -21,10 +21,10 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// startLimit is how long the demonstration may take until it answers, on a machine with other work.
+// startLimit is how long the demonstration may take to become ready on a busy machine.
 const startLimit = 5 * time.Minute
 
-// demonstration is a running bin/dev, seen as its users see it: through the files it writes.
+// demonstration is a running bin/dev, accessed as users do: through the files it writes.
 type demonstration struct {
 	*process.Process
 
@@ -34,7 +34,7 @@ type demonstration struct {
 	cloud *cloudapi.Client
 }
 
-// startDemonstration runs bin/dev in a directory of its own and waits until it says that it is ready.
+// startDemonstration runs bin/dev with its own directory and waits until it is ready.
 func startDemonstration(t *testing.T, dir string) *demonstration {
 	t.Helper()
 	path, err := env.Program("dev")
@@ -47,7 +47,7 @@ func startDemonstration(t *testing.T, dir string) *demonstration {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what the demonstration said:\n%s", process.Tail(p.Log(), 40))
+			t.Logf("log of the demonstration:\n%s", process.Tail(p.Log(), 40))
 		}
 		if err := p.Stop(time.Minute); err != nil {
 			t.Error(err)
@@ -59,7 +59,7 @@ func startDemonstration(t *testing.T, dir string) *demonstration {
 	err = env.Poll(ctx, "the demonstration", func(context.Context) error {
 		owner, err := os.ReadFile(filepath.Join(dir, "ready"))
 		if err == nil && strings.TrimSpace(string(owner)) != strconv.Itoa(p.PID()) {
-			return fmt.Errorf("the file ready is that of process %s", owner)
+			return fmt.Errorf("the ready file belongs to process %s", owner)
 		}
 		return err
 	}, p)
@@ -70,7 +70,7 @@ func startDemonstration(t *testing.T, dir string) *demonstration {
 	return d
 }
 
-// connect reads the file env as a shell would and makes clients of what it says.
+// connect evaluates the env file with a shell and creates clients from it.
 func (d *demonstration) connect(t *testing.T) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", ". "+filepath.Join(d.dir, "env")+" && env").Output()
@@ -99,13 +99,13 @@ func (d *demonstration) connect(t *testing.T) {
 	}
 }
 
-// kubectl runs kubectl in the root of the repository, as the guide tells people to.
+// kubectl runs kubectl in the root of the repository, as in the guide.
 func (d *demonstration) kubectl(t *testing.T, args ...string) env.Output {
 	t.Helper()
 	return d.feed(t, "", args...)
 }
 
-// feed runs kubectl with a manifest that is in no file.
+// feed runs kubectl with a manifest on standard input.
 func (d *demonstration) feed(t *testing.T, manifest string, args ...string) env.Output {
 	t.Helper()
 	out, err := env.Kubectl(t.Context(), d.env["KUBECONFIG"], manifest, args...)
@@ -115,7 +115,7 @@ func (d *demonstration) feed(t *testing.T, manifest string, args ...string) env.
 	return out
 }
 
-// must fails the test unless a command succeeds, and returns its standard output.
+// must runs kubectl and returns its standard output. It fails the test if kubectl fails.
 func (d *demonstration) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out := d.kubectl(t, args...)
@@ -125,7 +125,7 @@ func (d *demonstration) must(t *testing.T, args ...string) string {
 	return out.Stdout
 }
 
-// mycloud runs bin/mycloud as the guide tells people to, and returns its standard output.
+// mycloud runs bin/mycloud as in the guide and returns its output.
 func (d *demonstration) mycloud(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := env.Program("mycloud")
@@ -133,7 +133,8 @@ func (d *demonstration) mycloud(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = append(os.Environ(), "MYCLOUD_ENDPOINT="+d.env["MYCLOUD_ENDPOINT"], "MYCLOUD_TOKEN="+d.env["MYCLOUD_TOKEN"])
+	cmd.Env = append(os.Environ(), "MYCLOUD_ENDPOINT="+d.env["MYCLOUD_ENDPOINT"],
+		"MYCLOUD_TOKEN="+d.env["MYCLOUD_TOKEN"])
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("mycloud %s: %v: %s", strings.Join(args, " "), err, out)
@@ -141,7 +142,7 @@ func (d *demonstration) mycloud(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// pid reads the process id of a part of the demonstration.
+// pid reads the process ID of a part of the demonstration.
 func (d *demonstration) pid(t *testing.T, name string) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(d.dir, "pids", name+".pid"))
@@ -156,7 +157,7 @@ func (d *demonstration) pid(t *testing.T, name string) int {
 	return pid
 }
 
-// pids reads the process ids of every part.
+// pids reads the process IDs of all parts.
 func (d *demonstration) pids(t *testing.T) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.dir, "pids", "*.pid"))
@@ -171,13 +172,13 @@ func (d *demonstration) pids(t *testing.T) map[string]int {
 	return found
 }
 
-// gone fails the test unless every process has ended.
+// gone fails the test unless all processes terminate.
 func gone(t *testing.T, pids map[string]int) {
 	t.Helper()
-	env.Eventually(t, 20*time.Second, "the end of every process", func(context.Context) error {
+	env.Eventually(t, 20*time.Second, "the end of all processes", func(context.Context) error {
 		for name, pid := range pids {
 			if syscall.Kill(pid, 0) == nil {
-				return fmt.Errorf("%s, process %d, still runs", name, pid)
+				return fmt.Errorf("%s (process %d) is still running", name, pid)
 			}
 		}
 		return nil

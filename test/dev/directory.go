@@ -14,14 +14,14 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// directory, .dev unless told otherwise, is what a demonstration leaves for its users and for the run after it.
+// directory, .dev by default, contains the files of a demonstration for its users and for the next run.
 type directory struct {
 	path string
 	lock *os.File
 }
 
-// open takes the directory for this run: it waits with some patience for a run that is ending, kills what a killed one left behind and
-// removes its state unless that is kept.
+// open acquires the directory for this run: it waits up to patience for a run that is terminating, kills the processes
+// that a killed run left behind and removes its state, unless keep is set.
 func open(ctx context.Context, path string, keep bool, patience time.Duration, out io.Writer) (*directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func open(ctx context.Context, path string, keep bool, patience time.Duration, o
 		return nil, errors.Join(fmt.Errorf("clean up after the last run: %w", err), d.close())
 	}
 	if len(killed) > 0 {
-		fmt.Fprintf(out, "cleaned up after a killed run: %s\n", strings.Join(killed, ", "))
+		fmt.Fprintf(out, "killed the remaining processes of a killed run: %s\n", strings.Join(killed, ", "))
 	}
 	stale := []string{d.ready(), d.env(), d.kubeconfig(), d.pids()}
 	if !keep {
@@ -53,7 +53,7 @@ func open(ctx context.Context, path string, keep bool, patience time.Duration, o
 	return d, nil
 }
 
-// acquire locks the directory. The kernel releases the lock with the process, however that ends.
+// acquire locks the directory. The kernel releases the lock when the process terminates, however that happens.
 func (d *directory) acquire(ctx context.Context, patience time.Duration) error {
 	path := filepath.Join(d.path, "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -66,9 +66,9 @@ func (d *directory) acquire(ctx context.Context, patience time.Duration) error {
 			break
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
-			owner, _ := os.ReadFile(path) // only to name it
+			owner, _ := os.ReadFile(path) // only for the message
 			file.Close()
-			return fmt.Errorf("a demonstration runs in %s already (process %s): stop it first, or use it through %s",
+			return fmt.Errorf("a demonstration is already running in %s (process %s); stop it, or use it through %s",
 				d.path, strings.TrimSpace(string(owner)), d.env())
 		}
 		select {
@@ -88,14 +88,14 @@ func (d *directory) acquire(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-// publish writes what users of the demonstration read.
+// publish writes the files that users of the demonstration read.
 func (d *directory) publish(kubeconfig, endpoint, token string) error {
 	data, err := os.ReadFile(kubeconfig)
 	if err != nil {
-		return fmt.Errorf("publish the kubeconfig: %w", err)
+		return fmt.Errorf("publish kubeconfig: %w", err)
 	}
 	if err := os.WriteFile(d.kubeconfig(), data, 0o600); err != nil {
-		return fmt.Errorf("publish the kubeconfig: %w", err)
+		return fmt.Errorf("publish kubeconfig: %w", err)
 	}
 	var text strings.Builder
 	for _, line := range [][2]string{
@@ -108,11 +108,11 @@ func (d *directory) publish(kubeconfig, endpoint, token string) error {
 	return os.WriteFile(d.env(), []byte(text.String()), 0o600)
 }
 
-// markReady tells whoever waits for it that the demonstration answers. The file holds this process's id, which tells it
-// from one that a killed run left behind.
+// markReady writes the ready file when the demonstration responds. The file contains the ID of this process, which
+// distinguishes it from the file of a killed run.
 func (d *directory) markReady() error { return os.WriteFile(d.ready(), ownPID(), 0o600) }
 
-// close gives the directory back.
+// close releases the directory.
 func (d *directory) close() error {
 	return errors.Join(os.RemoveAll(d.ready()), d.lock.Close())
 }

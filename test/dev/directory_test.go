@@ -20,12 +20,12 @@ func openFor(t *testing.T, path string, keep bool) *directory {
 	return d
 }
 
-func TestOnlyOneRunHasTheDirectory(t *testing.T) {
+func TestDirectoryIsLocked(t *testing.T) {
 	path := t.TempDir()
 	first := openFor(t, path, false)
 	_, err := open(t.Context(), path, false, 0, t.Output())
 	if want := "(process " + strconv.Itoa(os.Getpid()) + ")"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("second open: %v, want a refusal that names %q", err, want)
+		t.Errorf("second open: %v, want an error with %q", err, want)
 	}
 	if err := first.close(); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestOnlyOneRunHasTheDirectory(t *testing.T) {
 	}
 }
 
-func TestRunsBeginAfresh(t *testing.T) {
+func TestRunsStartClean(t *testing.T) {
 	for name, keep := range map[string]bool{"state is removed": false, "state is kept": true} {
 		t.Run(name, func(t *testing.T) {
 			path := t.TempDir()
@@ -52,7 +52,7 @@ func TestRunsBeginAfresh(t *testing.T) {
 			defer d.close()
 			for _, file := range []string{d.ready(), d.env(), d.kubeconfig()} {
 				if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%s of the last run is still there: %v", file, err)
+					t.Errorf("%s of the last run still exists: %v", file, err)
 				}
 			}
 			if _, err := os.Stat(d.state()); (err == nil) != keep {
@@ -62,7 +62,7 @@ func TestRunsBeginAfresh(t *testing.T) {
 	}
 }
 
-func TestEnvSurvivesTheShell(t *testing.T) {
+func TestEnvIsQuotedForTheShell(t *testing.T) {
 	d := openFor(t, filepath.Join(t.TempDir(), "it's $HOME"), false)
 	defer d.close()
 	kubeconfig := filepath.Join(t.TempDir(), "config")

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// managed marks the Nodes that kwok answers for.
+	// managed marks the Nodes that kwok manages.
 	managed = "kwok.x-k8s.io/node"
-	// instanceState tells kwok how a Node should behave; stages.yaml reads it.
+	// instanceState selects the stage in stages.yaml by which kwok simulates a Node.
 	instanceState = "dev.quaymaster.dev/instance-state"
-	// followInterval is how soon a Node notices what became of its instance.
+	// followInterval is how often Nodes are synchronized with their instances.
 	followInterval = time.Second
 )
 
 //go:embed stages.yaml
 var stages []byte
 
-// startKwok runs kwok, which keeps the leases and the status of the pretended Nodes.
+// startKwok runs kwok, which maintains the leases and the status of the simulated Nodes.
 func startKwok(e *env.Env) error {
 	path, err := env.Tool("kwok")
 	if err != nil {
@@ -55,12 +55,13 @@ func startKwok(e *env.Env) error {
 	return err
 }
 
-// kubelets registers a Node for every instance, as the kubelet on it would, and lets the Node's readiness follow it.
+// kubelets registers a Node for every instance, as its kubelet would, and updates the Node's readiness with the
+// instance's state.
 type kubelets struct {
 	cloud *cloudapi.Client
 	nodes client.Client
 	out   io.Writer
-	// known are the instances that have registered once. A Node that was removed stays away.
+	// known holds the instances that have registered before. Their Nodes are not registered again after removal.
 	known map[string]bool
 }
 
@@ -68,8 +69,8 @@ func newKubelets(cloud *cloudapi.Client, nodes client.Client, out io.Writer) *ku
 	return &kubelets{cloud: cloud, nodes: nodes, out: out, known: map[string]bool{}}
 }
 
-// follow keeps Nodes and instances together until the context ends. A cloud or an API server that does not answer is
-// asked again: kubelets outlive both.
+// follow synchronizes Nodes with instances until the context ends. Failed calls to the cloud or the API server are
+// retried: kubelets outlive both.
 func (k *kubelets) follow(ctx context.Context) {
 	ticker := time.NewTicker(followInterval)
 	defer ticker.Stop()
@@ -91,15 +92,15 @@ func (k *kubelets) follow(ctx context.Context) {
 	}
 }
 
-// sync registers the Nodes of new instances and tells every Node the state of its instance.
+// sync registers the Nodes of new instances and writes the state of each instance to its Node.
 func (k *kubelets) sync(ctx context.Context) error {
 	instances, err := k.cloud.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true})
 	if err != nil {
-		return fmt.Errorf("follow the instances: %w", err)
+		return fmt.Errorf("sync instances: %w", err)
 	}
 	var nodes corev1.NodeList
 	if err := k.nodes.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("follow the instances: %w", err)
+		return fmt.Errorf("sync instances: %w", err)
 	}
 	byName := make(map[string]*corev1.Node, len(nodes.Items))
 	for i := range nodes.Items {
@@ -109,19 +110,19 @@ func (k *kubelets) sync(ctx context.Context) error {
 		node, registered := byName[instance.Hostname]
 		if registered {
 			k.known[instance.ID] = true
-			err = k.tell(ctx, node, instance.State)
+			err = k.setState(ctx, node, instance.State)
 		} else if !k.known[instance.ID] && instance.State == cloudapi.InstanceRunning {
 			err = k.register(ctx, instance)
 		}
 		if err != nil {
-			return fmt.Errorf("follow instance %s: %w", instance.ID, err)
+			return fmt.Errorf("sync instance %s: %w", instance.ID, err)
 		}
 	}
 	return nil
 }
 
-// register creates the Node of an instance the way a kubelet with an external cloud provider does: without provider
-// id and addresses, and closed to pods until the cloud-controller-manager has filled them in.
+// register creates the Node of an instance like a kubelet with an external cloud provider: without provider ID and
+// addresses, and with a taint that keeps pods away until the cloud-controller-manager has set them.
 func (k *kubelets) register(ctx context.Context, instance cloudapi.Instance) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -144,8 +145,8 @@ func (k *kubelets) register(ctx context.Context, instance cloudapi.Instance) err
 	return nil
 }
 
-// tell writes the state of an instance to its Node, where it changed.
-func (k *kubelets) tell(ctx context.Context, node *corev1.Node, state cloudapi.InstanceState) error {
+// setState writes the state of an instance to its Node if it changed.
+func (k *kubelets) setState(ctx context.Context, node *corev1.Node, state cloudapi.InstanceState) error {
 	if node.Annotations[instanceState] == string(state) {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Command dev runs the demonstration behind `make dev`: a control plane, the reference cloud, a few pretended Nodes
-// and both roles of Quaymaster as processes on loopback, in the foreground, until a signal ends it.
+// Command dev runs the demonstration behind `make dev`: a control plane, the reference cloud, a few simulated Nodes and
+// both roles of Quaymaster as processes on loopback, in the foreground, until it receives a signal.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// patience is how long a run waits for a former one that is about to end.
+// patience is how long a run waits for the previous run to terminate.
 const patience = 20 * time.Second
 
 func main() {
-	where := flag.String("dir", "", "where to keep everything (default .dev in the root of the repository)")
-	keep := flag.Bool("keep-state", false, "go on with the cluster and the cloud of the last run")
-	bound := flag.Bool("stop-with-parent", false, "end when the parent process ends, even if that is killed")
+	where := flag.String("dir", "", "directory for all files (default .dev in the root of the repository)")
+	keep := flag.Bool("keep-state", false, "keep the state of the cluster and the cloud of the last run")
+	bound := flag.Bool("stop-with-parent", false, "terminate when the parent process terminates, even if it is killed")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "dev: unexpected argument %q; see -help\n", flag.Arg(0))
@@ -30,7 +30,7 @@ func main() {
 	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A second signal ends this process at once, and the kernel its children.
+	// A second signal terminates this process immediately; the kernel then terminates its children.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, *where, *keep, *bound); err != nil {
 		fmt.Fprintln(os.Stderr, "dev:", err)
@@ -58,8 +58,8 @@ func run(ctx context.Context, where string, keep, bound bool) error {
 	d := &demo{dir: dir, root: root, out: os.Stdout}
 	err = d.run(ctx)
 	if ctx.Err() != nil {
-		err = nil // asked to end: what was interrupted is no failure
+		err = nil // terminated by a signal: being interrupted is not a failure
 	}
-	fmt.Fprintln(d.out, "\n… stopping everything")
+	fmt.Fprintln(d.out, "\n… stopping all processes")
 	return errors.Join(err, d.stop(), dir.close())
 }

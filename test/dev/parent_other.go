@@ -2,5 +2,5 @@
 
 package main
 
-// stopWithParent does nothing: only Linux tells a process of its parent's end.
+// stopWithParent does nothing: only Linux can signal the end of the parent process.
 func stopWithParent() error { return nil }

@@ -19,14 +19,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// qps is the annotation that the policies of the examples are about.
+// qps is the annotation that the example policies limit.
 const qps = loadbalancer.Prefix + "listener-maxqps"
 
-// tooMuch is what web is told by the cluster's policy about a limit of 50000.
+// tooMuch is the message when web requests 50000, which the cluster's policy does not allow.
 const tooMuch = `metadata.annotations[` + qps + `]: Invalid value: "50000": ` +
-	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of its own tier`
+	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of ` +
+	`its own tier`
 
-func (d *demonstration) givesDefaultsOfPolicies(t *testing.T) {
+func (d *demonstration) setsDefaultsOfPolicies(t *testing.T) {
 	d.must(t, "label", "namespace", "default", "tier=shared")
 	d.must(t, "apply", "-f", "examples/policy-cluster.yaml")
 	d.defaultBecomes(t, "5000")
@@ -47,7 +48,7 @@ func (d *demonstration) givesDefaultsOfPolicies(t *testing.T) {
 		"api": {"5000", qps + "=ClusterLoadBalancerPolicy/shared"}, "web": {"8000", qps + "=LoadBalancerPolicy/limits"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("max QPS and where it is from (-want +got):\n%s", diff)
+		t.Errorf("max QPS and its origin (-want +got):\n%s", diff)
 	}
 	env.Eventually(t, 10*time.Second, "a load balancer for web", func(ctx context.Context) error {
 		list, err := d.cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Name: "dev-default-web"})
@@ -55,7 +56,7 @@ func (d *demonstration) givesDefaultsOfPolicies(t *testing.T) {
 			return err
 		}
 		if len(list.Items) != 1 {
-			return fmt.Errorf("there are %d", len(list.Items))
+			return fmt.Errorf("found %d", len(list.Items))
 		}
 		if diff := cmp.Diff(map[string]int{"tcp/80": 8000}, maxQPS(&list.Items[0])); diff != "" {
 			return fmt.Errorf("max QPS by listener (-want +got):\n%s", diff)
@@ -64,11 +65,13 @@ func (d *demonstration) givesDefaultsOfPolicies(t *testing.T) {
 	})
 }
 
-// defaultBecomes waits until a Service that says nothing would get this limit: the webhook hears of policies a moment later.
+// defaultBecomes waits until a Service without the annotation would get this limit: the webhook receives policies with
+// a delay.
 func (d *demonstration) defaultBecomes(t *testing.T, value string) {
 	t.Helper()
 	env.Eventually(t, 10*time.Second, "the default "+value, func(context.Context) error {
-		stored := d.must(t, "create", "service", "loadbalancer", "tried", "--tcp=80", "--dry-run=server", "-o", "jsonpath={.metadata.annotations}")
+		stored := d.must(t, "create", "service", "loadbalancer", "tried", "--tcp=80", "--dry-run=server", "-o",
+			"jsonpath={.metadata.annotations}")
 		if !strings.Contains(stored, `"`+qps+`":"`+value+`"`) {
 			return errors.New(stored)
 		}
@@ -92,7 +95,7 @@ func (d *demonstration) limitsByPolicies(t *testing.T) {
 	d.must(t, "delete", "namespace", "free", "--wait=false")
 }
 
-func (d *demonstration) enforcesAsPoliciesSay(t *testing.T) {
+func (d *demonstration) enforcesPolicies(t *testing.T) {
 	enforce := func(how string) {
 		d.must(t, "patch", "clbpol", "shared", "--type=merge", "-p", `{"spec":{"enforcement":"`+how+`"}}`)
 	}
@@ -124,13 +127,15 @@ func (d *demonstration) enforcesAsPoliciesSay(t *testing.T) {
 	d.counts(t, `shared +Deny +0 +3 +0 +20100 +True +\S+`)
 }
 
-// ignoreDryRun ignores that kubectl says of nothing that it was done.
-var ignoreDryRun = cmp.Transformer("stdout", func(text string) string { return strings.Replace(text, " (server dry run)", "", 1) })
+// ignoreDryRun removes kubectl's mark of a dry run.
+var ignoreDryRun = cmp.Transformer("stdout",
+	func(text string) string { return strings.Replace(text, " (server dry run)", "", 1) })
 
-// counts waits until kubectl shows what the controllers count for the cluster's policy.
+// counts waits until kubectl shows this row with the controllers' counts for the cluster's policy.
 func (d *demonstration) counts(t *testing.T, row string) {
 	t.Helper()
-	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` + row + `\n$`)
+	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` + row +
+		`\n$`)
 	env.Eventually(t, 10*time.Second, "the counts of the policy", func(context.Context) error {
 		if got := d.must(t, "get", "clbpol"); !table.MatchString(got) {
 			return errors.New(got)
@@ -139,7 +144,7 @@ func (d *demonstration) counts(t *testing.T, row string) {
 	})
 }
 
-func (d *demonstration) refusesBadPolicy(t *testing.T) {
+func (d *demonstration) deniesBadPolicy(t *testing.T) {
 	out := d.feed(t, `
 apiVersion: quaymaster.dev/v1alpha1
 kind: LoadBalancerPolicy
@@ -151,9 +156,10 @@ spec:
 	if out.Code != 1 {
 		t.Errorf("exit code %d, want 1", out.Code)
 	}
-	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": must be at most 7000`, "spec.rules[0].max"} {
+	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": must be at most 7000`,
+		"spec.rules[0].max"} {
 		if !strings.Contains(out.Stderr, want) {
-			t.Errorf("kubectl says\n%s\nwithout %q", out.Stderr, want)
+			t.Errorf("kubectl prints\n%s\nwithout %q", out.Stderr, want)
 		}
 	}
 }

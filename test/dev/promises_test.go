@@ -23,7 +23,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// TestPromises runs what the guide tells people to try, in its order: each step builds upon the one before.
+// TestPromises runs the commands of the guide in their order; each step builds on the previous one.
 func TestPromises(t *testing.T) {
 	root, err := env.Root()
 	if err != nil {
@@ -35,24 +35,24 @@ func TestPromises(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"a bad Service is refused in one answer", d.refusesBadService},
-		{"a good Service gets its load balancer", d.acceptsGoodService},
-		{"a change of max QPS reaches the cloud", d.changesMaxQPS},
-		{"an ingress node is chosen without touching the Service", d.choosesIngressNode},
-		{"policies give defaults", d.givesDefaultsOfPolicies},
-		{"policies limit", d.limitsByPolicies},
-		{"policies warn and count", d.enforcesAsPoliciesSay},
-		{"a policy that contradicts itself is refused", d.refusesBadPolicy},
-		{"a volume is tied to its zone", d.tiesVolumeToItsZone},
-		{"a volume that the cloud has not is refused", d.refusesUnknownVolume},
+		{"an invalid Service is denied with all mistakes", d.deniesBadService},
+		{"a valid Service gets a load balancer", d.admitsGoodService},
+		{"a change of max QPS is applied to the cloud", d.changesMaxQPS},
+		{"an ingress node is selected without a change to the Service", d.selectsIngressNode},
+		{"policies set defaults", d.setsDefaultsOfPolicies},
+		{"policies set limits", d.limitsByPolicies},
+		{"policies warn and count", d.enforcesPolicies},
+		{"a policy that contradicts itself is denied", d.deniesBadPolicy},
+		{"a volume gets zone labels and node affinity", d.setsZoneOfVolume},
+		{"a volume that does not exist in the cloud is denied", d.deniesUnknownVolume},
 		{"a volume is admitted while the cloud hangs, and completed later", d.admitsVolumeWithoutCloud},
-		{"a claim grows as far as the cloud lets it", d.growsClaim},
-		{"a claim that cannot grow is told why", d.explainsFixedClaim},
-		{"routes lead to every Node", d.routesPods},
+		{"a claim is expanded up to the limit of the cloud", d.growsClaim},
+		{"an impossible expansion is explained", d.explainsFixedClaim},
+		{"every Node has a route", d.routesPods},
 		{"restarted controllers write nothing", d.restartsControllers},
-		{"a stopped instance only taints its Node", d.stopsInstance},
-		{"a deleted instance takes its Node along", d.deletesInstance},
-		{"the load balancers go with their Services", d.deletesServices},
+		{"the Node of a stopped instance only gets a taint", d.stopsInstance},
+		{"the Node of a deleted instance is removed", d.deletesInstance},
+		{"load balancers are deleted with their Services", d.deletesServices},
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, step.run) {
@@ -60,12 +60,13 @@ func TestPromises(t *testing.T) {
 		}
 	}
 
-	said, err := os.ReadFile(d.Log())
+	log, err := os.ReadFile(d.Log())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(said), want) || strings.Contains(string(said), "%!") {
-		t.Errorf("the guide is broken or lacks %q:\n%s", want, said)
+	if want := ". " + filepath.Join(d.dir, "env"); !strings.Contains(string(log), want) ||
+		strings.Contains(string(log), "%!") {
+		t.Errorf("the guide is broken or lacks %q:\n%s", want, log)
 	}
 	pids := d.pids(t)
 	if err := d.Stop(time.Minute); err != nil {
@@ -76,11 +77,11 @@ func TestPromises(t *testing.T) {
 	}
 	gone(t, pids)
 	if _, err := os.Stat(filepath.Join(d.dir, "ready")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file ready after the end: %v", err)
+		t.Errorf("ready file after termination: %v", err)
 	}
 }
 
-// TestKilledRun kills the demonstration without mercy and starts it again.
+// TestKilledRun kills the demonstration with SIGKILL and starts it again.
 func TestKilledRun(t *testing.T) {
 	dir := t.TempDir()
 	first := startDemonstration(t, dir)
@@ -91,7 +92,7 @@ func TestKilledRun(t *testing.T) {
 	second.must(t, "get", "nodes")
 }
 
-func (d *demonstration) refusesBadService(t *testing.T) {
+func (d *demonstration) deniesBadService(t *testing.T) {
 	out := d.kubectl(t, "apply", "-f", "examples/service-bad.yaml")
 	if out.Code != 1 {
 		t.Errorf("exit code %d, want 1", out.Code)
@@ -105,18 +106,18 @@ func (d *demonstration) refusesBadService(t *testing.T) {
 		loadbalancer.Prefix + "scheduler",
 	} {
 		if !strings.Contains(out.Stderr, want) {
-			t.Errorf("kubectl says\n%s\nwithout %q", out.Stderr, want)
+			t.Errorf("kubectl prints\n%s\nwithout %q", out.Stderr, want)
 		}
 	}
 	if got := strings.Count(out.Stderr, "\n* "); got != 4 {
-		t.Errorf("kubectl says\n%s\nwith %d bullets, want 4", out.Stderr, got)
+		t.Errorf("kubectl prints\n%s\nwith %d bullets, want 4", out.Stderr, got)
 	}
 	if err := d.kube.Get(t.Context(), shop(), &corev1.Service{}); !apierrors.IsNotFound(err) {
-		t.Errorf("get the refused Service: %v, want not found", err)
+		t.Errorf("get the denied Service: %v, want not found", err)
 	}
 }
 
-func (d *demonstration) acceptsGoodService(t *testing.T) {
+func (d *demonstration) admitsGoodService(t *testing.T) {
 	d.must(t, "apply", "-f", "examples/service-good.yaml")
 	service := d.service(t)
 	if got := service.Annotations[loadbalancer.Prefix+"listener-idle-timeout"]; got != "60s" {
@@ -146,7 +147,7 @@ func (d *demonstration) acceptsGoodService(t *testing.T) {
 		t.Errorf("max QPS by listener (-want +got):\n%s", diff)
 	}
 	if got := d.mycloud(t, "get", "load-balancers"); !strings.Contains(got, "dev-default-shop") {
-		t.Errorf("mycloud get load-balancers says\n%s", got)
+		t.Errorf("mycloud get load-balancers prints\n%s", got)
 	}
 }
 
@@ -161,7 +162,7 @@ func (d *demonstration) changesMaxQPS(t *testing.T) {
 	})
 }
 
-func (d *demonstration) choosesIngressNode(t *testing.T) {
+func (d *demonstration) selectsIngressNode(t *testing.T) {
 	before := d.service(t).ResourceVersion
 	if got := d.members(t); len(got) != 4 {
 		t.Errorf("members %v before a Node is marked, want all four", got)
@@ -174,7 +175,7 @@ func (d *demonstration) choosesIngressNode(t *testing.T) {
 		return nil
 	})
 	if after := d.service(t).ResourceVersion; after != before {
-		t.Errorf("the Service went from resource version %s to %s", before, after)
+		t.Errorf("resource version of the Service changed from %s to %s", before, after)
 	}
 }
 
@@ -197,7 +198,7 @@ func (d *demonstration) routesPods(t *testing.T) {
 			got[route.Destination] = route.NextHop.InstanceID
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("instances by pod range (-want +got):\n%s", diff)
+			return fmt.Errorf("instances by pod CIDR (-want +got):\n%s", diff)
 		}
 		return nil
 	})
@@ -211,16 +212,16 @@ func (d *demonstration) restartsControllers(t *testing.T) {
 	}
 	env.Eventually(t, time.Minute, "another controllers process", func(context.Context) error {
 		if files, _ := filepath.Glob(filepath.Join(d.dir, "pids", "quaymaster-controllers.pid")); len(files) == 0 {
-			return errors.New("none runs")
+			return errors.New("none is running")
 		}
 		if d.pid(t, "quaymaster-controllers") == old {
-			return errors.New("still the old one")
+			return errors.New("the old one is still running")
 		}
 		return nil
 	})
-	// The new process comes to a new Service after it has come to those it found.
+	// The new process reconciles existing Services before this new one.
 	d.must(t, "create", "service", "loadbalancer", "probe", "--tcp=81")
-	env.Eventually(t, time.Minute, "work by the new process", func(ctx context.Context) error {
+	env.Eventually(t, time.Minute, "reconciliation by the new process", func(ctx context.Context) error {
 		var service corev1.Service
 		if err := d.kube.Get(ctx, client.ObjectKey{Namespace: "default", Name: "probe"}, &service); err != nil {
 			return err
@@ -233,7 +234,7 @@ func (d *demonstration) restartsControllers(t *testing.T) {
 	after := d.revisions(t)
 	for id, revision := range before {
 		if after[id] != revision {
-			t.Errorf("%s went from revision %s to %s", id, revision, after[id])
+			t.Errorf("revision of %s changed from %s to %s", id, revision, after[id])
 		}
 	}
 	d.must(t, "delete", "service", "probe", "--timeout=30s")
@@ -255,7 +256,7 @@ func (d *demonstration) deletesInstance(t *testing.T) {
 	env.Eventually(t, 30*time.Second, "the removal of node-4", func(ctx context.Context) error {
 		err := d.kube.Get(ctx, client.ObjectKey{Name: "node-4"}, &corev1.Node{})
 		if err == nil {
-			return errors.New("it is still there")
+			return errors.New("it still exists")
 		}
 		return client.IgnoreNotFound(err)
 	})
@@ -268,7 +269,7 @@ func (d *demonstration) deletesServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 0 {
-		t.Errorf("load balancers of deleted Services are still there: %v", list.Items)
+		t.Errorf("load balancers of deleted Services still exist: %v", list.Items)
 	}
 }
 
@@ -314,7 +315,7 @@ func maxQPS(lb *cloudapi.LoadBalancer) map[string]int {
 	return found
 }
 
-// members returns the instances that the Service's load balancer sends traffic to.
+// members returns the instances to which the Service's load balancer sends traffic.
 func (d *demonstration) members(t *testing.T) []string {
 	t.Helper()
 	health, err := d.cloud.LoadBalancerHealth(t.Context(), d.loadBalancer(t).ID)
@@ -333,7 +334,7 @@ func (d *demonstration) members(t *testing.T) []string {
 	return found
 }
 
-// revisions returns the revision of everything that the controllers write.
+// revisions returns the revisions of all cloud objects that the controllers write.
 func (d *demonstration) revisions(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -356,7 +357,7 @@ func (d *demonstration) revisions(t *testing.T) map[string]string {
 	return found
 }
 
-// node answers whether a Node is as it should be.
+// node returns an error unless a Node is in the expected state.
 func (d *demonstration) node(ctx context.Context, name string, as func(*corev1.Node) bool) error {
 	var node corev1.Node
 	if err := d.kube.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// volume is a PersistentVolume of the cloud's volume, as a user has it in a file; spec is more of it.
+// volume returns the manifest of a PersistentVolume for a volume of the cloud; spec is appended to it.
 func volume(name, id, class, spec string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -32,10 +32,10 @@ spec:
 %s`, name, class, id, spec)
 }
 
-// zones are the labels and node affinity by which a volume is tied to its zones.
+// zones holds the labels and node affinity that bind a volume to its zones.
 type zones struct {
 	Zone, Region string
-	// Terms are those of the affinity, each with the values by key.
+	// Terms are the terms of the affinity, each with its values by key.
 	Terms []map[string][]string
 }
 
@@ -58,19 +58,20 @@ func (d *demonstration) zones(ctx context.Context, name string) (zones, error) {
 	return z, nil
 }
 
-func (d *demonstration) tiesVolumeToItsZone(t *testing.T) {
+func (d *demonstration) setsZoneOfVolume(t *testing.T) {
 	d.must(t, "apply", "-f", "examples/volume.yaml")
 	const pinned = `  nodeAffinity:
     required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [eu-1b, eu-1c]}]}]}
 `
-	if out := d.feed(t, volume("pinned", "vol-data-2", "fixed", pinned), "create", "-f", "-"); out.Code != 0 || out.Stderr != "" {
-		t.Fatalf("kubectl says %+v", out)
+	if out := d.feed(t, volume("pinned", "vol-data-2", "fixed", pinned), "create", "-f", "-"); out.Code != 0 ||
+		out.Stderr != "" {
+		t.Fatalf("kubectl prints %+v", out)
 	}
 	for name, want := range map[string]zones{
 		"data": {"eu-1a", "eu-1", []map[string][]string{
 			{corev1.LabelTopologyZone: {"eu-1a"}, corev1.LabelTopologyRegion: {"eu-1"}},
 		}},
-		// Whoever wrote an affinity meant it.
+		// An existing affinity is not changed.
 		"pinned": {"eu-1b", "eu-1", []map[string][]string{{corev1.LabelTopologyZone: {"eu-1b", "eu-1c"}}}},
 	} {
 		got, err := d.zones(t.Context(), name)
@@ -83,36 +84,38 @@ func (d *demonstration) tiesVolumeToItsZone(t *testing.T) {
 	}
 }
 
-func (d *demonstration) refusesUnknownVolume(t *testing.T) {
+func (d *demonstration) deniesUnknownVolume(t *testing.T) {
 	out := d.feed(t, volume("nowhere", "vol-nowhere", "ssd", ""), "create", "-f", "-")
 	if out.Code != 1 || !strings.Contains(out.Stderr, `spec.csi.volumeHandle: Not found: "vol-nowhere"`) {
-		t.Errorf("kubectl says %+v", out)
+		t.Errorf("kubectl prints %+v", out)
 	}
-	if err := d.kube.Get(t.Context(), client.ObjectKey{Name: "nowhere"}, &corev1.PersistentVolume{}); !apierrors.IsNotFound(err) {
-		t.Errorf("get the refused volume: %v, want not found", err)
+	err := d.kube.Get(t.Context(), client.ObjectKey{Name: "nowhere"}, &corev1.PersistentVolume{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("get the denied volume: %v, want not found", err)
 	}
 }
 
-// The cloud is held rather than killed: one that does not answer is worse than one that is gone, and comes back when told.
+// The cloud process is stopped rather than killed: a cloud that hangs is worse than one that is down, and it can be
+// continued.
 func (d *demonstration) admitsVolumeWithoutCloud(t *testing.T) {
 	cloud := d.pid(t, "mycloud")
 	if err := syscall.Kill(cloud, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	goOn := func() error { return syscall.Kill(cloud, syscall.SIGCONT) }
+	resume := func() error { return syscall.Kill(cloud, syscall.SIGCONT) }
 	t.Cleanup(func() {
-		if err := goOn(); err != nil {
+		if err := resume(); err != nil {
 			t.Error(err)
 		}
 	})
 	out := d.feed(t, volume("shared", "vol-shared-1", "ssd", ""), "create", "-f", "-")
 	if out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") {
-		t.Errorf("kubectl says %+v, want a warning", out)
+		t.Errorf("kubectl prints %+v, want a warning", out)
 	}
 	if got, err := d.zones(t.Context(), "shared"); err != nil || got.Zone != "" {
-		t.Errorf("zone %q, %v without the cloud", got.Zone, err)
+		t.Errorf("without the cloud: zone %q, error %v", got.Zone, err)
 	}
-	if err := goOn(); err != nil {
+	if err := resume(); err != nil {
 		t.Fatal(err)
 	}
 	want := zones{"eu-1a__eu-1b", "eu-1", []map[string][]string{
@@ -132,24 +135,27 @@ func (d *demonstration) admitsVolumeWithoutCloud(t *testing.T) {
 
 func (d *demonstration) growsClaim(t *testing.T) {
 	d.bound(t, "data")
-	if diff := cmp.Diff(env.Output{Stdout: "persistentvolumeclaim/data patched\n"}, d.grow(t, "data", "30Gi")); diff != "" {
-		t.Errorf("growth on the step (-want +got):\n%s", diff)
+	want := env.Output{Stdout: "persistentvolumeclaim/data patched\n"}
+	if diff := cmp.Diff(want, d.grow(t, "data", "30Gi")); diff != "" {
+		t.Errorf("expansion by whole steps (-want +got):\n%s", diff)
 	}
-	if out := d.grow(t, "data", "35Gi"); out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") || !strings.Contains(out.Stderr, "35Gi becomes 40Gi") {
-		t.Errorf("growth off the step: kubectl says %+v", out)
+	if out := d.grow(t, "data", "35Gi"); out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") ||
+		!strings.Contains(out.Stderr, "35Gi becomes 40Gi") {
+		t.Errorf("expansion by a part of a step: kubectl prints %+v", out)
 	}
 	out := d.grow(t, "data", "2Ti")
 	for _, want := range []string{
-		`The PersistentVolumeClaim "data" is invalid: spec.resources.requests[storage]: Invalid value: "2Ti": must be at most 1024Gi`,
+		`The PersistentVolumeClaim "data" is invalid: spec.resources.requests[storage]: Invalid value: "2Ti": must ` +
+			`be at most 1024Gi`,
 		"StorageClass ssd", "the claim has 20Gi",
 	} {
 		if out.Code != 1 || !strings.Contains(out.Stderr, want) {
-			t.Errorf("growth beyond the maximum: exit code %d\n%s\nwithout %q", out.Code, out.Stderr, want)
+			t.Errorf("expansion beyond the maximum: exit code %d\n%s\nwithout %q", out.Code, out.Stderr, want)
 		}
 	}
 }
 
-// The API server refuses without a reason, which the warning gives.
+// The API server denies the expansion without saying why; the warning explains it.
 func (d *demonstration) explainsFixedClaim(t *testing.T) {
 	out := d.feed(t, `
 apiVersion: v1
@@ -162,24 +168,25 @@ spec:
   resources: {requests: {storage: 20Gi}}
 `, "create", "-f", "-")
 	if out.Code != 0 || !strings.Contains(out.Stderr, "allowVolumeExpansion") {
-		t.Errorf("kubectl says %+v, want a warning", out)
+		t.Errorf("kubectl prints %+v, want a warning", out)
 	}
 	d.bound(t, "pinned")
 	out = d.grow(t, "pinned", "30Gi")
-	for _, want := range []string{"Warning: ", "allowVolumeExpansion", "is forbidden: only dynamically provisioned pvc can be resized"} {
+	for _, want := range []string{"Warning: ", "allowVolumeExpansion",
+		"is forbidden: only dynamically provisioned pvc can be resized"} {
 		if out.Code != 1 || !strings.Contains(out.Stderr, want) {
 			t.Errorf("exit code %d\n%s\nwithout %q", out.Code, out.Stderr, want)
 		}
 	}
 }
 
-// grow asks for more storage, as the guide does.
+// grow requests more storage, as in the guide.
 func (d *demonstration) grow(t *testing.T, claim, size string) env.Output {
 	t.Helper()
 	return d.kubectl(t, "patch", "pvc", claim, "-p", `{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
 }
 
-// bound waits until a claim has its volume.
+// bound waits until a claim is bound.
 func (d *demonstration) bound(t *testing.T, claim string) {
 	t.Helper()
 	env.Eventually(t, 30*time.Second, "the volume of claim "+claim, func(ctx context.Context) error {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// soon is a life too short to be worth another try.
+	// soon is the run time below which a termination counts as a failed start.
 	soon = 10 * time.Second
-	// tries is how many short lives in a row end the demonstration.
+	// tries is how many failed starts in a row end the demonstration.
 	tries = 3
 )
 
-// keepRunning starts a program again whenever it ends, as a Deployment would, so that killing it can be tried. It
-// returns when the context ends, or with the program's last words when it does not stay up.
+// keepRunning restarts a program whenever it terminates, as a Deployment would, so that users can try killing it. It
+// returns when the context ends, or with the program's exit error if the program does not stay up.
 func keepRunning(ctx context.Context, server *env.Server, out io.Writer) error {
 	for short := 0; ; {
 		began := time.Now()
@@ -35,7 +35,7 @@ func keepRunning(ctx context.Context, server *env.Server, out io.Writer) error {
 		if short++; short > tries {
 			return server.Exit()
 		}
-		fmt.Fprintf(out, "… %s ended (%s), starting it again\n", server.Name(), server.How())
+		fmt.Fprintf(out, "… %s terminated (%s); restarting it\n", server.Name(), server.How())
 		if err := server.Launch(); err != nil {
 			return err
 		}

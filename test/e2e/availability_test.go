@@ -17,10 +17,11 @@ import (
 	"quaymaster.dev/test/load"
 )
 
-// enough attempts see every replica.
+// enough is the number of attempts that reaches every replica.
 const enough = 200
 
-// TestAvailability replaces whatever runs while users go on creating Services, which must be judged: no request may fail.
+// TestAvailability replaces all pods while users keep creating Services. Every request must be reviewed, and none may
+// fail.
 func TestAvailability(t *testing.T) {
 	c := connect(t)
 	t.Cleanup(func() {
@@ -39,8 +40,9 @@ func TestAvailability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, promised, "a first Service", func(ctx context.Context) error { return load.Try(ctx, users, "first", false) })
-	// Not stored: the controllers would make a load balancer for each.
+	env.Eventually(t, promised, "a first Service",
+		func(ctx context.Context) error { return load.Try(ctx, users, "first", false) })
+	// These are dry runs: otherwise the controllers would create a load balancer for each.
 	l := load.Start(t, load.Options{Client: users})
 	l.More(t, enough)
 
@@ -52,11 +54,12 @@ func TestAvailability(t *testing.T) {
 			c.must(t, "--namespace", namespace, "rollout", "restart", "deployment", release+"-webhook")
 		}},
 		{"another value", func(t *testing.T) { c.install(t, "upgrade", "--set", "webhook.logVerbosity=1") }},
-		// It takes the other value back, too, so that pods are replaced.
+		// This also reverts the other value, so that pods are replaced.
 		{"other definitions", func(t *testing.T) {
 			c.installChart(t, c.nextChart(t), "upgrade")
-			if out := c.kubectl(t, "", "explain", "loadbalancerpolicies.spec.comment"); !strings.Contains(out.Stdout, "What it is for.") {
-				t.Errorf("the definition is the old one: %+v", out)
+			out := c.kubectl(t, "", "explain", "loadbalancerpolicies.spec.comment")
+			if !strings.Contains(out.Stdout, "What it is for.") {
+				t.Errorf("the CRD was not updated: %+v", out)
 			}
 		}},
 	} {
@@ -64,11 +67,11 @@ func TestAvailability(t *testing.T) {
 			before := c.pods(t)
 			step.do(t)
 			c.rolledOut(t)
-			// The last of the old pods goes on serving for a while.
+			// The last old pod continues to serve for a while.
 			eventually(t, promised, "the end of the old pods", func() string {
 				for pod := range strings.FieldsSeq(c.pods(t)) {
 					if strings.Contains(before, pod) {
-						return pod + " is still there"
+						return pod + " still exists"
 					}
 				}
 				return ""
@@ -86,19 +89,21 @@ func TestAvailability(t *testing.T) {
 // rolledOut waits until all webhook pods are new and ready.
 func (c *cluster) rolledOut(t *testing.T) {
 	t.Helper()
-	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", promised.String())
+	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook",
+		"--timeout", promised.String())
 	if out.Code != 0 {
 		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
 	}
 }
 
-// pods are the names of the webhook pods, those included that are about to end.
+// pods returns the names of the webhook pods, including terminating ones.
 func (c *cluster) pods(t *testing.T) string {
 	t.Helper()
-	return c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=webhook", "-o", "jsonpath={.items[*].metadata.name}")
+	return c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=webhook", "-o",
+		"jsonpath={.items[*].metadata.name}")
 }
 
-// nextChart is a copy of the chart as a later version may be: its definitions have another field.
+// nextChart returns a copy of the chart that simulates a later version: its CRDs have an additional field.
 func (c *cluster) nextChart(t *testing.T) string {
 	t.Helper()
 	chart := filepath.Join(t.TempDir(), "quaymaster")
@@ -116,9 +121,12 @@ func (c *cluster) nextChart(t *testing.T) string {
 		}
 		const first = "              defaults:\n"
 		if !strings.Contains(string(text), first) {
-			t.Fatalf("%s has no such line: %s", file, first)
+			t.Fatalf("%s lacks the line %q", file, first)
 		}
-		next := strings.Replace(string(text), first, "              comment:\n                description: What it is for.\n                type: string\n"+first, 1)
+		next := strings.Replace(string(text), first,
+			"              comment:\n"+
+				"                description: What it is for.\n"+
+				"                type: string\n"+first, 1)
 		if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +134,7 @@ func (c *cluster) nextChart(t *testing.T) string {
 	return chart
 }
 
-// killLeader kills the pod that leads. Another one leads soon after its lease has run out, and works.
+// killLeader kills the leader. Another pod must become the leader soon after the lease has expired, and must reconcile.
 func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
 	holder := func() string {
 		state, err := leadership.Read(t.Context(), api, leadership.Namespace, leadership.CloudLease)
@@ -140,20 +148,20 @@ func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
 	}
 	leader := holder()
 	if leader == "" {
-		t.Fatal("nobody leads")
+		t.Fatal("there is no leader")
 	}
 	killed := time.Now()
 	c.must(t, "--namespace", namespace, "delete", "pod", c.leader(t), "--grace-period=0", "--force")
 	eventually(t, promised, "another leader", func() string {
 		if now := holder(); now == "" || now == leader {
-			return "it is " + now
+			return "the holder is " + now
 		}
 		return ""
 	})
 	c.must(t, "apply", "-f", c.example("service-good.yaml"))
 	eventually(t, promised, "an address", func() string {
 		if c.must(t, "get", "service", "shop", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}") == "" {
-			return "there is none"
+			return "no address yet"
 		}
 		return ""
 	})
@@ -161,15 +169,17 @@ func (c *cluster) killLeader(t *testing.T, api kubernetes.Interface) {
 	c.must(t, "delete", "service", "shop", "--timeout", "1m")
 }
 
-// leader is the pod that leads, by its log: on the host's network the lease tells the host's name, which need not be the Node's.
+// leader returns the leader's pod, found by its log: with host networking the lease contains the host name, which may
+// differ from the Node's name.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
-	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers", "-o", "jsonpath={.items[*].metadata.name}")
+	pods := c.must(t, "--namespace", namespace, "get", "pods", "--selector", "app.kubernetes.io/component=controllers",
+		"-o", "jsonpath={.items[*].metadata.name}")
 	for pod := range strings.FieldsSeq(pods) {
 		if strings.Contains(c.must(t, "--namespace", namespace, "logs", pod), "Successfully acquired lease") {
 			return pod
 		}
 	}
-	t.Fatalf("none of %s has the lease", pods)
+	t.Fatalf("none of %s holds the lease", pods)
 	return ""
 }

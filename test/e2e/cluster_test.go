@@ -18,33 +18,34 @@ import (
 const (
 	release   = "quaymaster"
 	namespace = "quaymaster-system"
-	// promised is how long an installation may take once the images are there.
+	// promised is how long an installation may take once the images are available.
 	promised = 3 * time.Minute
 )
 
-// cluster is the one that KUBECONFIG names.
+// cluster is the cluster of KUBECONFIG.
 type cluster struct {
 	kubeconfig, root string
-	// values is a file with what depends on the cluster, such as the image and the cloud; empty for none.
+	// values is a file with values that depend on the cluster, such as the image and the cloud; empty for none.
 	values string
 }
 
-// connect skips the test where there is no cluster.
+// connect returns the cluster, or skips the test if there is none.
 func connect(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{kubeconfig: os.Getenv("KUBECONFIG"), values: os.Getenv("E2E_VALUES")}
 	if c.kubeconfig == "" {
-		t.Skip("KUBECONFIG names no cluster; see docs/operations/e2e.md")
+		t.Skip("KUBECONFIG is not set; see docs/operations/e2e.md")
 	}
 	var err error
 	if c.root, err = env.Root(); err != nil {
 		t.Fatal(err)
 	}
 	if out := c.kubectl(t, "", "get", "nodes"); out.Code != 0 {
-		t.Fatalf("the cluster of KUBECONFIG does not answer: %s", out.Stderr)
+		t.Fatalf("the cluster of KUBECONFIG does not respond: %s", out.Stderr)
 	}
-	if out := c.kubectl(t, "", "get", "validatingwebhookconfigurations", release, "--ignore-not-found", "-o", "name"); out.Stdout != "" {
-		t.Fatal("the cluster has Quaymaster already; uninstall it first")
+	installed := c.kubectl(t, "", "get", "validatingwebhookconfigurations", release, "--ignore-not-found", "-o", "name")
+	if installed.Stdout != "" {
+		t.Fatal("Quaymaster is already installed in the cluster; uninstall it first")
 	}
 	return c
 }
@@ -58,7 +59,7 @@ func (c *cluster) kubectl(t *testing.T, stdin string, args ...string) env.Output
 	return out
 }
 
-// must is kubectl where a failure ends the test.
+// must runs kubectl and ends the test if it fails.
 func (c *cluster) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out := c.kubectl(t, "", args...)
@@ -91,7 +92,8 @@ func (c *cluster) install(t *testing.T, verb ...string) {
 	c.installChart(t, filepath.Join(c.root, "charts", "quaymaster"), verb...)
 }
 
-// installChart installs or upgrades a chart, with Services refused rather than unchecked.
+// installChart installs or upgrades a chart, with failure policy Fail, so that Services are never admitted without
+// validation.
 func (c *cluster) installChart(t *testing.T, chart string, verb ...string) {
 	t.Helper()
 	args := slices.Concat(verb, []string{release, chart, "--set", "webhook.failurePolicy.validateService=Fail"})
@@ -101,7 +103,7 @@ func (c *cluster) installChart(t *testing.T, chart string, verb ...string) {
 	c.helm(t, args...)
 }
 
-// uninstall leaves nothing behind that a failed test has installed.
+// uninstall removes the release that a failed test left behind.
 func (c *cluster) uninstall() error {
 	path, err := env.Tool("helm")
 	if err != nil {
@@ -115,21 +117,21 @@ func (c *cluster) uninstall() error {
 	return err
 }
 
-// eventually asks until there is nothing to complain about.
-func eventually(t *testing.T, limit time.Duration, what string, complaint func() string) {
+// eventually calls check until it returns no problem.
+func eventually(t *testing.T, limit time.Duration, what string, check func() string) {
 	t.Helper()
 	env.Eventually(t, limit, what, func(context.Context) error {
-		if text := complaint(); text != "" {
+		if text := check(); text != "" {
 			return fmt.Errorf("%s", text)
 		}
 		return nil
 	})
 }
 
-// trouble is a line of a log, in either format, that an operator would have to look at.
+// trouble matches log lines, in either format, that need the attention of an operator.
 var trouble = regexp.MustCompile(`^E\d{4} |"level":"error"|is forbidden`)
 
-// errors are the lines of trouble in the logs of a component since a moment ago.
+// errors returns the lines that match trouble in the recent logs of a component.
 func (c *cluster) errors(t *testing.T, component string, since time.Duration) []string {
 	t.Helper()
 	logs := c.must(t, "--namespace", namespace, "logs", "--selector", "app.kubernetes.io/component="+component,

@@ -10,12 +10,12 @@ import (
 
 const (
 	uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
-	// settled is after which time nothing may go wrong any more.
+	// settled is the time after which no more errors may be logged.
 	settled = time.Minute
 )
 
-// TestInstallation is what a platform team meets first: one installation, on nodes that nobody has initialised, beside
-// cert-manager, which may come before or after.
+// TestInstallation covers the first installation by a platform team: on uninitialized nodes, with cert-manager
+// installed before or after.
 func TestInstallation(t *testing.T) {
 	c := connect(t)
 	t.Cleanup(func() {
@@ -25,25 +25,29 @@ func TestInstallation(t *testing.T) {
 	})
 	began := time.Now()
 	c.install(t, "install", "--create-namespace")
-	eventually(t, promised, "initialised nodes", func() string {
-		if taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}"); strings.Contains(taints, uninitialized) {
+	eventually(t, promised, "initialized nodes", func() string {
+		taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}")
+		if strings.Contains(taints, uninitialized) {
 			return "taints are " + taints
 		}
 		return ""
 	})
 	left := promised - time.Since(began)
-	if out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook", "--timeout", left.String()); out.Code != 0 {
+	out := c.kubectl(t, "", "--namespace", namespace, "rollout", "status", "deployment", release+"-webhook",
+		"--timeout", left.String())
+	if out.Code != 0 {
 		t.Fatalf("the webhooks are not ready: %s%s", out.Stdout, out.Stderr)
 	}
 	t.Logf("ready after %s", time.Since(began).Round(time.Second))
 
-	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 || !strings.Contains(out.Stderr, "dlb-scheduler") {
-		t.Errorf("a bad Service: %+v", out)
+	if out := c.kubectl(t, "", "apply", "-f", c.example("service-bad.yaml")); out.Code != 1 ||
+		!strings.Contains(out.Stderr, "dlb-scheduler") {
+		t.Errorf("an invalid Service: %+v", out)
 	}
 	c.must(t, "apply", "-f", c.example("service-good.yaml"))
 	eventually(t, promised-time.Since(began), "an address", func() string {
 		if c.must(t, "get", "service", "shop", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}") == "" {
-			return "there is none"
+			return "no address yet"
 		}
 		return ""
 	})
@@ -51,41 +55,43 @@ func TestInstallation(t *testing.T) {
 	c.doctor(t)
 
 	generations := func() string {
-		return c.must(t, "--namespace", namespace, "get", "deployments", "-o", "jsonpath={.items[*].metadata.generation}")
+		return c.must(t, "--namespace", namespace, "get", "deployments", "-o",
+			"jsonpath={.items[*].metadata.generation}")
 	}
 	before := generations()
 	c.install(t, "upgrade")
 	if after := generations(); after != before {
-		t.Errorf("an upgrade without a change: the Deployments went from generation %s to %s", before, after)
+		t.Errorf("an upgrade without changes: generations of the Deployments changed from %s to %s", before, after)
 	}
 
 	time.Sleep(settled)
 	for _, component := range []string{"webhook", "controllers"} {
 		if lines := c.errors(t, component, settled); len(lines) > 0 {
-			t.Errorf("the log of the %s has %d errors, the first is %s", component, len(lines), lines[0])
+			t.Errorf("the log of %s contains %d errors, first: %s", component, len(lines), lines[0])
 		}
 	}
 
 	c.helm(t, "uninstall", release, "--wait")
 	for _, kind := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
 		if left := c.must(t, "get", kind, release, "--ignore-not-found", "-o", "name"); left != "" {
-			t.Errorf("%s is left", left)
+			t.Errorf("%s still exists", left)
 		}
 	}
 }
 
-// doctor finds nothing wrong.
+// doctor fails the test if quayctl doctor finds a problem.
 func (c *cluster) doctor(t *testing.T) {
 	t.Helper()
 	path, err := env.Program("quayctl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace, "--release", release)
+	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace,
+		"--release", release)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out.Code != 0 {
-		t.Errorf("quayctl doctor ends with %d:\n%s%s", out.Code, out.Stdout, out.Stderr)
+		t.Errorf("quayctl doctor exited with code %d:\n%s%s", out.Code, out.Stdout, out.Stderr)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// binding is what RoleBindings and ClusterRoleBindings have in common.
+// binding holds the common fields of RoleBindings and ClusterRoleBindings.
 type binding struct {
 	Subjects []rbacv1.Subject `json:"subjects"`
 	RoleRef  rbacv1.RoleRef   `json:"roleRef"`
 }
 
-// Granted are the rights that the bindings among the objects give to ServiceAccounts. Roles that are not among the objects are
-// looked up by name in others; a binding to a role that is in neither is an error.
+// Granted returns the permissions that the bindings among the objects grant to ServiceAccounts. Roles that are not
+// among the objects are looked up by name in others; a binding to a role that is in neither is an error.
 func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.PolicyRule) (sets.Set[Right], error) {
 	roles, err := rolesOf(objects)
 	if err != nil {
@@ -29,14 +29,15 @@ func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.Po
 		}
 		var b binding
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &b); err != nil {
-			return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+			return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 		rules, ok := roles[b.RoleRef.Kind+" "+b.RoleRef.Name]
 		if !ok {
 			rules, ok = others[b.RoleRef.Name]
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s %s is to %s %s, which nobody knows", object.GetKind(), object.GetName(), b.RoleRef.Kind, b.RoleRef.Name)
+			return nil, fmt.Errorf("%s %s refers to unknown %s %s", object.GetKind(), object.GetName(), b.RoleRef.Kind,
+				b.RoleRef.Name)
 		}
 		for _, subject := range b.Subjects {
 			for _, rule := range rules {
@@ -47,7 +48,7 @@ func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.Po
 	return granted, nil
 }
 
-// rolesOf are the rules of the roles among the objects, by kind and name.
+// rolesOf returns the rules of the roles among the objects, by kind and name.
 func rolesOf(objects []*unstructured.Unstructured) (map[string][]rbacv1.PolicyRule, error) {
 	roles := map[string][]rbacv1.PolicyRule{}
 	for _, object := range objects {
@@ -58,14 +59,14 @@ func rolesOf(objects []*unstructured.Unstructured) (map[string][]rbacv1.PolicyRu
 			Rules []rbacv1.PolicyRule `json:"rules"`
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
-			return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+			return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 		roles[object.GetKind()+" "+object.GetName()] = role.Rules
 	}
 	return roles, nil
 }
 
-// Of are the single rights of a rule that holds in a namespace, or in all without one.
+// Of returns the individual permissions of a rule in a namespace, or in all namespaces if it is empty.
 func Of(account, namespace string, rule rbacv1.PolicyRule) []Right {
 	names := rule.ResourceNames
 	if len(names) == 0 {
@@ -77,7 +78,8 @@ func Of(account, namespace string, rule rbacv1.PolicyRule) []Right {
 			for _, name := range names {
 				for _, verb := range rule.Verbs {
 					all = append(all, Right{
-						Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace,
+						Account: account, Verb: verb, Group: group, Resource: resource, Name: name,
+						Namespace: namespace,
 					})
 				}
 			}
@@ -86,16 +88,20 @@ func Of(account, namespace string, rule rbacv1.PolicyRule) []Right {
 	return all
 }
 
-// WellKnown are roles of the API server that the chart binds, and what we need of them.
+// WellKnown returns the roles of the API server to which the chart binds accounts, reduced to the permissions that we
+// need.
 func WellKnown() map[string][]rbacv1.PolicyRule {
 	return map[string][]rbacv1.PolicyRule{
 		"extension-apiserver-authentication-reader": {{
-			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"},
-			Verbs: []string{"get", "list", "watch"},
+			APIGroups: []string{""}, Resources: []string{"configmaps"},
+			ResourceNames: []string{"extension-apiserver-authentication"},
+			Verbs:         []string{"get", "list", "watch"},
 		}},
 		"system:auth-delegator": {
-			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-			{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+			{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"},
+				Verbs: []string{"create"}},
+			{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"},
+				Verbs: []string{"create"}},
 		},
 	}
 }

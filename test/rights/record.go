@@ -9,20 +9,20 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
-// Record is what ServiceAccounts did.
+// Record records what ServiceAccounts did.
 type Record struct {
-	// Used are the rights that requests needed.
+	// Used holds the permissions that requests needed.
 	Used sets.Set[Right]
-	// Forbidden are requests that were refused for want of a right.
+	// Forbidden describes the requests that were denied because of missing permissions.
 	Forbidden sets.Set[string]
 }
 
-// NewRecord is one of nothing.
+// NewRecord returns an empty record.
 func NewRecord() *Record {
 	return &Record{Used: sets.New[Right](), Forbidden: sets.New[string]()}
 }
 
-// Note adds what an audit event tells. Of users that are no ServiceAccounts nothing is kept.
+// Note adds an audit event. Events of users that are not ServiceAccounts are ignored.
 func (r *Record) Note(event *auditv1.Event) {
 	namespace, name, err := serviceaccount.SplitUsername(event.User.Username)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Record) Note(event *auditv1.Event) {
 		return
 	}
 	if event.ObjectRef == nil {
-		return // a path such as /version, which everybody may read
+		return // a path such as /version, which every user may read
 	}
 	use := Right{
 		Account: account, Verb: event.Verb, Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource,
@@ -48,7 +48,7 @@ func (r *Record) Note(event *auditv1.Event) {
 		use.Resource += "/" + sub
 	}
 	r.Used.Insert(use)
-	// The API server asks for this right, too, when a patch is about to make its object, and notes no event of its own.
+	// The API server also requires this permission when a patch creates the object, but logs no event for it.
 	if use.Verb == "patch" && code == http.StatusCreated {
 		use.Verb = "create"
 		r.Used.Insert(use)

@@ -1,4 +1,5 @@
-// Package rights compares what RBAC grants to ServiceAccounts with what they did, by the API server's audit log.
+// Package rights compares the permissions that RBAC grants to ServiceAccounts with those they used, according to the
+// API server's audit log.
 package rights
 
 import (
@@ -9,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Right is to do one thing with objects of one resource.
+// Right is the permission for one verb on one resource.
 type Right struct {
-	// Account is the ServiceAccount, as namespace/name.
+	// Account is the namespace/name of the ServiceAccount.
 	Account string
 	Verb    string
 	Group   string
-	// Resource has its subresource, as in pods/status.
+	// Resource includes the subresource, as in pods/status.
 	Resource string
 	// Name is empty for all objects.
 	Name string
-	// Namespace is empty for all of them, and for what is in none.
+	// Namespace is empty for all namespaces and for cluster-scoped resources.
 	Namespace string
 }
 
@@ -37,19 +38,19 @@ func (r Right) String() string {
 	return text
 }
 
-// covers tells whether the right is enough for a use.
+// covers reports whether the permission is sufficient for a use.
 func (r Right) covers(use Right) bool {
 	all := use
 	all.Name, all.Namespace = r.Name, r.Namespace
 	return r == all && (r.Name == "" || r.Name == use.Name) && (r.Namespace == "" || r.Namespace == use.Namespace)
 }
 
-// Unused are those of the rights granted that no use needed.
+// Unused returns the granted permissions that no use needed.
 func Unused(granted, used sets.Set[Right]) []Right {
 	return sorted(granted, func(right Right) bool { return !anyOf(used, right.covers) })
 }
 
-// Beyond are the uses that no right granted is enough for.
+// Beyond returns the uses that no granted permission covers.
 func Beyond(granted, used sets.Set[Right]) []Right {
 	return sorted(used, func(use Right) bool {
 		return !anyOf(granted, func(right Right) bool { return right.covers(use) })

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests reads documents as the chart would render them.
+// manifests parses documents as rendered by the chart.
 func manifests(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -57,7 +57,7 @@ func TestGranted(t *testing.T) {
 		objects string
 		want    []Right
 	}{
-		"a role that nobody has": {role, nil},
+		"a role without binding": {role, nil},
 		"in a namespace": {role + "---\n" + inNamespace, []Right{
 			right("get", "", "nodes", "", "shop"), right("patch", "", "nodes", "", "shop"),
 			right("get", "", "nodes/status", "", "shop"), right("patch", "", "nodes/status", "", "shop"),
@@ -80,7 +80,7 @@ func TestGranted(t *testing.T) {
 		})
 	}
 	if _, err := Granted(manifests(t, inNamespace), WellKnown()); err == nil {
-		t.Error("a binding to a role that nobody knows is no error")
+		t.Error("no error for a binding to an unknown role")
 	}
 }
 
@@ -98,19 +98,19 @@ func TestUnusedAndBeyond(t *testing.T) {
 		granted, use Right
 		covered      bool
 	}{
-		"all objects":         {get, use, true},
-		"by name":             {named, use, true},
-		"in a namespace":      {inShop, use, true},
-		"exactly":             {use, use, true},
-		"of another name":     {named, with(func(r *Right) { r.Name = "b" }), false},
-		"whatever its name":   {named, get, false},
-		"in another one":      {inShop, with(func(r *Right) { r.Namespace = "home" }), false},
-		"in all namespaces":   {inShop, get, false},
-		"another verb":        {get, with(func(r *Right) { r.Verb = "list" }), false},
-		"another resource":    {get, with(func(r *Right) { r.Resource = "secrets/status" }), false},
-		"another group":       {get, with(func(r *Right) { r.Group = "apps" }), false},
-		"of another account":  {get, with(func(r *Right) { r.Account = "ns/you" }), false},
-		"more than is needed": {with(func(r *Right) { r.Verb = "*" }), get, false},
+		"all objects":       {get, use, true},
+		"by name":           {named, use, true},
+		"in a namespace":    {inShop, use, true},
+		"exact match":       {use, use, true},
+		"another name":      {named, with(func(r *Right) { r.Name = "b" }), false},
+		"any name":          {named, get, false},
+		"another namespace": {inShop, with(func(r *Right) { r.Namespace = "home" }), false},
+		"all namespaces":    {inShop, get, false},
+		"another verb":      {get, with(func(r *Right) { r.Verb = "list" }), false},
+		"another resource":  {get, with(func(r *Right) { r.Resource = "secrets/status" }), false},
+		"another group":     {get, with(func(r *Right) { r.Group = "apps" }), false},
+		"another account":   {get, with(func(r *Right) { r.Account = "ns/you" }), false},
+		"wildcard verb":     {with(func(r *Right) { r.Verb = "*" }), get, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,18 +131,23 @@ func TestUnusedAndBeyond(t *testing.T) {
 
 const (
 	user    = `"user":{"username":"system:serviceaccount:ns:me"}`
-	patched = `{"verb":"patch",` + user + `,"objectRef":{"resource":"issuers","namespace":"ns","name":"ca","apiGroup":"cert-manager.io"},` +
+	patched = `{"verb":"patch",` + user +
+		`,"objectRef":{"resource":"issuers","namespace":"ns","name":"ca","apiGroup":"cert-manager.io"},` +
 		`"responseStatus":{"code":201}}` + "\n"
-	watched   = `{"verb":"watch",` + user + `,"objectRef":{"resource":"secrets","name":"tls","namespace":"ns"}}` + "\n"
-	token     = `{"verb":"create",` + user + `,"objectRef":{"resource":"serviceaccounts","subresource":"token","name":"x","namespace":"ns"}}` + "\n"
+	watched = `{"verb":"watch",` + user + `,"objectRef":{"resource":"secrets","name":"tls","namespace":"ns"}}` + "\n"
+	token   = `{"verb":"create",` + user +
+		`,"objectRef":{"resource":"serviceaccounts","subresource":"token","name":"x","namespace":"ns"}}` + "\n"
 	discovery = `{"verb":"get",` + user + `,"requestURI":"/version","responseStatus":{"code":200}}` + "\n"
 	admin     = `{"verb":"get","user":{"username":"admin"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}` + "\n"
-	refused   = `{"verb":"list",` + user + `,"requestURI":"/api/v1/pods","objectRef":{"resource":"pods"},"responseStatus":{"code":403,"message":"no"}}` + "\n"
-	forbidden = `{"verb":"get",` + user + `,"requestURI":"/logs","annotations":{"authorization.k8s.io/decision":"forbid",` +
+	refused   = `{"verb":"list",` + user +
+		`,"requestURI":"/api/v1/pods","objectRef":{"resource":"pods"},"responseStatus":{"code":403,"message":"no"}}` +
+		"\n"
+	forbidden = `{"verb":"get",` + user +
+		`,"requestURI":"/logs","annotations":{"authorization.k8s.io/decision":"forbid",` +
 		`"authorization.k8s.io/reason":"why"}}` + "\n"
 )
 
-// The log is read while lines are written to it, and in the middle of one.
+// The log is read while it is being written, including in the middle of a line.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	file, err := os.Create(path)
@@ -153,7 +158,8 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{patched + watched[:20], watched[20:] + token + discovery, admin + refused + forbidden} {
+	for _, part := range []string{patched + watched[:20], watched[20:] + token + discovery,
+		admin + refused + forbidden} {
 		if _, err := file.WriteString(part); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +167,8 @@ func TestLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	issuer := Right{Account: "ns/me", Verb: "patch", Group: "cert-manager.io", Resource: "issuers", Name: "ca", Namespace: "ns"}
+	issuer := Right{Account: "ns/me", Verb: "patch", Group: "cert-manager.io", Resource: "issuers", Name: "ca",
+		Namespace: "ns"}
 	made := issuer
 	made.Verb = "create"
 	want := &Record{

@@ -1,4 +1,4 @@
-// Package command is what the project's commands have in common: one line for an error, exit codes, and the version.
+// Package command contains what the project's commands share: one-line errors, exit codes and the version command.
 package command
 
 import (
@@ -19,25 +19,25 @@ const (
 	ExitUsage   = 2
 )
 
-// usageError is a mistake on the command line itself.
+// usageError is an error in the command line itself.
 type usageError struct{ error }
 
-// Usage marks an error as a mistake on the command line itself, for which Run exits with ExitUsage.
+// Usage marks an error as a command-line error, for which Run returns ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
-// Usagef is Usage of a new error.
+// Usagef formats a command-line error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// exitError is the end of a command with a code of its own.
+// exitError ends a command with a specific exit code.
 type exitError struct {
 	error
 	code int
 }
 
-// Exit makes Run exit with a code. The error is nil if the command has told already why.
+// Exit makes Run return code. err is nil if the command has already reported the reason.
 func Exit(code int, err error) error { return exitError{err, code} }
 
-// Root completes a program's own command, which only has subcommands.
+// Root completes the root command of a program. The root command only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
@@ -45,17 +45,17 @@ func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	return Group(cmd, append(subcommands, newVersion())...)
 }
 
-// Group completes a command that only has subcommands, below another one.
+// Group completes a command that only groups subcommands.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	cmd.Args = knownCommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	// How many letters a mistyped command may differ by.
+	// The maximum edit distance between a mistyped command and a suggestion.
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(subcommands...)
 	return cmd
 }
 
-// Run runs the command and returns the exit code. An error is one line on stderr.
+// Run runs the command and returns its exit code. An error is printed to stderr as one line.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -80,18 +80,18 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	return code
 }
 
-// knownCommand refuses words that are no command, with the nearest one that is.
+// knownCommand rejects arguments that are not a command and suggests the closest command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return Usagef("unknown command %q: did you mean %q?", args[0], near[0])
+		return Usagef("unknown command %q; did you mean %q?", args[0], near[0])
 	}
 	return Usagef("unknown command %q", args[0])
 }
 
-// NoArguments refuses whatever is no flag.
+// NoArguments rejects positional arguments.
 func NoArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usagef("unknown argument %q", args[0])

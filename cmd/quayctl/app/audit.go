@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/internal/report"
 )
 
-// auditOptions are the flags of quayctl audit.
+// auditOptions holds the flags of quayctl audit.
 type auditOptions struct {
 	cluster
 
@@ -32,10 +32,12 @@ func newAuditCommand() *cobra.Command {
 	o := &auditOptions{}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Judge the objects of a cluster as admission would today",
-		Long: "Judge every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster as admission would judge\n" +
-			"it today, with the cluster's policies, and tell those that would be refused or warned of. It only reads, and Quaymaster need\n" +
-			"not be installed. Exit code 0: no errors, though maybe warnings; 1: errors; 2: wrong usage, or something could not be read.",
+		Short: "Validate the objects of a cluster as admission would today",
+		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster\n" +
+			"with the checks of admission and the cluster's policies, and list those that would be denied or get\n" +
+			"a warning today. It is read-only and does not require Quaymaster to be installed.\n\n" +
+			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
+			"read.",
 		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,15 +55,17 @@ func newAuditCommand() *cobra.Command {
 
 func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 	o.cluster.addFlags(fs)
-	fs.StringVarP(&o.namespace, "namespace", "n", "", "the only `namespace` to look at; empty for all, and for PersistentVolumes")
-	fs.StringVarP(&o.output, "output", "o", outputTable, "form of output: "+orList(auditOutputs))
-	addJudgeFlags(fs, &o.catalogs, &o.class)
+	fs.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` to check; empty for all namespaces and PersistentVolumes")
+	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
+	addEngineFlags(fs, &o.catalogs, &o.class)
 }
 
-// addJudgeFlags are what lint and audit judge by alike.
-func addJudgeFlags(fs *pflag.FlagSet, catalogs *[]string, class *string) {
-	fs.StringSliceVar(catalogs, "catalog", nil, "`names` of the catalogs of annotations to judge by; empty for whichever fit")
-	fs.StringVar(class, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are mycloud's besides those without one")
+// addEngineFlags adds the flags for validation that lint and audit share.
+func addEngineFlags(fs *pflag.FlagSet, catalogs *[]string, class *string) {
+	fs.StringSliceVar(catalogs, "catalog", nil,
+		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
+	fs.StringVar(class, "load-balancer-class", config.DefaultLoadBalancerClass, classUsage)
 }
 
 func (o *auditOptions) validate() error {
@@ -83,7 +87,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	}
 	clean := ""
 	if isTerminal(stderr) {
-		const start = "\r\x1b[K" // of the line, without what was there
+		const start = "\r\x1b[K" // clears the current line
 		clean = start
 		options.OnProgress = func(resource string, seen int) { fmt.Fprintf(stderr, start+"%s: %d", resource, seen) }
 	}
@@ -96,7 +100,7 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		return err
 	}
 	if o.output == outputTable {
-		fmt.Fprintln(stderr, report.Summary(found.Results, found.Judged))
+		fmt.Fprintln(stderr, report.Summary(found.Results, found.Checked))
 	}
 	return verdict(found.Results, false)
 }

@@ -21,23 +21,24 @@ import (
 )
 
 const (
-	// callTimeout bounds one call.
+	// callTimeout limits one call.
 	callTimeout = 10 * time.Second
-	// callsPerSecond is more than client-go's default: an examination asks a hundred short questions.
+	// callsPerSecond exceeds client-go's default: the doctor makes about a hundred short calls.
 	callsPerSecond, callsAtOnce = 100, 200
-	// podVariable is set in pods alone, where the cluster's DNS can be asked.
+	// podVariable is set only in pods, where the cluster's DNS can be used.
 	podVariable = "KUBERNETES_SERVICE_HOST"
 )
 
-// cluster is how people name one, as they do to kubectl.
+// cluster holds the flags that select a cluster, as for kubectl.
 type cluster struct{ kubeconfig, context string }
 
 func (c *cluster) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty for KUBECONFIG, ~/.kube/config, or the pod's own rights")
-	fs.StringVar(&c.context, "context", "", "`name` of the kubeconfig's context; empty for the current one")
+	fs.StringVar(&c.kubeconfig, "kubeconfig", "",
+		"kubeconfig `file`; if empty, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount is used")
+	fs.StringVar(&c.context, "context", "", "`name` of the kubeconfig context; empty for the current context")
 }
 
-// clients make clients of the API server for what has types and for what has none.
+// clients creates a typed and a dynamic client for the API server.
 func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
 	cfg, err := c.restConfig()
 	if err != nil {
@@ -54,7 +55,7 @@ func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
 	return api, objects, nil
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (o *doctorOptions) connect() (doctor.Options, error) {
 	options := doctor.Options{Namespace: o.namespace, Release: o.release, Clock: clock.RealClock{}}
 	var err error
@@ -72,25 +73,27 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
 	if options.Cloud, err = cloudapi.New(cloudapi.Options{
-		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(), HTTPClient: &http.Client{Timeout: callTimeout},
+		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(),
+		HTTPClient: &http.Client{Timeout: callTimeout},
 	}); err != nil {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
 	return options, nil
 }
 
-// restConfig finds the API server as kubectl does.
+// restConfig locates the API server as kubectl does.
 func (c *cluster) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig, --context: must lead to an API server: %w", err)
+		return nil, fmt.Errorf("--kubeconfig, --context: no usable cluster configuration: %w", err)
 	}
 	cfg.UserAgent = userAgent()
 	cfg.Timeout = callTimeout
 	cfg.QPS, cfg.Burst = callsPerSecond, callsAtOnce
-	// Warnings are the webhooks' answers to the Services that are sent to be judged, and for nobody else.
+	// Warnings are the webhooks' responses to the doctor's dry runs and must not be printed.
 	cfg.WarningHandler = rest.NoWarnings{}
 	return cfg, nil
 }

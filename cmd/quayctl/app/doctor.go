@@ -12,9 +12,10 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/report"
 )
 
-// doctorOptions are the flags of quayctl doctor.
+// doctorOptions holds the flags of quayctl doctor.
 type doctorOptions struct {
 	cluster
 
@@ -25,10 +26,10 @@ func newDoctorCommand() *cobra.Command {
 	o := &doctorOptions{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine an installation: which step fails, and what to do",
-		Long: "Examine an installation step by step, from the API server over webhooks, certificates and rights to the controllers and the\n" +
-			"cloud. It writes nothing: the Services that it sends to be judged are dry runs. It succeeds unless a check fails; a warning\n" +
-			"is no failure.",
+		Short: "Check an installation, and show how to fix what fails",
+		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers and\n" +
+			"cloud. For each problem, show its cause and how to fix it. Nothing is changed: the Services sent to\n" +
+			"the webhooks are dry runs. The command fails if a check fails; warnings do not count.",
 		Example: "  quayctl doctor\n  quayctl doctor --namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,17 +47,18 @@ func newDoctorCommand() *cobra.Command {
 func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 	o.cluster.addFlags(fs)
 	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
-	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the release, as Helm calls it")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config; empty asks no cloud")
-	fs.StringVarP(&o.output, "output", "o", outputText, "text or json")
+	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the Helm release")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file`; if empty, the cloud is not checked")
+	fs.StringVarP(&o.output, "output", "o", outputText, "output format: text or json")
 }
 
-// validate finds every mistake in the flags.
+// validate returns every problem in the flags as one error.
 func (o *doctorOptions) validate() error {
 	var problems []string
 	for _, named := range []struct{ flag, value string }{{"--namespace", o.namespace}, {"--release", o.release}} {
 		if len(validation.IsDNS1123Label(named.value)) > 0 {
-			problems = append(problems, fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
+			problems = append(problems,
+				fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
 		}
 	}
 	if o.output != outputText && o.output != outputJSON {
@@ -75,7 +77,7 @@ func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	results := doctor.Run(ctx, options)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("examine: %w", err)
+		return fmt.Errorf("check the installation: %w", err)
 	}
 	show := showText
 	if o.output == outputJSON {
@@ -98,4 +100,35 @@ func names(results []doctor.Result, level doctor.Level) []string {
 		}
 	}
 	return found
+}
+
+// showText writes one aligned line per result, and the remedy below it.
+func showText(out io.Writer, results []doctor.Result) error {
+	width := 0
+	for _, r := range results {
+		width = max(width, len(r.Check))
+	}
+	for _, r := range results {
+		if _, err := fmt.Fprintf(out, "%-4s  %-*s  %s\n", r.Level, width, r.Check, r.Found); err != nil {
+			return err
+		}
+		if r.Remedy == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%-4s  %-*s  fix: %s\n", "", width, "", r.Remedy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examination is the JSON output.
+type examination struct {
+	// OK is true if no check failed.
+	OK     bool            `json:"ok"`
+	Checks []doctor.Result `json:"checks"`
+}
+
+func showJSON(out io.Writer, results []doctor.Result) error {
+	return report.Encode(out, examination{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
 }

@@ -26,11 +26,16 @@ func TestUsageMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command": {[]string{"docter"}, `quayctl: unknown command "docter": did you mean "doctor"?; see "quayctl --help"`},
-		"argument":        {[]string{"doctor", "now"}, `quayctl doctor: unknown argument "now"; see "quayctl doctor --help"`},
+		"unknown command": {
+			[]string{"docter"}, `quayctl: unknown command "docter"; did you mean "doctor"?; see "quayctl --help"`,
+		},
+		"argument": {
+			[]string{"doctor", "now"}, `quayctl doctor: unknown argument "now"; see "quayctl doctor --help"`,
+		},
 		"several": {
 			[]string{"doctor", "--namespace=A", "--release=", "-o", "yaml"},
-			`quayctl doctor: --namespace must be a DNS label such as quaymaster; got "A"; --release must be a DNS label such as quaymaster; got ""; ` +
+			`quayctl doctor: --namespace must be a DNS label such as quaymaster; got "A"; --release must be a DNS ` +
+				`label such as quaymaster; got ""; ` +
 				`--output must be text or json; got "yaml"; see "quayctl doctor --help"`,
 		},
 	} {
@@ -48,12 +53,13 @@ func TestUsageMistakes(t *testing.T) {
 
 func TestNoKubeconfig(t *testing.T) {
 	code, stdout, stderr := run(t, "doctor", "--kubeconfig=/absent")
-	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "quayctl doctor: --kubeconfig, --context: must lead to an API server: ") {
+	if code != 1 || stdout != "" ||
+		!strings.HasPrefix(stderr, "quayctl doctor: --kubeconfig, --context: no usable cluster configuration: ") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
-// Without an API server one check fails, and those that need it are skipped.
+// Without an API server, one check fails and the checks that need it are skipped.
 func TestNoAPIServer(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(`apiVersion: v1
@@ -87,8 +93,9 @@ current-context: x
 
 	_, stdout, _ = run(t, "doctor", "--kubeconfig="+kubeconfig)
 	lines := strings.Split(stdout, "\n")
-	const first = "fail  api-server              it does not answer: "
-	if !strings.HasPrefix(lines[0], first) || !strings.HasPrefix(lines[1], strings.Repeat(" ", 30)+"to do: correct --kubeconfig") {
+	const first = "fail  api-server              no response: "
+	if !strings.HasPrefix(lines[0], first) ||
+		!strings.HasPrefix(lines[1], strings.Repeat(" ", 30)+"fix: correct --kubeconfig") {
 		t.Errorf("text is\n%s", stdout)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 var explainOutputs = []string{outputText, outputJSON}
 
-// explainOptions are the flags of quayctl explain.
+// explainOptions holds the flags of quayctl explain.
 type explainOptions struct {
 	catalogs []string
 	output   string
@@ -27,9 +27,10 @@ func newExplainCommand() *cobra.Command {
 	o := &explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain [KEY|FINDING|WORD...]",
-		Short: "Explain an annotation or a finding, or search for annotations by words",
-		Long: "Explain an annotation: what it does, which values it has, its default, its form for one port, and where that is known from; or\n" +
-			"the id of a finding. Words that are neither are searched for in keys and explanations. Without any, list the catalogs.",
+		Short: "Explain an annotation or a finding, or search for annotations",
+		Long: "Explain an annotation: its purpose, allowed values, default, per-port form and the source of this\n" +
+			"information; or explain the ID of a finding. Any other words are searched for in keys and\n" +
+			"descriptions. Without arguments, list the catalogs.",
 		Example: "  quayctl explain\n" +
 			"  quayctl explain service.beta.kubernetes.io/dlb-listener-maxqps.443\n" +
 			"  quayctl explain dlb-unknown-key\n" +
@@ -41,19 +42,21 @@ func newExplainCommand() *cobra.Command {
 			}
 			return o.run(cmd.OutOrStdout(), args)
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(
+			_ *cobra.Command, args []string, toComplete string,
+		) ([]string, cobra.ShellCompDirective) {
 			return o.complete(args, toComplete), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", catalog.Names(), "`names` of the catalogs to look into")
-	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "form of output: "+orList(explainOutputs))
+	cmd.Flags().StringSliceVar(&o.catalogs, "catalog", catalog.Names(), "`names` of the catalogs to search")
+	cmd.Flags().StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(explainOutputs))
 	completeWith(cmd, "catalog", catalog.Names())
 	completeWith(cmd, "output", explainOutputs)
 	return cmd
 }
 
-// complete proposes keys of the chosen catalogs and ids of findings, each once, as the first word.
-func (o *explainOptions) complete(args []string, begin string) []string {
+// complete suggests keys of the selected catalogs and IDs of findings for the first argument, each once.
+func (o *explainOptions) complete(args []string, prefix string) []string {
 	if len(args) > 0 {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (o *explainOptions) complete(args []string, begin string) []string {
 	for _, f := range reference.Findings() {
 		words = append(words, f.ID)
 	}
-	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begin) })
+	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, prefix) })
 	slices.Sort(words)
 	return slices.Compact(words)
 }
@@ -84,18 +87,18 @@ func (o *explainOptions) run(w io.Writer, args []string) error {
 	found := reference.Search(o.catalogs, args)
 	switch len(found) {
 	case 0:
-		return fmt.Errorf("nothing is known of %q%s", strings.Join(args, " "), o.nearest(args))
+		return fmt.Errorf("no annotation or finding matches %q%s", strings.Join(args, " "), o.suggestion(args))
 	case 1:
 		return o.explain(w, found)
 	}
 	return o.overview(w, found)
 }
 
-// nearest goes on a sentence about what is neither key nor finding.
-func (o *explainOptions) nearest(args []string) string {
+// suggestion returns the end of the error about an argument that is neither a key nor a finding.
+func (o *explainOptions) suggestion(args []string) string {
 	if len(args) == 1 {
 		if nearest := reference.Nearest(o.catalogs, args[0]); nearest != "" {
-			return "; the nearest is " + nearest
+			return fmt.Sprintf("; did you mean %q?", nearest)
 		}
 	}
 	return ""
@@ -109,7 +112,7 @@ func (o *explainOptions) finding(w io.Writer, f reference.Finding) error {
 	return err
 }
 
-// explain shows everything about one key, by each catalog that has it.
+// explain prints everything about one key, for each catalog that contains it.
 func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
 	if o.output == outputJSON {
 		return o.json(w, entries)
@@ -119,13 +122,14 @@ func (o *explainOptions) explain(w io.Writer, entries []reference.Entry) error {
 		texts, catalogs = append(texts, e.Text()), append(catalogs, e.Catalog)
 	}
 	if len(entries) > 1 {
-		fmt.Fprintf(w, "%d catalogs have this key: %s. --catalog chooses.\n\n", len(entries), strings.Join(catalogs, ", "))
+		fmt.Fprintf(w, "%d catalogs contain this key: %s. Use --catalog to select one.\n\n", len(entries),
+			strings.Join(catalogs, ", "))
 	}
 	_, err := io.WriteString(w, strings.Join(texts, "\n"))
 	return err
 }
 
-// overview shows a line about each of several keys.
+// overview prints one line per key.
 func (o *explainOptions) overview(w io.Writer, entries []reference.Entry) error {
 	if o.output == outputJSON {
 		return o.json(w, entries)
@@ -142,14 +146,14 @@ func (o *explainOptions) json(w io.Writer, entries []reference.Entry) error {
 	return report.Encode(w, map[string]any{"annotations": entries})
 }
 
-// list shows the catalogs.
+// list prints the catalogs.
 func (o *explainOptions) list(w io.Writer) error {
 	catalogs := reference.Catalogs(o.catalogs)
 	if o.output == outputJSON {
 		return report.Encode(w, map[string]any{"catalogs": catalogs})
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CATALOG\tCLOUD\tKEYS\tREAD FROM")
+	fmt.Fprintln(table, "CATALOG\tCLOUD\tKEYS\tSOURCE")
 	for _, c := range catalogs {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", c.Name, c.Title, c.Keys, c.From)
 	}

@@ -31,10 +31,11 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The parts of an explanation that people asked for are there, whether or not there is something to say.
-func TestExplainTellsEverything(t *testing.T) {
+// Every explanation has all of its parts, even those that only state that there is nothing.
+func TestExplainShowsEveryPart(t *testing.T) {
 	for _, key := range []string{
-		"service.beta.kubernetes.io/dlb-network-type", "service.beta.kubernetes.io/dlb-listener-maxqps", "load-balancer.hetzner.cloud/location",
+		"service.beta.kubernetes.io/dlb-network-type", "service.beta.kubernetes.io/dlb-listener-maxqps",
+		"load-balancer.hetzner.cloud/location",
 		"service.beta.kubernetes.io/port_443_no_lb_rule", "metallb.universe.tf/address-pool",
 	} {
 		_, stdout, _ := run(t, "explain", key)
@@ -46,7 +47,7 @@ func TestExplainTellsEverything(t *testing.T) {
 	}
 }
 
-func TestExplainMistakes(t *testing.T) {
+func TestExplainErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args   []string
 		code   int
@@ -54,14 +55,24 @@ func TestExplainMistakes(t *testing.T) {
 	}{
 		"a typo in a key": {
 			[]string{"load-balancer.hetzner.cloud/lokation"}, 1,
-			`nothing is known of "load-balancer.hetzner.cloud/lokation"; the nearest is load-balancer.hetzner.cloud/location`,
+			`no annotation or finding matches "load-balancer.hetzner.cloud/lokation"; did you mean ` +
+				`"load-balancer.hetzner.cloud/location"?`,
 		},
-		"a typo in a finding":  {[]string{"dlb-unknow-key"}, 1, `nothing is known of "dlb-unknow-key"; the nearest is dlb-unknown-key`},
-		"nothing near":         {[]string{"submarine"}, 1, `nothing is known of "submarine"`},
-		"words":                {[]string{"health", "submarine"}, 1, `nothing is known of "health submarine"`},
-		"in no chosen catalog": {[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1, `nothing is known of "load-balancer.hetzner.cloud/location"`},
-		"mistakes in flags": {
-			[]string{"--catalog=x", "-o", "yaml"}, 2, `--output must be text or json; got "yaml"; --catalog must name some of ` +
+		"a typo in a finding": {
+			[]string{"dlb-unknow-key"}, 1,
+			`no annotation or finding matches "dlb-unknow-key"; did you mean "dlb-unknown-key"?`,
+		},
+		"no close match": {[]string{"submarine"}, 1, `no annotation or finding matches "submarine"`},
+		"words": {
+			[]string{"health", "submarine"}, 1, `no annotation or finding matches "health submarine"`,
+		},
+		"not in the selected catalog": {
+			[]string{"--catalog=metallb", "load-balancer.hetzner.cloud/location"}, 1,
+			`no annotation or finding matches "load-balancer.hetzner.cloud/location"`,
+		},
+		"bad flags": {
+			[]string{"--catalog=x", "-o", "yaml"}, 2,
+			`--output must be text or json; got "yaml"; --catalog must be one or more of ` +
 				strings.Join(catalog.Names(), ", ") + `; got "x"; see "quayctl explain --help"`,
 		},
 	} {
@@ -88,8 +99,14 @@ func TestExplainJSON(t *testing.T) {
 		args []string
 		want explanation
 	}{
-		"a key":      {[]string{"metallb.universe.tf/address-pool"}, explanation{Annotations: reference.Find([]string{"metallb"}, "metallb.io/address-pool")}},
-		"words":      {[]string{"--catalog=hcloud", "health", "timeout"}, explanation{Annotations: reference.Search([]string{"hcloud"}, []string{"health", "timeout"})}},
+		"a key": {
+			[]string{"metallb.universe.tf/address-pool"},
+			explanation{Annotations: reference.Find([]string{"metallb"}, "metallb.io/address-pool")},
+		},
+		"words": {
+			[]string{"--catalog=hcloud", "health", "timeout"},
+			explanation{Annotations: reference.Search([]string{"hcloud"}, []string{"health", "timeout"})},
+		},
 		"a finding":  {[]string{"hcloud-changed"}, explanation{Findings: []reference.Finding{finding}}},
 		"no catalog": {nil, explanation{Catalogs: reference.Catalogs(catalog.Names())}},
 	} {
@@ -113,9 +130,15 @@ func TestExplainJSON(t *testing.T) {
 
 func TestExplainCompletion(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want []string }{
-		"keys":       {[]string{"load-balancer.hetzner.cloud/health-check-t"}, []string{"load-balancer.hetzner.cloud/health-check-timeout"}},
-		"findings":   {[]string{"metallb-unk"}, []string{"metallb-unknown-key", "metallb-unknown-port"}},
-		"each once":  {[]string{"service.beta.kubernetes.io/aws-load-balancer-ty"}, []string{"service.beta.kubernetes.io/aws-load-balancer-type"}},
+		"keys": {
+			[]string{"load-balancer.hetzner.cloud/health-check-t"},
+			[]string{"load-balancer.hetzner.cloud/health-check-timeout"},
+		},
+		"findings": {[]string{"metallb-unk"}, []string{"metallb-unknown-key", "metallb-unknown-port"}},
+		"each once": {
+			[]string{"service.beta.kubernetes.io/aws-load-balancer-ty"},
+			[]string{"service.beta.kubernetes.io/aws-load-balancer-type"},
+		},
 		"one word":   {[]string{"metallb-changed", "m"}, nil},
 		"by catalog": {[]string{"--catalog=metallb", "load-balancer."}, nil},
 	} {

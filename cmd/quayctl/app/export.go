@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/internal/report"
 )
 
-// exportOptions are the flags of quayctl export.
+// exportOptions holds the flags of quayctl export.
 type exportOptions struct {
 	catalogs []string
 	class    string
@@ -29,25 +29,30 @@ func newExportCommand() *cobra.Command {
 	o := &exportOptions{}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write the rules of catalogs in other forms",
-		Long:  "Write what the catalogs know in other forms: policies that API servers apply without any webhook, reference pages, JSON schema.",
+		Short: "Export the checks of catalogs to other formats",
+		Long: "Export catalogs to other formats: admission policies that the API server enforces without a webhook,\n" +
+			"reference pages and JSON schemas.",
 		Example: "  quayctl export vap --catalog=hcloud | kubectl apply -f -\n" +
 			"  quayctl export vap --catalog=mycloud --unsaid\n" +
 			"  quayctl export jsonschema --catalog=metallb > service.schema.json",
 	}
-	var forms []*cobra.Command
+	var formats []*cobra.Command
 	for _, sub := range []struct {
 		name, short, long string
 		run               func(stdout, stderr io.Writer) error
 	}{
-		{"vap", "Write ValidatingAdmissionPolicies and their bindings",
-			"Write ValidatingAdmissionPolicies, and bindings that let them refuse errors and warn of the rest, for the rules that CEL can say;\n" +
-				"what it cannot say is counted, and listed by --unsaid.", o.validating},
-		{"map", "Write a MutatingAdmissionPolicy that adds mycloud's defaults", "Write the MutatingAdmissionPolicy, and its binding, that adds the built-in defaults\n" +
-			"of mycloud's annotations to Services that become load balancers.", o.mutating},
-		{"docs", "Write reference pages in Markdown", "Write what is known of every annotation of the catalogs, and of their findings, in Markdown.", o.docs},
-		{"jsonschema", "Write a JSON schema of Services with the catalogs' annotations",
-			"Write a JSON schema, draft 2020-12, by which editors complete and check the annotations of Services.", o.schema},
+		{"vap", "Export ValidatingAdmissionPolicies and their bindings",
+			"Export the checks that CEL can express as ValidatingAdmissionPolicies, with bindings that deny\n" +
+				"errors and warn about the rest. Checks that CEL cannot express are counted, and listed with\n" +
+				"--unsaid.", o.validating},
+		{"map", "Export a MutatingAdmissionPolicy that sets mycloud's defaults",
+			"Export a MutatingAdmissionPolicy and its binding, which add the built-in defaults of mycloud's\n" +
+				"annotations to Services that become load balancers.", o.mutating},
+		{"docs", "Export reference pages in Markdown",
+			"Export the reference of the catalogs' annotations and findings in Markdown.", o.docs},
+		{"jsonschema", "Export a JSON schema for Services with the catalogs' annotations",
+			"Export a JSON schema, draft 2020-12, with which editors complete and validate the annotations\n" +
+				"of Services.", o.schema},
 	} {
 		one := &cobra.Command{
 			Use: sub.name, Short: sub.short, Long: sub.long, Args: command.NoArguments,
@@ -60,18 +65,20 @@ func newExportCommand() *cobra.Command {
 			},
 		}
 		if sub.name == "vap" {
-			one.Flags().BoolVar(&o.unsaid, "unsaid", false, "list what the policies leave out instead of writing them")
+			one.Flags().BoolVar(&o.unsaid, "unsaid", false,
+				"list the checks that the policies do not contain, instead of the policies")
 		}
 		if sub.name != "map" {
-			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog}, "`names` of catalogs")
+			one.Flags().StringSliceVar(&o.catalogs, "catalog", []string{loadbalancer.Catalog},
+				"`names` of the catalogs to export")
 			completeWith(one, "catalog", catalog.Names())
 		}
 		if sub.name == "vap" || sub.name == "map" {
-			one.Flags().StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are mycloud's besides those without one")
+			one.Flags().StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, classUsage)
 		}
-		forms = append(forms, one)
+		formats = append(formats, one)
 	}
-	return command.Group(cmd, forms...)
+	return command.Group(cmd, formats...)
 }
 
 func (o *exportOptions) validating(stdout, stderr io.Writer) error {
@@ -82,7 +89,8 @@ func (o *exportOptions) validating(stdout, stderr io.Writer) error {
 	if o.unsaid {
 		return listUnsaid(stdout, p.Unsaid)
 	}
-	fmt.Fprintf(stderr, "%d findings of webhook and linter are not said by these policies, in whole or for some keys; --unsaid lists them\n", len(p.Unsaid))
+	fmt.Fprintf(stderr, "these policies do not cover %d findings of the webhook and the linter, in full or for some "+
+		"keys; --unsaid lists them\n", len(p.Unsaid))
 	var objects []any
 	for i := range p.Policies {
 		objects = append(objects, p.Policies[i], p.Bindings[i])
@@ -92,7 +100,7 @@ func (o *exportOptions) validating(stdout, stderr io.Writer) error {
 
 func listUnsaid(w io.Writer, list []export.Unsaid) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "CATALOG\tFINDING\tOF\tWHY")
+	fmt.Fprintln(table, "CATALOG\tFINDING\tFIELD\tREASON")
 	for _, u := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", u.Catalog, u.Finding, u.Field, u.Why)
 	}
@@ -125,7 +133,7 @@ func (o *exportOptions) schema(stdout, _ io.Writer) error {
 	return report.Encode(stdout, export.Schema(entries))
 }
 
-// writeYAML writes a stream of documents.
+// writeYAML writes objects as a stream of YAML documents.
 func writeYAML(w io.Writer, objects ...any) error {
 	for _, object := range objects {
 		raw, err := yaml.Marshal(object)

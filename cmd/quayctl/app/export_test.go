@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/internal/reference"
 )
 
-// exported is what an export writes to its output.
+// exported runs an export and returns its output.
 func exported(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	code, stdout, stderr := run(t, append([]string{"export"}, args...)...)
@@ -25,7 +25,7 @@ func exported(t *testing.T, args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// names are kind and name of each document of a stream.
+// names returns kind and name of each document in a stream.
 func names(t *testing.T, stream string) []string {
 	t.Helper()
 	var all []string
@@ -50,7 +50,9 @@ func TestExportPolicies(t *testing.T) {
 			vap + " quaymaster-hcloud-warnings", vap + "Binding quaymaster-hcloud-warnings",
 			vap + " quaymaster-mycloud", vap + "Binding quaymaster-mycloud",
 		}},
-		"mutating": {[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"}},
+		"mutating": {
+			[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, _ := exported(t, tc.args...)
@@ -61,32 +63,35 @@ func TestExportPolicies(t *testing.T) {
 	}
 }
 
-// The class is that of the flag.
+// The flag sets the class.
 func TestExportClass(t *testing.T) {
 	for _, form := range []string{"vap", "map"} {
-		if stdout, _ := exported(t, form, "--load-balancer-class=example.com/ours"); !strings.Contains(stdout, "example.com/ours") {
-			t.Errorf("%s: the class is not there:\n%s", form, stdout)
+		const class = "example.com/ours"
+		if stdout, _ := exported(t, form, "--load-balancer-class="+class); !strings.Contains(stdout, class) {
+			t.Errorf("%s: the class is missing:\n%s", form, stdout)
 		}
 	}
 }
 
-// Who exports learns that something is left out, and what.
+// The export reports that checks are left out, and which.
 func TestExportUnsaid(t *testing.T) {
 	p, err := export.Validating([]string{"hcloud"}, "")
 	if err != nil || len(p.Unsaid) == 0 {
-		t.Fatalf("%v: %d findings are unsaid", err, len(p.Unsaid))
+		t.Fatalf("%v: %d findings are not covered", err, len(p.Unsaid))
 	}
 	list, _ := exported(t, "vap", "--catalog=hcloud", "--unsaid")
 	lines := strings.Split(strings.TrimSpace(list), "\n")
-	if got := strings.Fields(lines[0]); !cmp.Equal(got, []string{"CATALOG", "FINDING", "OF", "WHY"}) || len(lines) != 1+len(p.Unsaid) {
+	if got := strings.Fields(lines[0]); !cmp.Equal(got, []string{"CATALOG", "FINDING", "FIELD", "REASON"}) ||
+		len(lines) != 1+len(p.Unsaid) {
 		t.Fatalf("%d lines for %d findings:\n%s", len(lines), len(p.Unsaid), list)
 	}
 	for i, u := range p.Unsaid {
-		if got, want := strings.Fields(lines[1+i]), strings.Fields(u.Catalog+" "+u.Finding+" "+u.Field+" "+u.Why); !cmp.Equal(got, want) {
+		got, want := strings.Fields(lines[1+i]), strings.Fields(u.Catalog+" "+u.Finding+" "+u.Field+" "+u.Why)
+		if !cmp.Equal(got, want) {
 			t.Errorf("line %d is %v, want %v", i, got, want)
 		}
 		if _, known := reference.FindFinding(u.Finding); !known {
-			t.Errorf("nothing is known of %s", u.Finding)
+			t.Errorf("unknown finding %s", u.Finding)
 		}
 	}
 	if _, stderr := exported(t, "vap", "--catalog=hcloud"); !strings.Contains(stderr, "--unsaid lists them") {
@@ -96,14 +101,15 @@ func TestExportUnsaid(t *testing.T) {
 
 func TestExportDocs(t *testing.T) {
 	stdout, _ := exported(t, "docs", "--catalog=mycloud,metallb")
-	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n", "\n### metallb-unknown-key\n"} {
+	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n",
+		"\n### metallb-unknown-key\n"} {
 		if !strings.Contains("\n"+stdout, want) {
-			t.Errorf("lacks %q", want)
+			t.Errorf("missing %q", want)
 		}
 	}
 }
 
-// service is a Service with an annotation, as JSON's values.
+// service returns a Service with an annotation as decoded JSON.
 func service(key string, value any) any {
 	return map[string]any{"kind": "Service", "metadata": map[string]any{"annotations": map[string]any{key: value}}}
 }
@@ -115,15 +121,15 @@ func TestExportSchema(t *testing.T) {
 		value any
 		valid bool
 	}{
-		"a word":                  {"service.beta.kubernetes.io/dlb-network-type", "private", true},
-		"no word":                 {"service.beta.kubernetes.io/dlb-network-type", "privat", false},
-		"a number":                {"service.beta.kubernetes.io/dlb-listener-maxqps", 5000, false},
-		"a word for a port":       {"service.beta.kubernetes.io/dlb-listener-protocol.443", "https", true},
-		"no word for a port":      {"service.beta.kubernetes.io/dlb-listener-protocol.443", "htpps", false},
-		"another cloud's word":    {"load-balancer.hetzner.cloud/certificate-type", "managed", true},
-		"another cloud's no word": {"load-balancer.hetzner.cloud/certificate-type", "Managed", false},
-		"somebody else's key":     {"example.com/key", "x", true},
-		"not a string":            {"example.com/key", true, false},
+		"a word":                       {"service.beta.kubernetes.io/dlb-network-type", "private", true},
+		"invalid word":                 {"service.beta.kubernetes.io/dlb-network-type", "privat", false},
+		"a number":                     {"service.beta.kubernetes.io/dlb-listener-maxqps", 5000, false},
+		"a word for a port":            {"service.beta.kubernetes.io/dlb-listener-protocol.443", "https", true},
+		"invalid word for a port":      {"service.beta.kubernetes.io/dlb-listener-protocol.443", "htpps", false},
+		"another cloud's word":         {"load-balancer.hetzner.cloud/certificate-type", "managed", true},
+		"another cloud's invalid word": {"load-balancer.hetzner.cloud/certificate-type", "Managed", false},
+		"unrelated key":                {"example.com/key", "x", true},
+		"not a string":                 {"example.com/key", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := schema.Validate(service(tc.key, tc.value)); (err == nil) != tc.valid {
@@ -133,8 +139,8 @@ func TestExportSchema(t *testing.T) {
 	}
 }
 
-// What the catalogs give as examples their schemas take.
-func TestExportSchemaTakesExamples(t *testing.T) {
+// The schema of each catalog accepts the catalog's examples.
+func TestExportSchemaAcceptsExamples(t *testing.T) {
 	for _, name := range catalog.Names() {
 		schema := compile(t, name)
 		for _, e := range reference.Entries(name) {
@@ -148,7 +154,7 @@ func TestExportSchemaTakesExamples(t *testing.T) {
 	}
 }
 
-// compile is the exported schema of catalogs, ready for use.
+// compile exports the schema of catalogs and compiles it.
 func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
 	t.Helper()
 	stdout, _ := exported(t, "jsonschema", "--catalog="+strings.Join(catalogs, ","))
@@ -167,18 +173,33 @@ func compile(t *testing.T, catalogs ...string) *jsonschema.Schema {
 	return schema
 }
 
-func TestExportMistakes(t *testing.T) {
+func TestExportErrors(t *testing.T) {
 	catalogs := strings.Join(catalog.Names(), ", ")
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"a typo":       {[]string{"vpa"}, `quayctl export: unknown command "vpa": did you mean "vap"?; see "quayctl export --help"`},
-		"no form":      {[]string{"sql"}, `quayctl export: unknown command "sql"; see "quayctl export --help"`},
-		"no catalog":   {[]string{"vap", "--catalog=x"}, `quayctl export vap: --catalog must name some of ` + catalogs + `; got "x"; see "quayctl export vap --help"`},
-		"an argument":  {[]string{"docs", "now"}, `quayctl export docs: unknown argument "now"; see "quayctl export docs --help"`},
-		"another's":    {[]string{"map", "--catalog=x"}, `quayctl export map: unknown flag: --catalog; see "quayctl export map --help"`},
-		"another's, 2": {[]string{"docs", "--unsaid"}, `quayctl export docs: unknown flag: --unsaid; see "quayctl export docs --help"`},
+		"a typo": {
+			[]string{"vpa"}, `quayctl export: unknown command "vpa"; did you mean "vap"?; see "quayctl export --help"`,
+		},
+		"unknown format": {
+			[]string{"sql"}, `quayctl export: unknown command "sql"; see "quayctl export --help"`,
+		},
+		"unknown catalog": {
+			[]string{"vap", "--catalog=x"}, `quayctl export vap: --catalog must be one or more of ` + catalogs +
+				`; got "x"; see "quayctl export vap --help"`,
+		},
+		"an argument": {
+			[]string{"docs", "now"}, `quayctl export docs: unknown argument "now"; see "quayctl export docs --help"`,
+		},
+		"flag of another format": {
+			[]string{"map", "--catalog=x"},
+			`quayctl export map: unknown flag: --catalog; see "quayctl export map --help"`,
+		},
+		"flag of another format, 2": {
+			[]string{"docs", "--unsaid"},
+			`quayctl export docs: unknown flag: --unsaid; see "quayctl export docs --help"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"export"}, tc.args...)...)

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/internal/report"
 )
 
-// lintOptions are the flags of quayctl lint.
+// lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
 	files, policies, catalogs        []string
 	recursive, defaults              bool
@@ -32,11 +32,12 @@ var (
 func newLintCommand() *cobra.Command {
 	o := &lintOptions{}
 	cmd := &cobra.Command{
-		Use:   "lint [-R] [-f FILE|FOLDER|-]... [FILE|FOLDER|-]...",
-		Short: "Judge manifests as admission would, without a cluster",
-		Long: "Judge the Services of type LoadBalancer in manifests as admission would judge them, without a cluster; - is the standard\n" +
-			"input. Documents of other kinds pass. Exit code 0: no errors, though maybe warnings; 1: errors; 2: wrong usage, or something\n" +
-			"could not be read, in which case the rest was judged still.",
+		Use:   "lint [-R] [-f FILE|DIRECTORY|-]... [FILE|DIRECTORY|-]...",
+		Short: "Validate manifests as admission would, without a cluster",
+		Long: "Validate the Services of type LoadBalancer in manifests with the same checks as admission, without a\n" +
+			"cluster. Use - for standard input. Objects of other kinds are ignored.\n\n" +
+			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
+			"read, in which case everything else was still validated.",
 		Example: "  quayctl lint service.yaml\n" +
 			"  quayctl lint -R -f manifests/ --policy=policies.yaml --defaults\n" +
 			"  helm template shop ./chart | quayctl lint -f -\n" +
@@ -57,21 +58,24 @@ func newLintCommand() *cobra.Command {
 }
 
 func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringArrayVarP(&o.files, "filename", "f", nil, "`file` or folder with manifests, or - for the standard input; may be repeated")
-	fs.BoolVarP(&o.recursive, "recursive", "R", false, "read the folders below folders, too, but for hidden ones")
-	fs.StringArrayVar(&o.policies, "policy", nil, "`file` or folder with policies, which are judged and applied, and with their Namespaces; may be repeated")
-	fs.StringVarP(&o.output, "output", "o", outputText, "form of output: "+orList(lintOutputs))
-	fs.BoolVar(&o.defaults, "defaults", false, "tell which annotations admission would add")
-	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests that name none; empty for default")
-	addJudgeFlags(fs, &o.catalogs, &o.class)
-	fs.StringVar(&o.colour, "color", colours[0], "colour and lines of the source in text: "+orList(colours))
+	fs.StringArrayVarP(&o.files, "filename", "f", nil,
+		"`file` or directory with manifests, or - for standard input; can be repeated")
+	fs.BoolVarP(&o.recursive, "recursive", "R", false, "process subdirectories, except hidden ones")
+	fs.StringArrayVar(&o.policies, "policy", nil,
+		"`file` or directory with policies to validate and apply, and with their Namespaces; can be repeated")
+	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
+	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
+	addEngineFlags(fs, &o.catalogs, &o.class)
+	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+orList(colours))
 }
 
-// validate finds every mistake in the flags.
+// validate returns every problem in the flags as one error.
 func (o *lintOptions) validate() error {
-	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours), unknownCatalogs(o.catalogs))
+	problems := slices.Concat(oneOf("output", o.output, lintOutputs), oneOf("color", o.colour, colours),
+		unknownCatalogs(o.catalogs))
 	if len(o.files) == 0 && len(o.policies) == 0 {
-		problems = append(problems, "must be told what to judge: files, folders, or - for the standard input")
+		problems = append(problems, "no input: name files, directories, or - for standard input")
 	}
 	if len(problems) > 0 {
 		return command.Usagef("%s", strings.Join(problems, "; "))
@@ -85,17 +89,17 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	namespaces := lint.Namespaces(objects(slices.Concat(files, policyFiles)))
 	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
 	policies, results := linter.Policies(objects(policyFiles), namespaces)
-	judged := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
+	services := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: o.catalogs, Class: o.class, Policies: policies, Namespaces: namespaces,
 	}))
-	results = append(results, judged...)
+	results = append(results, services...)
 	if err := o.show(stdout, stderr, results); err != nil {
 		return err
 	}
 	return verdict(results, unreadable || worse)
 }
 
-// read reads files and folders, and tells what of them cannot be read.
+// read reads files and directories, and prints what cannot be read to stderr.
 func (o *lintOptions) read(paths []string, stdin io.Reader, stderr io.Writer) (files []manifest.File, unreadable bool) {
 	names, problems := manifest.Names(paths, o.recursive)
 	files = manifest.Read(names, stdin, lint.Wanted)
@@ -129,7 +133,7 @@ func (o *lintOptions) show(stdout, stderr io.Writer, results []report.Result) er
 	return err
 }
 
-// inColour follows https://no-color.org.
+// inColour reports whether to write colors, following https://no-color.org.
 func (o *lintOptions) inColour(stdout io.Writer) bool {
 	if o.colour != colours[0] {
 		return o.colour == colours[1]

@@ -15,9 +15,9 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-var update = flag.Bool("update", false, "write the expected outputs anew")
+var update = flag.Bool("update", false, "update the expected outputs")
 
-// golden compares what was written with a file of testdata.
+// golden compares output with a file in testdata.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	file = filepath.Join("testdata", file)
@@ -35,7 +35,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// The forms of output show the same findings.
+// All output formats show the same findings.
 func TestLintOutputs(t *testing.T) {
 	const summary = "7 errors and 3 warnings in 3 of 5 objects\n"
 	for file, tc := range map[string]struct {
@@ -72,18 +72,25 @@ func TestLintExitCodes(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"clean":               {[]string{good}, 0, "no problems in 1 Service\n"},
-		"warnings are clean":  {[]string{"--catalog=mycloud", good, warned}, 0, "1 warning in 1 of 2 Services\n"},
-		"an error":            {[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n"},
+		"clean":              {[]string{good}, 0, "no problems in 1 Service\n"},
+		"warnings are clean": {[]string{"--catalog=mycloud", good, warned}, 0, "1 warning in 1 of 2 Services\n"},
+		"an error": {
+			[]string{"--catalog=mycloud", good, bad, warned}, 1, "1 error and 1 warning in 2 of 3 Services\n",
+		},
 		"unreadable":          {[]string{"missing.yaml", good}, 2, missing + "no problems in 1 Service\n"},
 		"unreadable and bad":  {[]string{"missing.yaml", "-f", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
 		"unreadable policy":   {[]string{"--policy=missing.yaml", bad}, 2, missing + "1 error in 1 of 1 Service\n"},
 		"no manifest in JSON": {[]string{"-o", "json", "missing.yaml"}, 2, missing},
-		"nothing to judge":    {nil, 2, "quayctl lint: must be told what to judge: files, folders, or - for the standard input; see \"quayctl lint --help\"\n"},
-		"mistakes in flags": {
+		"no input": {
+			nil, 2, "quayctl lint: no input: name files, directories, or - for standard input; see \"quayctl lint " +
+				"--help\"\n",
+		},
+		"bad flags": {
 			[]string{"-o", "xml", "--color=red", "--catalog=mycloud,x", good}, 2,
-			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or never; got "red"; ` +
-				`--catalog must name some of ` + strings.Join(catalog.Names(), ", ") + `; got "x"; see "quayctl lint --help"` + "\n",
+			`quayctl lint: --output must be text, json, sarif or github; got "xml"; --color must be auto, always or ` +
+				`never; got "red"; ` +
+				`--catalog must be one or more of ` + strings.Join(catalog.Names(), ", ") +
+				`; got "x"; see "quayctl lint --help"` + "\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,12 +126,13 @@ func TestLintStandardInput(t *testing.T) {
 
 func TestLintNamespace(t *testing.T) {
 	_, stdout, _ := run(t, "lint", "-n", "edge", "--defaults", "testdata/lint/more", "--policy=testdata/policies.yaml")
-	if want := "Service clean gets\n"; !strings.Contains(stdout, want) || strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
-		t.Errorf("want the policy's default for both Services, got\n%s", stdout)
+	if want := "admission adds to Service clean:\n"; !strings.Contains(stdout, want) ||
+		strings.Count(stdout, "ClusterLoadBalancerPolicy/edge") != 2 {
+		t.Errorf("want the policy's default for both Services; got\n%s", stdout)
 	}
 }
 
-// SARIF lists the rules of other clouds that occur, once and with their pages, and no others.
+// SARIF lists each finding of another cloud that occurs as a rule, once and with its page, and no others.
 func TestLintSARIFOfOtherClouds(t *testing.T) {
 	_, stdout, _ := run(t, "lint", "-o", "sarif", "../../../examples/service-hcloud-bad.yaml")
 	var log struct {
@@ -157,7 +165,7 @@ func TestLintSARIFOfOtherClouds(t *testing.T) {
 	}
 }
 
-// The examples are what the guides say of them.
+// The guides state these results of the examples.
 func TestLintExamples(t *testing.T) {
 	for file, want := range map[string]string{
 		"service-bad.yaml":         "4 errors in 1 of 1 Service\n",

@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/internal/version"
 )
 
-// The forms of output.
+// The output formats.
 const (
 	outputText   = "text"
 	outputTable  = "table"
@@ -27,13 +27,16 @@ const (
 	outputGitHub = "github"
 )
 
-// orList is a list as it is read out: a, b or c.
+// classUsage describes the flag --load-balancer-class.
+const classUsage = "loadBalancerClass of mycloud's Services, in addition to Services without a `class`"
+
+// orList joins words as in "a, b or c".
 func orList(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// oneOf checks the value of a flag.
+// oneOf returns a problem unless the value of the flag is allowed.
 func oneOf(flag, value string, allowed []string) []string {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -41,40 +44,43 @@ func oneOf(flag, value string, allowed []string) []string {
 	return []string{fmt.Sprintf("--%s must be %s; got %q", flag, orList(allowed), value)}
 }
 
-// completeWith makes the shell propose the values of a flag.
+// completeWith adds shell completion for the values of a flag.
 func completeWith(cmd *cobra.Command, flag string, values []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the flag does not exist
 	}
 }
 
-// unknownCatalogs checks the names of catalogs.
+// unknownCatalogs returns a problem for each name that is not a catalog.
 func unknownCatalogs(names []string) []string {
 	var problems []string
 	for _, name := range names {
 		if !slices.Contains(catalog.Names(), name) {
-			problems = append(problems, fmt.Sprintf("--catalog must name some of %s; got %q", strings.Join(catalog.Names(), ", "), name))
+			problems = append(problems, fmt.Sprintf("--catalog must be one or more of %s; got %q",
+				strings.Join(catalog.Names(), ", "), name))
 		}
 	}
 	return problems
 }
 
-// tool is what SARIF says of this program.
+// tool describes this program for SARIF.
 func tool() report.Tool {
 	root, err := os.Getwd()
 	if err != nil {
-		root = "" // then only files named by relative paths can be told apart from others
+		root = "" // absolute paths are then reported as they are
 	}
 	return report.Tool{Version: version.Version(), Root: root, Rule: rule}
 }
 
-// rule documents the id of a finding.
+// rule returns the documentation of a finding's ID.
 func rule(id string) (report.Rule, bool) {
 	f, found := reference.FindFinding(id)
 	return report.Rule{Doc: finding.Doc{ID: f.ID, Severity: f.Severity, Help: f.Help}, Page: f.Page}, found
 }
 
-// verdict ends a command that judges objects: exit code 1 for findings of severity error, 2 where something could not be read.
+// verdict returns the exit code of a command that validates objects: 1 for findings of severity error, 2 if something
+// could not be read.
 func verdict(results []report.Result, unreadable bool) error {
 	switch {
 	case unreadable:
@@ -85,7 +91,7 @@ func verdict(results []report.Result, unreadable bool) error {
 	return nil
 }
 
-// show writes results in a form that does not depend on where they come from.
+// show writes results in a format that lint and audit share.
 func show(w io.Writer, form string, results []report.Result) error {
 	switch form {
 	case outputJSON:
@@ -98,7 +104,7 @@ func show(w io.Writer, form string, results []report.Result) error {
 	return report.GitHub(w, results)
 }
 
-// isTerminal tells whether people read what is written.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

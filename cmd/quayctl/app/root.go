@@ -14,22 +14,25 @@ import (
 
 const (
 	name = "quayctl"
-	// plugin is how people call the command through a link by which kubectl finds it.
+	// plugin is the command line that runs quayctl as a kubectl plugin, through a link by which kubectl finds it.
 	plugin, link = "kubectl quay", "kubectl-quay"
 )
 
-// Run runs the command as it was called, by the first of the arguments, and returns the exit code. An error is one line on stderr.
+// Run runs the command and returns its exit code. args[0] is the name by which it was called. An error is printed to
+// stderr as one line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, NewCommand(args[0]), args[1:], stdout, stderr) //nolint:contextcheck // cobra hands the context to the commands
+	return command.Run(ctx, NewCommand(args[0]), args[1:], stdout, stderr) //nolint:contextcheck // cobra passes the context to the commands
 }
 
-// NewCommand is quayctl with its subcommands, called by a name.
+// NewCommand returns the quayctl command with its subcommands. Help shows the name by which it was called.
 func NewCommand(calledBy string) *cobra.Command {
 	root := command.Root(&cobra.Command{
 		Use:   name,
-		Short: "Tools for people who install, run and use Quaymaster",
-		Long:  "quayctl judges manifests and clusters, and looks after installations of Quaymaster. kubectl finds it as kubectl quay through a\nlink named " + link + ".",
-	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newManCommand())
+		Short: "Validate load balancer manifests and clusters, and diagnose Quaymaster",
+		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
+			"available as kubectl quay if a link named " + link + " to it is in PATH.",
+	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(),
+		newManCommand())
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {
@@ -39,7 +42,7 @@ func NewCommand(calledBy string) *cobra.Command {
 	return root
 }
 
-// showExamples gives every command an example, by the name that the program was called by.
+// showExamples gives every command an example that uses the name by which the program was called.
 func showExamples(cmd *cobra.Command) {
 	called := cmd.Root().DisplayName()
 	if cmd.Example == "" {

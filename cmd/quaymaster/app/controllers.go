@@ -39,21 +39,22 @@ import (
 	"quaymaster.dev/provider/providerid"
 )
 
-// controllersUserAgent names the role in the logs of the API server and of the cloud.
+// controllersUserAgent identifies the role in the logs of the API server and of the cloud.
 const controllersUserAgent = "quaymaster-controllers"
 
-// idleConnections is how many connections to the cloud stay open: as many as there are calls at once, at most.
+// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent
+// calls.
 const idleConnections = 64
 
 func newControllersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the cloud controllers",
-		Long: "Run the cloud controllers: they initialise Nodes, program routes, make the load balancers of Services, keep the\n" +
-			"ingress nodes behind them, tell which Services break a policy, and complete the zones of PersistentVolumes. One\n" +
-			"replica leads, the others wait.\n\n" +
-			"With --without-cloud they tell which Services break a policy and do nothing else, beside the controllers of\n" +
-			"another cloud.",
+		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of\n" +
+			"Services and their ingress nodes, report Services that violate a policy, and add missing zones to\n" +
+			"PersistentVolumes. One replica is the leader; the others stand by.\n\n" +
+			"With --without-cloud, they only report Services that violate a policy. Use this next to the\n" +
+			"controllers of another cloud.",
 		Args: command.NoArguments,
 	}
 	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
@@ -72,12 +73,12 @@ func newControllersCommand() *cobra.Command {
 	return cmd
 }
 
-// controllers is the controllers role.
+// controllers runs the controllers role.
 type controllers struct {
 	manager *cloud.Manager
-	// given tells whether a flag was given.
+	// given reports whether a flag was set on the command line.
 	given func(flag string) bool
-	// withoutCloud leaves the status of policies alone, for Services of class.
+	// withoutCloud runs only the controller of the policies' status, for Services of class.
 	withoutCloud bool
 	class        string
 
@@ -88,7 +89,7 @@ type controllers struct {
 	policies *policystore.Client
 }
 
-// run checks whatever the app would die over, or only find out later, and then runs it.
+// run checks everything that would make the app exit, or fail only later, before it runs the app.
 func (r *controllers) run(ctx context.Context) error {
 	if err := r.manager.StartLogging(); err != nil {
 		return command.Usage(err)
@@ -96,7 +97,7 @@ func (r *controllers) run(ctx context.Context) error {
 	if r.withoutCloud {
 		return r.runWithoutCloud(ctx)
 	}
-	// What is wrong with flags and files is told at once.
+	// Report the problems of flags and files together.
 	usage, files := r.checkFlags(), r.configure()
 	switch {
 	case len(usage) > 0:
@@ -114,13 +115,15 @@ func (r *controllers) run(ctx context.Context) error {
 	if err := checkCluster(ctx, cluster); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(), "clusterID", r.config.ClusterID)
-	return r.manager.Run(ctx, r.config.LoadBalancerClass, func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
-		return r.assemble(completed, cluster)
-	})
+	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
+		"clusterID", r.config.ClusterID)
+	return r.manager.Run(ctx, r.config.LoadBalancerClass,
+		func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
+			return r.assemble(completed, cluster)
+		})
 }
 
-// configure reads the files that the flags name and makes the clients.
+// configure reads the files named by the flags and creates the clients.
 func (r *controllers) configure() []error {
 	var errs []error
 	if file := r.manager.Options.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
@@ -153,16 +156,18 @@ func (r *controllers) configureCloud(file string) []error {
 	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
 		return append(errs, err)
 	}
-	if r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard); err != nil {
+	r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard)
+	if err != nil {
 		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
 	return errs
 }
 
-// cloudClient makes the client of a role; timeout bounds one call, onCall, if there is one, is told of each, and wraps go around its
-// transport.
+// cloudClient creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil,
+// and wraps decorate the transport.
 func cloudClient(
-	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call), wraps ...func(http.RoundTripper) http.RoundTripper,
+	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call),
+	wraps ...func(http.RoundTripper) http.RoundTripper,
 ) (*cloudapi.Client, error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -180,8 +185,10 @@ func cloudClient(
 	})
 }
 
-// assemble makes the provider and our own controllers.
-func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster) (cloud.Assembly, error) {
+// assemble creates the provider and our own controllers.
+func (r *controllers) assemble(
+	completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster,
+) (cloud.Assembly, error) {
 	assembly, store, err := r.assemblePolicies(completed)
 	if err != nil {
 		return cloud.Assembly{}, err
@@ -232,13 +239,14 @@ func (r *controllers) assemble(completed *ccmconfig.CompletedConfig, cluster *ow
 	return assembly, nil
 }
 
-// registerMetrics adds what provider and load balancers tell of. Without the service controller nothing comes of any Service.
+// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is
+// nothing to report about Services.
 func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
-	told := []prometheus.Collector{provider.Metrics()}
+	collectors := []prometheus.Collector{provider.Metrics()}
 	if r.manager.Enabled(names.ServiceLBController) {
-		told = append(told, balancer.Metrics())
+		collectors = append(collectors, balancer.Metrics())
 	}
-	for _, collector := range told {
+	for _, collector := range collectors {
 		if err := legacyregistry.Registerer().Register(collector); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
@@ -246,9 +254,12 @@ func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb
 	return nil
 }
 
-// assemblePolicies makes what needs no cloud: the store of policies and the controller of their status, with an informer of load
-// balancers alone, because those of the service controller do not tell their class.
-func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cloud.Assembly, *policystore.Store, error) {
+// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The
+// controller has its own informer of load balancer Services, because the service controller's informer hides
+// loadBalancerClass.
+func (r *controllers) assemblePolicies(
+	completed *ccmconfig.CompletedConfig,
+) (cloud.Assembly, *policystore.Store, error) {
 	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
 	if err != nil {
 		return cloud.Assembly{}, nil, err
@@ -269,5 +280,7 @@ func (r *controllers) assemblePolicies(completed *ccmconfig.CompletedConfig) (cl
 		defer services.Shutdown()
 		status.Run(ctx)
 	}
-	return cloud.Assembly{Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced}, store, nil
+	return cloud.Assembly{
+		Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced,
+	}, store, nil
 }

@@ -25,16 +25,16 @@ import (
 )
 
 const (
-	// cloudTimeout bounds one call of the cloud. The cloud may hold a question about a job for half of it.
+	// cloudTimeout limits one cloud call. The cloud may delay its response about a job for half of this time.
 	cloudTimeout = time.Minute
-	// firstCallTimeout bounds the call that tries the token.
+	// firstCallTimeout limits the call that checks the token.
 	firstCallTimeout = 10 * time.Second
-	// apiServerWait is how long to wait for an API server that starts at the same time, asking every apiServerPoll.
+	// apiServerWait is how long to wait for an API server that is still starting; it is polled every apiServerPoll.
 	apiServerWait = 30 * time.Second
 	apiServerPoll = time.Second
 )
 
-// checkFlags checks what can be told from the flags alone.
+// checkFlags checks what can be decided from the flags alone.
 func (r *controllers) checkFlags() []error {
 	shared := r.manager.Options.KubeCloudShared
 	var errs []error
@@ -42,26 +42,30 @@ func (r *controllers) checkFlags() []error {
 		errs = append(errs, err)
 	}
 	if name := shared.CloudProvider.Name; name != provider.Name {
-		errs = append(errs, fmt.Errorf("--cloud-provider: must be %s, not %q", provider.Name, name))
+		errs = append(errs, fmt.Errorf("--cloud-provider must be %s; got %q", provider.Name, name))
 	}
 	if shared.CloudProvider.CloudConfigFile == "" {
-		errs = append(errs, errors.New("--cloud-config: must name the cloud config file, or run --without-cloud"))
+		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file, "+
+			"or run with --without-cloud"))
 	}
 	if r.given(flagClass) {
-		errs = append(errs, fmt.Errorf("--%s: must be loadBalancerClass in the cloud config, except --%s", flagClass, flagWithoutCloud))
+		errs = append(errs, fmt.Errorf("--%s requires --%s; set loadBalancerClass in the cloud config instead",
+			flagClass, flagWithoutCloud))
 	}
 	if r.manager.RoutesEnabled() {
 		if err := checkClusterCIDR(shared.ClusterCIDR); err != nil {
-			errs = append(errs, fmt.Errorf("--cluster-cidr: %w, or switch routes off with --configure-cloud-routes=false", err))
+			errs = append(errs, fmt.Errorf("--cluster-cidr %w; set it to the pod CIDR, or disable routes with "+
+				"--configure-cloud-routes=false", err))
 		}
 	}
 	if r.manager.Enabled(names.ServiceLBController) && !r.manager.Enabled(ingressnode.Name) {
-		errs = append(errs, fmt.Errorf("--controllers: %s needs %s: load balancers have no nodes without it", names.ServiceLBController, ingressnode.Name))
+		errs = append(errs, fmt.Errorf("--controllers: %s requires %s: without it, load balancers have no nodes",
+			names.ServiceLBController, ingressnode.Name))
 	}
 	return errs
 }
 
-// joinLine is errors.Join in one line.
+// joinLine joins errors into one line.
 func joinLine(errs []error) error {
 	texts := make([]string, len(errs))
 	for i, err := range errs {
@@ -72,30 +76,30 @@ func joinLine(errs []error) error {
 
 func checkClusterCIDR(list string) error {
 	if list == "" {
-		return errors.New("must be the pods' range while the cloud's routes are configured")
+		return errors.New("is required while cloud routes are enabled")
 	}
 	cidrs, err := netutils.ParseCIDRs(strings.Split(list, ","))
 	if err != nil {
-		return fmt.Errorf("must be a range such as 10.244.0.0/16: %w", err)
+		return fmt.Errorf("must be a CIDR such as 10.244.0.0/16: %w", err)
 	}
 	if dual, _ := netutils.IsDualStackCIDRs(cidrs); len(cidrs) > 2 || len(cidrs) == 2 && !dual {
-		return fmt.Errorf("must be one range, or one of each IP family; got %q", list)
+		return fmt.Errorf("must be one CIDR, or one per IP family; got %q", list)
 	}
 	return nil
 }
 
-// checkConfig checks the cloud config against the flags, and reads the token once.
+// checkConfig checks the cloud config against the flags and whether the token can be read.
 func (r *controllers) checkConfig() []error {
 	shared := r.manager.Options.KubeCloudShared
 	file := shared.CloudProvider.CloudConfigFile
 	var errs []error
 	if r.given("cluster-name") && shared.ClusterName != r.config.ClusterID {
-		errs = append(errs, fmt.Errorf("--cluster-name: must be the clusterID %q of cloud config %s, or unset; got %q",
+		errs = append(errs, fmt.Errorf("--cluster-name must be unset or %q, the clusterID of cloud config %s; got %q",
 			r.config.ClusterID, file, shared.ClusterName))
 	}
 	if r.manager.RoutesEnabled() && r.config.Network.RouteTableID == "" {
-		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID: required while the cloud's routes are configured; "+
-			"set it, or switch routes off with --configure-cloud-routes=false", file))
+		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID is required while cloud routes are "+
+			"enabled; set it, or disable routes with --configure-cloud-routes=false", file))
 	}
 	if _, err := r.config.TokenFile.Read(); err != nil {
 		errs = append(errs, fmt.Errorf("cloud config %s: tokenFile: %w", file, err))
@@ -115,7 +119,7 @@ func (r *controllers) restConfig() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// checkAddress makes sure that health and metrics can be served. With shared ports it is for the system to say.
+// checkAddress checks that health and metrics can be served. With shared ports only the operating system can decide.
 func (r *controllers) checkAddress(ctx context.Context) error {
 	address := r.manager.Address()
 	if s := r.manager.Options.SecureServing; address == "" || s.PermitPortSharing || s.PermitAddressSharing {
@@ -123,7 +127,7 @@ func (r *controllers) checkAddress(ctx context.Context) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("--secure-port: %w; stop what listens there or choose another port", err)
+		return fmt.Errorf("--secure-port: %w; stop the process that listens there or choose another port", err)
 	}
 	if err != nil {
 		return fmt.Errorf("--bind-address, --secure-port: %w", err)
@@ -131,41 +135,47 @@ func (r *controllers) checkAddress(ctx context.Context) error {
 	return l.Close()
 }
 
-// checkCloud tries token and capabilities. A cloud that does not answer is no reason to stop: Nodes come and go without
-// it, and the controllers repeat what fails.
+// checkCloud checks the token and the capabilities of the cloud. A cloud that does not answer is only logged: Nodes are
+// added and removed without it, and the controllers retry what fails.
 func (r *controllers) checkCloud(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
 	meta, err := r.cloud.Meta(ctx)
 	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
-		return fmt.Errorf("tokenFile %s: the cloud at %s refuses the token; put a valid one into the file", r.config.TokenFile, r.config.Endpoint)
+		return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",
+			r.config.TokenFile, r.config.Endpoint)
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The cloud does not answer, going on without it for now", "endpoint", r.config.Endpoint)
+		klog.FromContext(ctx).Error(err, "The cloud does not answer; continuing without it",
+			"endpoint", r.config.Endpoint)
 		return nil
 	}
 	if !slices.Contains(meta.Capabilities, cloudapi.CapabilityNodeGroups) {
-		return fmt.Errorf("the cloud at %s has no node groups, which load balancers need", r.config.Endpoint)
+		return fmt.Errorf("the cloud at %s does not support node groups, which load balancers require",
+			r.config.Endpoint)
 	}
 	return nil
 }
 
-// checkCluster identifies the cluster, which takes an API server that answers and rights that every controller needs.
+// checkCluster reads the cluster's UID, which requires an API server that answers and permissions that every controller
+// needs.
 func checkCluster(ctx context.Context, cluster *ownership.Cluster) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true, func(ctx context.Context) (bool, error) {
-		_, last = cluster.UID(ctx)
-		switch {
-		case last == nil:
-			return true, nil
-		case apierrors.IsUnauthorized(last):
-			return false, fmt.Errorf("--kubeconfig: the API server refuses its credentials: %w", last)
-		case apierrors.IsForbidden(last):
-			return false, fmt.Errorf("the rights of the controllers' ServiceAccount are missing: %w; install them with the chart", last)
-		}
-		klog.FromContext(ctx).Info("The API server does not answer yet", "err", last)
-		return false, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true,
+		func(ctx context.Context) (bool, error) {
+			_, last = cluster.UID(ctx)
+			switch {
+			case last == nil:
+				return true, nil
+			case apierrors.IsUnauthorized(last):
+				return false, fmt.Errorf("--kubeconfig: the API server rejects the credentials: %w", last)
+			case apierrors.IsForbidden(last):
+				return false, fmt.Errorf("the controllers' ServiceAccount lacks permissions: %w; "+
+					"install the chart's roles and bindings", last)
+			}
+			klog.FromContext(ctx).Info("Waiting for the API server", "err", last)
+			return false, nil
+		})
 	if wait.Interrupted(err) && last != nil && ctx.Err() == nil {
 		return fmt.Errorf("--kubeconfig: the API server does not answer: %w", last)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
@@ -15,6 +16,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -26,15 +28,19 @@ const (
 
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.withoutCloud, flagWithoutCloud, false,
-		"Run "+policy.Name+" alone, beside the controllers of another cloud: no cloud config is read and no cloud is called. The lease is then "+leadership.PolicyLease+", unless --"+flagLease+" names another.")
+		"Run only "+policy.Name+", next to the controllers of another cloud: no cloud config is read and no "+
+			"cloud is called. The lease defaults to "+leadership.PolicyLease+
+			" instead of the default of --"+flagLease+".")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
-		"Class of Services that policies are about besides those without one, as for the webhooks. With a cloud, the cloud config says it.")
+		"loadBalancerClass of Services that policies apply to, in addition to Services without a class, as for the "+
+			"webhooks. Requires --"+flagWithoutCloud+"; otherwise the class is set in the cloud config.")
 }
 
-// runWithoutCloud runs the status of policies alone. The app, which owns lease, health, metrics and configz, calls a provider
-// only through its controllers, and they are off: so it runs with one that offers nothing.
+// runWithoutCloud runs only the controller of the policies' status. The app owns lease, health, metrics and configz,
+// and needs a provider. It calls the provider only through its own controllers, which are disabled, so noCloud is
+// enough.
 func (r *controllers) runWithoutCloud(ctx context.Context) error {
-	// What is wrong with flags and files is told at once.
+	// Report the problems of flags and files together.
 	usage, files := r.checkWithoutCloud(), r.configure()
 	switch {
 	case len(usage) > 0:
@@ -53,25 +59,28 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	return r.manager.Run(ctx, r.class, r.assembleWithoutCloud)
 }
 
-// checkWithoutCloud refuses flags that ask for more than the status of policies.
+// checkWithoutCloud rejects flags that request more than the status of policies.
 func (r *controllers) checkWithoutCloud() []error {
 	shared := r.manager.Options.KubeCloudShared
 	var errs []error
 	if shared.CloudProvider.CloudConfigFile != "" {
-		errs = append(errs, fmt.Errorf("--cloud-config: must be empty with --%s; leave out one of them", flagWithoutCloud))
-		// No file is read for it.
+		errs = append(errs, fmt.Errorf("--cloud-config must not be combined with --%s; remove one of them",
+			flagWithoutCloud))
+		// Do not read the file.
 		shared.CloudProvider.CloudConfigFile = ""
 	}
 	if r.given("controllers") {
-		errs = append(errs, fmt.Errorf("--controllers: must be left out with --%s, which runs %s alone", flagWithoutCloud, policy.Name))
+		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s",
+			flagWithoutCloud, policy.Name))
 	}
 	if problems := validation.IsQualifiedName(r.class); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("--%s: must be a name such as %s; got %q", flagClass, config.DefaultLoadBalancerClass, r.class))
+		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass,
+			config.DefaultLoadBalancerClass, r.class))
 	}
 	generic := r.manager.Options.Generic
 	generic.Controllers = []string{policy.Name}
 	if !r.given(flagLease) {
-		// The app's own name is that of the other cloud's controllers.
+		// The default of the app is the lease of the other cloud's controllers.
 		generic.LeaderElection.ResourceName = leadership.PolicyLease
 	}
 	if err := r.manager.Validate(); err != nil {
@@ -80,9 +89,41 @@ func (r *controllers) checkWithoutCloud() []error {
 	return errs
 }
 
-// assembleWithoutCloud makes the controller of the policies' status.
+// assembleWithoutCloud creates the controller of the policies' status.
 func (r *controllers) assembleWithoutCloud(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
 	assembly, _, err := r.assemblePolicies(completed)
 	assembly.Cloud = noCloud{}
 	return assembly, err
 }
+
+// noCloud is a provider without capabilities.
+type noCloud struct{}
+
+var _ cloudprovider.Interface = noCloud{}
+
+// Initialize starts nothing.
+func (noCloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
+
+// LoadBalancer is not supported.
+func (noCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
+
+// Instances is not supported.
+func (noCloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
+
+// InstancesV2 is not supported.
+func (noCloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return nil, false }
+
+// Zones is not supported.
+func (noCloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
+
+// Clusters is not supported.
+func (noCloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+
+// Routes is not supported.
+func (noCloud) Routes() (cloudprovider.Routes, bool) { return nil, false }
+
+// ProviderName returns the name of our provider.
+func (noCloud) ProviderName() string { return provider.Name }
+
+// HasClusterID returns true, so that the app starts: there are no cloud objects to tag.
+func (noCloud) HasClusterID() bool { return true }

@@ -10,17 +10,17 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 )
 
-// Run runs the command and returns the exit code. An error is one line on stderr.
+// Run runs the command and returns its exit code. An error is printed to stderr as one line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra hands the context to the commands
+	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra passes the context to the commands
 }
 
-// NewCommand is quaymaster with its roles as subcommands.
+// NewCommand returns the quaymaster command with its subcommands.
 func NewCommand() *cobra.Command {
 	return command.Root(&cobra.Command{
 		Use:   "quaymaster",
 		Short: "Admission webhooks and cloud controllers for load balancers of mycloud",
-		Long: "Quaymaster refuses LoadBalancer Services that the cloud could not serve, writes missing defaults into them, and\n" +
-			"keeps the cloud's load balancers, routes and the cluster's Nodes in step.",
+		Long: "Quaymaster validates Services of type LoadBalancer at admission and sets their defaults, and keeps\n" +
+			"the cloud's load balancers and routes in sync with the Services and Nodes of the cluster.",
 	}, newWebhookCommand(), newControllersCommand(), newUninstallCommand(), newTeardownCommand())
 }

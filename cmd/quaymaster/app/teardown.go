@@ -10,19 +10,25 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
 
-// teardownUserAgent names the command in the logs of the API server and of the cloud.
+// teardownUserAgent identifies the command in the logs of the API server and of the cloud.
 const teardownUserAgent = "quaymaster-teardown"
 
-// teardownOptions are the flags of quaymaster teardown.
+// teardownOptions holds the flags of quaymaster teardown.
 type teardownOptions struct {
 	kubeconfig, cloudConfig, clusterUID string
 	dryRun, yes                         bool
@@ -34,11 +40,13 @@ func newTeardownCommand() *cobra.Command {
 	o := &teardownOptions{}
 	cmd := &cobra.Command{
 		Use:   "teardown",
-		Short: "Delete from the cloud what this cluster owns there",
-		Long: "Delete from the cloud what this cluster owns there: load balancers, node groups and routes with the tag\n" +
-			"quaymaster.dev/cluster-uid of this cluster. It is for clusters that go away, after Services and controllers.\n\n" +
-			"It only lists unless --yes is given. Load balancers that were retained bear no such tag and are never touched;\n" +
-			"protected ones stay unless --include-protected is given. It succeeds only if nothing is left.",
+		Short: "Delete the cloud objects that this cluster owns",
+		Long: "Delete the cloud objects that this cluster owns: load balancers, node groups and routes with the tag\n" +
+			"quaymaster.dev/cluster-uid of this cluster. Run it when a cluster is decommissioned, after deleting\n" +
+			"its Services and uninstalling the controllers.\n\n" +
+			"Without --yes it only lists the objects. Retained load balancers do not carry the tag and are never\n" +
+			"touched; protected load balancers are kept unless --include-protected is set. The command succeeds\n" +
+			"only if no object is left.",
 		Example: "  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig\n" +
 			"  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig --yes",
 		Args: command.NoArguments,
@@ -54,33 +62,37 @@ func newTeardownCommand() *cobra.Command {
 }
 
 func (o *teardownOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty inside a cluster")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config")
-	fs.StringVar(&o.clusterUID, "cluster-uid", "", "`UID` of the namespace kube-system, for a cluster that is gone already; needs --ignore-services")
-	fs.BoolVar(&o.dryRun, "dry-run", true, "list only; --yes ends it")
-	fs.BoolVar(&o.yes, "yes", false, "delete")
-	fs.BoolVar(&o.ignoreServices, "ignore-services", false, "go on though the cluster has Services with load balancers of ours")
-	fs.BoolVar(&o.ignoreControllers, "ignore-controllers", false, "go on though controllers run, which would make what they miss anew")
-	fs.BoolVar(&o.includeProtected, "include-protected", false, "end the deletion protection of load balancers that have it")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` (required)")
+	fs.StringVar(&o.clusterUID, "cluster-uid", "",
+		"`UID` of the kube-system namespace of a cluster that no longer exists; requires --ignore-services")
+	fs.BoolVar(&o.dryRun, "dry-run", true, "only list the objects; --yes turns it off")
+	fs.BoolVar(&o.yes, "yes", false, "delete the objects")
+	fs.BoolVar(&o.ignoreServices, "ignore-services", false,
+		"continue although Services of the cluster still use its load balancers")
+	fs.BoolVar(&o.ignoreControllers, "ignore-controllers", false,
+		"continue although the controllers are running, which may recreate deleted objects")
+	fs.BoolVar(&o.includeProtected, "include-protected", false,
+		"also delete load balancers with deletion protection, by removing the protection")
 }
 
-// validate finds every mistake in the flags.
+// validate returns every problem in the flags as one error.
 func (o *teardownOptions) validate(given func(flag string) bool) error {
 	var errs []error
 	if o.cloudConfig == "" {
-		errs = append(errs, errors.New("--cloud-config: must name the cloud config file"))
+		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file"))
 	}
 	if o.clusterUID != "" && !o.ignoreServices {
-		errs = append(errs, errors.New("--cluster-uid: needs --ignore-services, since the API server is not asked for any"))
+		errs = append(errs, errors.New("--cluster-uid requires --ignore-services: Services cannot be checked"))
 	}
 	if o.clusterUID != "" && o.kubeconfig != "" {
-		errs = append(errs, errors.New("--cluster-uid, --kubeconfig: must not both be given: the UID is read from the cluster"))
+		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig"))
 	}
 	switch {
 	case given("dry-run") && o.dryRun && o.yes:
-		errs = append(errs, errors.New("--dry-run, --yes: must not both be given"))
+		errs = append(errs, errors.New("--dry-run must not be combined with --yes"))
 	case !o.dryRun && !o.yes:
-		errs = append(errs, errors.New("--dry-run=false: say --yes to delete"))
+		errs = append(errs, errors.New("--dry-run=false requires --yes"))
 	}
 	if len(errs) > 0 {
 		return command.Usage(joinLine(errs))
@@ -108,7 +120,7 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("--kubeconfig: %w", err)
 		}
-		if uid, wishes.Retained, err = o.askCluster(ctx, api, cfg.LoadBalancerClass); err != nil {
+		if uid, wishes.Retained, err = o.inspectCluster(ctx, api, cfg.LoadBalancerClass); err != nil {
 			return err
 		}
 	}
@@ -124,19 +136,20 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	return execute(ctx, out, client, plan, uid)
 }
 
-// list tells what would go.
+// list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are
+// left.
 func list(out io.Writer, plan []teardown.Item, uid string) error {
 	if len(plan) == 0 {
-		_, err := fmt.Fprintf(out, "cluster %s owns nothing in the cloud\n", uid)
+		_, err := fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
 		return err
 	}
 	if err := table(out, plan, func(int) string { return "would be deleted" }); err != nil {
 		return err
 	}
-	return fmt.Errorf("cluster %s owns %d objects in the cloud; say --yes to delete them", uid, len(plan))
+	return fmt.Errorf("cluster %s owns %d objects in the cloud; set --yes to delete them", uid, len(plan))
 }
 
-// execute deletes, and looks what is left.
+// execute deletes the objects and checks that none is left.
 func execute(ctx context.Context, out io.Writer, client *cloudapi.Client, plan []teardown.Item, uid string) error {
 	failed := teardown.Execute(ctx, client, plan)
 	if err := table(out, plan, func(i int) string {
@@ -149,28 +162,94 @@ func execute(ctx context.Context, out io.Writer, client *cloudapi.Client, plan [
 	}
 	left, err := teardown.Take(ctx, client, uid)
 	if err != nil {
-		return fmt.Errorf("look what is left: %w", err)
+		return fmt.Errorf("check for remaining objects: %w", err)
 	}
 	if n := len(left.LoadBalancers) + len(left.NodeGroups) + len(left.Routes); n > 0 {
-		return fmt.Errorf("cluster %s still owns %d objects in the cloud; see why above, and repeat the command", uid, n)
+		return fmt.Errorf("cluster %s still owns %d objects in the cloud; fix the problems listed above and run the "+
+			"command again", uid, n)
 	}
-	_, err = fmt.Fprintf(out, "cluster %s owns nothing in the cloud\n", uid)
+	_, err = fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
 	return err
 }
 
-// table shows the plan with what became of each item that was not to be kept.
-func table(out io.Writer, plan []teardown.Item, fate func(int) string) error {
+// table prints the plan with the outcome of each item that is not kept.
+func table(out io.Writer, plan []teardown.Item, outcome func(int) string) error {
 	if len(plan) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(w, "KIND\tID\tNAME\tDETAIL\tFATE")
+	_, _ = fmt.Fprintln(w, "KIND\tID\tNAME\tDETAIL\tOUTCOME")
 	for i, item := range plan {
 		what := "kept: " + item.Keep
 		if item.Keep == "" {
-			what = fate(i)
+			what = outcome(i)
 		}
 		_, _ = fmt.Fprintln(w, strings.Join([]string{item.Kind, item.ID, item.Name, item.Detail, what}, "\t"))
 	}
 	return w.Flush()
+}
+
+// keyRetain is the annotation of Services whose load balancers must not be deleted with them.
+const keyRetain = loadbalancer.Prefix + "retain-on-delete"
+
+// namedServices is how many Services an error lists.
+const namedServices = 3
+
+// inspectCluster returns the cluster's UID and the Services whose load balancers are retained. It fails while the
+// cluster is in use: its Services would lose their load balancers, or the controllers would recreate them.
+func (o *teardownOptions) inspectCluster(
+	ctx context.Context, api kubernetes.Interface, class string,
+) (uid string, retained map[string]string, err error) {
+	if uid, err = ownership.NewCluster(api.CoreV1()).UID(ctx); err != nil {
+		return "", nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+	if err != nil {
+		return "", nil, fmt.Errorf("list services: %w", err)
+	}
+	ours, retained := ownServices(services.Items, class)
+	if len(ours) > 0 && !o.ignoreServices {
+		return "", nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
+			"controllers are running, or set --ignore-services",
+			len(ours), summary(ours))
+	}
+	if o.ignoreControllers {
+		return uid, retained, nil
+	}
+	state, err := leadership.Read(ctx, api, leadership.Namespace, leadership.CloudLease)
+	if err != nil {
+		return "", nil, err
+	}
+	if state.Held {
+		return "", nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some "+
+			"seconds after it stops; uninstall them first, or set --ignore-controllers",
+			state.Holder, leadership.Namespace, leadership.CloudLease)
+	}
+	return uid, retained, nil
+}
+
+// ownServices returns the names of the Services we handle and, by UID, those whose load balancers are retained. An
+// invalid value of the annotation also retains: a wrong guess would delete a load balancer that must be kept.
+func ownServices(services []corev1.Service, class string) (ours []string, retained map[string]string) {
+	retained = map[string]string{}
+	for i := range services {
+		svc := &services[i]
+		if !review.Own(class).Owned(svc) {
+			continue
+		}
+		name := svc.Namespace + "/" + svc.Name
+		ours = append(ours, name)
+		if value, set := svc.Annotations[keyRetain]; set && value != "false" {
+			retained[string(svc.UID)] = name
+		}
+	}
+	return ours, retained
+}
+
+func summary(names []string) string {
+	if len(names) > namedServices {
+		return strings.Join(names[:namedServices], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
 }

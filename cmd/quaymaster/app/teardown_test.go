@@ -10,16 +10,25 @@ func TestUsageOfOperations(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"teardown without a cloud": {[]string{"teardown"}, []string{"--cloud-config: must name the cloud config file"}},
-		"teardown, both ways": {
-			[]string{"teardown", "--cloud-config=c", "--yes", "--dry-run=true"}, []string{"--dry-run, --yes: must not both be given"},
+		"teardown without a cloud": {
+			[]string{"teardown"}, []string{"--cloud-config is required: name the cloud config file"},
 		},
-		"teardown, half a wish": {[]string{"teardown", "--cloud-config=c", "--dry-run=false"}, []string{"--dry-run=false: say --yes to delete"}},
-		"teardown of a cluster that is gone": {
+		"teardown, dry run and yes": {
+			[]string{"teardown", "--cloud-config=c", "--yes", "--dry-run=true"},
+			[]string{"--dry-run must not be combined with --yes"},
+		},
+		"teardown, no dry run without yes": {
+			[]string{"teardown", "--cloud-config=c", "--dry-run=false"}, []string{"--dry-run=false requires --yes"},
+		},
+		"teardown of a cluster that no longer exists": {
 			[]string{"teardown", "--cluster-uid=u", "--kubeconfig=k"},
-			[]string{"--cloud-config: ", "--cluster-uid: needs --ignore-services", "--cluster-uid, --kubeconfig: must not both be given"},
+			[]string{"--cloud-config is required: ", "--cluster-uid requires --ignore-services",
+				"--cluster-uid must not be combined with --kubeconfig"},
 		},
-		"uninstall of nothing": {[]string{"uninstall"}, []string{"--mutating-webhook-configuration, --validating-webhook-configuration: one of them"}},
+		"uninstall of nothing": {
+			[]string{"uninstall"},
+			[]string{"set --mutating-webhook-configuration, --validating-webhook-configuration or both"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, tc.args...)

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// uninstallUserAgent names the command in the logs of the API server.
+	// uninstallUserAgent identifies the command in the logs of the API server.
 	uninstallUserAgent = "quaymaster-uninstall"
-	// uninstallWait is how long to try, every uninstallPoll. Rights that were made a moment ago are not known everywhere yet.
+	// uninstallWait is how long deletion is retried, every uninstallPoll: permissions that were granted a moment ago
+	// are not in effect on every API server yet.
 	uninstallWait = time.Minute
 	uninstallPoll = 2 * time.Second
 )
 
-// uninstallOptions are the flags of quaymaster uninstall.
+// uninstallOptions holds the flags of quaymaster uninstall.
 type uninstallOptions struct{ kubeconfig, mutating, validating string }
 
 func newUninstallCommand() *cobra.Command {
@@ -33,20 +34,24 @@ func newUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Delete the webhook configurations",
-		Long: "Delete the webhook configurations, so that the API server stops calling webhooks that are about to go. It is the first\n" +
-			"step of a removal, which Helm takes before it deletes the release. What is not there is no error.",
+		Long: "Delete the webhook configurations, so that the API server stops calling webhooks that are about to\n" +
+			"be removed. The chart runs this as a Helm hook before it deletes the release. A configuration that\n" +
+			"does not exist is not an error.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.mutating == "" && o.validating == "" {
-				return command.Usagef("--mutating-webhook-configuration, --validating-webhook-configuration: one of them must name what to delete")
+				return command.Usagef("set --mutating-webhook-configuration, --validating-webhook-configuration " +
+					"or both")
 			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty inside a cluster")
-	fs.StringVar(&o.mutating, "mutating-webhook-configuration", "", "`name` of the MutatingWebhookConfiguration; empty for none")
-	fs.StringVar(&o.validating, "validating-webhook-configuration", "", "`name` of the ValidatingWebhookConfiguration; empty for none")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
+	fs.StringVar(&o.mutating, "mutating-webhook-configuration", "",
+		"`name` of the MutatingWebhookConfiguration; empty for none")
+	fs.StringVar(&o.validating, "validating-webhook-configuration", "",
+		"`name` of the ValidatingWebhookConfiguration; empty for none")
 	return cmd
 }
 
@@ -56,21 +61,21 @@ func (o *uninstallOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	cfg.UserAgent = uninstallUserAgent + "/" + version.Version()
-	// A call that hangs leaves time for another.
+	// A call that hangs leaves time for retries.
 	cfg.Timeout = uninstallWait / 4
 	api, err := admissionregistrationv1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	u := uninstall{out: out, poll: uninstallPoll, wait: uninstallWait}
-	// The second goes even if the first does not.
+	// Delete the second one even if deleting the first one fails.
 	return errors.Join(
 		u.remove(ctx, "MutatingWebhookConfiguration", o.mutating, api.MutatingWebhookConfigurations().Delete),
 		u.remove(ctx, "ValidatingWebhookConfiguration", o.validating, api.ValidatingWebhookConfigurations().Delete),
 	)
 }
 
-// uninstall deletes objects and tells of each in a line.
+// uninstall deletes objects and prints a line for each.
 type uninstall struct {
 	out        io.Writer
 	poll, wait time.Duration
@@ -86,20 +91,21 @@ func (u uninstall) remove(
 	err := wait.PollUntilContextTimeout(ctx, u.poll, u.wait, true, func(ctx context.Context) (bool, error) {
 		last = remove(ctx, name, metav1.DeleteOptions{})
 		if apierrors.IsUnauthorized(last) {
-			return false, fmt.Errorf("delete %s %s: the API server refuses the credentials: %w", kind, name, last)
+			return false, fmt.Errorf("delete %s %s: the API server rejects the credentials: %w", kind, name, last)
 		}
 		return last == nil || apierrors.IsNotFound(last), nil
 	})
 	if wait.Interrupted(err) && last != nil {
-		return fmt.Errorf("delete %s %s: tried for %s: %w; repeat it, or delete it with kubectl", kind, name, u.wait, last)
+		return fmt.Errorf("delete %s %s: giving up after %s: %w; run the command again, or delete the object with "+
+			"kubectl", kind, name, u.wait, last)
 	}
 	if err != nil {
 		return err
 	}
 	if apierrors.IsNotFound(last) {
-		_, err = fmt.Fprintf(u.out, "%s %s is not there\n", kind, name)
+		_, err = fmt.Fprintf(u.out, "%s %s not found\n", kind, name)
 		return err
 	}
-	_, err = fmt.Fprintf(u.out, "%s %s is deleted\n", kind, name)
+	_, err = fmt.Fprintf(u.out, "%s %s deleted\n", kind, name)
 	return err
 }

@@ -18,29 +18,36 @@ func TestRemove(t *testing.T) {
 	absent := apierrors.NewNotFound(resource, "quay")
 	forbidden := apierrors.NewForbidden(resource, "quay", errors.New("no rights yet"))
 	for name, tc := range map[string]struct {
-		// answers are the API server's; the last one is repeated.
+		// answers are the errors that the API server returns; the last one repeats.
 		answers []error
 		out     string
 		err     string
 	}{
-		"there":        {answers: []error{nil}, out: "MutatingWebhookConfiguration quay is deleted\n"},
-		"not there":    {answers: []error{absent}, out: "MutatingWebhookConfiguration quay is not there\n"},
-		"after a time": {answers: []error{errors.New("connection refused"), forbidden, nil}, out: "MutatingWebhookConfiguration quay is deleted\n"},
-		"never":        {answers: []error{forbidden}, err: "tried for 50ms: "},
-		"no login":     {answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server refuses the credentials"},
+		"exists":    {answers: []error{nil}, out: "MutatingWebhookConfiguration quay deleted\n"},
+		"not found": {answers: []error{absent}, out: "MutatingWebhookConfiguration quay not found\n"},
+		"after a time": {
+			answers: []error{errors.New("connection refused"), forbidden, nil},
+			out:     "MutatingWebhookConfiguration quay deleted\n",
+		},
+		"never": {answers: []error{forbidden}, err: "giving up after 50ms: "},
+		"unauthorized": {
+			answers: []error{apierrors.NewUnauthorized("who?")}, err: "the API server rejects the credentials",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			u := uninstall{out: &out, poll: time.Millisecond, wait: 50 * time.Millisecond}
 			calls := 0
-			err := u.remove(t.Context(), "MutatingWebhookConfiguration", "quay", func(_ context.Context, name string, _ metav1.DeleteOptions) error {
-				if name != "quay" {
-					t.Errorf("asked to delete %q", name)
-				}
-				calls++
-				return tc.answers[min(calls, len(tc.answers))-1]
-			})
-			if out.String() != tc.out || (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			err := u.remove(t.Context(), "MutatingWebhookConfiguration", "quay",
+				func(_ context.Context, name string, _ metav1.DeleteOptions) error {
+					if name != "quay" {
+						t.Errorf("asked to delete %q", name)
+					}
+					calls++
+					return tc.answers[min(calls, len(tc.answers))-1]
+				})
+			if out.String() != tc.out || (err != nil) != (tc.err != "") || err != nil &&
+				!strings.Contains(err.Error(), tc.err) {
 				t.Errorf("wrote %q, error %v; want %q, %q", out.String(), err, tc.out, tc.err)
 			}
 		})

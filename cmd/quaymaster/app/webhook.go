@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +33,7 @@ import (
 	"quaymaster.dev/internal/version"
 )
 
-// webhookUserAgent names the role in the logs of the API server and of the cloud.
+// webhookUserAgent identifies the role in the logs of the API server and of the cloud.
 const webhookUserAgent = "quaymaster-webhook"
 
 func newWebhookCommand() *cobra.Command {
@@ -40,9 +41,11 @@ func newWebhookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhook",
 		Short: "Serve the admission webhooks",
-		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes, PersistentVolumeClaims and policies.\n\n" +
-			"Every replica serves; there is no leader. Of the cluster it keeps namespaces, policies and storage classes. With a\n" +
-			"cloud config it asks the cloud about volumes; a cloud that does not answer refuses nothing.",
+		Long: "Serve the admission webhooks for Services of type LoadBalancer, PersistentVolumes,\n" +
+			"PersistentVolumeClaims and policies.\n\n" +
+			"Every replica serves requests; there is no leader. Namespaces, policies and storage classes are\n" +
+			"cached. With a cloud config, volumes are looked up in the cloud; if the cloud does not answer,\n" +
+			"requests are admitted with a warning.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
@@ -55,7 +58,7 @@ func newWebhookCommand() *cobra.Command {
 	return cmd
 }
 
-// run serves until the context ends, and a while longer.
+// run serves until the context ends, plus the shutdown delay.
 func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	logger, handler, err := observability.NewLogger(observability.LogOptions{
 		Format: o.logFormat, Verbosity: o.verbosity, Output: cmd.ErrOrStderr(),
@@ -64,7 +67,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	logger = logger.WithValues("role", "webhook")
-	// Libraries log through these.
+	// Libraries use these loggers.
 	slog.SetDefault(slog.New(handler))
 	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 	ctrl.SetLogger(logger)
@@ -79,7 +82,8 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	cfg.UserAgent = webhookUserAgent + "/" + version.Version()
-	// Calls come no faster than reviews, which are limited. A crowd that waited for its turn would be admitted unchecked.
+	// Without a client-side limit: requests are limited already, and a call that waited for the limiter would exceed
+	// the webhook timeout, so that the request would be admitted unchecked.
 	cfg.QPS = -1
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -107,7 +111,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	return mgr.Start(ctx)
 }
 
-// manager has everything that runs.
+// manager sets up everything that runs.
 func (o *webhookOptions) manager(
 	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining *drain,
 ) (ctrl.Manager, error) {
@@ -118,7 +122,7 @@ func (o *webhookOptions) manager(
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		// Nothing is read through the manager's client; an empty scheme makes sure that none of its caches ever starts.
+		// Nothing is read through the manager's client; with an empty scheme none of its caches can start.
 		Scheme:                 runtime.NewScheme(),
 		WebhookServer:          server,
 		HealthProbeBindAddress: o.healthAddress,
@@ -147,7 +151,7 @@ func (o *webhookOptions) manager(
 		})),
 		mgr.Add(manager.RunnableFunc(known.classes.run)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
-		// Asking the manager for its server is what makes it start that.
+		// GetWebhookServer also makes the manager start the server.
 		mgr.AddReadyzCheck("ending", draining.check),
 		mgr.AddReadyzCheck("webhooks", withCertificate(source, mgr.GetWebhookServer().StartedChecker())),
 		mgr.AddReadyzCheck("certificate", trust.Check),
@@ -156,17 +160,18 @@ func (o *webhookOptions) manager(
 	)
 }
 
-// synced is the check that a cache has what the cluster has.
+// synced returns a check that fails until a cache has synced.
 func synced(what string, has func() bool) healthz.Checker {
 	return func(*http.Request) error {
 		if !has() {
-			return fmt.Errorf("%s have not been read yet", what)
+			return fmt.Errorf("%s are not synced yet", what)
 		}
 		return nil
 	}
 }
 
-// loadCloudConfig is nil without a flag. A token that is not there yet is no reason not to serve Services.
+// loadCloudConfig returns nil without --cloud-config. A missing token is only logged: Services can be served without
+// it.
 func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, error) {
 	if o.cloudConfig == "" {
 		return nil, nil
@@ -176,15 +181,16 @@ func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, er
 		return nil, fmt.Errorf("--cloud-config: %w", err)
 	}
 	if cfg.LoadBalancerClass != o.loadBalancerClass {
-		return nil, fmt.Errorf("--load-balancer-class must be loadBalancerClass of --cloud-config, %s; got %s", cfg.LoadBalancerClass, o.loadBalancerClass)
+		return nil, fmt.Errorf("--load-balancer-class must be %q, the loadBalancerClass of --cloud-config; got %q",
+			cfg.LoadBalancerClass, o.loadBalancerClass)
 	}
 	if _, err := cfg.TokenFile.Read(); err != nil {
-		logger.Error(err, "The cloud cannot be asked; volumes are admitted with a warning until the token is there")
+		logger.Error(err, "Cannot read the cloud token; volumes are admitted with a warning until it is available")
 	}
 	return &cfg, nil
 }
 
-// portsAreFree tries every address, so that the message can name the flag.
+// portsAreFree tries to listen on every address before the servers start, so that the error can name the flag.
 func (o *webhookOptions) portsAreFree(ctx context.Context) error {
 	for _, listener := range []struct{ flag, address string }{
 		{"--secure-port", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort))},
@@ -196,7 +202,7 @@ func (o *webhookOptions) portsAreFree(ctx context.Context) error {
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listener.address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%s: %w; stop what listens there or choose another port", listener.flag, err)
+			return fmt.Errorf("%s: %w; stop the process that listens there or choose another port", listener.flag, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", listener.flag, err)
@@ -208,12 +214,12 @@ func (o *webhookOptions) portsAreFree(ctx context.Context) error {
 	return nil
 }
 
-// restConfig reads the kubeconfig or, without one, what the pod was given.
+// restConfig reads the kubeconfig or, without one, uses the credentials of the pod.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		cfg, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("--kubeconfig must name a file, outside a cluster: %w", err)
+			return nil, fmt.Errorf("--kubeconfig is required outside a cluster: %w", err)
 		}
 		return cfg, nil
 	}
@@ -222,4 +228,22 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--kubeconfig %s must be a readable kubeconfig: %w", kubeconfig, err)
 	}
 	return cfg, nil
+}
+
+// metricsHeaderTimeout limits how long a scrape may take to send its request headers.
+const metricsHeaderTimeout = 10 * time.Second
+
+// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve
+// controller-runtime's registry, which lacks the metrics of client-go: these are registered only once, with the
+// registry that the controllers role links in. Serving both registries would duplicate the Go and process metrics.
+func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
+	if o.metricsAddress == off {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	return mgr.Add(&manager.Server{
+		Name:   "metrics",
+		Server: &http.Server{Addr: o.metricsAddress, Handler: mux, ReadHeaderTimeout: metricsHeaderTimeout},
+	})
 }

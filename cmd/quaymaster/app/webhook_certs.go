@@ -26,13 +26,13 @@ const (
 	certModeSelfSigned  = "self-signed"
 )
 
-// shortestValidity leaves time to rotate.
+// shortestValidity leaves enough time for rotation.
 const shortestValidity = 30 * time.Second
 
-// namespaceFile is where pods find the namespace of their ServiceAccount.
+// namespaceFile contains the namespace of the pod's ServiceAccount.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// certOptions are the flags about the serving certificate.
+// certOptions holds the flags of the serving certificate.
 type certOptions struct {
 	mode              string
 	certFile, keyFile string
@@ -44,29 +44,41 @@ type certOptions struct {
 }
 
 func (o *certOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.mode, "cert-mode", certModeCertManager, "where the serving certificate comes from: cert-manager, self-signed or files")
-	fs.StringVar(&o.certFile, "tls-cert-file", "", "`file` with the serving certificate and its intermediates, for --cert-mode=files")
-	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "`file` with the key of the certificate, for --cert-mode=files")
-	fs.StringVar(&o.namespace, "namespace", "", "our own `namespace`, where certificates are kept; empty for the pod's")
-	fs.StringVar(&o.secret, "cert-secret", "quaymaster-webhook-tls", "`name` of the Secret that cert-manager writes, or that replicas share in --cert-mode=self-signed; empty there keeps everything in memory")
-	fs.StringSliceVar(&o.hosts, "cert-hosts", nil, "DNS `names` and IP addresses that API servers call")
-	fs.StringVar(&o.prefix, "cert-name-prefix", "quaymaster-webhook", "`name` of the Certificate in --cert-mode=cert-manager; begins the names of our own authority's objects")
-	fs.StringVar(&o.issuerRef, "cert-issuer-ref", "", "`issuer` of cert-manager as kind/name or group/kind/name; empty for an authority of our own")
-	fs.BoolVar(&o.managed, "cert-manager-managed", true, "apply the objects of cert-manager; false only watches the Secret")
-	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour, "how long a self-signed certificate lasts, its authority ten times longer; both are replaced after two thirds")
+	fs.StringVar(&o.mode, "cert-mode", certModeCertManager,
+		"source of the serving certificate: cert-manager, self-signed or files")
+	fs.StringVar(&o.certFile, "tls-cert-file", "",
+		"`file` with the serving certificate and its intermediates, for --cert-mode=files")
+	fs.StringVar(&o.keyFile, "tls-private-key-file", "",
+		"`file` with the private key of the certificate, for --cert-mode=files")
+	fs.StringVar(&o.namespace, "namespace", "",
+		"`namespace` of the certificate objects; empty for the namespace of the pod")
+	fs.StringVar(&o.secret, "cert-secret", "quaymaster-webhook-tls",
+		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, that replicas share; empty "+
+			"with self-signed keeps the certificate in memory")
+	fs.StringSliceVar(&o.hosts, "cert-hosts", nil,
+		"DNS `names` and IP addresses at which API servers call the webhooks")
+	fs.StringVar(&o.prefix, "cert-name-prefix", "quaymaster-webhook",
+		"`name` of the Certificate with --cert-mode=cert-manager, and prefix of the names of its CA objects")
+	fs.StringVar(&o.issuerRef, "cert-issuer-ref", "",
+		"cert-manager `issuer` as kind/name or group/kind/name; if empty, a CA is created in the namespace")
+	fs.BoolVar(&o.managed, "cert-manager-managed", true,
+		"create and update the cert-manager objects; if false, only watch the Secret")
+	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour,
+		"validity of a self-signed certificate; its CA is valid ten times as long, and both are renewed after two "+
+			"thirds of their validity")
 }
 
-// validate finds every mistake in the flags, and completes the namespace.
+// validate returns every problem in the flags and fills in the namespace.
 func (o *certOptions) validate() []error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch o.mode {
 	case certModeFiles:
 		if o.certFile == "" {
-			add("--tls-cert-file must name a file, or --cert-mode must be another")
+			add("--tls-cert-file is required with --cert-mode=files")
 		}
 		if o.keyFile == "" {
-			add("--tls-private-key-file must name a file, or --cert-mode must be another")
+			add("--tls-private-key-file is required with --cert-mode=files")
 		}
 		return errs
 	case certModeSelfSigned:
@@ -84,38 +96,39 @@ func (o *certOptions) validate() []error {
 		return errs
 	}
 	if len(validation.IsDNS1123Subdomain(o.secret)) > 0 {
-		add("--cert-secret must be the name of a Secret; got %q", o.secret)
+		add("--cert-secret must be a valid Secret name; got %q", o.secret)
 	}
 	return append(errs, o.completeNamespace()...)
 }
 
 func (o *certOptions) validateHosts() []error {
 	if len(o.hosts) == 0 {
-		return []error{errors.New("--cert-hosts must name a host that API servers call, such as quaymaster-webhook.quaymaster-system.svc")}
+		return []error{errors.New("--cert-hosts is required: name the hosts that API servers call, such as " +
+			"quaymaster-webhook.quaymaster-system.svc")}
 	}
 	var errs []error
 	for _, host := range o.hosts {
 		if _, err := netip.ParseAddr(host); err != nil && len(validation.IsDNS1123Subdomain(host)) > 0 {
-			errs = append(errs, fmt.Errorf("--cert-hosts must be DNS names and IP addresses; got %q", host))
+			errs = append(errs, fmt.Errorf("--cert-hosts must contain DNS names or IP addresses; got %q", host))
 		}
 	}
 	return errs
 }
 
-// validateRequest is about what cert-manager is asked for.
+// validateRequest checks the flags that describe the cert-manager objects.
 func (o *certOptions) validateRequest() []error {
 	if !o.managed {
 		return nil
 	}
 	errs := o.validateHosts()
 	if problems := validation.IsDNS1123Subdomain(o.prefix); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("--cert-name-prefix must be the name of an object; got %q", o.prefix))
+		errs = append(errs, fmt.Errorf("--cert-name-prefix must be a valid object name; got %q", o.prefix))
 	}
 	request, err := o.request()
 	if err != nil {
 		errs = append(errs, err)
 	} else if request.Issuer == nil && o.secret == request.AuthorityName() {
-		errs = append(errs, fmt.Errorf("--cert-secret must not be %s, which is the authority's", o.secret))
+		errs = append(errs, fmt.Errorf("--cert-secret must not be %q, the name of the CA's Secret", o.secret))
 	}
 	return errs
 }
@@ -124,12 +137,12 @@ func (o *certOptions) completeNamespace() []error {
 	if o.namespace == "" {
 		found, err := os.ReadFile(namespaceFile)
 		if err != nil {
-			return []error{errors.New("--namespace must name the namespace of --cert-secret, outside a cluster")}
+			return []error{errors.New("--namespace is required outside a cluster: name the namespace of --cert-secret")}
 		}
 		o.namespace = strings.TrimSpace(string(found))
 	}
 	if len(validation.IsDNS1123Label(o.namespace)) > 0 {
-		return []error{fmt.Errorf("--namespace must be the name of a namespace; got %q", o.namespace)}
+		return []error{fmt.Errorf("--namespace must be a valid namespace name; got %q", o.namespace)}
 	}
 	return nil
 }
@@ -146,12 +159,15 @@ func (o *certOptions) request() (certs.Request, error) {
 	return request, nil
 }
 
-// source has the certificates of the mode.
-func (o *certOptions) source(cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations) (certs.Source, error) {
+// source returns the source of certificates for the mode.
+func (o *certOptions) source(
+	cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations,
+) (certs.Source, error) {
 	if o.mode == certModeFiles {
 		files, err := certs.NewFiles(o.certFile, o.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; write a certificate and its key there, or choose --cert-mode=self-signed", err)
+			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; provide a certificate and its key "+
+				"there, or use --cert-mode=self-signed", err)
 		}
 		return files, nil
 	}
@@ -175,7 +191,8 @@ func (o *certOptions) source(cfg *rest.Config, api kubernetes.Interface, configu
 	return certs.NewCertManager(options), nil
 }
 
-// withCertificate is a check that needs a certificate to serve. Without one every try would leave a line in the log.
+// withCertificate runs a check only once there is a certificate to serve: without one, each TLS handshake of the check
+// would be logged as an error.
 func withCertificate(source certs.Source, check healthz.Checker) healthz.Checker {
 	return func(r *http.Request) error {
 		if _, err := source.GetCertificate(nil); err != nil {

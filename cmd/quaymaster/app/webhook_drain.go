@@ -10,40 +10,41 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// drain is how the webhooks end without losing a call. API servers, and whatever balances for them, learn late that a replica ends,
-// and do not ask for a connection that they have already. So it says at once that it is not ready, goes on serving for a while, and
-// ends each connection with an answer rather than between two of them, where the next call may be under way.
+// drain shuts the webhooks down without failing a request. API servers and the proxies in front of them learn only
+// after a while that a replica terminates, and keep using open connections. The replica therefore becomes unready
+// immediately, continues to serve for a while, and closes each connection with a response rather than between two
+// requests, when the next request may already be in flight.
 type drain struct {
-	// delay is for how long it goes on serving.
+	// delay is how long serving continues after the termination signal.
 	delay time.Duration
-	// asked tells that the process was asked to end.
-	asked atomic.Bool
+	// terminating is true after the termination signal.
+	terminating atomic.Bool
 }
 
-// serving is a context that ends the delay after ctx, which ends when the process is asked to.
+// serving returns a context that ends the delay after ctx, which ends with the termination signal.
 func (d *drain) serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
-		d.asked.Store(true)
-		klog.FromContext(ctx).Info("Ending", "servingFor", d.delay)
+		d.terminating.Store(true)
+		klog.FromContext(ctx).Info("Shutting down", "servingFor", d.delay)
 		time.AfterFunc(d.delay, cancel)
 	})
 	return serving, cancel
 }
 
-// check is for /readyz.
+// check fails during shutdown; /readyz runs it.
 func (d *drain) check(*http.Request) error {
-	if d.asked.Load() {
-		return errors.New("the process ends")
+	if d.terminating.Load() {
+		return errors.New("the process is shutting down")
 	}
 	return nil
 }
 
-// handler ends connections with their next answer. The server cancels calls that are under way when it ends; they have limits of
-// their own.
+// handler closes connections with their next response during shutdown. It also shields requests from cancellation when
+// the server stops; they have their own timeouts.
 func (d *drain) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.asked.Load() {
+		if d.terminating.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))

@@ -9,33 +9,39 @@ import (
 	"time"
 )
 
-// Asked to end, it is not ready at once, and serves on: each answer is the last of its connection, and the end cancels none.
+// After the termination signal the replica is unready immediately but continues to serve: each response closes its
+// connection, and stopping cancels no request.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending, end := context.WithCancel(t.Context())
 		d := &drain{delay: 10 * time.Second}
 		serving, cancel := d.serving(ending)
 		defer cancel()
-		var underWay error
-		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { underWay = r.Context().Err() }))
+		var inFlight error
+		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			inFlight = r.Context().Err()
+		}))
 		call := func() (connection string) {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequestWithContext(serving, http.MethodPost, "/", nil))
 			return w.Header().Get("Connection")
 		}
 		if err, connection := d.check(nil), call(); err != nil || connection != "" {
-			t.Errorf("before the end: not ready: %v; Connection: %q", err, connection)
+			t.Errorf("before the signal: not ready: %v; Connection: %q", err, connection)
 		}
 		end()
 		time.Sleep(d.delay - time.Nanosecond)
 		synctest.Wait()
 		if err, connection := d.check(nil), call(); err == nil || connection != "close" || serving.Err() != nil {
-			t.Errorf("after it was asked: not ready: %v; Connection: %q; serving ended: %v", err, connection, serving.Err())
+			t.Errorf("after the signal: not ready: %v; Connection: %q; serving ended: %v", err, connection,
+				serving.Err())
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if call(); serving.Err() == nil || underWay != nil {
-			t.Errorf("after the delay: serving ended: %v; a call under way was canceled: %v", serving.Err(), underWay)
+		if call(); serving.Err() == nil || inFlight != nil {
+			t.Errorf("after the delay: serving ended: %v; a request in flight was canceled: %v", serving.Err(),
+				inFlight)
 		}
 	})
 }

@@ -26,10 +26,10 @@ import (
 	"quaymaster.dev/provider/lookup"
 )
 
-// admissionCloudTimeout bounds one call of the cloud from admission, whoever waits for it.
+// admissionCloudTimeout limits one cloud call made by admission, however many requests wait for it.
 const admissionCloudTimeout = 5 * time.Second
 
-// facts are what admission knows beside the object that it judges. No object of users is among them.
+// facts holds what admission knows besides the object under review. It contains no objects of users.
 type facts struct {
 	policies *policystore.Store
 	classes  *classes
@@ -44,7 +44,8 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	f := &facts{api: api, classes: newClasses(api)}
-	if f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}}); err != nil {
+	f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
+	if err != nil {
 		return nil, err
 	}
 	if cloudConfig == nil {
@@ -62,7 +63,7 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	return f, nil
 }
 
-// labeler is nil without a cloud.
+// labeler returns nil without a cloud.
 func (f *facts) labeler() cloudprovider.PVLabeler {
 	if f.cloud == nil {
 		return nil
@@ -70,7 +71,7 @@ func (f *facts) labeler() cloudprovider.PVLabeler {
 	return f.cloud
 }
 
-// VolumeType is nil if the cloud has no type of the name.
+// VolumeType returns nil if the cloud has no volume type of this name.
 func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, error) {
 	t, err := f.cloud.VolumeType(ctx, name)
 	switch {
@@ -84,7 +85,7 @@ func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, erro
 	}, nil
 }
 
-// Volume tells who uses the volume of a PersistentVolume; nil if it is not the cloud's.
+// Volume returns the attachment of a PersistentVolume's volume, or nil if the volume does not belong to the cloud.
 func (f *facts) Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error) {
 	pv, err := f.api.CoreV1().PersistentVolumes().Get(ctx, persistentVolume, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -106,7 +107,7 @@ func (f *facts) Volume(ctx context.Context, persistentVolume string) (*volume.At
 	return &volume.Attachment{VolumeID: found.ID, Instance: found.AttachedTo}, nil
 }
 
-// classes are the StorageClasses, of which there are few.
+// classes caches the StorageClasses, of which there are few.
 type classes struct {
 	factory  informers.SharedInformerFactory
 	informer storageinformers.StorageClassInformer
@@ -114,13 +115,14 @@ type classes struct {
 }
 
 func newClasses(api kubernetes.Interface) *classes {
-	factory := informers.NewSharedInformerFactoryWithOptions(api, 0, informers.WithTransform(cache.TransformStripManagedFields()))
+	factory := informers.NewSharedInformerFactoryWithOptions(api, 0,
+		informers.WithTransform(cache.TransformStripManagedFields()))
 	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses(), api: api}
 	c.informer.Informer()
 	return c
 }
 
-// run keeps the classes until ctx ends.
+// run maintains the cache until ctx ends.
 func (c *classes) run(ctx context.Context) error {
 	c.factory.StartWithContext(ctx)
 	<-ctx.Done()
@@ -130,7 +132,7 @@ func (c *classes) run(ctx context.Context) error {
 
 func (c *classes) hasSynced() bool { return c.informer.Informer().HasSynced() }
 
-// StorageClass asks for a class that may be too new to be known already.
+// StorageClass returns a class from the cache or, if it may be too new for the cache, from the API server.
 func (c *classes) StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error) {
 	class, err := c.informer.Lister().Get(name)
 	if err == nil || !apierrors.IsNotFound(err) {

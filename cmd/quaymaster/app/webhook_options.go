@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +16,16 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/review"
 )
 
-// off as an address means that nothing listens.
+// off, as an address, disables the listener.
 const off = "0"
 
-// webhookOptions are the flags of quaymaster webhook.
+// webhookOptions holds the flags of quaymaster webhook.
 type webhookOptions struct {
 	kubeconfig        string
 	bindAddress       string
@@ -45,26 +47,36 @@ type webhookOptions struct {
 }
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; empty inside a cluster")
-	fs.StringVar(&o.bindAddress, "bind-address", "", "IP `address` to serve the webhooks on; empty for all")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
+	fs.StringVar(&o.bindAddress, "bind-address", "", "IP `address` to serve the webhooks on; empty for all interfaces")
 	fs.IntVar(&o.securePort, "secure-port", 9443, "`port` to serve the webhooks on")
-	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 for none")
-	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` of /metrics; 0 for none")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
+		"`address` to serve /healthz and /readyz on; 0 disables it")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` to serve /metrics on; 0 disables it")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
-	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100, "admission calls handled at the same time; more are answered with 429")
-	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0, "how long to go on serving, not ready any more, when asked to end")
-	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass, "`class` of Services that are ours besides those without one")
-	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog}, "`names` of the clouds whose annotations are judged: "+strings.Join(catalog.Names(), ", "))
-	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn}, "what happens to keys under another cloud's prefix that its catalog does not know: deny, warn or ignore, for all clouds or as in hcloud=`deny` for one")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "`file` with the cloud config, for questions about volumes; empty asks no cloud")
+	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100,
+		"maximum number of admission requests handled concurrently; further requests are answered with 429")
+	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
+		"how long to continue serving, while not ready, after a termination signal")
+	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass,
+		"loadBalancerClass of Services to handle, in addition to Services without a `class`")
+	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog},
+		"`names` of the catalogs to validate annotations with: "+strings.Join(catalog.Names(), ", "))
+	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn},
+		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
+			"ignore, for all catalogs or for one as in hcloud=deny")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "",
+		"cloud config `file`, needed to look up volumes; if empty, the cloud is not used")
 	o.certs.addFlags(fs)
-	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster", "`name` of the configuration that calls /mutate-service; empty for none")
-	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster", "`name` of the configuration that calls /validate-service; empty for none")
-	fs.StringVar(&o.logFormat, "log-format", observability.FormatText, "text or json")
-	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the log; 2 shows every admitted object")
+	fs.StringVar(&o.configurations.Mutating, "mutating-webhook-configuration", "quaymaster",
+		"`name` of the MutatingWebhookConfiguration that calls /mutate-service; empty for none")
+	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster",
+		"`name` of the ValidatingWebhookConfiguration that calls /validate-service; empty for none")
+	fs.StringVar(&o.logFormat, "log-format", observability.FormatText, "log format: text or json")
+	fs.IntVarP(&o.verbosity, "v", "v", 0, "log verbosity; 2 logs every admitted object")
 }
 
-// validate finds every mistake in the flags.
+// validate returns every problem in the flags as one error.
 func (o *webhookOptions) validate() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -78,7 +90,7 @@ func (o *webhookOptions) validate() error {
 		{"--health-probe-bind-address", o.healthAddress}, {"--metrics-bind-address", o.metricsAddress},
 	} {
 		if listener.address != off && !isListenAddress(listener.address) {
-			add("%s must be 0 or an address with port such as :8081; got %q", listener.flag, listener.address)
+			add("%s must be 0 or an address with a port, such as :8081; got %q", listener.flag, listener.address)
 		}
 	}
 	if o.maxRequests < 1 {
@@ -88,7 +100,8 @@ func (o *webhookOptions) validate() error {
 		add("--shutdown-delay must not be negative; got %s", o.shutdownDelay)
 	}
 	if problems := validation.IsQualifiedName(o.loadBalancerClass); len(problems) > 0 {
-		add("--load-balancer-class must be a name such as %s; got %q", config.DefaultLoadBalancerClass, o.loadBalancerClass)
+		add("--load-balancer-class must be a qualified name such as %s; got %q", config.DefaultLoadBalancerClass,
+			o.loadBalancerClass)
 	}
 	errs = append(errs, o.selectCatalogs()...)
 	errs = append(errs, o.certs.validate()...)
@@ -115,4 +128,48 @@ func isListenAddress(address string) bool {
 	}
 	n, err := strconv.Atoi(port)
 	return err == nil && n > 0 && n < 65536
+}
+
+// actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an
+// outage.
+const actionWarn = "warn"
+
+// actions maps the values of --unknown-keys to severities.
+var actions = map[string]finding.Severity{"deny": finding.Error, actionWarn: finding.Warning, "ignore": finding.Audit}
+
+// selectCatalogs sets up the engine from --catalogs and --unknown-keys.
+func (o *webhookOptions) selectCatalogs() []error {
+	var errs []error
+	unknown := map[string]finding.Severity{"": actions[actionWarn]}
+	for _, entry := range o.unknownKeys {
+		name, action, ofOne := strings.Cut(entry, "=")
+		if !ofOne {
+			name, action = "", entry
+		}
+		severity, known := actions[action]
+		if !known {
+			errs = append(errs, fmt.Errorf("--unknown-keys must be deny, warn or ignore; got %q", entry))
+		}
+		if ofOne && !slices.Contains(o.catalogs, name) {
+			errs = append(errs, fmt.Errorf("--unknown-keys must name catalogs that are also in --catalogs; got %q",
+				entry))
+		}
+		if ofOne && ownCatalog(name) {
+			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, which always denies unknown keys; "+
+				"got %q", name, entry))
+		}
+		unknown[name] = severity
+	}
+	reviewer, err := review.New(catalog.Options{Catalogs: o.catalogs, Class: o.loadBalancerClass, UnknownKeys: unknown})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--catalogs: %w", err))
+	}
+	o.reviewer = reviewer
+	return errs
+}
+
+// ownCatalog reports whether the catalog is that of Quaymaster's own controller.
+func ownCatalog(name string) bool {
+	c, found := catalog.Find(name)
+	return found && c.Own
 }

@@ -16,7 +16,8 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// Webhooks by their names in logs and metrics. The path of each is / and its name; the chart's configurations know it.
+// The names of the webhooks in logs and metrics. The path of each webhook is / followed by its name; the chart's
+// webhook configurations use these paths.
 const (
 	mutateService                     = "mutate-service"
 	validateService                   = "validate-service"
@@ -27,7 +28,7 @@ const (
 	validateClusterLoadBalancerPolicy = "validate-clusterloadbalancerpolicy"
 )
 
-// served is the resource of one webhook and its Admitter.
+// served is the resource that a webhook admits, and its admitter.
 type served struct {
 	resource metav1.GroupVersionResource
 	admitter webhook.Admitter
@@ -42,7 +43,8 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
 		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: s.resource, Admitter: s.admitter, Limit: limit, Metrics: counters, Clock: clock.RealClock{},
+			Name: name, Resource: s.resource, Admitter: s.admitter, Limit: limit, Metrics: counters,
+			Clock: clock.RealClock{},
 		})))
 	}
 	return nil
@@ -66,9 +68,10 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
 			Reviewer: o.reviewer, Policies: known.policies, OnFinding: count(validateService),
 		})},
-		mutatePersistentVolume: {persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-			Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
-		})},
+		mutatePersistentVolume: {persistentvolume.Resource(),
+			persistentvolume.NewMutator(persistentvolume.MutatorOptions{
+				Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
+			})},
 		mutatePersistentVolumeClaim: {
 			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewMutator(claims(mutatePersistentVolumeClaim)),
 		},
@@ -78,8 +81,9 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		validateLoadBalancerPolicy: {policy.LoadBalancerPolicies(), policy.NewValidator(policy.Options{
 			Policies: known.policies, OnFinding: count(validateLoadBalancerPolicy),
 		})},
-		validateClusterLoadBalancerPolicy: {policy.ClusterLoadBalancerPolicies(), policy.NewClusterValidator(policy.Options{
-			Policies: known.policies, OnFinding: count(validateClusterLoadBalancerPolicy),
-		})},
+		validateClusterLoadBalancerPolicy: {policy.ClusterLoadBalancerPolicies(),
+			policy.NewClusterValidator(policy.Options{
+				Policies: known.policies, OnFinding: count(validateClusterLoadBalancerPolicy),
+			})},
 	}
 }

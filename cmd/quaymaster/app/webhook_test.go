@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/cmd/quaymaster/app"
 )
 
-// run runs the command to its end.
+// run runs the command and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -42,7 +42,7 @@ func write(t *testing.T, name, text string) string {
 	return file
 }
 
-// pair writes a certificate and its key.
+// pair writes a certificate and its key to files.
 func pair(t *testing.T) (cert, key string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -51,7 +51,8 @@ func pair(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert = write(t, "tls.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	cert = write(t, "tls.crt",
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	return cert, write(t, "tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
@@ -60,50 +61,80 @@ func TestUsageMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command":      {[]string{"serve"}, `quaymaster: unknown command "serve"; see "quaymaster --help"`},
-		"misspelt command":     {[]string{"webhok"}, `quaymaster: unknown command "webhok": did you mean "webhook"?; see "quaymaster --help"`},
-		"unknown flag":         {[]string{"webhook", "--port=1"}, `quaymaster webhook: unknown flag: --port; see "quaymaster webhook --help"`},
-		"argument":             {[]string{"webhook", "now"}, `quaymaster webhook: unknown argument "now"; see "quaymaster webhook --help"`},
-		"argument of version":  {[]string{"version", "now"}, `quaymaster version: unknown argument "now"; see "quaymaster version --help"`},
-		"value of a flag":      {[]string{"webhook", "--secure-port=x"}, `quaymaster webhook: invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": invalid syntax; see "quaymaster webhook --help"`},
-		"no certificate files": {[]string{"webhook", "--cert-mode=files"}, `quaymaster webhook: --tls-cert-file must name a file, or --cert-mode must be another; --tls-private-key-file must name a file, or --cert-mode must be another; see "quaymaster webhook --help"`},
-		"every mistake at once": {
+		"unknown command": {[]string{"serve"}, `quaymaster: unknown command "serve"; see "quaymaster --help"`},
+		"misspelt command": {
+			[]string{"webhok"}, `quaymaster: unknown command "webhok"; did you mean "webhook"?; see "quaymaster ` +
+				`--help"`,
+		},
+		"unknown flag": {
+			[]string{"webhook", "--port=1"},
+			`quaymaster webhook: unknown flag: --port; see "quaymaster webhook --help"`,
+		},
+		"argument": {
+			[]string{"webhook", "now"}, `quaymaster webhook: unknown argument "now"; see "quaymaster webhook --help"`,
+		},
+		"argument of version": {
+			[]string{"version", "now"}, `quaymaster version: unknown argument "now"; see "quaymaster version --help"`,
+		},
+		"value of a flag": {
+			[]string{"webhook", "--secure-port=x"},
+			`quaymaster webhook: invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": ` +
+				`invalid syntax; see "quaymaster webhook --help"`,
+		},
+		"no certificate files": {
+			[]string{"webhook", "--cert-mode=files"},
+			`quaymaster webhook: --tls-cert-file is required with --cert-mode=files; --tls-private-key-file is ` +
+				`required with --cert-mode=files; see "quaymaster webhook --help"`,
+		},
+		"several problems": {
 			[]string{
-				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081", "--max-concurrent-requests=0", "--shutdown-delay=-1s",
+				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081",
+				"--max-concurrent-requests=0", "--shutdown-delay=-1s",
 				"--load-balancer-class=a b", "--cert-mode=magic", "--log-format=xml", "-v=-1",
 			},
-			`quaymaster webhook: --bind-address must be an IP address; got "here"; --secure-port must be between 1 and 65535; got 70000; ` +
-				`--health-probe-bind-address must be 0 or an address with port such as :8081; got "8081"; ` +
-				`--max-concurrent-requests must be at least 1; got 0; --shutdown-delay must not be negative; got -1s; --load-balancer-class must be a name such as mycloud.io/dlb; got "a b"; ` +
-				`--cert-mode must be cert-manager, self-signed or files; got "magic"; --log-format must be text or json; got "xml"; -v must not be negative; got -1; ` +
+			`quaymaster webhook: --bind-address must be an IP address; got "here"; --secure-port must be between 1 ` +
+				`and 65535; got 70000; ` +
+				`--health-probe-bind-address must be 0 or an address with a port, such as :8081; got "8081"; ` +
+				`--max-concurrent-requests must be at least 1; got 0; --shutdown-delay must not be negative; got ` +
+				`-1s; --load-balancer-class must be a qualified name such as mycloud.io/dlb; got "a b"; ` +
+				`--cert-mode must be cert-manager, self-signed or files; got "magic"; --log-format must be text or ` +
+				`json; got "xml"; -v must not be negative; got -1; ` +
 				`see "quaymaster webhook --help"`,
 		},
 		"self-signed": {
-			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=a_b,::1", "--self-signed-validity=1s", "--cert-secret="},
-			`quaymaster webhook: --cert-hosts must be DNS names and IP addresses; got "a_b"; --self-signed-validity must be at least 30s; got 1s; ` +
+			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=a_b,::1", "--self-signed-validity=1s",
+				"--cert-secret="},
+			`quaymaster webhook: --cert-hosts must contain DNS names or IP addresses; got "a_b"; ` +
+				`--self-signed-validity must be at least 30s; got 1s; ` +
 				`see "quaymaster webhook --help"`,
 		},
 		"no hosts": {
 			[]string{"webhook", "--cert-mode=self-signed", "--cert-secret="},
-			`quaymaster webhook: --cert-hosts must name a host that API servers call, such as quaymaster-webhook.quaymaster-system.svc; ` +
+			`quaymaster webhook: --cert-hosts is required: name the hosts that API servers call, such as ` +
+				`quaymaster-webhook.quaymaster-system.svc; ` +
 				`see "quaymaster webhook --help"`,
 		},
 		"Secret of no namespace": {
 			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=::1"},
-			`quaymaster webhook: --namespace must name the namespace of --cert-secret, outside a cluster; see "quaymaster webhook --help"`,
+			`quaymaster webhook: --namespace is required outside a cluster: name the namespace of --cert-secret; see ` +
+				`"quaymaster webhook --help"`,
 		},
 		"cert-manager": {
 			[]string{
-				"webhook", "--cert-hosts=::1", "--cert-secret=", "--cert-name-prefix=A", "--cert-issuer-ref=internal", "--namespace=a.b",
+				"webhook", "--cert-hosts=::1", "--cert-secret=", "--cert-name-prefix=A", "--cert-issuer-ref=internal",
+				"--namespace=a.b",
 			},
-			`quaymaster webhook: --cert-name-prefix must be the name of an object; got "A"; ` +
-				`--cert-issuer-ref must be kind/name or group/kind/name, such as ClusterIssuer/internal; got "internal"; ` +
-				`--cert-secret must be the name of a Secret; got ""; --namespace must be the name of a namespace; got "a.b"; ` +
+			`quaymaster webhook: --cert-name-prefix must be a valid object name; got "A"; ` +
+				`--cert-issuer-ref must be kind/name or group/kind/name, such as ClusterIssuer/internal; got ` +
+				`"internal"; ` +
+				`--cert-secret must be a valid Secret name; got ""; --namespace must be a valid namespace name; got ` +
+				`"a.b"; ` +
 				`see "quaymaster webhook --help"`,
 		},
 		"one Secret for both": {
 			[]string{"webhook", "--cert-hosts=::1", "--cert-secret=q-ca", "--cert-name-prefix=q", "--namespace=system"},
-			`quaymaster webhook: --cert-secret must not be q-ca, which is the authority's; see "quaymaster webhook --help"`,
+			`quaymaster webhook: --cert-secret must not be "q-ca", the name of the CA's Secret; see "quaymaster ` +
+				`webhook --help"`,
 		},
 	}
 	for name, test := range tests {
@@ -138,29 +169,44 @@ func TestWebhookCannotStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		"outside a cluster": {inMemory, "--kubeconfig must name a file, outside a cluster: "},
-		"no kubeconfig":     {append(inMemory, "--kubeconfig=/absent"), "--kubeconfig /absent must be a readable kubeconfig: stat /absent: no such file or directory"},
-		"malformed":         {append(inMemory, "--kubeconfig="+malformed), "--kubeconfig " + malformed + " must be a readable kubeconfig: error loading config file"},
-		"empty":             {append(inMemory, "--kubeconfig="+empty), "--kubeconfig " + empty + " must be a readable kubeconfig: "},
+		"outside a cluster": {inMemory, "--kubeconfig is required outside a cluster: "},
+		"no kubeconfig": {
+			append(inMemory, "--kubeconfig=/absent"),
+			"--kubeconfig /absent must be a readable kubeconfig: stat /absent: no such file or directory",
+		},
+		"malformed": {
+			append(inMemory, "--kubeconfig="+malformed),
+			"--kubeconfig " + malformed + " must be a readable kubeconfig: error loading config file",
+		},
+		"empty": {
+			append(inMemory, "--kubeconfig="+empty), "--kubeconfig " + empty + " must be a readable kubeconfig: ",
+		},
 		"no certificate": {
-			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=/absent.crt", "--tls-private-key-file=" + key},
-			"--tls-cert-file, --tls-private-key-file: read serving certificate: open /absent.crt: no such file or directory; write a certificate and its key there, or choose --cert-mode=self-signed",
+			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=/absent.crt",
+				"--tls-private-key-file=" + key},
+			"--tls-cert-file, --tls-private-key-file: read serving certificate: open /absent.crt: no such file or " +
+				"directory; provide a certificate and its key there, or use --cert-mode=self-signed",
 		},
 		"no key": {
-			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=" + cert, "--tls-private-key-file=" + otherKey},
-			"--tls-cert-file, --tls-private-key-file: read serving certificate " + cert + " with key " + otherKey + ": tls: failed to find any PEM data in key input; write",
+			[]string{"--cert-mode=files", "--kubeconfig=" + good, "--tls-cert-file=" + cert,
+				"--tls-private-key-file=" + otherKey},
+			"--tls-cert-file, --tls-private-key-file: read serving certificate " + cert + " with key " + otherKey +
+				": tls: failed to find any PEM data in key input; provide",
 		},
 		"webhook port taken": {
 			append(inMemory, "--kubeconfig="+good, "--bind-address=127.0.0.1", "--secure-port="+port),
-			"--secure-port: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
+			"--secure-port: listen tcp " + taken +
+				": bind: address already in use; stop the process that listens there or choose another port",
 		},
 		"health port taken": {
 			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address="+taken),
-			"--health-probe-bind-address: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
+			"--health-probe-bind-address: listen tcp " + taken +
+				": bind: address already in use; stop the process that listens there or choose another port",
 		},
 		"metrics port taken": {
 			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address=0", "--metrics-bind-address="+taken),
-			"--metrics-bind-address: listen tcp " + taken + ": bind: address already in use; stop what listens there or choose another port",
+			"--metrics-bind-address: listen tcp " + taken +
+				": bind: address already in use; stop the process that listens there or choose another port",
 		},
 	}
 	for name, test := range tests {

@@ -24,7 +24,7 @@ func TestParseNamesEveryProblem(t *testing.T) {
 		want []string
 	}{
 		"empty":     {"", nil},
-		"no YAML":   {"a: [", []string{"must be YAML"}},
+		"no YAML":   {"a: [", []string{"must be valid YAML"}},
 		"no object": {"- a", []string{"must be a map of fields"}},
 		"wrong type": {
 			"instances: {}", []string{"instances: Invalid value: \"object\": must be a list"},

@@ -192,7 +192,7 @@ func TestAuditWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out := audit(t, kubeconfig)
-	const want = "quayctl audit: must be allowed to list namespaces; ask an administrator for that right: "
+	const want = "quayctl audit: permission to list namespaces is required; ask an administrator to grant it: "
 	if out.Code != 2 || out.Stdout != "" || !strings.HasPrefix(out.Stderr, want) || strings.Count(out.Stderr, "\n") != 1 {
 		t.Errorf("exit code %d, stdout %q, stderr %q", out.Code, out.Stdout, out.Stderr)
 	}
@@ -215,7 +215,7 @@ func TestPlugin(t *testing.T) {
 		want string
 	}{
 		{[]string{"quay", "lint", "--help"}, 0, "  kubectl quay lint service.yaml\n"},
-		{[]string{"quay", "lint"}, 2, "kubectl quay lint: must be told what to judge"},
+		{[]string{"quay", "lint"}, 2, "kubectl quay lint: no input"},
 		{[]string{"quay", "audit", "--kubeconfig=" + shared.AdminKubeconfig}, 1, "OBJECT "},
 		{[]string{"quay", "lint", "-f", "-"}, 1, "stdin:4:28: error: "},
 	} {

@@ -121,7 +121,7 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 				shared.webhook.Kill()
 				restarted(t, &shared.webhook.Server)
 			},
-			fails: "webhook-configurations", found: "there is no ValidatingWebhookConfiguration", remedy: "helm upgrade",
+			fails: "webhook-configurations", found: "the ValidatingWebhookConfiguration is missing", remedy: "helm upgrade",
 			skipped: []string{"admission", "ca-bundle"},
 		},
 		{
@@ -136,7 +136,7 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 		{
 			name: "definition that is being deleted", spoil: deleteHeldDefinition, mend: func(t *testing.T) { letDefinitionGo(t); reinstall(t) },
 			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is being deleted, with all policies of its kind",
-			remedy: "finalizers of the policies that hold it up; then install them", skipped: []string{"policies"},
+			remedy: "finalizers of the policies that block its deletion; then install them", skipped: []string{"policies"},
 		},
 		{
 			name:  "webhook stopped",
@@ -150,14 +150,14 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 				remove(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-webhook"}})
 			},
 			mend:  reinstall,
-			fails: "rights", found: "quaymaster-webhook may not get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
+			fails: "rights", found: "quaymaster-webhook cannot get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
 			remedy: "helm upgrade",
 		},
 		{
 			name:  "cloud stopped",
 			spoil: func(*testing.T) { shared.cloud.Kill() },
 			mend:  func(t *testing.T) { restarted(t, &shared.cloud.Server) },
-			fails: "cloud", found: "it does not answer", remedy: "endpoint",
+			fails: "cloud", found: "no response: ", remedy: "endpoint",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestDoctorForAnOrdinaryUser(t *testing.T) {
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
 		"cloud": doctor.OK, "policies": doctor.Skip,
 	}, "--kubeconfig="+shared.DeveloperKubeconfig)
-	if !strings.Contains(found["release"].Remedy, "a user who may") {
+	if !strings.Contains(found["release"].Remedy, "a user with permission") {
 		t.Errorf("got %+v", found["release"])
 	}
 }
@@ -266,7 +266,7 @@ func TestDoctorFindsNoLeader(t *testing.T) {
 	want := well()
 	want["controllers"], want["rights"] = doctor.Fail, doctor.Fail
 	result := wait(t, want)["controllers"]
-	if !strings.Contains(result.Found, "nobody holds the lease kube-system/another") {
+	if !strings.Contains(result.Found, "no controllers hold lease kube-system/another") {
 		t.Errorf("got %+v", result)
 	}
 	if err := shared.Client.Get(t.Context(), key, deployment); err != nil {

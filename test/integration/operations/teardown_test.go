@@ -62,8 +62,8 @@ func TestTeardown(t *testing.T) {
 	args := func(more ...string) []string {
 		return append([]string{"teardown", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig}, more...)
 	}
-	run(t, "quaymaster", args("--yes"), 1, "3 Services still have load balancers of ours: default/deleted, default/guarded, default/kept")
-	run(t, "quaymaster", args("--yes", "--ignore-services"), 1, "the controllers still run: ", "holds the lease kube-system/cloud-controller-manager")
+	run(t, "quaymaster", args("--yes"), 1, "3 Services still use load balancers of this cluster: default/deleted, default/guarded, default/kept")
+	run(t, "quaymaster", args("--yes", "--ignore-services"), 1, "the controllers are still running: ", "holds the lease kube-system/cloud-controller-manager")
 
 	shared.controllers.Kill()
 	// As if its duration had passed.
@@ -76,7 +76,7 @@ func TestTeardown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; say --yes to delete them")
+	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; set --yes to delete them")
 	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept wants it retained")
 	if again := run(t, "quaymaster", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
 		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
@@ -95,8 +95,8 @@ func TestTeardown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, "quaymaster", args("--include-protected", "--yes"), 0, "dev-default-guarded", "owns nothing in the cloud")
-	run(t, "quaymaster", args(), 0, "owns nothing in the cloud")
+	run(t, "quaymaster", args("--include-protected", "--yes"), 0, "dev-default-guarded", "owns no objects in the cloud")
+	run(t, "quaymaster", args(), 0, "owns no objects in the cloud")
 	if err := shared.controllers.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestUninstall(t *testing.T) {
 		}
 	}
 	out := run(t, "quaymaster", args, 0)
-	if want := "MutatingWebhookConfiguration removed is deleted\nValidatingWebhookConfiguration removed is deleted\n"; out.Stdout != want {
+	if want := "MutatingWebhookConfiguration removed deleted\nValidatingWebhookConfiguration removed deleted\n"; out.Stdout != want {
 		t.Errorf("got %q, want %q", out.Stdout, want)
 	}
 	for _, object := range objects {
@@ -127,7 +127,7 @@ func TestUninstall(t *testing.T) {
 		}
 	}
 	out = run(t, "quaymaster", args, 0)
-	if want := "MutatingWebhookConfiguration removed is not there\nValidatingWebhookConfiguration removed is not there\n"; out.Stdout != want {
+	if want := "MutatingWebhookConfiguration removed not found\nValidatingWebhookConfiguration removed not found\n"; out.Stdout != want {
 		t.Errorf("got %q, want %q", out.Stdout, want)
 	}
 	missing := fmt.Sprintf("--kubeconfig=%s/absent", t.TempDir())

@@ -41,10 +41,10 @@ func TestControllersWithoutACloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	usage := []string{"controllers", "--without-cloud", "--kubeconfig=" + kubeconfig, "--cloud-config=c", "--controllers=*", "--load-balancer-class=a b"}
-	run(t, "quaymaster", usage, 2, "--cloud-config: must be empty with --without-cloud", "--controllers: must be left out with --without-cloud",
-		`--load-balancer-class: must be a name such as mycloud.io/dlb; got "a b"`)
+	run(t, "quaymaster", usage, 2, "--cloud-config must not be combined with --without-cloud", "--controllers must not be combined with --without-cloud",
+		`--load-balancer-class must be a qualified name such as mycloud.io/dlb; got "a b"`)
 	run(t, "quaymaster", []string{"controllers", "--load-balancer-class=a/b", "--kubeconfig=" + kubeconfig}, 2,
-		"--load-balancer-class: must be loadBalancerClass in the cloud config, except --without-cloud")
+		"--load-balancer-class requires --without-cloud; set loadBalancerClass in the cloud config instead")
 
 	server, err := e.Start("without-cloud", path, "controllers", "--without-cloud", "--kubeconfig="+kubeconfig,
 		// Inside a cluster, the pod's account is used for these.
