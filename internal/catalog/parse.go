@@ -118,6 +118,8 @@ type View struct {
 	// and not reported, so that one slip is one finding.
 	suggestions map[string]suggestion
 	doubtful    map[*entry]bool
+	// portsByNumber and portsByName are the indices of the ports that a suffix means, once one has been seen.
+	portsByNumber, portsByName map[string][]int
 }
 
 // Setting is one annotation of a Service.
@@ -217,14 +219,19 @@ func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
 
 // resolve returns the ports that a suffix means: digits are a port number, anything else is a port's name.
 func (v *View) resolve(suffix string) (ports []int, named bool) {
-	named = suffix == "" || strings.Trim(suffix, "0123456789") != ""
-	for i := range v.Service.Spec.Ports {
-		p := &v.Service.Spec.Ports[i]
-		if named && suffix != "" && p.Name == suffix || !named && portNumber(*p) == suffix {
-			ports = append(ports, i)
+	if v.portsByNumber == nil {
+		v.portsByNumber, v.portsByName = map[string][]int{}, map[string][]int{}
+		for i, p := range v.Service.Spec.Ports {
+			v.portsByNumber[portNumber(p)] = append(v.portsByNumber[portNumber(p)], i)
+			if p.Name != "" {
+				v.portsByName[p.Name] = append(v.portsByName[p.Name], i)
+			}
 		}
 	}
-	return ports, named
+	if suffix == "" || strings.Trim(suffix, "0123456789") != "" {
+		return v.portsByName[suffix], true
+	}
+	return v.portsByNumber[suffix], false
 }
 
 // assign decides which setting governs which port: its own form, else the plain key.
@@ -238,35 +245,40 @@ func (v *View) assign() {
 		}
 	}
 	for e, settings := range byEntry {
-		governing := make([]*Setting, len(v.Service.Spec.Ports))
-		for i := range governing {
-			var plain *Setting
-			var own []*Setting
-			for _, s := range settings {
-				if s.Key == s.name {
-					plain = s
-				} else if slices.Contains(s.ports, i) {
-					own = append(own, s)
-				}
-			}
-			switch {
-			case len(own) > 1:
-				// Neither governs, and nothing that depends on the value is reported, until the user has removed one.
-				governing[i] = ambiguous
-				for _, s := range settings {
-					s.undecided = true
-				}
-			case len(own) == 1:
-				governing[i] = own[0]
-			default:
-				governing[i] = plain
-			}
-			if s := governing[i]; s != nil && s != ambiguous {
-				s.governs = append(s.governs, i)
-			}
-		}
-		v.governing[e] = governing
+		v.governing[e] = v.govern(settings)
 	}
+}
+
+// govern returns which of a key's settings governs each port.
+func (v *View) govern(settings []*Setting) []*Setting {
+	governing := make([]*Setting, len(v.Service.Spec.Ports))
+	var plain *Setting
+	competing := false
+	for _, s := range settings {
+		if s.Key == s.name {
+			plain = s
+		}
+		for _, i := range s.ports {
+			if governing[i] == nil {
+				governing[i] = s
+				continue
+			}
+			// Neither governs, and nothing that depends on the value is reported, until the user has removed one.
+			governing[i], competing = ambiguous, true
+		}
+	}
+	for _, s := range settings {
+		s.undecided = competing
+	}
+	for i, s := range governing {
+		if s == nil {
+			governing[i], s = plain, plain
+		}
+		if s != nil && s != ambiguous {
+			s.governs = append(s.governs, i)
+		}
+	}
+	return governing
 }
 
 // of returns the settings of a name, which may be a family's. Placeholders are filled in as far as they are bound.
