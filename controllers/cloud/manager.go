@@ -24,6 +24,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
+	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/leadership"
 )
@@ -144,18 +145,23 @@ func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfi
 		Constructor: serviceController(class, assembly.Synced),
 	}
 	for name, run := range assembly.Run {
-		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, run)}
+		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, name, run)}
 	}
 	initializers := ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)
 	return ccmapp.Run(completed, assembly.Cloud, initializers, nil, ctx.Done())
 }
 
-// start runs a controller of our own when the app starts it. Its context ends with the process, for the app's never does;
+// start runs a controller of our own when the app starts it. Its context ends with the process, as the app's never does;
 // running makes the process wait for it.
-func start(ctx context.Context, running *sync.WaitGroup, run func(context.Context)) ccmapp.InitFuncConstructor {
+func start(ctx context.Context, running *sync.WaitGroup, name string, run func(context.Context)) ccmapp.InitFuncConstructor {
+	logger := klog.FromContext(ctx).WithName(name)
 	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
 		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
-			running.Go(func() { run(ctx) })
+			running.Go(func() {
+				logger.Info("Starting controller")
+				defer logger.Info("Stopped controller")
+				run(klog.NewContext(ctx, logger))
+			})
 			return nil, true, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +16,10 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/worker"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.
@@ -70,11 +72,8 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// The queue's items. One worker takes them, so that a group has one writer.
-const (
-	itemSync  = "sync"
-	itemDrift = "drift"
-)
+// allGroups is the queue's only item: one worker syncs every group, so that a group has one writer.
+const allGroups = "all"
 
 // Controller keeps the node groups' members. What its worker alone touches needs no lock.
 type Controller struct {
@@ -83,8 +82,10 @@ type Controller struct {
 	instanceID  func(string) (string, error)
 	fallbackAll bool
 	clock       clock.WithTicker
-	queue       workqueue.TypedRateLimitingInterface[string]
+	queue       *worker.Queue[string]
 	marks       *marks
+	// driftDue makes the next sync look for changes by others.
+	driftDue atomic.Bool
 
 	// loaded tells whether cloud is what the cloud had at revision.
 	loaded   bool
@@ -115,12 +116,11 @@ func New(o Options) (*Controller, error) {
 		groups: o.Groups, nodes: o.Nodes, instanceID: o.InstanceID, fallbackAll: o.FallbackAll, clock: o.Clock,
 		marks:    newMarks(o.Recorder),
 		requests: map[string]*request{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name},
-		),
 	}
-	changed := func(any) { c.queue.AddAfter(itemSync, settle) }
+	c.queue = worker.New(worker.Options[string]{
+		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+	})
+	changed := func(any) { c.queue.AddAfter(allGroups, settle) }
 	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
 		DeleteFunc: changed,
@@ -138,21 +138,12 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more.
+// Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
-
-	var owned sync.WaitGroup
-	defer owned.Wait()
-	defer c.queue.ShutDown()
-	if !cache.WaitForCacheSync(ctx.Done(), c.nodes.Informer().HasSynced) {
-		return
-	}
-	c.queue.Add(itemSync)
-	owned.Go(func() { c.work(ctx) })
+	var running sync.WaitGroup
+	defer running.Wait()
+	c.queue.Add(allGroups)
+	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced) })
 	ticker := c.clock.NewTicker(driftPeriod)
 	defer ticker.Stop()
 	for {
@@ -160,31 +151,18 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			c.queue.Add(itemDrift)
+			c.driftDue.Store(true)
+			c.queue.Add(allGroups)
 		}
 	}
 }
 
-func (c *Controller) work(ctx context.Context) {
-	for {
-		item, stopped := c.queue.Get()
-		if stopped {
-			return
-		}
-		c.process(ctx, item)
-		c.queue.Done(item)
-	}
-}
-
-func (c *Controller) process(ctx context.Context, item string) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.sync(ctx, item == itemDrift); err != nil {
+func (c *Controller) process(ctx context.Context, _ string) worker.Result {
+	if err := c.sync(ctx, c.driftDue.Swap(false)); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not sync node groups, will retry")
-		c.queue.AddRateLimited(itemSync)
-		return
+		return worker.Retry()
 	}
-	c.queue.Forget(itemSync)
+	return worker.Done()
 }
 
 // ID is the id of a group in the cloud, which from then on has the right members. It waits for the first try to make it
@@ -195,7 +173,7 @@ func (c *Controller) ID(ctx context.Context, group string) (string, error) {
 	if r == nil || r.err != nil {
 		r = &request{done: make(chan struct{})}
 		c.requests[group] = r
-		c.queue.Add(itemSync)
+		c.queue.Add(allGroups)
 	}
 	c.mu.Unlock()
 	select {

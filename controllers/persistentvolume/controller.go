@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,11 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/controllers/worker"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -58,21 +57,17 @@ type Controller struct {
 	client  typedcorev1.PersistentVolumesGetter
 	labeler cloudprovider.PVLabeler
 	reports *reports
-	queue   workqueue.TypedRateLimitingInterface[string]
+	queue   *worker.Queue[string]
 }
 
 // New makes a Controller; Run does its work.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	c := &Controller{
 		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: newReports(o.Recorder),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: o.Clock},
-		),
 	}
+	c.queue = worker.New(worker.Options[string]{
+		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process, Clock: o.Clock,
+	})
 	_, err := o.PersistentVolumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if pv, ok := obj.(*corev1.PersistentVolume); ok && lacking(pv) {
@@ -120,55 +115,24 @@ func observe(pv *corev1.PersistentVolume) observed {
 	}
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more.
-func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
+// Run completes PersistentVolumes until ctx ends. It returns when no goroutine of the controller runs any more.
+func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx, c.volumes.Informer().HasSynced) }
 
-	var owned sync.WaitGroup
-	defer owned.Wait()
-	defer c.queue.ShutDown()
-	if !cache.WaitForCacheSync(ctx.Done(), c.volumes.Informer().HasSynced) {
-		return
-	}
-	for range workers {
-		owned.Go(func() { c.work(ctx) })
-	}
-	<-ctx.Done()
-}
-
-func (c *Controller) work(ctx context.Context) {
-	for {
-		name, stopped := c.queue.Get()
-		// A queue that is shut down still gives what is in it.
-		if stopped || ctx.Err() != nil {
-			return
-		}
-		c.process(ctx, name)
-		c.queue.Done(name)
-	}
-}
-
-func (c *Controller) process(ctx context.Context, name string) {
+func (c *Controller) process(ctx context.Context, name string) worker.Result {
 	logger := klog.FromContext(ctx).WithValues("persistentVolume", klog.KRef("", name))
-	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logger), callTimeout)
-	defer cancel()
-	err := c.sync(ctx, name)
+	err := c.sync(klog.NewContext(ctx, logger), name)
 	switch {
 	case err == nil:
-		c.queue.Forget(name)
+		return worker.Done()
 	case errors.Is(err, cloudprovider.DiskNotFound), apierrors.IsInvalid(err):
 		logger.Info("Could not complete the zones of a persistent volume, will look again", "err", err, "after", recheckPeriod)
-		c.queue.Forget(name)
-		c.queue.AddAfter(name, recheckPeriod)
+		return worker.Again(recheckPeriod)
 	case c.queue.NumRequeues(name) == 0:
 		logger.Error(err, "Could not complete the zones of a persistent volume, will retry")
-		c.queue.AddRateLimited(name)
+		return worker.Retry()
 	default:
-		// An outage would else be as many lines as there are tries.
+		// An outage would otherwise log one line for every attempt.
 		logger.V(2).Info("Still could not complete the zones of a persistent volume", "err", err)
-		c.queue.AddRateLimited(name)
+		return worker.Retry()
 	}
 }

@@ -10,11 +10,11 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 )
@@ -78,8 +78,8 @@ type change struct {
 type Controller struct {
 	o        Options
 	services cache.SharedIndexInformer
-	changes  workqueue.TypedInterface[change]
-	statuses workqueue.TypedRateLimitingInterface[engine.Key]
+	changes  *worker.Queue[change]
+	statuses *worker.Queue[engine.Key]
 
 	mu     sync.Mutex
 	ledger *ledger
@@ -102,26 +102,23 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(),
-		changes: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[change]{Name: Name, Clock: o.Clock}),
-		statuses: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[engine.Key](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: Name + "-status", Clock: o.Clock},
-		),
 		judged: map[engine.Key]*engine.Policy{}, written: map[engine.Key]written{},
 	}
+	// One worker: the ledger has one writer. It never fails, so that the delays of retries do not matter.
+	c.changes = worker.New(worker.Options[change]{
+		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Process: c.follow, Clock: o.Clock,
+	})
+	c.statuses = worker.New(worker.Options[engine.Key]{
+		Name: Name + "-status", Workers: writers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.write,
+		Clock: o.Clock,
+	})
 	c.ledger = newLedger(o.Judge, m, c.touch)
 	return c, nil
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more. It is called once.
+// Run keeps the status of policies until ctx ends. It returns when no goroutine of the controller runs any more, and is
+// called once.
 func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
-
-	var owned sync.WaitGroup
-	defer owned.Wait()
 	defer c.statuses.ShutDown()
 	defer c.changes.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.services.HasSynced, c.o.Store.HasSynced) {
@@ -136,16 +133,15 @@ func (c *Controller) Run(ctx context.Context) {
 		DeleteFunc: func(obj any) { c.serviceChanged(nil, obj) },
 	})
 	if err != nil {
-		logger.Error(err, "Could not watch Services")
+		klog.FromContext(ctx).Error(err, "Could not watch Services")
 		return
 	}
-	owned.Go(c.follow)
-	for range writers {
-		owned.Go(func() { c.write(ctx) })
-	}
-	<-ctx.Done()
+	var running sync.WaitGroup
+	running.Go(func() { c.changes.Run(ctx) })
+	running.Go(func() { c.statuses.Run(ctx) })
+	running.Wait()
 	if err := c.services.RemoveEventHandler(handled); err != nil {
-		logger.Error(err, "Could not leave the Services")
+		klog.FromContext(ctx).Error(err, "Could not remove the event handler of Services")
 	}
 }
 

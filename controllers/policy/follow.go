@@ -1,23 +1,19 @@
 package policy
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 )
 
-// follow keeps the ledger.
-func (c *Controller) follow() {
-	for {
-		item, stopped := c.changes.Get()
-		if stopped {
-			return
-		}
-		c.apply(item)
-		c.changes.Done(item)
-	}
+// follow applies a change to the ledger.
+func (c *Controller) follow(_ context.Context, item change) worker.Result {
+	c.apply(item)
+	return worker.Done()
 }
 
 func (c *Controller) apply(item change) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 )
@@ -22,26 +24,21 @@ type written struct {
 	status  v1alpha1.PolicyStatus
 }
 
-// write writes statuses until the queue ends.
-func (c *Controller) write(ctx context.Context) {
-	for {
-		key, stopped := c.statuses.Get()
-		if stopped {
-			return
-		}
-		err := c.writeStatus(ctx, key)
-		switch {
-		case err == nil, apierrors.IsNotFound(err):
-			c.statuses.Forget(key)
-		case apierrors.IsConflict(err):
-			// The Store will tell of the newer policy, or has done so in the meantime.
-			c.statuses.AddRateLimited(key)
-		case ctx.Err() == nil:
+// write writes the status of a policy.
+func (c *Controller) write(ctx context.Context, key engine.Key) worker.Result {
+	err := c.writeStatus(ctx, key)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return worker.Done()
+	case apierrors.IsConflict(err):
+		// The Store reports the newer policy, or has already done so.
+		return worker.Retry()
+	default:
+		if !errors.Is(ctx.Err(), context.Canceled) {
 			klog.FromContext(ctx).Error(err, "Could not write the status of a policy, will retry",
 				"policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind)
-			c.statuses.AddRateLimited(key)
 		}
-		c.statuses.Done(key)
+		return worker.Retry()
 	}
 }
 
@@ -51,8 +48,6 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if entry == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	version, err := c.o.Status.ApplyStatus(ctx, key, before.version, after)
 	if err != nil {
 		return err
