@@ -24,11 +24,11 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	serving, err := e.authority.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	cert, key, err := e.pki.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	key, err := serviceAccountKey(e.path("pki"))
+	accounts, err := e.pki.serviceAccountKey()
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--authorization-mode=RBAC",
 		"--allow-privileged",
-		"--client-ca-file=" + e.authority.certificate(),
-		"--tls-cert-file=" + serving.cert,
-		"--tls-private-key-file=" + serving.key,
+		"--client-ca-file=" + e.Authority(),
+		"--tls-cert-file=" + cert,
+		"--tls-private-key-file=" + key,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + key,
-		"--service-account-signing-key-file=" + key,
+		"--service-account-key-file=" + accounts,
+		"--service-account-signing-key-file=" + accounts,
 	}, audit, e.options.APIServerArgs)
 	server, err := e.Start("kube-apiserver", path, args...)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *Env) startControllerManager(ctx context.Context) error {
 		"--cluster-cidr="+ClusterCIDR,
 		"--service-cluster-ip-range="+serviceCIDR,
 		"--use-service-account-credentials",
-		"--root-ca-file="+e.authority.certificate(),
+		"--root-ca-file="+e.Authority(),
 		"--service-account-private-key-file="+e.path("pki", "service-accounts.key"),
 	)
 	if err != nil {

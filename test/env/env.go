@@ -70,9 +70,9 @@ type Env struct {
 	// Client is the administrator's client.
 	Client client.Client
 
-	options   Options
-	server    string // URL of the API server
-	authority *authority
+	options Options
+	server  string // URL of the API server
+	pki     *pki
 
 	mu        sync.Mutex
 	processes []*process.Process // in the order of their start
@@ -104,7 +104,7 @@ func (e *Env) start(ctx context.Context) error {
 		}
 	}
 	var err error
-	if e.authority, err = newAuthority(e.path("pki")); err != nil {
+	if e.pki, err = newPKI(e.path("pki")); err != nil {
 		return err
 	}
 	if err := e.startAPIServer(ctx); err != nil {

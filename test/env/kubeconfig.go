@@ -3,8 +3,8 @@ package env
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,12 +15,8 @@ import (
 
 // writeKubeconfig writes a self-contained kubeconfig for one identity and returns its path.
 func (e *Env) writeKubeconfig(name string, user *clientcmdapi.AuthInfo) (string, error) {
-	ca, err := os.ReadFile(e.authority.certificate())
-	if err != nil {
-		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
-	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["quaymaster"] = &clientcmdapi.Cluster{Server: e.server, CertificateAuthorityData: ca}
+	config.Clusters["quaymaster"] = &clientcmdapi.Cluster{Server: e.server, CertificateAuthorityData: e.pki.authority.PEM()}
 	config.AuthInfos[name] = user
 	config.Contexts["quaymaster"] = &clientcmdapi.Context{Cluster: "quaymaster", AuthInfo: name}
 	config.CurrentContext = "quaymaster"
@@ -34,19 +30,16 @@ func (e *Env) writeKubeconfig(name string, user *clientcmdapi.AuthInfo) (string,
 // UserKubeconfig issues a client certificate for a user of the API server and returns the path of a kubeconfig that
 // holds it. What the user may do is up to RBAC.
 func (e *Env) UserKubeconfig(user string, groups ...string) (string, error) {
-	pair, err := e.authority.client("user-"+fileName(user), user, groups...)
-	if err != nil {
-		return "", err
-	}
-	cert, err := os.ReadFile(pair.cert)
+	from, until := period()
+	pair, err := e.pki.authority.IssueClient(user, groups, from, until)
 	if err != nil {
 		return "", fmt.Errorf("write kubeconfig of %s: %w", user, err)
 	}
-	key, err := os.ReadFile(pair.key)
+	key, err := pair.EncodeKey()
 	if err != nil {
 		return "", fmt.Errorf("write kubeconfig of %s: %w", user, err)
 	}
-	return e.writeKubeconfig(fileName(user), &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
+	return e.writeKubeconfig(fileName(user), &clientcmdapi.AuthInfo{ClientCertificateData: pair.PEM(), ClientKeyData: key})
 }
 
 // ServiceAccountKubeconfig asks the API server for a token of a ServiceAccount and returns the path of a kubeconfig
@@ -62,12 +55,4 @@ func (e *Env) ServiceAccountKubeconfig(ctx context.Context, namespace, name stri
 }
 
 // fileName turns a user name such as system:kube-controller-manager into one for a file.
-func fileName(user string) string {
-	name := []byte(user)
-	for i, c := range name {
-		if c == ':' || c == '/' {
-			name[i] = '-'
-		}
-	}
-	return string(name)
-}
+func fileName(user string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(user) }
