@@ -26,32 +26,33 @@ import (
 const Name = "persistent-volume-zone-controller"
 
 const (
-	// workers bounds the calls of the cloud and of the API server at the same time, however many PersistentVolumes there are.
+	// workers bounds the concurrent calls to the cloud and to the API server, however many PersistentVolumes there are.
 	workers = 4
-	// A failed try is repeated after retryBase, then after twice that, and so on up to retryMax: soon after the cloud is back.
+	// A failed attempt is retried after retryBase; the delay doubles with every failure, up to retryMax: soon after the
+	// cloud is back.
 	retryBase = time.Second
 	retryMax  = 10 * time.Second
-	// recheckPeriod is when to look again at what time alone does not mend, such as a volume that does not exist.
+	// recheckPeriod is the delay after a problem that does not pass with time, such as a volume that does not exist.
 	recheckPeriod = 5 * time.Minute
-	// callTimeout bounds one try: a cloud that hangs must not hold a worker past its return.
+	// callTimeout bounds one attempt: a cloud that hangs must not block a worker after it is back.
 	callTimeout = 5 * time.Second
 )
 
-// Options are what a Controller depends on.
+// Options are the dependencies of a Controller.
 type Options struct {
-	// PersistentVolumes must come from the factory that is started after New.
+	// PersistentVolumes must come from a factory that is started after New.
 	PersistentVolumes coreinformers.PersistentVolumeInformer
 	// Client patches PersistentVolumes.
 	Client typedcorev1.PersistentVolumesGetter
-	// Labeler asks the cloud; it must heed the deadline of the context.
+	// Labeler queries the cloud; it must respect the deadline of the context.
 	Labeler cloudprovider.PVLabeler
-	// Recorder takes Events about PersistentVolumes.
+	// Recorder records Events about PersistentVolumes.
 	Recorder record.EventRecorder
-	// Clock tells when to try again; nil is the real one.
+	// Clock times retries; nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// Controller completes PersistentVolumes.
+// Controller adds missing zones to PersistentVolumes.
 type Controller struct {
 	volumes coreinformers.PersistentVolumeInformer
 	client  typedcorev1.PersistentVolumesGetter
@@ -60,25 +61,26 @@ type Controller struct {
 	queue   *worker.Queue[string]
 }
 
-// New makes a Controller; Run does its work.
+// New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	c := &Controller{
 		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: newReports(o.Recorder),
 	}
 	c.queue = worker.New(worker.Options[string]{
-		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process, Clock: o.Clock,
+		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+		Clock: o.Clock,
 	})
 	_, err := o.PersistentVolumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			if pv, ok := obj.(*corev1.PersistentVolume); ok && lacking(pv) {
+			if pv, ok := obj.(*corev1.PersistentVolume); ok && incomplete(pv) {
 				c.queue.Add(pv.Name)
 			}
 		},
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*corev1.PersistentVolume)
 			after, ok2 := newObj.(*corev1.PersistentVolume)
-			// Other changes, and those of none at a resync, must not shorten the wait for another try.
-			if ok1 && ok2 && (lacking(before) || lacking(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
+			// Other changes, and resyncs without a change, must not shorten the delay before the next attempt.
+			if ok1 && ok2 && (incomplete(before) || incomplete(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
 				c.queue.Add(after.Name)
 			}
 		},
@@ -94,12 +96,12 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// lacking tells whether there is something to do.
-func lacking(pv *corev1.PersistentVolume) bool {
+// incomplete reports whether the zones of a PersistentVolume are missing.
+func incomplete(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp == nil && volume.Zoned(pv) && !volume.Complete(pv)
 }
 
-// observed is all of a PersistentVolume that can change what there is to do.
+// observed holds everything of a PersistentVolume that determines whether and how it is completed.
 type observed struct {
 	uid      types.UID
 	leaving  bool

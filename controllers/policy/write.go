@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/internal/policystore"
 )
 
-// written is a status that a version of a policy has.
+// written is the status of a version of a policy.
 type written struct {
 	uid     types.UID
 	version string
@@ -42,7 +42,7 @@ func (c *Controller) write(ctx context.Context, key engine.Key) worker.Result {
 	}
 }
 
-// writeStatus writes the status of a policy if it differs from what the policy has.
+// writeStatus writes the status of a policy if it differs from its current one.
 func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	entry, before, after := c.due(key)
 	if entry == nil {
@@ -61,13 +61,13 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	return nil
 }
 
-// due is a policy with the status that it has and the one that it should have; nil where there is nothing to write. Nothing is
-// while the Services have not been judged by the policy as it is now: its status comes after that.
+// due returns a policy with its current status and the wanted one; entry is nil if there is nothing to write. That is
+// so, too, while the Services have not been validated against the current policy: its status is written afterwards.
 func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before written, after v1alpha1.PolicyStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry, exists := c.o.Store.Entry(key)
-	if !exists || c.judged[key] != entry.Policy {
+	if !exists || c.applied[key] != entry.Policy {
 		return nil, before, after
 	}
 	before = c.latest(key, entry)
@@ -79,7 +79,7 @@ func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before writt
 	return entry, before, after
 }
 
-// latest is what the policy has, which the Store may not have seen yet.
+// latest returns the current status of a policy, which the Store may not have yet.
 func (c *Controller) latest(key engine.Key, entry *policystore.Entry) written {
 	if last, ok := c.written[key]; ok && last.uid == entry.UID {
 		if order, err := resourceversion.CompareResourceVersion(last.version, entry.ResourceVersion); err == nil && order > 0 {
@@ -93,7 +93,7 @@ func (c *Controller) latest(key engine.Key, entry *policystore.Entry) written {
 func (c *Controller) keep(key engine.Key, w written) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.judged[key] != nil {
+	if c.applied[key] != nil {
 		c.written[key] = w
 	}
 }

@@ -1,5 +1,5 @@
-// Package worker empties the queues of controllers: it hands every item to a function, repeats failed items at the queue's
-// rate limit and, when the controller stops, waits for the items that are being processed.
+// Package worker empties the queues of controllers: it hands every item to a function, repeats failed items at the
+// queue's rate limit and, when the controller stops, waits for the items that are being processed.
 //
 // It stands in for controller-runtime's unmanaged controllers: their metrics are not in the registry that the
 // cloud-provider app serves, and they log every failed attempt of an outage as an error.
@@ -34,7 +34,8 @@ func Again(after time.Duration) Result { return Result{after: after} }
 type Options[T comparable] struct {
 	// Name is the name in the metrics of work queues.
 	Name string
-	// Workers is the number of items that are processed at the same time; an item is never processed twice at the same time.
+	// Workers is the number of items that are processed at the same time; an item is never processed twice at the same
+	// time.
 	Workers int
 	// RetryBase is the delay after the first failure of an item. It doubles with every further failure, up to RetryMax.
 	RetryBase, RetryMax time.Duration

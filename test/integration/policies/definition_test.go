@@ -43,7 +43,7 @@ func TestMistakenPolicyIsThere(t *testing.T) {
 	status := s.violating("mistaken", 0, 1)
 	got := condition(status.Conditions, v1alpha1.ConditionAccepted)
 	for _, part := range []string{
-		"False Invalid: the policy applies without what is wrong with it: ",
+		"False Invalid: the policy applies except for its invalid parts: ",
 		`spec.defaults[` + scheduler + `]: Invalid value: "fastest"`,
 		`spec.rules[1].annotation: Invalid value: "` + prefix + `listener-maxqsp"`,
 	} {
