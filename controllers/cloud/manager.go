@@ -125,7 +125,9 @@ func (m *Manager) Address() string {
 
 // Run runs the manager until ctx ends. Services without a loadBalancerClass and those of class are ours; assemble
 // builds the rest.
-func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error)) error {
+func (m *Manager) Run(
+	ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error),
+) error {
 	config, err := m.Options.Config(m.controllers(), disabled(), aliases(), nil, nil)
 	if err != nil {
 		return err
@@ -155,7 +157,9 @@ func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfi
 
 // start runs a controller of our own when the app starts it. Its context ends with the process, as the app's never
 // does; running makes the process wait for it.
-func start(ctx context.Context, running *sync.WaitGroup, name string, run func(context.Context)) ccmapp.InitFuncConstructor {
+func start(
+	ctx context.Context, running *sync.WaitGroup, name string, run func(context.Context),
+) ccmapp.InitFuncConstructor {
 	logger := klog.FromContext(ctx).WithName(name)
 	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
 		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {

@@ -29,7 +29,8 @@ func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper {
 func (m *Manager) guardClients(config *ccmconfig.Config) error {
 	config.Kubeconfig.Wrap(m.Guard)
 	var err error
-	config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(config.Kubeconfig, ccmoptions.CloudControllerManagerUserAgent))
+	named := rest.AddUserAgent(config.Kubeconfig, ccmoptions.CloudControllerManagerUserAgent)
+	config.Client, err = kubernetes.NewForConfig(named)
 	if err != nil {
 		return fmt.Errorf("make a client of the API server: %w", err)
 	}

@@ -80,7 +80,8 @@ func hold(nodes []candidate, current []Member) []Member {
 }
 
 func serves(current []Member, n candidate) bool {
-	return n.member != nil && slices.ContainsFunc(current, func(m Member) bool { return m.InstanceID == n.member.InstanceID })
+	return n.member != nil &&
+		slices.ContainsFunc(current, func(m Member) bool { return m.InstanceID == n.member.InstanceID })
 }
 
 func filter(nodes []candidate, keep func(candidate) bool) []candidate {

@@ -113,7 +113,8 @@ type observed struct {
 func observe(pv *corev1.PersistentVolume) observed {
 	_, trusted := volume.Trusted(pv)
 	return observed{
-		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted, labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
+		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted,
+		labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
 	}
 }
 
@@ -127,7 +128,8 @@ func (c *Controller) process(ctx context.Context, name string) worker.Result {
 	case err == nil:
 		return worker.Done()
 	case errors.Is(err, cloudprovider.DiskNotFound), apierrors.IsInvalid(err):
-		logger.Info("Could not complete the zones of a persistent volume, will look again", "err", err, "after", recheckPeriod)
+		logger.Info("Could not complete the zones of a persistent volume, will check again",
+			"err", err, "after", recheckPeriod)
 		return worker.Again(recheckPeriod)
 	case c.queue.NumRequeues(name) == 0:
 		logger.Error(err, "Could not complete the zones of a persistent volume, will retry")

@@ -82,7 +82,8 @@ func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, cha
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	if _, err := c.client.PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, raw, metav1.PatchOptions{}); err != nil {
+	_, err = c.client.PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, raw, metav1.PatchOptions{})
+	if err != nil {
 		return fmt.Errorf("patch persistent volume: %w", err)
 	}
 	klog.FromContext(ctx).Info("Completed the zones of a persistent volume", "labels", change.Labels)

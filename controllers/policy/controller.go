@@ -112,8 +112,8 @@ func New(o Options) (*Controller, error) {
 		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Process: c.follow, Clock: o.Clock,
 	})
 	c.statuses = worker.New(worker.Options[engine.Key]{
-		Name: Name + "-status", Workers: writers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.write,
-		Clock: o.Clock,
+		Name: Name + "-status", Workers: writers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout,
+		Process: c.write, Clock: o.Clock,
 	})
 	c.ledger = newLedger(o.Judge, m, c.touch)
 	return c, nil

@@ -49,7 +49,10 @@ type tally struct {
 }
 
 func newLedger(judge engine.Judge, m *metrics, touched func(engine.Key)) *ledger {
-	return &ledger{judge: judge, metrics: m, touched: touched, spaces: map[string]*space{}, tallies: map[engine.Key]*tally{}}
+	return &ledger{
+		judge: judge, metrics: m, touched: touched,
+		spaces: map[string]*space{}, tallies: map[engine.Key]*tally{},
+	}
 }
 
 // applicable returns the policies that the Services of a namespace were validated against; ok is false if it has no
@@ -83,7 +86,8 @@ func (l *ledger) put(svc *corev1.Service, applicable []*engine.Policy) {
 	}
 	s.applicable = applicable
 	before := s.results[svc.Name]
-	if before != nil && before.uid == svc.UID && before.version == svc.ResourceVersion && slices.Equal(before.applicable, applicable) {
+	if before != nil && before.uid == svc.UID && before.version == svc.ResourceVersion &&
+		slices.Equal(before.applicable, applicable) {
 		return
 	}
 	after := l.validate(svc, applicable)

@@ -56,8 +56,8 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if eventType, reason, message := announce(before.status, after); message != "" {
 		c.o.Recorder.Event(reference(key, entry), eventType, reason, message)
 	}
-	klog.FromContext(ctx).V(2).Info("Wrote the status of a policy", "policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind,
-		"services", after.Services, "violating", after.Violating)
+	klog.FromContext(ctx).V(2).Info("Wrote the status of a policy",
+		"policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind, "services", after.Services, "violating", after.Violating)
 	return nil
 }
 
@@ -82,7 +82,8 @@ func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before writt
 // latest returns the current status of a policy, which the Store may not have yet.
 func (c *Controller) latest(key engine.Key, entry *policystore.Entry) written {
 	if last, ok := c.written[key]; ok && last.uid == entry.UID {
-		if order, err := resourceversion.CompareResourceVersion(last.version, entry.ResourceVersion); err == nil && order > 0 {
+		order, err := resourceversion.CompareResourceVersion(last.version, entry.ResourceVersion)
+		if err == nil && order > 0 {
 			return last
 		}
 	}

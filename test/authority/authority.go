@@ -24,7 +24,7 @@ type Pair struct {
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an authority for a test.
+// New creates an authority for a test.
 func New(t *testing.T, organization string, from, until time.Time) *Pair {
 	t.Helper()
 	p, err := Make(pkix.Name{Organization: []string{organization}}, from, until)
@@ -44,7 +44,7 @@ func (p *Pair) Serving(t *testing.T, from, until time.Time) *Pair {
 	return issued
 }
 
-// Make makes an authority.
+// Make creates an authority.
 func Make(subject pkix.Name, from, until time.Time) (*Pair, error) {
 	return sign(&x509.Certificate{
 		Subject: subject, NotBefore: from, NotAfter: until,
@@ -52,7 +52,7 @@ func Make(subject pkix.Name, from, until time.Time) (*Pair, error) {
 	}, nil)
 }
 
-// IssueServing signs the certificate of a server on 127.0.0.1 that is also known by the DNS names given.
+// IssueServing signs the certificate of a server on 127.0.0.1 that is also valid for the given DNS names.
 func (p *Pair) IssueServing(commonName string, from, until time.Time, names ...string) (*Pair, error) {
 	return sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: from, NotAfter: until,
@@ -69,7 +69,7 @@ func (p *Pair) IssueClient(user string, groups []string, from, until time.Time) 
 	}, p)
 }
 
-// sign makes a key and a certificate for it, signed by another pair or, without one, by itself.
+// sign creates a key and a certificate that is signed by another pair or, if by is nil, by itself.
 func sign(template *x509.Certificate, by *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *Pair) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: p.Cert.Raw})
 }
 
-// KeyPEM returns the private key in a test.
+// KeyPEM returns the private key for a test.
 func (p *Pair) KeyPEM(t *testing.T) []byte {
 	t.Helper()
 	text, err := p.EncodeKey()

@@ -11,10 +11,10 @@ import (
 	"quaymaster.dev/test/authority"
 )
 
-// validity is how long certificates last. A demonstration may run for days.
+// validity is the lifetime of certificates. A demonstration may run for days.
 const validity = 365 * 24 * time.Hour
 
-// pki holds the certificates of one control plane.
+// pki issues the certificates of one control plane.
 type pki struct {
 	dir         string
 	authority   *authority.Pair
@@ -34,7 +34,7 @@ func newPKI(dir string) (*pki, error) {
 
 func period() (from, until time.Time) { return time.Now().Add(-time.Minute), time.Now().Add(validity) }
 
-// server issues a certificate for a server on loopback that is also known by the names given.
+// server issues a certificate for a server on loopback that is also valid for the given names.
 func (p *pki) server(name string, names ...string) (certFile, keyFile string, err error) {
 	from, until := period()
 	pair, err := p.authority.IssueServing(name, from, until, append([]string{"localhost"}, names...)...)
@@ -44,19 +44,19 @@ func (p *pki) server(name string, names ...string) (certFile, keyFile string, er
 	return pair.Write(p.dir, name)
 }
 
-// ServingCertificate issues a certificate for a server on loopback and returns the files of the certificate and its key.
+// ServingCertificate issues a certificate for a server on loopback and returns the certificate and key files.
 func (e *Env) ServingCertificate(name string) (certFile, keyFile string, err error) {
 	return e.pki.server(name)
 }
 
-// Authority returns the file with the certificate of the authority that signs every certificate of the control plane.
+// Authority returns the file with the CA certificate of the control plane.
 func (e *Env) Authority() string { return e.pki.certificate }
 
-// serviceAccountKey makes the key that signs ServiceAccount tokens and returns its file.
+// serviceAccountKey creates the key that signs ServiceAccount tokens and returns its file.
 func (p *pki) serviceAccountKey() (string, error) {
 	key, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return "", fmt.Errorf("make ServiceAccount key: %w", err)
+		return "", fmt.Errorf("create ServiceAccount key: %w", err)
 	}
 	file := filepath.Join(p.dir, "service-accounts.key")
 	return file, keyutil.WriteKey(file, key)
