@@ -39,21 +39,21 @@ type Options[T comparable] struct {
 	Workers int
 	// RetryBase is the delay after the first failure of an item. It doubles with every further failure, up to RetryMax.
 	RetryBase, RetryMax time.Duration
-	// Timeout bounds the processing of one item; 0 is no bound.
+	// Timeout bounds the processing of one item; 0 means no bound.
 	Timeout time.Duration
 	// Process processes an item and logs its failures.
 	Process func(ctx context.Context, item T) Result
-	// Clock measures delays; nil is the real one.
+	// Clock measures delays; nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// Queue is a rate-limited work queue and its workers. It takes items before Run, too.
+// Queue is a rate-limited work queue and its workers. Items may be added before Run.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	o Options[T]
 }
 
-// New makes a Queue; Run empties it.
+// New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
