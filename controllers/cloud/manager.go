@@ -24,40 +24,43 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
+	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/leadership"
 )
 
-// concurrentSyncs is how many Services, and how many new Nodes, are worked on at the same time. One that waits for the cloud
-// must not keep the others waiting, as it would with the app's default of one.
+// concurrentSyncs is how many Services, and how many new Nodes, are processed at the same time. An object that waits
+// for the cloud must not delay the others, as it would with the app's default of 1.
 const concurrentSyncs = 8
 
-// Assembly is what a Manager runs besides its own controllers. It is made when flags and configuration are complete.
+// Assembly holds what a Manager runs in addition to the app's controllers. It is built once flags and configuration are
+// complete.
 type Assembly struct {
 	// Cloud is the provider that the controllers call.
 	Cloud cloudprovider.Interface
-	// Run are our own controllers by the names given to NewManager. They run on the leader and return when their context
-	// ends.
+	// Run holds our own controllers by the names given to NewManager. They run on the leader and return when their
+	// context ends.
 	Run map[string]func(context.Context)
-	// Background is what they all need. It runs in every replica and returns when its context ends.
+	// Background is a dependency of all of them. It runs in every replica and returns when its context ends.
 	Background func(context.Context)
-	// Synced tells whether what Services are judged by is known. The service controller begins only then.
+	// Synced reports whether everything that Services are validated against is known. The service controller waits for
+	// it.
 	Synced func() bool
 }
 
-// Manager is a cloud-controller-manager before it runs.
+// Manager is a cloud-controller-manager that has not been started.
 type Manager struct {
-	// Options hold what the flags say.
+	// Options hold the values of the flags.
 	Options *ccmoptions.CloudControllerManagerOptions
 
 	logs *logs.Options
 	own  []string
 
-	once   sync.Once // makes tenure
+	once   sync.Once // initializes tenure
 	tenure *leadership.Tenure
 }
 
-// NewManager makes the manager of a provider with controllers of our own, beside the app's.
+// NewManager creates the manager of a provider, with the app's controllers and the named ones of our own.
 func NewManager(provider string, own ...string) (*Manager, error) {
 	o, err := ccmoptions.NewCloudControllerManagerOptions()
 	if err != nil {
@@ -66,12 +69,12 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 	o.KubeCloudShared.CloudProvider.Name = provider
 	o.ServiceController.ConcurrentServiceSyncs = concurrentSyncs
 	o.NodeController.ConcurrentNodeSyncs = concurrentSyncs
-	// The app's own webhooks are not served: admission is another role.
+	// The app's webhooks are not served: admission is a role of its own.
 	o.Webhook, o.WebhookServing = nil, nil
 	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
 }
 
-// Flags are the app's, in the sections of its help. command is the name for the help of --help.
+// Flags returns the app's flags, in the sections of its help. command is the program's name in the help of --help.
 func (m *Manager) Flags(command string) cliflag.NamedFlagSets {
 	sections := m.Options.Flags(m.controllers(), disabled(), aliases(), nil, nil)
 	global := sections.FlagSet("global")
@@ -80,17 +83,17 @@ func (m *Manager) Flags(command string) cliflag.NamedFlagSets {
 	return sections
 }
 
-// StartLogging makes libraries log as the flags say. It is done once in a process.
+// StartLogging configures the libraries' logging from the flags. It must be called once per process.
 func (m *Manager) StartLogging() error {
 	return logsapi.ValidateAndApply(m.logs, utilfeature.DefaultFeatureGate)
 }
 
-// Validate checks the flags' values, all of them at once.
+// Validate validates the values of all flags and returns every problem.
 func (m *Manager) Validate() error {
 	return m.Options.Validate(m.controllers(), disabled(), aliases(), nil, nil)
 }
 
-// Enabled tells whether the flags leave a controller on. The name is the one that the app knows, no alias.
+// Enabled reports whether the flags enable a controller. The name is the app's canonical name, not an alias.
 func (m *Manager) Enabled(name string) bool {
 	var chosen []string
 	for _, given := range m.Options.Generic.Controllers {
@@ -106,12 +109,12 @@ func (m *Manager) Enabled(name string) bool {
 	return genericcontrollermanager.IsControllerEnabled(name, sets.NewString(disabled()...), chosen)
 }
 
-// RoutesEnabled tells whether the route controller is to configure the cloud's routes.
+// RoutesEnabled reports whether the route controller configures the cloud's routes.
 func (m *Manager) RoutesEnabled() bool {
 	return m.Options.KubeCloudShared.ConfigureCloudRoutes && m.Enabled(names.NodeRouteController)
 }
 
-// Address is where the manager serves health and metrics; empty is nowhere.
+// Address returns the address on which the manager serves health and metrics; it is empty if it does not.
 func (m *Manager) Address() string {
 	s := m.Options.SecureServing
 	if s.BindPort == 0 {
@@ -120,9 +123,11 @@ func (m *Manager) Address() string {
 	return net.JoinHostPort(s.BindAddress.String(), strconv.Itoa(s.BindPort))
 }
 
-// Run runs the manager until ctx ends. class is the loadBalancerClass of Services that are ours besides those without
-// one; assemble makes the rest.
-func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error)) error {
+// Run runs the manager until ctx ends. Services without a loadBalancerClass and those of class are ours; assemble
+// builds the rest.
+func (m *Manager) Run(
+	ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error),
+) error {
 	config, err := m.Options.Config(m.controllers(), disabled(), aliases(), nil, nil)
 	if err != nil {
 		return err
@@ -144,24 +149,31 @@ func (m *Manager) Run(ctx context.Context, class string, assemble func(*ccmconfi
 		Constructor: serviceController(class, assembly.Synced),
 	}
 	for name, run := range assembly.Run {
-		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, run)}
+		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, name, run)}
 	}
 	initializers := ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)
 	return ccmapp.Run(completed, assembly.Cloud, initializers, nil, ctx.Done())
 }
 
-// start runs a controller of our own when the app starts it. Its context ends with the process, for the app's never does;
-// running makes the process wait for it.
-func start(ctx context.Context, running *sync.WaitGroup, run func(context.Context)) ccmapp.InitFuncConstructor {
+// start runs a controller of our own when the app starts it. Its context ends with the process, as the app's never
+// does; running makes the process wait for it.
+func start(
+	ctx context.Context, running *sync.WaitGroup, name string, run func(context.Context),
+) ccmapp.InitFuncConstructor {
+	logger := klog.FromContext(ctx).WithName(name)
 	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
 		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
-			running.Go(func() { run(ctx) })
+			running.Go(func() {
+				logger.Info("Starting controller")
+				defer logger.Info("Stopped controller")
+				run(klog.NewContext(ctx, logger))
+			})
 			return nil, true, nil
 		}
 	}
 }
 
-// controllers are the names of all controllers.
+// controllers returns the names of all controllers.
 func (m *Manager) controllers() []string {
 	return append(ccmapp.ControllerNames(constructors()), m.own...)
 }

@@ -15,11 +15,11 @@ import (
 	"k8s.io/controller-manager/controller"
 )
 
-// serviceController starts the app's service controller so that it also serves a loadBalancerClass. It serves none by
-// itself: it leaves every Service with a class alone. So it gets Services from informers of its own, which show a Service
-// of our class as one without. Its writes are patches of status and finalizers and never touch the class.
+// serviceController starts the app's service controller so that it also reconciles Services of a loadBalancerClass. The
+// controller itself ignores every Service with a class. It therefore gets its own informers, which present a Service of
+// our class as one without a class. Its writes are patches of status and finalizers and never change the class.
 //
-// It waits for synced: every Service would fail its first sync and be late otherwise.
+// It waits for synced: otherwise every Service would fail its first sync and be retried late.
 func serviceController(class string, synced func() bool) ccmapp.InitFuncConstructor {
 	return func(
 		initContext ccmapp.ControllerInitContext, completed *ccmconfig.CompletedConfig, cloud cloudprovider.Interface,
@@ -47,7 +47,7 @@ func serviceController(class string, synced func() bool) ccmapp.InitFuncConstruc
 	}
 }
 
-// hideClass shows Services of the class as without one, and drops what no controller reads.
+// hideClass removes the class from Services of that class, and fields that no controller reads from all of them.
 func hideClass(class string) func(any) (any, error) {
 	return func(obj any) (any, error) {
 		svc, ok := obj.(*corev1.Service)

@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// Guard is for the transports of whoever writes as leader, to the cloud or to the API server: it refuses writes when the lease has run
-// out. It is asked for when the flags are parsed.
+// Guard wraps the transport of a client that writes as leader, to the cloud or to the API server: it rejects writes
+// once the lease has expired. It must be called after the flags have been parsed.
 func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper {
 	m.once.Do(func() {
 		if election := m.Options.Generic.LeaderElection; election.LeaderElect {
@@ -25,11 +25,12 @@ func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper {
 	return m.tenure.Guard(next)
 }
 
-// guardClients puts the guard into every client of the app that writes. The lease is renewed through one made of Kubeconfig.
+// guardClients guards every client of the app that writes. The lease is renewed through a client of Kubeconfig.
 func (m *Manager) guardClients(config *ccmconfig.Config) error {
 	config.Kubeconfig.Wrap(m.Guard)
 	var err error
-	config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(config.Kubeconfig, ccmoptions.CloudControllerManagerUserAgent))
+	named := rest.AddUserAgent(config.Kubeconfig, ccmoptions.CloudControllerManagerUserAgent)
+	config.Client, err = kubernetes.NewForConfig(named)
 	if err != nil {
 		return fmt.Errorf("make a client of the API server: %w", err)
 	}
@@ -37,14 +38,14 @@ func (m *Manager) guardClients(config *ccmconfig.Config) error {
 	return nil
 }
 
-// guardedBuilder guards clients that act with accounts of their own, whose configurations keep no transport. The app's controllers
-// ask for clients in this way alone.
+// guardedBuilder guards clients that use their own ServiceAccounts, whose configurations do not keep the transport. The
+// app's controllers call no other method to get clients.
 type guardedBuilder struct {
 	cloudprovider.ControllerClientBuilder
 	guard func(http.RoundTripper) http.RoundTripper
 }
 
-// ClientOrDie makes a guarded client.
+// ClientOrDie returns a guarded client.
 func (b guardedBuilder) ClientOrDie(name string) kubernetes.Interface {
 	config := b.ConfigOrDie(name)
 	config.Wrap(b.guard)

@@ -9,23 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Annotation says of a Node which groups of ingress nodes it belongs to. Nodes in clusters carry it: it must not change.
+// Annotation lists the groups of ingress nodes that a Node belongs to. Nodes in clusters carry it: the key must not
+// change.
 const Annotation = "node.beta.kubernetes.io/dlb-ingress-node"
 
-// defaultGroup is what the value true means.
+// defaultGroup is the group that the value true stands for.
 const defaultGroup = "default"
 
-// mark is what a Node's annotation says. Its zero value is a Node without the annotation.
+// mark is the parsed annotation of a Node. Its zero value is a Node without the annotation.
 type mark struct {
-	// never is the value false: the Node serves no group, not even where no Node is marked.
+	// never is the value false: the Node serves no group, not even one for which no Node is marked.
 	never bool
-	// groups are those that the Node is marked for.
+	// groups are the groups that the Node is marked for.
 	groups []string
 }
 
 func (m mark) has(group string) bool { return slices.Contains(m.groups, group) }
 
-// parseMark reads the annotation's value: true, false, or a list of groups, separated by commas.
+// parseMark parses the annotation's value: true, false, or a comma-separated list of groups.
 func parseMark(raw string) (mark, error) {
 	switch raw {
 	case "true":
@@ -37,11 +38,11 @@ func parseMark(raw string) (mark, error) {
 	for i, group := range groups {
 		switch {
 		case group == "true" || group == "false":
-			return mark{}, fmt.Errorf("%s must stand alone: it names no group", group)
+			return mark{}, fmt.Errorf("%s must not be combined with other values", group)
 		case len(validation.IsDNS1123Label(group)) > 0:
-			return mark{}, errors.New("a group is a DNS label: lower-case letters, digits and '-'")
+			return mark{}, errors.New("each group must be a DNS label of lower-case letters, digits and '-'")
 		case slices.Contains(groups[:i], group):
-			return mark{}, fmt.Errorf("group %s occurs twice", group)
+			return mark{}, fmt.Errorf("duplicate group %q", group)
 		}
 	}
 	return mark{groups: groups}, nil

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,98 +16,99 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/worker"
 )
 
 // Name is the controller's name in the --controllers flag: it must not change.
 const Name = "ingress-node-controller"
 
 const (
-	// settle collects the changes of a moment, such as a rollout of labels, into one write a group.
+	// settle batches changes that happen together, such as a rollout of labels, into one write per group.
 	settle = 500 * time.Millisecond
-	// driftPeriod is how often the groups in the cloud are looked at for changes by others.
+	// driftPeriod is how often the groups in the cloud are checked for changes by others.
 	driftPeriod = 30 * time.Second
-	// A failed sync is repeated after retryBase, then after twice that, and so on up to retryMax.
+	// A failed sync is retried after retryBase; the delay doubles with every failure, up to retryMax.
 	retryBase = 500 * time.Millisecond
 	retryMax  = 30 * time.Second
-	// callTimeout bounds one sync: a cloud that does not answer must not keep later changes waiting for ever.
+	// callTimeout bounds one sync: a cloud that does not answer must not block later changes forever.
 	callTimeout = 30 * time.Second
 )
 
 // Group is a node group in the cloud.
 type Group struct {
 	ID, Revision string
-	// Name is the group's name in annotations, such as default.
+	// Name is the name of the group in annotations, such as default.
 	Name    string
 	Members []Member
-	// Err is why the group must be left alone, such as another of the same name.
+	// Err is the reason why the group must not be changed, such as a second group of the same name.
 	Err error
 }
 
 // Groups are this cluster's node groups in the cloud.
 type Groups interface {
-	// List gives every group and the collection's revision; changed is false, and the rest empty, if it is still since.
+	// List returns every group and the revision of the collection. If that is still since, changed is false and the
+	// rest is empty.
 	List(ctx context.Context, since string) (groups []Group, revision string, changed bool, err error)
-	// Create makes a group without members. If someone has made it in the meantime, it gives that one as it is.
+	// Create creates a group without members. If the group exists by now, Create returns it unchanged.
 	Create(ctx context.Context, name string) (Group, error)
-	// Change writes members of a group and takes out others, provided that the group still has its revision.
+	// Change writes and removes members of a group, provided that the group still has its revision.
 	Change(ctx context.Context, group Group, upsert []Member, remove []string) (Group, error)
 }
 
-// Options are what a Controller depends on.
+// Options are the dependencies of a Controller.
 type Options struct {
 	Groups Groups
-	// Nodes must come from the factory that is started after New.
+	// Nodes must come from a factory that is started after New.
 	Nodes coreinformers.NodeInformer
-	// Recorder takes Events about Nodes.
+	// Recorder records Events about Nodes.
 	Recorder record.EventRecorder
-	// InstanceID reads a Node's provider ID.
+	// InstanceID parses the provider ID of a Node.
 	InstanceID func(providerID string) (string, error)
-	// FallbackAll lets every eligible Node serve a group for which none is marked.
+	// FallbackAll makes every eligible Node serve a group for which no Node is marked.
 	FallbackAll bool
-	// Clock tells when to look after drift; nil is the real one.
+	// Clock times the checks for drift; nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// The queue's items. One worker takes them, so that a group has one writer.
-const (
-	itemSync  = "sync"
-	itemDrift = "drift"
-)
+// allGroups is the queue's only item: one worker syncs every group, so that a group has one writer.
+const allGroups = "all"
 
-// Controller keeps the node groups' members. What its worker alone touches needs no lock.
+// Controller maintains the members of node groups. Fields that only its worker uses need no lock.
 type Controller struct {
 	groups      Groups
 	nodes       coreinformers.NodeInformer
 	instanceID  func(string) (string, error)
 	fallbackAll bool
 	clock       clock.WithTicker
-	queue       workqueue.TypedRateLimitingInterface[string]
+	queue       *worker.Queue[string]
 	marks       *marks
+	// driftDue makes the next sync check for changes by others.
+	driftDue atomic.Bool
 
-	// loaded tells whether cloud is what the cloud had at revision.
+	// loaded is true if cloud holds the groups of the cloud at revision.
 	loaded   bool
 	revision string
 	cloud    map[string]Group
 
 	mu sync.Mutex
-	// requests are the groups that someone asked for, by name.
+	// requests are the groups that were requested through ID, by name.
 	requests map[string]*request
 }
 
-// request is a group that load balancers refer to. Controller.mu guards it.
+// request is a group that load balancers refer to, guarded by Controller.mu.
 type request struct {
-	// done is closed when the first try to sync the group has ended.
+	// done is closed when the first attempt to sync the group has ended.
 	done    chan struct{}
 	settled bool
-	// id is that of the group in the cloud, once a sync has succeeded; until then err is why it has not.
+	// id is the ID of the group in the cloud once a sync has succeeded; until then err is the error of the last sync.
 	id  string
 	err error
 }
 
-// New makes a Controller; Run does its work.
+// New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -115,12 +117,11 @@ func New(o Options) (*Controller, error) {
 		groups: o.Groups, nodes: o.Nodes, instanceID: o.InstanceID, fallbackAll: o.FallbackAll, clock: o.Clock,
 		marks:    newMarks(o.Recorder),
 		requests: map[string]*request{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name},
-		),
 	}
-	changed := func(any) { c.queue.AddAfter(itemSync, settle) }
+	c.queue = worker.New(worker.Options[string]{
+		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+	})
+	changed := func(any) { c.queue.AddAfter(allGroups, settle) }
 	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
 		DeleteFunc: changed,
@@ -138,21 +139,12 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more.
+// Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
-
-	var owned sync.WaitGroup
-	defer owned.Wait()
-	defer c.queue.ShutDown()
-	if !cache.WaitForCacheSync(ctx.Done(), c.nodes.Informer().HasSynced) {
-		return
-	}
-	c.queue.Add(itemSync)
-	owned.Go(func() { c.work(ctx) })
+	var running sync.WaitGroup
+	defer running.Wait()
+	c.queue.Add(allGroups)
+	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced) })
 	ticker := c.clock.NewTicker(driftPeriod)
 	defer ticker.Stop()
 	for {
@@ -160,42 +152,29 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			c.queue.Add(itemDrift)
+			c.driftDue.Store(true)
+			c.queue.Add(allGroups)
 		}
 	}
 }
 
-func (c *Controller) work(ctx context.Context) {
-	for {
-		item, stopped := c.queue.Get()
-		if stopped {
-			return
-		}
-		c.process(ctx, item)
-		c.queue.Done(item)
-	}
-}
-
-func (c *Controller) process(ctx context.Context, item string) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if err := c.sync(ctx, item == itemDrift); err != nil {
+func (c *Controller) process(ctx context.Context, _ string) worker.Result {
+	if err := c.sync(ctx, c.driftDue.Swap(false)); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not sync node groups, will retry")
-		c.queue.AddRateLimited(itemSync)
-		return
+		return worker.Retry()
 	}
-	c.queue.Forget(itemSync)
+	return worker.Done()
 }
 
-// ID is the id of a group in the cloud, which from then on has the right members. It waits for the first try to make it
-// so, and fails if that does; the controller goes on trying.
+// ID returns the ID of a group in the cloud and makes the controller maintain the group's members from then on. It
+// waits for the first attempt to sync the group and returns its error; the controller keeps retrying.
 func (c *Controller) ID(ctx context.Context, group string) (string, error) {
 	c.mu.Lock()
 	r := c.requests[group]
 	if r == nil || r.err != nil {
 		r = &request{done: make(chan struct{})}
 		c.requests[group] = r
-		c.queue.Add(itemSync)
+		c.queue.Add(allGroups)
 	}
 	c.mu.Unlock()
 	select {
@@ -208,8 +187,8 @@ func (c *Controller) ID(ctx context.Context, group string) (string, error) {
 	}
 }
 
-// settle tells whoever waits for a request how its group's sync ended. A group that was right once keeps its id through
-// later failures.
+// settle passes the result of a group's sync to the callers that wait for it. After a successful sync, a group keeps
+// its ID through later failures.
 func (c *Controller) settle(r *request, id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,18 +204,17 @@ func (c *Controller) settle(r *request, id string, err error) {
 	}
 }
 
-// requested is a copy of the requests, for a sync to answer.
+// requested returns a copy of the requests for a sync to settle.
 func (c *Controller) requested() map[string]*request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.requests)
 }
 
-// sync makes every group right: those in the cloud and those that someone asked for. A group that fails does not keep the
-// others from it.
-func (c *Controller) sync(ctx context.Context, look bool) error {
+// sync reconciles every group in the cloud and every requested one. The failure of a group does not affect the others.
+func (c *Controller) sync(ctx context.Context, checkDrift bool) error {
 	requests := c.requested()
-	if err := c.load(ctx, look); err != nil {
+	if err := c.load(ctx, checkDrift); err != nil {
 		for _, r := range requests {
 			c.settle(r, "", err)
 		}
@@ -266,9 +244,9 @@ func (c *Controller) sync(ctx context.Context, look bool) error {
 	return errors.Join(errs...)
 }
 
-// load reads the groups from the cloud when they are not known, and when look asks whether they still are what is known.
-func (c *Controller) load(ctx context.Context, look bool) error {
-	if c.loaded && !look {
+// load lists the groups of the cloud if they are unknown or may have drifted.
+func (c *Controller) load(ctx context.Context, checkDrift bool) error {
+	if c.loaded && !checkDrift {
 		return nil
 	}
 	since := ""
@@ -289,8 +267,8 @@ func (c *Controller) load(ctx context.Context, look bool) error {
 	return nil
 }
 
-// syncGroup makes a group right. After a failure it is not known whether the write took place, nor whether someone else was
-// first, so the groups are read again before the next try.
+// syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came
+// first, so the groups are listed again before the next attempt.
 func (c *Controller) syncGroup(ctx context.Context, name string, nodes []candidate) error {
 	group, err := c.write(ctx, name, nodes)
 	if err != nil {
@@ -301,7 +279,7 @@ func (c *Controller) syncGroup(ctx context.Context, name string, nodes []candida
 	return nil
 }
 
-// write creates the group if there is none, and writes its members where they differ.
+// write creates the group if it does not exist and writes the members that differ.
 func (c *Controller) write(ctx context.Context, name string, nodes []candidate) (Group, error) {
 	group, exists := c.cloud[name]
 	err := group.Err
@@ -334,7 +312,7 @@ func (c *Controller) candidates() ([]candidate, error) {
 	for _, node := range nodes {
 		o := observe(node)
 		n := o.candidate(node.Name, c.instanceID)
-		n.mark, n.unreadable = c.marks.read(node, o)
+		n.mark, n.invalid = c.marks.parse(node, o)
 		list = append(list, n)
 		present[node.UID] = true
 	}

@@ -32,7 +32,7 @@ import (
 
 const clusterUID = "c1a5e000-0000-4000-8000-000000000001"
 
-// limit is how long a change may take to reach the cloud.
+// limit bounds how long a change takes to reach the cloud.
 const limit = 5 * time.Second
 
 // fixture is a Controller between a cluster and the reference cloud.
@@ -46,7 +46,7 @@ type fixture struct {
 	*ingressnode.Controller
 }
 
-// drift is the real clock, with a ticker for the look after drift that the test drives.
+// drift is the real clock with a ticker for drift checks that the test drives.
 type drift struct {
 	clock.RealClock
 	ticks chan time.Time
@@ -68,7 +68,7 @@ func start(t *testing.T, nodes ...*corev1.Node) *fixture {
 	return f
 }
 
-// run starts a Controller that knows nothing of one before it.
+// run starts a Controller without the state of a previous one.
 func (f *fixture) run() {
 	f.t.Helper()
 	f.events = record.NewFakeRecorder(100)
@@ -94,7 +94,7 @@ func (f *fixture) run() {
 	}
 }
 
-// put makes the Node what the cluster has.
+// put creates or updates the Node.
 func (f *fixture) put(node *corev1.Node) {
 	f.t.Helper()
 	nodes := f.client.CoreV1().Nodes()
@@ -107,7 +107,7 @@ func (f *fixture) put(node *corev1.Node) {
 	}
 }
 
-// node is a ready Node whose instance is i-node-<number>.
+// node returns a ready Node whose instance is i-node-<number>.
 func node(number int, change ...func(*corev1.Node)) *corev1.Node {
 	name := fmt.Sprintf("node-%d", number)
 	n := &corev1.Node{
@@ -137,7 +137,7 @@ func annotated(value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Annotations[ingressnode.Annotation] = value }
 }
 
-// group is the cloud's group of that name.
+// group returns the cloud's group of that name.
 func (f *fixture) group(name string) (*cloudapi.NodeGroup, error) {
 	list, err := f.cloud.Client.ListNodeGroups(f.t.Context(), cloudapi.ListOptions{Tags: map[string]string{
 		ownership.ClusterUID: clusterUID, ownership.IngressGroup: name,
@@ -183,7 +183,7 @@ func (f *fixture) mustID(group string) string {
 	return id
 }
 
-// look makes the controller look after drift, and returns the calls up to then.
+// look makes the controller check for drift and returns the calls up to then.
 func (f *fixture) look() []string {
 	f.t.Helper()
 	calls := f.cloud.Calls()
@@ -219,7 +219,7 @@ func TestGroupIsMadeWhenAskedFor(t *testing.T) {
 		t.Errorf("calls %v for what is known", calls)
 	}
 	if _, err := f.group("edge"); err == nil {
-		t.Error("a group that nobody asked for was made")
+		t.Error("an unrequested group was created")
 	}
 }
 
@@ -235,7 +235,7 @@ func TestChangesOfAMomentAreOneWrite(t *testing.T) {
 	if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 1 {
 		t.Errorf("writes %v, want 1", writes)
 	}
-	// What does not matter to membership is not even looked at.
+	// A change that does not affect membership causes no sync.
 	f.put(node(1, annotated("true"), func(n *corev1.Node) { n.Labels["example.com/x"] = "y" }))
 	if writes := cloud.Writes(f.look()); len(writes) != 0 {
 		t.Errorf("writes %v, want none", writes)
@@ -258,14 +258,14 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 }
 
-// A mistake in the annotation moves no traffic, neither when it is made nor after a restart; the Node's owner is told once.
+// An invalid annotation moves no traffic, neither when it appears nor after a restart; it is reported once.
 func TestBadAnnotation(t *testing.T) {
 	f := start(t, node(1, annotated("true")), node(2), node(3))
 	f.mustID("default")
 	f.members("default", "i-node-1")
 	f.put(node(1, annotated("yes please")))
 	f.expectEvent(`invalid value "yes please": must be true, false or a list of groups`)
-	// Another change makes it decide again.
+	// Another change triggers a new decision.
 	f.put(node(3, annotated("edge")))
 	f.mustID("edge")
 	f.members("edge", "i-node-3")
@@ -274,7 +274,7 @@ func TestBadAnnotation(t *testing.T) {
 	f.stop()
 	f.run()
 	f.mustID("default")
-	f.expectEvent("its place in the node groups stays as it is")
+	f.expectEvent("its membership in node groups is unchanged")
 	f.members("default", "i-node-1")
 	f.put(node(2, annotated("true")))
 	f.members("default", "i-node-1", "i-node-2")
@@ -297,7 +297,7 @@ func (f *fixture) expectEvent(text string) {
 	}
 }
 
-// removeBehindOurBack takes a member out of a group in the cloud.
+// removeBehindOurBack removes a member from a group in the cloud.
 func (f *fixture) removeBehindOurBack(group *cloudapi.NodeGroup, key string) {
 	f.t.Helper()
 	_, err := f.cloud.Client.PatchMembers(f.t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{key}},
@@ -315,7 +315,8 @@ func TestDriftIsRepaired(t *testing.T) {
 	f.members("default", "i-node-1", "i-node-2")
 }
 
-// Someone else writes the group between our look and our write: the write is refused, and repeated after another look.
+// Another writer changes the group between our read and our write: the write is rejected and repeated after another
+// read.
 func TestStaleRevision(t *testing.T) {
 	f := start(t, node(1), node(2))
 	f.mustID("default")
@@ -324,7 +325,7 @@ func TestStaleRevision(t *testing.T) {
 	f.members("default", "i-node-1")
 }
 
-// A group that the cloud refuses fails whoever waits for it, keeps no other group waiting, and is tried again.
+// A group that the cloud rejects fails its callers, does not delay other groups, and is retried.
 func TestFailureOfOneGroup(t *testing.T) {
 	f := start(t, node(1))
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -353,7 +354,7 @@ func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
 	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both bear the tag") {
 		t.Errorf("ID = %q, %v; want an error that names both", id, err)
 	}
-	// It is the error of this group alone, and ends with its cause.
+	// The error concerns only this group and disappears with its cause.
 	f.mustID("edge")
 	f.members("edge", "i-node-1")
 	group, err := f.cloud.Client.ListNodeGroups(t.Context(), cloudapi.ListOptions{Name: "copy"})
@@ -369,7 +370,7 @@ func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
 	})
 }
 
-// A crash after the creation, before anybody knows the id: the group is there once.
+// A crash after the creation, before the ID is known: the group exists once.
 func TestCrashAfterCreate(t *testing.T) {
 	f := start(t, node(1))
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {

@@ -1,4 +1,4 @@
-// Package ingressnode keeps the cloud's node groups equal to the Nodes that are to carry the traffic of load balancers. It
-// is the one writer of their membership: pools of load balancers refer to a group, so that a change of a Node reaches all
-// of them by one write, without any change to a Service.
+// Package ingressnode reconciles the cloud's node groups with the Nodes that carry the traffic of load balancers. It is
+// the only writer of their members: pools of load balancers refer to a group, so that a change of a Node reaches all of
+// them with one write and without any change to a Service.
 package ingressnode

@@ -7,11 +7,11 @@ import (
 
 // Member is a machine of a group.
 type Member struct {
-	// InstanceID is the machine's id in the cloud, and its identity in the group.
+	// InstanceID is the ID of the machine in the cloud and its identity in the group.
 	InstanceID string
-	// Addresses are the machine's internal addresses, one a family.
+	// Addresses are the internal addresses of the machine, one per family.
 	Addresses []string
-	// Zone is empty where the Node has none.
+	// Zone is empty if the Node has none.
 	Zone string
 }
 
@@ -19,34 +19,34 @@ func (m Member) equal(other Member) bool {
 	return m.InstanceID == other.InstanceID && m.Zone == other.Zone && slices.Equal(m.Addresses, other.Addresses)
 }
 
-// candidate is what the decision needs to know of a Node.
+// candidate holds the properties of a Node that decide its membership.
 type candidate struct {
 	name string
 	mark mark
-	// unreadable says that the annotation's value is bad and that no good one is known.
-	unreadable bool
-	// excluded Nodes are about to be deleted or bear the label that keeps them out of all load balancers.
+	// invalid is true if the annotation is invalid and no valid one is known.
+	invalid bool
+	// excluded is true if the Node is being deleted or has the label that excludes it from all load balancers.
 	excluded bool
 	ready    bool
-	// member is nil while the Node's instance or address is not known.
+	// member is nil while the instance or the address of the Node is unknown.
 	member *Member
 }
 
 func (n candidate) barred() bool { return n.excluded || n.mark.never }
 
-// decide is the membership of a group, in the order of the instances' ids.
+// decide returns the members of a group, ordered by instance ID.
 //
-// Marked Nodes serve; where there is none, the fallback decides. Of them the ready ones serve, or all of them if none is
-// ready. What is not known never empties a group: while it is open whether the only Nodes with an annotation are marked,
-// or which instances the chosen Nodes run on, those that serve now go on.
+// Marked Nodes serve the group; if there is none, the fallback decides. Of these Nodes the ready ones serve, or all of
+// them if none is ready. Missing information never empties a group: while it is unknown whether the only annotated
+// Nodes are marked, or on which instances the chosen Nodes run, the current members stay.
 func decide(group string, nodes []candidate, current []Member, fallbackAll bool) []Member {
 	var marked, unmarked, undecided []candidate
 	for _, n := range nodes {
 		switch {
 		case n.barred():
-		case n.unreadable && serves(current, n):
+		case n.invalid && serves(current, n):
 			undecided = append(undecided, n)
-		case n.unreadable:
+		case n.invalid:
 		case n.mark.has(group):
 			marked = append(marked, n)
 		default:
@@ -72,7 +72,7 @@ func decide(group string, nodes []candidate, current []Member, fallbackAll bool)
 	return members(usable)
 }
 
-// hold is what serves now, apart from the Nodes that must not serve.
+// hold returns the current members without the Nodes that must not serve.
 func hold(nodes []candidate, current []Member) []Member {
 	return slices.DeleteFunc(slices.Clone(current), func(m Member) bool {
 		return slices.ContainsFunc(nodes, func(n candidate) bool { return n.barred() && serves([]Member{m}, n) })
@@ -80,7 +80,8 @@ func hold(nodes []candidate, current []Member) []Member {
 }
 
 func serves(current []Member, n candidate) bool {
-	return n.member != nil && slices.ContainsFunc(current, func(m Member) bool { return m.InstanceID == n.member.InstanceID })
+	return n.member != nil &&
+		slices.ContainsFunc(current, func(m Member) bool { return m.InstanceID == n.member.InstanceID })
 }
 
 func filter(nodes []candidate, keep func(candidate) bool) []candidate {
@@ -93,7 +94,7 @@ func filter(nodes []candidate, keep func(candidate) bool) []candidate {
 	return kept
 }
 
-// members are the Nodes' machines. Of two Nodes that claim the same one, the first by name speaks for it.
+// members returns the machines of Nodes. If two Nodes claim the same machine, the first by name determines the member.
 func members(nodes []candidate) []Member {
 	slices.SortFunc(nodes, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.member.InstanceID, b.member.InstanceID), cmp.Compare(a.name, b.name))
@@ -107,7 +108,7 @@ func members(nodes []candidate) []Member {
 	return list
 }
 
-// difference is what turns current into wanted: members to write and instances to take out, in order.
+// difference returns what turns current into wanted: members to write and instances to remove, in order.
 func difference(current, wanted []Member) (upsert []Member, remove []string) {
 	for _, w := range wanted {
 		if !slices.ContainsFunc(current, w.equal) {

@@ -21,9 +21,9 @@ func TestParseMark(t *testing.T) {
 		"True":        {err: "DNS label"},
 		"edge, inner": {err: "DNS label"},
 		"edge,":       {err: "DNS label"},
-		"edge,edge":   {err: "group edge occurs twice"},
-		"edge,true":   {err: "true must stand alone"},
-		"false,edge":  {err: "false must stand alone"},
+		"edge,edge":   {err: `duplicate group "edge"`},
+		"edge,true":   {err: "true must not be combined with other values"},
+		"false,edge":  {err: "false must not be combined with other values"},
 	} {
 		t.Run(raw, func(t *testing.T) {
 			got, err := parseMark(raw)
@@ -37,7 +37,7 @@ func TestParseMark(t *testing.T) {
 	}
 }
 
-// on is a ready Node whose instance is i-<name>.
+// on returns a ready Node whose instance is i-<name>.
 func on(name string, change ...func(*candidate)) candidate {
 	c := candidate{name: name, ready: true, member: &Member{InstanceID: "i-" + name}}
 	for _, f := range change {
@@ -50,11 +50,11 @@ func marked(groups ...string) func(*candidate) {
 	return func(c *candidate) { c.mark.groups = groups }
 }
 
-func never(c *candidate)      { c.mark.never = true }
-func excluded(c *candidate)   { c.excluded = true }
-func notReady(c *candidate)   { c.ready = false }
-func unreadable(c *candidate) { c.unreadable = true }
-func unknown(c *candidate)    { c.member = nil }
+func never(c *candidate)    { c.mark.never = true }
+func excluded(c *candidate) { c.excluded = true }
+func notReady(c *candidate) { c.ready = false }
+func invalid(c *candidate)  { c.invalid = true }
+func unknown(c *candidate)  { c.member = nil }
 
 func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -84,21 +84,21 @@ func TestDecide(t *testing.T) {
 			nodes: []candidate{on("a"), on("b"), on("c", never), on("d", marked("default"), unknown)}, current: "a b c", want: "a b",
 		},
 		"Nodes that lost their instance empty nothing": {nodes: []candidate{on("a", unknown), on("b", unknown)}, current: "a b", want: "a b"},
-		"unreadable and serving stays beside marked": {
-			nodes: []candidate{on("a", unreadable), on("b", marked("default")), on("c")}, current: "a c", want: "a b",
+		"invalid and serving stays with marked Nodes": {
+			nodes: []candidate{on("a", invalid), on("b", marked("default")), on("c")}, current: "a c", want: "a b",
 		},
-		"unreadable and not serving stays out": {nodes: []candidate{on("a", unreadable), on("b")}, current: "b", want: "b"},
-		"unreadable and the only one that serves: it may be marked, so nobody joins": {
-			nodes: []candidate{on("a", unreadable), on("b")}, current: "a", want: "a",
+		"invalid and not serving stays out": {nodes: []candidate{on("a", invalid), on("b")}, current: "b", want: "b"},
+		"invalid and the only one that serves: it may be marked, so no Node joins": {
+			nodes: []candidate{on("a", invalid), on("b")}, current: "a", want: "a",
 		},
-		"unreadable and all serve: it may not be marked, so nobody leaves": {
-			nodes: []candidate{on("a", unreadable), on("b")}, current: "a b", want: "a b",
+		"invalid and all serve: it may not be marked, so no Node leaves": {
+			nodes: []candidate{on("a", invalid), on("b")}, current: "a b", want: "a b",
 		},
-		"unreadable does not protect Nodes that must not serve": {
-			nodes: []candidate{on("a", unreadable), on("b", never), on("c", excluded)}, current: "a b c", want: "a",
+		"invalid does not protect Nodes that must not serve": {
+			nodes: []candidate{on("a", invalid), on("b", never), on("c", excluded)}, current: "a b c", want: "a",
 		},
-		"unreadable and NotReady leaves while others are ready": {
-			nodes: []candidate{on("a", unreadable, notReady), on("b")}, current: "a b", want: "b",
+		"invalid and NotReady leaves while others are ready": {
+			nodes: []candidate{on("a", invalid, notReady), on("b")}, current: "a b", want: "b",
 		},
 		"a Node that is gone leaves": {nodes: []candidate{on("a")}, current: "a b", want: "a"},
 		"no Node at all":             {current: "a b", want: ""},

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// observed is all of a Node that membership depends on.
+// observed holds everything of a Node that membership depends on.
 type observed struct {
 	annotation string
 	annotated  bool
@@ -35,7 +35,7 @@ func observe(node *corev1.Node) observed {
 	return o
 }
 
-// candidate is the Node for the decision. instanceID reads provider IDs.
+// candidate returns the Node as decide takes it. instanceID parses provider IDs.
 func (o observed) candidate(name string, instanceID func(providerID string) (string, error)) candidate {
 	c := candidate{name: name, excluded: o.excluded || o.leaving, ready: o.ready}
 	if id, err := instanceID(o.providerID); err == nil && len(o.addresses) > 0 {
@@ -44,7 +44,8 @@ func (o observed) candidate(name string, instanceID func(providerID string) (str
 	return c
 }
 
-// internalAddresses are the first of each family, in the canonical form, so that spelling is no difference.
+// internalAddresses returns the first internal address of each family in canonical form, so that spelling makes no
+// difference.
 func internalAddresses(all []corev1.NodeAddress) []string {
 	var list []string
 	seen := map[bool]bool{}

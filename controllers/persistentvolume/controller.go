@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,11 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/controllers/worker"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -27,63 +26,61 @@ import (
 const Name = "persistent-volume-zone-controller"
 
 const (
-	// workers bounds the calls of the cloud and of the API server at the same time, however many PersistentVolumes there are.
+	// workers bounds the concurrent calls to the cloud and to the API server, however many PersistentVolumes there are.
 	workers = 4
-	// A failed try is repeated after retryBase, then after twice that, and so on up to retryMax: soon after the cloud is back.
+	// A failed attempt is retried after retryBase; the delay doubles with every failure, up to retryMax: soon after the
+	// cloud is back.
 	retryBase = time.Second
 	retryMax  = 10 * time.Second
-	// recheckPeriod is when to look again at what time alone does not mend, such as a volume that does not exist.
+	// recheckPeriod is the delay after a problem that does not pass with time, such as a volume that does not exist.
 	recheckPeriod = 5 * time.Minute
-	// callTimeout bounds one try: a cloud that hangs must not hold a worker past its return.
+	// callTimeout bounds one attempt: a cloud that hangs must not block a worker after it is back.
 	callTimeout = 5 * time.Second
 )
 
-// Options are what a Controller depends on.
+// Options are the dependencies of a Controller.
 type Options struct {
-	// PersistentVolumes must come from the factory that is started after New.
+	// PersistentVolumes must come from a factory that is started after New.
 	PersistentVolumes coreinformers.PersistentVolumeInformer
 	// Client patches PersistentVolumes.
 	Client typedcorev1.PersistentVolumesGetter
-	// Labeler asks the cloud; it must heed the deadline of the context.
+	// Labeler queries the cloud; it must respect the deadline of the context.
 	Labeler cloudprovider.PVLabeler
-	// Recorder takes Events about PersistentVolumes.
+	// Recorder records Events about PersistentVolumes.
 	Recorder record.EventRecorder
-	// Clock tells when to try again; nil is the real one.
+	// Clock times retries; nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// Controller completes PersistentVolumes.
+// Controller adds missing zones to PersistentVolumes.
 type Controller struct {
 	volumes coreinformers.PersistentVolumeInformer
 	client  typedcorev1.PersistentVolumesGetter
 	labeler cloudprovider.PVLabeler
 	reports *reports
-	queue   workqueue.TypedRateLimitingInterface[string]
+	queue   *worker.Queue[string]
 }
 
-// New makes a Controller; Run does its work.
+// New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	c := &Controller{
 		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: newReports(o.Recorder),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: o.Clock},
-		),
 	}
+	c.queue = worker.New(worker.Options[string]{
+		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+		Clock: o.Clock,
+	})
 	_, err := o.PersistentVolumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			if pv, ok := obj.(*corev1.PersistentVolume); ok && lacking(pv) {
+			if pv, ok := obj.(*corev1.PersistentVolume); ok && incomplete(pv) {
 				c.queue.Add(pv.Name)
 			}
 		},
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*corev1.PersistentVolume)
 			after, ok2 := newObj.(*corev1.PersistentVolume)
-			// Other changes, and those of none at a resync, must not shorten the wait for another try.
-			if ok1 && ok2 && (lacking(before) || lacking(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
+			// Other changes, and resyncs without a change, must not shorten the delay before the next attempt.
+			if ok1 && ok2 && (incomplete(before) || incomplete(after)) && !reflect.DeepEqual(observe(before), observe(after)) {
 				c.queue.Add(after.Name)
 			}
 		},
@@ -99,12 +96,12 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// lacking tells whether there is something to do.
-func lacking(pv *corev1.PersistentVolume) bool {
+// incomplete reports whether the zones of a PersistentVolume are missing.
+func incomplete(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp == nil && volume.Zoned(pv) && !volume.Complete(pv)
 }
 
-// observed is all of a PersistentVolume that can change what there is to do.
+// observed holds everything of a PersistentVolume that determines whether and how it is completed.
 type observed struct {
 	uid      types.UID
 	leaving  bool
@@ -116,59 +113,30 @@ type observed struct {
 func observe(pv *corev1.PersistentVolume) observed {
 	_, trusted := volume.Trusted(pv)
 	return observed{
-		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted, labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
+		uid: pv.UID, leaving: pv.DeletionTimestamp != nil, trusted: trusted,
+		labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
 	}
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more.
-func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
+// Run completes PersistentVolumes until ctx ends. It returns when no goroutine of the controller runs any more.
+func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx, c.volumes.Informer().HasSynced) }
 
-	var owned sync.WaitGroup
-	defer owned.Wait()
-	defer c.queue.ShutDown()
-	if !cache.WaitForCacheSync(ctx.Done(), c.volumes.Informer().HasSynced) {
-		return
-	}
-	for range workers {
-		owned.Go(func() { c.work(ctx) })
-	}
-	<-ctx.Done()
-}
-
-func (c *Controller) work(ctx context.Context) {
-	for {
-		name, stopped := c.queue.Get()
-		// A queue that is shut down still gives what is in it.
-		if stopped || ctx.Err() != nil {
-			return
-		}
-		c.process(ctx, name)
-		c.queue.Done(name)
-	}
-}
-
-func (c *Controller) process(ctx context.Context, name string) {
+func (c *Controller) process(ctx context.Context, name string) worker.Result {
 	logger := klog.FromContext(ctx).WithValues("persistentVolume", klog.KRef("", name))
-	ctx, cancel := context.WithTimeout(klog.NewContext(ctx, logger), callTimeout)
-	defer cancel()
-	err := c.sync(ctx, name)
+	err := c.sync(klog.NewContext(ctx, logger), name)
 	switch {
 	case err == nil:
-		c.queue.Forget(name)
+		return worker.Done()
 	case errors.Is(err, cloudprovider.DiskNotFound), apierrors.IsInvalid(err):
-		logger.Info("Could not complete the zones of a persistent volume, will look again", "err", err, "after", recheckPeriod)
-		c.queue.Forget(name)
-		c.queue.AddAfter(name, recheckPeriod)
+		logger.Info("Could not complete the zones of a persistent volume, will check again",
+			"err", err, "after", recheckPeriod)
+		return worker.Again(recheckPeriod)
 	case c.queue.NumRequeues(name) == 0:
 		logger.Error(err, "Could not complete the zones of a persistent volume, will retry")
-		c.queue.AddRateLimited(name)
+		return worker.Retry()
 	default:
-		// An outage would else be as many lines as there are tries.
+		// An outage would otherwise log one line for every attempt.
 		logger.V(2).Info("Still could not complete the zones of a persistent volume", "err", err)
-		c.queue.AddRateLimited(name)
+		return worker.Retry()
 	}
 }

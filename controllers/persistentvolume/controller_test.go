@@ -37,7 +37,7 @@ import (
 const (
 	zone   = "topology.kubernetes.io/zone"
 	region = "topology.kubernetes.io/region"
-	// limit is how long a test waits for what needs no time.
+	// limit bounds how long a test waits for what should happen immediately.
 	limit = 10 * time.Second
 )
 
@@ -50,7 +50,7 @@ type fixture struct {
 	clock  *clocktesting.FakeClock
 }
 
-// start runs a Controller until the test ends. change may replace the cloud, or make the API server's answers.
+// start runs a Controller until the test ends. change may replace the cloud or add reactions of the API server.
 func start(t *testing.T, volumes []*corev1.PersistentVolume, change func(*fixture, *persistentvolume.Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, cloud: cloud.Start(t, 0), events: record.NewFakeRecorder(100)}
@@ -84,7 +84,7 @@ func start(t *testing.T, volumes []*corev1.PersistentVolume, change func(*fixtur
 	return f
 }
 
-// pv is a PersistentVolume of the cloud that lacks everything.
+// pv returns a PersistentVolume of the cloud without any zone.
 func pv(name, handle string, change ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7"},
@@ -110,14 +110,14 @@ func provisioned(v *corev1.PersistentVolume) {
 	metav1.SetMetaDataAnnotation(&v.ObjectMeta, "pv.kubernetes.io/provisioned-by", volume.Driver)
 }
 
-// affine gives an affinity that does not speak of zones.
+// affine adds a node affinity without zones.
 func affine(v *corev1.PersistentVolume) {
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}},
 	}}}
 }
 
-// patches are what was written, by name.
+// patches returns the patches by the names of the PersistentVolumes.
 func (f *fixture) patches() map[string][]string {
 	written := map[string][]string{}
 	for _, action := range f.client.Actions() {
@@ -128,7 +128,7 @@ func (f *fixture) patches() map[string][]string {
 	return written
 }
 
-// eventually waits for a condition. Between looks the controller's time goes by in steps.
+// eventually waits for a condition. Between checks, the controller's clock advances in steps.
 func (f *fixture) eventually(what string, step time.Duration, check func() error) {
 	f.t.Helper()
 	env.Eventually(f.t, limit, what, func(context.Context) error {
@@ -181,7 +181,7 @@ func TestCompletes(t *testing.T) {
 	if calls := f.cloud.Calls(); len(calls) != 4 {
 		t.Errorf("calls %v, want 4", calls)
 	}
-	// A later sign of life of what is complete is no reason to ask or to write.
+	// A later update of a complete PersistentVolume causes neither a call nor a write.
 	f.update("bare", func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable })
 	f.update("affine", labeled("team", "a"))
 	f.create(pv("next", "vol-data-2"))
@@ -223,7 +223,7 @@ func (f *fixture) update(name string, change func(*corev1.PersistentVolume)) {
 	}
 }
 
-// asked waits until the cloud was asked.
+// asked waits until the cloud has been called.
 func (f *fixture) asked(what string, step time.Duration) {
 	f.t.Helper()
 	f.eventually(what, step, func() error {
@@ -234,7 +234,7 @@ func (f *fixture) asked(what string, step time.Duration) {
 	})
 }
 
-// An outage ends with everything complete within half a minute of the cloud's return, however long it was.
+// After an outage of any length, everything is complete within half a minute of the cloud's return.
 func TestOutage(t *testing.T) {
 	outage := func(w http.ResponseWriter, _ *http.Request) bool {
 		cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
@@ -258,13 +258,13 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A volume that does not exist is reported once and looked for rarely, until it is there.
+// A volume that does not exist is reported once and looked up rarely until it exists.
 func TestVolumeThatDoesNotExist(t *testing.T) {
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-none")}, nil)
 	f.expectEvent(`Warning VolumeNotFound spec.csi.volumeHandle: Not found: "vol-none": must be the id of an existing volume of the cloud; ` +
 		`create the volume first, or correct the id`)
 	f.asked("the first try", 0)
-	// What does not matter does not shorten the wait.
+	// An irrelevant change does not shorten the delay.
 	f.update("data", func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable })
 	f.create(pv("other", "vol-data-1"))
 	f.eventually("the write of another", 0, func() error { return f.expectWrites(1) })
@@ -286,7 +286,7 @@ func TestVolumeThatDoesNotExist(t *testing.T) {
 	f.eventually("a write", 30*time.Second, func() error { return f.expectWrites(2) })
 }
 
-// A label that only the owner can correct is reported once, and is not tried again before it changes.
+// A label that only the owner can correct is reported once and not retried before it changes.
 func TestInvalidLabel(t *testing.T) {
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-data-1", provisioned, labeled(zone, "eu-1a__", region, "eu-1"))}, nil)
 	f.expectEvent(`Warning InvalidZoneLabel metadata.labels[topology.kubernetes.io/zone]: Invalid value: "eu-1a__": must be non-empty zone names joined by "__"`)
@@ -297,7 +297,7 @@ func TestInvalidLabel(t *testing.T) {
 	}
 }
 
-// Labels that make no sense are the cloud's mistake, and are asked for again.
+// Invalid labels from the cloud are requested again.
 func TestNonsenseOfTheCloud(t *testing.T) {
 	answers := make(chan map[string]string, 2)
 	answers <- map[string]string{zone: "__"}
@@ -311,7 +311,7 @@ func TestNonsenseOfTheCloud(t *testing.T) {
 	}
 }
 
-// labeler answers in the place of a cloud.
+// labeler replaces the cloud.
 type labeler func(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error)
 
 func (l labeler) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
@@ -320,7 +320,7 @@ func (l labeler) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVo
 
 var _ cloudprovider.PVLabeler = labeler(nil)
 
-// A write that someone else was faster than is made again, from what is there then.
+// A write that conflicts with another writer is repeated from the current object.
 func TestConflict(t *testing.T) {
 	var once sync.Once
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-data-1")}, func(f *fixture, _ *persistentvolume.Options) {
@@ -339,7 +339,7 @@ func TestConflict(t *testing.T) {
 	})
 }
 
-// However many PersistentVolumes come at once, a few calls at a time reach the cloud, and each once.
+// However many PersistentVolumes appear together, only a few calls run at the same time, one per PersistentVolume.
 func TestBurst(t *testing.T) {
 	const many, most = 200, 4
 	var volumes []*corev1.PersistentVolume

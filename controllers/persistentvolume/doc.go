@@ -1,3 +1,3 @@
-// Package persistentvolume completes PersistentVolumes of the cloud that were created while nobody could say where their volumes
-// are: it adds the labels of their zones and, as long as there is none, the node affinity.
+// Package persistentvolume completes PersistentVolumes of the cloud that were created while the zones of their volumes
+// could not be determined: it adds the labels of the zones and, if there is none yet, the node affinity.
 package persistentvolume

@@ -18,13 +18,13 @@ const (
 	reasonOverwritten = "ZoneLabelOverwritten"
 )
 
-// reports tells the owner of a PersistentVolume once what is wrong with it, however often it is tried again.
+// reports records one Event per problem of a PersistentVolume, however often it is retried.
 type reports struct {
 	recorder record.EventRecorder
 
 	mu sync.Mutex
-	// told is the last problem of each PersistentVolume, by name.
-	told map[string]report
+	// reported is the last problem of each PersistentVolume, by name.
+	reported map[string]report
 }
 
 type report struct {
@@ -33,31 +33,31 @@ type report struct {
 }
 
 func newReports(recorder record.EventRecorder) *reports {
-	return &reports{recorder: recorder, told: map[string]report{}}
+	return &reports{recorder: recorder, reported: map[string]report{}}
 }
 
-// refuse reports the errors among the findings, unless they are known.
-func (r *reports) refuse(pv *corev1.PersistentVolume, reason string, findings []finding.Finding) {
+// problem reports the errors among the findings unless they have been reported.
+func (r *reports) problem(pv *corev1.PersistentVolume, reason string, findings []finding.Finding) {
 	current := report{uid: pv.UID, reason: reason}
 	r.mu.Lock()
-	known := r.told[pv.Name] == current
-	r.told[pv.Name] = current
+	known := r.reported[pv.Name] == current
+	r.reported[pv.Name] = current
 	r.mu.Unlock()
 	if !known {
 		r.recorder.Event(pv, corev1.EventTypeWarning, reason, finding.Summary(findings))
 	}
 }
 
-// overwritten reports the warnings among the findings: they are of a write, which takes place once.
+// overwritten reports the warnings among the findings of a write, which happens only once.
 func (r *reports) overwritten(pv *corev1.PersistentVolume, findings []finding.Finding) {
 	if warnings := finding.Warnings(findings); len(warnings) > 0 {
 		r.recorder.Event(pv, corev1.EventTypeWarning, reasonOverwritten, strings.Join(warnings, "\n"))
 	}
 }
 
-// settle forgets the problem of a PersistentVolume that has none any more, or is gone.
-func (r *reports) settle(name string) {
+// clear forgets the problem of a PersistentVolume that has none any more or no longer exists.
+func (r *reports) clear(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.told, name)
+	delete(r.reported, name)
 }

@@ -17,11 +17,11 @@ import (
 	"quaymaster.dev/internal/volume"
 )
 
-// sync adds what a PersistentVolume lacks.
+// sync adds the missing zones to a PersistentVolume.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	pv, err := c.volumes.Lister().Get(name)
-	if apierrors.IsNotFound(err) || err == nil && !lacking(pv) {
-		c.reports.settle(name)
+	if apierrors.IsNotFound(err) || err == nil && !incomplete(pv) {
+		c.reports.clear(name)
 		return nil
 	}
 	if err != nil {
@@ -34,45 +34,45 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if err := c.patch(ctx, pv, change); err != nil {
 		return err
 	}
-	c.reports.settle(name)
+	c.reports.clear(name)
 	c.reports.overwritten(pv, change.Findings)
 	return nil
 }
 
-// change asks what the PersistentVolume lacks. Errors among its findings are of the PersistentVolume itself: only a change of it
-// can solve them, and its owner has been told.
+// change determines what the PersistentVolume lacks. Errors among its findings concern the PersistentVolume itself:
+// only a change to it can solve them, and an Event has reported them.
 func (c *Controller) change(ctx context.Context, pv *corev1.PersistentVolume) (volume.ZoneChange, error) {
 	if labels, ok := volume.Trusted(pv); ok {
 		change := volume.ApplyZones(pv, labels)
 		if len(finding.Errors(change.Findings)) > 0 {
-			c.reports.refuse(pv, reasonInvalid, change.Findings)
+			c.reports.problem(pv, reasonInvalid, change.Findings)
 		}
 		return change, nil
 	}
 	labels, err := c.labeler.GetLabelsForVolume(ctx, pv)
 	if errors.Is(err, cloudprovider.DiskNotFound) {
-		c.reports.refuse(pv, reasonNotFound, []finding.Finding{volume.NotFound(pv)})
+		c.reports.problem(pv, reasonNotFound, []finding.Finding{volume.NotFound(pv)})
 	}
 	if err != nil {
 		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %w", err)
 	}
 	change := volume.ApplyZones(pv, labels)
 	if summary := finding.Summary(change.Findings); summary != "" {
-		// The labels are the cloud's, and so is what is wrong with them.
+		// The labels come from the cloud, and so does the problem.
 		return volume.ZoneChange{}, fmt.Errorf("ask the cloud for zones: %s", summary)
 	}
 	return change, nil
 }
 
-// patch writes the change, provided that the PersistentVolume is still the one that was looked at: what someone else has written
-// in the meantime stays.
+// patch writes the change, provided that the PersistentVolume is still at the version that was read: it never
+// overwrites what others have written since.
 func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, change volume.ZoneChange) error {
 	metadata := map[string]any{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
 	body := map[string]any{"metadata": metadata}
 	if len(change.Labels) > 0 {
 		metadata["labels"] = change.Labels
 	}
-	// The API server lets an affinity be set once, and never be changed.
+	// The API server allows the affinity to be set once and never to be changed.
 	if affinity := change.Affinity(); affinity != nil && pv.Spec.NodeAffinity == nil {
 		body["spec"] = map[string]any{"nodeAffinity": affinity}
 	} else if len(change.Labels) == 0 {
@@ -82,7 +82,8 @@ func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, cha
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	if _, err := c.client.PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, raw, metav1.PatchOptions{}); err != nil {
+	_, err = c.client.PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, raw, metav1.PatchOptions{})
+	if err != nil {
 		return fmt.Errorf("patch persistent volume: %w", err)
 	}
 	klog.FromContext(ctx).Info("Completed the zones of a persistent volume", "labels", change.Labels)

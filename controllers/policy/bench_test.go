@@ -19,7 +19,7 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// one is a cluster with one policy, which applies to every namespace.
+// one is a cluster with a single policy, which applies to every namespace.
 type one struct{ entry *policystore.Entry }
 
 func (*one) HasSynced() bool                         { return true }
@@ -40,7 +40,8 @@ func (o *one) put(generation int64) {
 	o.entry = &policystore.Entry{Policy: compiled, Findings: findings, Generation: generation, ResourceVersion: strconv.FormatInt(generation, 10)}
 }
 
-// tenThousand is a Controller that has judged 10,000 Services in 100 namespaces, half of which break the policy.
+// tenThousand returns a Controller that has validated 10,000 Services in 100 namespaces, half of which violate the
+// policy.
 func tenThousand(b *testing.B) (*Controller, *one) {
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -68,11 +69,11 @@ func tenThousand(b *testing.B) (*Controller, *one) {
 			b.Fatal(err)
 		}
 	}
-	c.judgeAll()
+	c.validateAll()
 	return c, store
 }
 
-// BenchmarkReevaluate10000 is a change of a policy that applies to all of them.
+// BenchmarkReevaluate10000 measures a change of a policy that applies to all of them.
 func BenchmarkReevaluate10000(b *testing.B) {
 	c, store := tenThousand(b)
 	key := store.entry.Policy.Key()
@@ -88,7 +89,7 @@ func BenchmarkReevaluate10000(b *testing.B) {
 	}
 }
 
-// BenchmarkUnchanged10000 is the same for a change that concerns no Service, such as a new status.
+// BenchmarkUnchanged10000 measures a change that affects no Service, such as a new status.
 func BenchmarkUnchanged10000(b *testing.B) {
 	c, store := tenThousand(b)
 	b.ReportAllocs()
@@ -99,7 +100,7 @@ func BenchmarkUnchanged10000(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus10000 is what a status costs, each second that its Services change.
+// BenchmarkStatus10000 measures a status, which is computed every second while its Services change.
 func BenchmarkStatus10000(b *testing.B) {
 	c, store := tenThousand(b)
 	b.ReportAllocs()

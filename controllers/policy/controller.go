@@ -10,11 +10,11 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
@@ -24,21 +24,21 @@ import (
 const Name = "load-balancer-policy-controller"
 
 const (
-	// settle collects what happens in a moment into one status a policy: so often it is written at most.
+	// settle batches changes that happen together; the status of a policy is written at most once per settle.
 	settle = time.Second
-	// A failed write is repeated after retryBase, then after twice that, and so on up to retryMax.
+	// A failed write is retried after retryBase; the delay doubles with every failure, up to retryMax.
 	retryBase = time.Second
 	retryMax  = time.Minute
-	// writers are how many statuses are written at the same time: one that is slow must not keep all others waiting.
+	// writers is how many statuses are written at the same time: a slow write must not delay all others.
 	writers = 2
 	// callTimeout bounds one write.
 	callTimeout = 10 * time.Second
 )
 
-// Store has the policies and namespaces of the cluster.
+// Store holds the policies and namespaces of the cluster.
 type Store interface {
 	HasSynced() bool
-	// Subscribe tells the subscriber of every change from now on.
+	// Subscribe notifies the subscriber of every change from now on.
 	Subscribe(policystore.Subscriber)
 	Policies() []*engine.Policy
 	Entry(engine.Key) (*policystore.Entry, bool)
@@ -47,52 +47,55 @@ type Store interface {
 
 // StatusWriter writes the status of policies.
 type StatusWriter interface {
-	// ApplyStatus writes that of a policy, provided that the policy still has its resourceVersion, and gives the new one.
+	// ApplyStatus writes the status of a policy, provided that the policy still has its resourceVersion, and returns
+	// the new one.
 	ApplyStatus(ctx context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error)
 }
 
-// Options are what a Controller depends on.
+// Options are the dependencies of a Controller.
 type Options struct {
-	// Services must come from a factory that is started after New. It may leave out those of other types than LoadBalancer.
+	// Services must come from a factory that is started after New. It may omit Services of other types than
+	// LoadBalancer.
 	Services coreinformers.ServiceInformer
-	// Store has the policies.
+	// Store holds the policies.
 	Store Store
-	// Status takes what was found.
+	// Status writes the results.
 	Status StatusWriter
 	// Reviewer parses Services and gives them their defaults.
 	Reviewer review.Reviewer
-	// Recorder takes Events about policies.
+	// Recorder records Events about policies.
 	Recorder record.EventRecorder
-	// Registerer takes the metric.
+	// Registerer registers the metric.
 	Registerer prometheus.Registerer
-	// Clock tells the time; nil is the real one.
+	// Clock times writes and transitions; nil means the real clock.
 	Clock clock.WithTicker
 }
 
-// change is something that may have changed: a policy or, if that is empty, a Service or, without a name, a namespace.
+// change names an object that may have changed: a policy or, if that is empty, a Service or, without a name, a
+// namespace.
 type change struct {
 	policy          engine.Key
 	namespace, name string
 }
 
-// Controller keeps the status of policies.
+// Controller maintains the status of policies.
 type Controller struct {
 	o        Options
 	services cache.SharedIndexInformer
-	changes  workqueue.TypedInterface[change]
-	statuses workqueue.TypedRateLimitingInterface[engine.Key]
+	changes  *worker.Queue[change]
+	statuses *worker.Queue[engine.Key]
 
 	mu     sync.Mutex
 	ledger *ledger
-	// judged are the policies by which the ledger's Services were judged.
-	judged map[engine.Key]*engine.Policy
-	// written is what was written last, until the Store has it.
+	// applied are the policies that the Services of the ledger were validated against.
+	applied map[engine.Key]*engine.Policy
+	// written holds the statuses written last, until the Store has them.
 	written map[engine.Key]written
 }
 
 var _ policystore.Subscriber = (*Controller)(nil)
 
-// New makes a Controller; Run does its work.
+// New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -103,60 +106,56 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(),
-		changes: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[change]{Name: Name, Clock: o.Clock}),
-		statuses: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[engine.Key](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: Name + "-status", Clock: o.Clock},
-		),
-		judged: map[engine.Key]*engine.Policy{}, written: map[engine.Key]written{},
+		applied: map[engine.Key]*engine.Policy{}, written: map[engine.Key]written{},
 	}
+	// One worker: the ledger has one writer. It never fails, so that the delays of retries do not matter.
+	c.changes = worker.New(worker.Options[change]{
+		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Process: c.follow, Clock: o.Clock,
+	})
+	c.statuses = worker.New(worker.Options[engine.Key]{
+		Name: Name + "-status", Workers: writers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout,
+		Process: c.write, Clock: o.Clock,
+	})
 	c.ledger = newLedger(o.Reviewer, m, c.touch)
 	return c, nil
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more. It is called once.
+// Run maintains the status of policies until ctx ends. It returns when no goroutine of the controller runs any more,
+// and is called once.
 func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName(Name)
-	ctx = klog.NewContext(ctx, logger)
-	logger.Info("Starting controller")
-	defer logger.Info("Stopped controller")
-
-	var owned sync.WaitGroup
-	defer owned.Wait()
 	defer c.statuses.ShutDown()
 	defer c.changes.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.services.HasSynced, c.o.Store.HasSynced) {
 		return
 	}
 	c.o.Store.Subscribe(c)
-	// No status is written about a part of the Services.
-	c.judgeAll()
+	// All Services come first, so that no status covers only some of them.
+	c.validateAll()
 	handled, err := c.services.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.serviceChanged(nil, obj) },
 		UpdateFunc: c.serviceChanged,
 		DeleteFunc: func(obj any) { c.serviceChanged(nil, obj) },
 	})
 	if err != nil {
-		logger.Error(err, "Could not watch Services")
+		klog.FromContext(ctx).Error(err, "Could not watch Services")
 		return
 	}
-	owned.Go(c.follow)
-	for range writers {
-		owned.Go(func() { c.write(ctx) })
-	}
-	<-ctx.Done()
+	var running sync.WaitGroup
+	running.Go(func() { c.changes.Run(ctx) })
+	running.Go(func() { c.statuses.Run(ctx) })
+	running.Wait()
 	if err := c.services.RemoveEventHandler(handled); err != nil {
-		logger.Error(err, "Could not leave the Services")
+		klog.FromContext(ctx).Error(err, "Could not remove the event handler of Services")
 	}
 }
 
-// PolicyChanged takes a change of the Store.
+// PolicyChanged handles a change in the Store.
 func (c *Controller) PolicyChanged(key engine.Key) { c.changes.Add(change{policy: key}) }
 
-// NamespaceChanged takes a change of the Store.
+// NamespaceChanged handles a change in the Store.
 func (c *Controller) NamespaceChanged(name string) { c.changes.Add(change{namespace: name}) }
 
-// serviceChanged takes a Service that is, or was, a load balancer.
+// serviceChanged handles a change of a Service that is, or was, of type LoadBalancer.
 func (c *Controller) serviceChanged(before, after any) {
 	if !isLoadBalancer(before) && !isLoadBalancer(after) {
 		return
@@ -167,7 +166,7 @@ func (c *Controller) serviceChanged(before, after any) {
 	}
 }
 
-// isLoadBalancer is true of what a watch has missed the end of: what it was then is not known.
+// isLoadBalancer is true for a Service whose deletion the watch has missed, too, as its last type is unknown.
 func isLoadBalancer(obj any) bool {
 	if _, unknown := obj.(cache.DeletedFinalStateUnknown); unknown {
 		return true
@@ -176,5 +175,5 @@ func isLoadBalancer(obj any) bool {
 	return ok && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// touch has a policy's status looked at, with whatever else happens to it in the meantime.
+// touch schedules a check of a policy's status, together with other changes that happen until then.
 func (c *Controller) touch(key engine.Key) { c.statuses.AddAfter(key, settle) }

@@ -36,7 +36,7 @@ import (
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
-// cluster has policies and namespaces, and takes the status of policies.
+// cluster holds policies and namespaces and stores the status of policies.
 type cluster struct {
 	mu         sync.Mutex
 	subscriber policystore.Subscriber
@@ -44,11 +44,11 @@ type cluster struct {
 	namespaces map[string]map[string]string
 	version    int
 	writes     map[engine.Key]int
-	// latest are the versions by the last writes.
+	// latest are the versions that the last writes created.
 	latest map[engine.Key]string
-	// deaf keeps new statuses from being seen.
+	// deaf hides new statuses from the watch.
 	deaf bool
-	// failure is the answer to writes.
+	// failure is the error of writes.
 	failure error
 }
 
@@ -102,7 +102,7 @@ func (c *cluster) ApplyStatus(_ context.Context, key engine.Key, version string,
 	return strconv.Itoa(c.version), nil
 }
 
-// put makes a policy what the cluster has.
+// put creates or updates a policy.
 func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) engine.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (c *cluster) label(namespace string, labels map[string]string) {
 	c.subscriber.NamespaceChanged(namespace)
 }
 
-// limit is a policy of all namespaces with a label, or of all if that is empty.
+// limit returns a policy for all namespaces with a label, or for all namespaces if that is empty.
 func limit(name, tier string, most int32) *v1alpha1.ClusterLoadBalancerPolicy {
 	p := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if tier != "" {
@@ -151,7 +151,7 @@ func service(namespace, name, qps string, options ...builder.ServiceOption) *cor
 	return svc
 }
 
-// fixture is a Controller in a bubble of fake time.
+// fixture is a Controller in a synctest bubble.
 type fixture struct {
 	t *testing.T
 	*cluster
@@ -160,7 +160,7 @@ type fixture struct {
 	registry *prometheus.Registry
 }
 
-// informer is one of Services.
+// informer is an informer of Services.
 type informer struct{ cache.SharedIndexInformer }
 
 func (i informer) Informer() cache.SharedIndexInformer { return i.SharedIndexInformer }
@@ -168,7 +168,7 @@ func (i informer) Lister() corelisters.ServiceLister {
 	return corelisters.NewServiceLister(i.GetIndexer())
 }
 
-// start runs a Controller beside the policies and Services.
+// start runs a Controller with the policies and Services.
 func start(t *testing.T, policies []*v1alpha1.ClusterLoadBalancerPolicy, existing ...*corev1.Service) *fixture {
 	t.Helper()
 	f := &fixture{
@@ -213,7 +213,7 @@ func (f *fixture) settle() {
 	synctest.Wait()
 }
 
-// status is that of a policy.
+// status returns the status of a policy.
 func (f *fixture) status(key engine.Key) v1alpha1.PolicyStatus {
 	f.t.Helper()
 	e, ok := f.Entry(key)
@@ -223,7 +223,7 @@ func (f *fixture) status(key engine.Key) v1alpha1.PolicyStatus {
 	return e.Status
 }
 
-// sums are services, violating and maxQPS, in short.
+// sums returns services, violating and maxQPS in short form.
 func (f *fixture) sums(key engine.Key) string {
 	s := f.status(key)
 	return fmt.Sprintf("%d services, %d violating, %d qps", s.Services, s.Violating, s.MaxQPS)
@@ -235,8 +235,8 @@ func (f *fixture) wrote(key engine.Key) int {
 	return f.writes[key]
 }
 
-// told are the Events since it was last asked.
-func (f *fixture) told() []string {
+// recorded returns the Events since the last call.
+func (f *fixture) recorded() []string {
 	var events []string
 	for {
 		select {
@@ -248,7 +248,7 @@ func (f *fixture) told() []string {
 	}
 }
 
-// metrics are the lines of the metric without its name.
+// metrics returns the lines of the metric without its name.
 func (f *fixture) metrics() string {
 	f.t.Helper()
 	families, err := f.registry.Gather()
@@ -302,7 +302,7 @@ func TestStatus(t *testing.T) {
 		}
 		const event = "Warning Violations 1 of 3 Services break a rule: shop/web: metadata.annotations[" + maxQPS +
 			"]: must be at most 2000 by ClusterLoadBalancerPolicy shared (tcp/80); lower the value"
-		if diff := cmp.Diff([]string{event}, f.told()); diff != "" {
+		if diff := cmp.Diff([]string{event}, f.recorded()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 		if got := f.metrics(); got != "ClusterLoadBalancerPolicy shop shared 1" {
@@ -314,12 +314,12 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// Every sort of change reaches the status, and what did not change keeps its time.
+// Every kind of change reaches the status, and an unchanged condition keeps its transition time.
 func TestStatusFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)}, service("shop", "web", "3000"), service("lab", "web", "9000"))
 		began := f.status(shared()).Conditions
-		f.told()
+		f.recorded()
 		for _, step := range []struct {
 			what    string
 			do      func()
@@ -347,7 +347,7 @@ func TestStatusFollows(t *testing.T) {
 			if got := f.sums(shared()); got != step.sums {
 				t.Errorf("%s: %s, want %s", step.what, got, step.sums)
 			}
-			if events := f.told(); len(events) != step.events {
+			if events := f.recorded(); len(events) != step.events {
 				t.Errorf("%s: Events %q, want %d", step.what, events, step.events)
 			}
 			if got := f.metrics(); got != step.metrics {
@@ -372,7 +372,7 @@ func TestInvalidPolicy(t *testing.T) {
 		got := f.status(shared())
 		want := metav1.Condition{
 			Type: "Accepted", Status: "False", Reason: "Invalid", ObservedGeneration: 1,
-			Message: "the policy applies without what is wrong with it: spec.defaults[" + maxQPS +
+			Message: "the policy applies except for its invalid parts: spec.defaults[" + maxQPS +
 				`]: Invalid value: "3000": must be at most 2000 by spec.rules[0].max; change the default or the rule`,
 		}
 		if diff := cmp.Diff(want, got.Conditions[0], cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
@@ -381,7 +381,7 @@ func TestInvalidPolicy(t *testing.T) {
 	})
 }
 
-// A thousand Services that change in three seconds are a status a second, not one a Service.
+// A thousand Services that change within three seconds cause one status per second, not one per Service.
 func TestWritesAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)})
@@ -406,10 +406,10 @@ func TestWritesAreFew(t *testing.T) {
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("violations (-want +got):\n%s", diff)
 		}
-		if events := f.told(); len(events) > 5 {
+		if events := f.recorded(); len(events) > 5 {
 			t.Errorf("%d Events", len(events))
 		}
-		// Changes that are none for the policy.
+		// Changes that do not affect the policy.
 		before = f.wrote(shared())
 		for i := range 100 {
 			f.services.Modify(service("shop", fmt.Sprintf("web-%03d", i), "3000", builder.Annotation("team", "a")))
@@ -422,7 +422,7 @@ func TestWritesAreFew(t *testing.T) {
 	})
 }
 
-// A status that was written counts as written, though the watch has not shown it yet.
+// A written status counts as current although the watch has not delivered it yet.
 func TestStaleStoreCausesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, nil, service("shop", "web", "3000"))
@@ -443,13 +443,13 @@ func TestStaleStoreCausesNoWrites(t *testing.T) {
 		if got := f.wrote(key); got != 2 {
 			t.Errorf("wrote %d times, want another for another Service", got)
 		}
-		if events := f.told(); len(events) != 1 {
+		if events := f.recorded(); len(events) != 1 {
 			t.Errorf("Events %q", events)
 		}
 	})
 }
 
-// What others write over a status is mended.
+// A status that others overwrite is restored.
 func TestForeignStatusIsMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)}, service("shop", "web", "1000"))

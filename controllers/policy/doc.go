@@ -1,3 +1,3 @@
-// Package policy judges the Services that are there already by the policies that apply to them, when either changes, and
-// writes what it finds into the status of the policies, their Events and a metric. It changes no Service.
+// Package policy validates existing Services against the policies that apply to them, whenever either changes, and
+// reports the result in the status of the policies, in Events and in a metric. It changes no Service.
 package policy

@@ -1,23 +1,19 @@
 package policy
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 )
 
-// follow keeps the ledger.
-func (c *Controller) follow() {
-	for {
-		item, stopped := c.changes.Get()
-		if stopped {
-			return
-		}
-		c.apply(item)
-		c.changes.Done(item)
-	}
+// follow applies a change to the ledger.
+func (c *Controller) follow(_ context.Context, item change) worker.Result {
+	c.apply(item)
+	return worker.Done()
 }
 
 func (c *Controller) apply(item change) {
@@ -33,12 +29,12 @@ func (c *Controller) apply(item change) {
 	}
 }
 
-// judgeAll judges every Service for the first time.
-func (c *Controller) judgeAll() {
+// validateAll validates every Service for the first time.
+func (c *Controller) validateAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.o.Store.Policies() {
-		c.judged[p.Key()] = p
+		c.applied[p.Key()] = p
 		c.touch(p.Key())
 	}
 	for _, obj := range c.services.GetStore().List() {
@@ -48,8 +44,8 @@ func (c *Controller) judgeAll() {
 	}
 }
 
-// applicable are the policies of a namespace. They are found out anew only where no Service has been judged by them: a change
-// of them is a change of its own.
+// applicable returns the policies of a namespace. It looks them up only if no Service of the namespace is in the
+// ledger: a change of the policies is a change of its own.
 func (c *Controller) applicable(namespace string) []*engine.Policy {
 	if policies, ok := c.ledger.applicable(namespace); ok {
 		return policies
@@ -58,21 +54,21 @@ func (c *Controller) applicable(namespace string) []*engine.Policy {
 }
 
 func (c *Controller) find(namespace string) []*engine.Policy {
-	labels, _ := c.o.Store.Labels(namespace) // if the namespace comes to be known later, that is a change
+	labels, _ := c.o.Store.Labels(namespace) // a namespace that becomes known later is a change of its own
 	return engine.Applicable(c.o.Store.Policies(), namespace, labels)
 }
 
 func (c *Controller) applyService(namespace, name string, applicable []*engine.Policy) {
 	svc, err := c.o.Services.Lister().Services(namespace).Get(name)
 	if err != nil || !isLoadBalancer(svc) {
-		// The lister has no other error than that there is none.
+		// The only error of the lister is that the Service does not exist.
 		c.ledger.remove(namespace, name)
 		return
 	}
 	c.ledger.put(svc, applicable)
 }
 
-// applyNamespace judges the Services of a namespace again if other policies apply to it than before.
+// applyNamespace validates the Services of a namespace again if other policies apply to it than before.
 func (c *Controller) applyNamespace(namespace string) {
 	before, ok := c.ledger.applicable(namespace)
 	if !ok {
@@ -87,16 +83,16 @@ func (c *Controller) applyNamespace(namespace string) {
 	}
 }
 
-// applyPolicy judges the Services again that the policy applied to, or applies to now.
+// applyPolicy validates the Services again that the policy applied to or applies to now.
 func (c *Controller) applyPolicy(key engine.Key) {
-	before := c.judged[key]
+	before := c.applied[key]
 	var after *engine.Policy
 	if entry, exists := c.o.Store.Entry(key); exists {
 		after = entry.Policy
-		c.judged[key] = after
+		c.applied[key] = after
 		c.touch(key)
 	} else {
-		delete(c.judged, key)
+		delete(c.applied, key)
 		delete(c.written, key)
 	}
 	if before == after {

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,26 +16,26 @@ import (
 	"quaymaster.dev/internal/review"
 )
 
-// ledger remembers how every Service was judged and adds it up for every policy, so that a change costs the judgement of the
-// Services that it concerns. It has no lock.
+// ledger keeps the result of every Service and the sums for every policy, so that a change only costs the validation of
+// the Services that it concerns. It has no lock.
 type ledger struct {
 	reviewer review.Reviewer
 	metrics  *metrics
-	// touched is told of each policy whose sums changed.
+	// touched is called for each policy whose sums changed.
 	touched func(engine.Key)
 	spaces  map[string]*space
 	tallies map[engine.Key]*tally
 }
 
-// space is a namespace with Services of type LoadBalancer.
+// space is a namespace that has Services of type LoadBalancer.
 type space struct {
 	applicable []*engine.Policy
-	// verdicts are by the Services' names.
-	verdicts map[string]*verdict
+	// results are the results by the names of the Services.
+	results map[string]*result
 }
 
-// verdict is how a version of a Service was judged by policies, and what it adds to their sums.
-type verdict struct {
+// result is the result of validating a version of a Service against policies: what it adds to their sums.
+type result struct {
 	uid        types.UID
 	version    string
 	applicable []*engine.Policy
@@ -41,19 +43,23 @@ type verdict struct {
 	violations map[engine.Key]v1alpha1.Violation
 }
 
-// tally are the sums for a policy.
+// tally holds the sums for a policy.
 type tally struct {
 	services, maxQPS int64
 	violations       map[types.NamespacedName]v1alpha1.Violation
-	// violating counts the violations of each namespace.
+	// violating counts the violating Services of each namespace.
 	violating map[string]int
 }
 
 func newLedger(reviewer review.Reviewer, m *metrics, touched func(engine.Key)) *ledger {
-	return &ledger{reviewer: reviewer, metrics: m, touched: touched, spaces: map[string]*space{}, tallies: map[engine.Key]*tally{}}
+	return &ledger{
+		reviewer: reviewer, metrics: m, touched: touched,
+		spaces: map[string]*space{}, tallies: map[engine.Key]*tally{},
+	}
 }
 
-// applicable are the policies by which the Services of a namespace were judged; ok is false if there are none to judge.
+// applicable returns the policies that the Services of a namespace were validated against; ok is false if it has no
+// Services.
 func (l *ledger) applicable(namespace string) (policies []*engine.Policy, ok bool) {
 	s, ok := l.spaces[namespace]
 	if !ok {
@@ -62,51 +68,52 @@ func (l *ledger) applicable(namespace string) (policies []*engine.Policy, ok boo
 	return s.applicable, true
 }
 
-// namespaces are those with Services that were judged.
+// namespaces returns the namespaces that have Services.
 func (l *ledger) namespaces() []string { return slices.Collect(maps.Keys(l.spaces)) }
 
-// services are the names of the Services of a namespace that were judged.
+// services returns the names of the Services of a namespace.
 func (l *ledger) services(namespace string) []string {
 	s := l.spaces[namespace]
 	if s == nil {
 		return nil
 	}
-	return slices.Collect(maps.Keys(s.verdicts))
+	return slices.Collect(maps.Keys(s.results))
 }
 
-// put judges a Service, unless the same version was judged by the same policies.
+// put validates a Service unless this version was already validated against the same policies.
 func (l *ledger) put(svc *corev1.Service, applicable []*engine.Policy) {
 	s := l.spaces[svc.Namespace]
 	if s == nil {
-		s = &space{verdicts: map[string]*verdict{}}
+		s = &space{results: map[string]*result{}}
 		l.spaces[svc.Namespace] = s
 	}
 	s.applicable = applicable
-	before := s.verdicts[svc.Name]
-	if before != nil && before.uid == svc.UID && before.version == svc.ResourceVersion && slices.Equal(before.applicable, applicable) {
+	before := s.results[svc.Name]
+	if before != nil && before.uid == svc.UID && before.version == svc.ResourceVersion &&
+		slices.Equal(before.applicable, applicable) {
 		return
 	}
-	after := l.examine(svc, applicable)
-	s.verdicts[svc.Name] = after
+	after := l.validate(svc, applicable)
+	s.results[svc.Name] = after
 	l.replace(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}, before, after)
 }
 
-// remove forgets a Service.
+// remove drops a Service.
 func (l *ledger) remove(namespace, name string) {
 	s := l.spaces[namespace]
-	if s == nil || s.verdicts[name] == nil {
+	if s == nil || s.results[name] == nil {
 		return
 	}
-	before := s.verdicts[name]
-	delete(s.verdicts, name)
-	if len(s.verdicts) == 0 {
+	before := s.results[name]
+	delete(s.results, name)
+	if len(s.results) == 0 {
 		delete(l.spaces, namespace)
 	}
 	l.replace(types.NamespacedName{Namespace: namespace, Name: name}, before, nil)
 }
 
-func (l *ledger) examine(svc *corev1.Service, applicable []*engine.Policy) *verdict {
-	v := &verdict{uid: svc.UID, version: svc.ResourceVersion, applicable: applicable}
+func (l *ledger) validate(svc *corev1.Service, applicable []*engine.Policy) *result {
+	v := &result{uid: svc.UID, version: svc.ResourceVersion, applicable: applicable}
 	if len(applicable) == 0 {
 		return v
 	}
@@ -127,8 +134,8 @@ func (l *ledger) examine(svc *corev1.Service, applicable []*engine.Policy) *verd
 	return v
 }
 
-// replace takes one verdict on a Service out of the sums and puts another in; either may be nil.
-func (l *ledger) replace(svc types.NamespacedName, before, after *verdict) {
+// replace subtracts one result of a Service from the sums and adds another; either may be nil.
+func (l *ledger) replace(svc types.NamespacedName, before, after *result) {
 	if before.same(after) {
 		return
 	}
@@ -158,13 +165,13 @@ func (l *ledger) replace(svc types.NamespacedName, before, after *verdict) {
 	}
 }
 
-// same tells whether two verdicts add the same to the same policies.
-func (v *verdict) same(other *verdict) bool {
+// same reports whether two results add the same to the same policies.
+func (v *result) same(other *result) bool {
 	return v != nil && other != nil && v.maxQPS == other.maxQPS && maps.Equal(v.violations, other.violations) &&
 		slices.EqualFunc(v.applicable, other.applicable, func(a, b *engine.Policy) bool { return a.Key() == b.Key() })
 }
 
-func (l *ledger) add(key engine.Key, svc types.NamespacedName, v *verdict) {
+func (l *ledger) add(key engine.Key, svc types.NamespacedName, v *result) {
 	t := l.tallies[key]
 	if t == nil {
 		t = &tally{violations: map[types.NamespacedName]v1alpha1.Violation{}, violating: map[string]int{}}
@@ -178,7 +185,7 @@ func (l *ledger) add(key engine.Key, svc types.NamespacedName, v *verdict) {
 	}
 }
 
-func (l *ledger) subtract(key engine.Key, svc types.NamespacedName, v *verdict) {
+func (l *ledger) subtract(key engine.Key, svc types.NamespacedName, v *result) {
 	t := l.tallies[key]
 	t.services--
 	t.maxQPS -= v.maxQPS
@@ -190,7 +197,7 @@ func (l *ledger) subtract(key engine.Key, svc types.NamespacedName, v *verdict) 
 	}
 }
 
-// sums are what a status says about Services, with the first of the violations.
+// sums returns the part of a status that is about Services, with the first violations.
 func (l *ledger) sums(key engine.Key) v1alpha1.PolicyStatus {
 	t := l.tallies[key]
 	if t == nil {
@@ -199,4 +206,27 @@ func (l *ledger) sums(key engine.Key) v1alpha1.PolicyStatus {
 	return v1alpha1.PolicyStatus{
 		Services: t.services, Violating: int64(len(t.violations)), MaxQPS: t.maxQPS, Violations: first(t.violations),
 	}
+}
+
+// metrics counts violating Services. A series exists only while its count is not 0, so that deleted policies leave none
+// behind.
+type metrics struct{ violating *prometheus.GaugeVec }
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := &metrics{violating: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "quaymaster_policy_violating_services",
+		Help: "Services that break a rule of a policy, by policy and by namespace of the Services.",
+	}, []string{"kind", "policy", "namespace"})}
+	if err := registerer.Register(m.violating); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) set(key engine.Key, namespace string, services int) {
+	if services == 0 {
+		m.violating.DeleteLabelValues(key.Kind, key.Name, namespace)
+		return
+	}
+	m.violating.WithLabelValues(key.Kind, key.Name, namespace).Set(float64(services))
 }

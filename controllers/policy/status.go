@@ -21,11 +21,11 @@ const (
 	longestCondition = 4096
 	// longestEvent is how many bytes of an Event's message are written; the API takes 1024.
 	longestEvent = 1000
-	// mostInEvent is how many violations an Event tells of; the status has more.
+	// mostInEvent is how many violations an Event lists; the status lists more.
 	mostInEvent = 3
 )
 
-// own is the part of a status that is ours, in a steady order: others may have conditions, too.
+// own returns the part of a status that this controller owns, in a stable order: others may add conditions.
 func own(status *v1alpha1.PolicyStatus) v1alpha1.PolicyStatus {
 	ours := *status.DeepCopy()
 	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c metav1.Condition) bool {
@@ -35,14 +35,14 @@ func own(status *v1alpha1.PolicyStatus) v1alpha1.PolicyStatus {
 	return ours
 }
 
-// decide is the status of a policy whose Services add up to sums. before is the one that it has.
+// decide returns the status of a policy from the sums of its Services. before is its current status.
 func decide(entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now metav1.Time) v1alpha1.PolicyStatus {
 	status := sums
 	status.ObservedGeneration = entry.Generation
 	status.Conditions = slices.Clone(before.Conditions)
 	for _, condition := range []metav1.Condition{accepted(entry.Findings), compliant(sums)} {
 		condition.ObservedGeneration = entry.Generation
-		// The API keeps seconds.
+		// The API stores whole seconds.
 		condition.LastTransitionTime = now.Rfc3339Copy()
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
@@ -53,7 +53,7 @@ func accepted(findings []finding.Finding) metav1.Condition {
 	if problems := finding.Summary(findings); problems != "" {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
-			Message: finding.Shorten("the policy applies without what is wrong with it: "+problems, longestCondition),
+			Message: finding.Shorten("the policy applies except for its invalid parts: "+problems, longestCondition),
 		}
 	}
 	return metav1.Condition{
@@ -79,7 +79,8 @@ func violatingText(sums v1alpha1.PolicyStatus) string {
 	return fmt.Sprintf("%d of %d Services break a rule", sums.Violating, sums.Services)
 }
 
-// announce is the Event about a new status; its message is empty where nothing got worse or wholly well.
+// announce returns the Event about a new status. The message is empty unless there are more violations or none any
+// more.
 func announce(before, after v1alpha1.PolicyStatus) (eventType, reason, message string) {
 	switch {
 	case after.Violating > before.Violating:
@@ -99,7 +100,7 @@ func worse(status v1alpha1.PolicyStatus) string {
 	return violatingText(status) + ": " + strings.Join(examples, ", ")
 }
 
-// reference is what an Event is about.
+// reference returns the object that an Event is about.
 func reference(key engine.Key, entry *policystore.Entry) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion().String(), Kind: key.Kind, Namespace: key.Namespace, Name: key.Name,

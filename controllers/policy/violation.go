@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// longestValue is how many bytes of a bad value a status shows: ten of them must fit, whatever Services say.
+	// longestValue is how many bytes of an invalid value a status shows: ten violations must fit, whatever the Services
+	// contain.
 	longestValue = 128
-	// longestMessage does the same for what must hold, in which authors of policies have their say.
+	// longestMessage is the same for messages, parts of which come from the authors of policies.
 	longestMessage = 1024
 )
 
-// violation is a finding as the status of a policy lists it.
+// violation converts a finding for the status of a policy.
 func violation(svc *corev1.Service, f finding.Finding) v1alpha1.Violation {
 	message := f.Message
 	if len(f.Listeners) > 0 {
@@ -35,8 +36,8 @@ func violation(svc *corev1.Service, f finding.Finding) v1alpha1.Violation {
 	}
 }
 
-// first are the violations of the first Services by namespace and name, as many as a status lists. They are picked without
-// sorting them all: there may be thousands, looked at every second.
+// first returns the violations of the first Services by namespace and name, as many as a status lists. It selects them
+// without sorting all: there may be thousands, and they are read every second.
 func first(violations map[types.NamespacedName]v1alpha1.Violation) []v1alpha1.Violation {
 	var listed []types.NamespacedName
 	for name := range maps.Keys(violations) {

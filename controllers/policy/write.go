@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,48 +12,42 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 )
 
-// written is a status that a version of a policy has.
+// written is the status of a version of a policy.
 type written struct {
 	uid     types.UID
 	version string
 	status  v1alpha1.PolicyStatus
 }
 
-// write writes statuses until the queue ends.
-func (c *Controller) write(ctx context.Context) {
-	for {
-		key, stopped := c.statuses.Get()
-		if stopped {
-			return
-		}
-		err := c.writeStatus(ctx, key)
-		switch {
-		case err == nil, apierrors.IsNotFound(err):
-			c.statuses.Forget(key)
-		case apierrors.IsConflict(err):
-			// The Store will tell of the newer policy, or has done so in the meantime.
-			c.statuses.AddRateLimited(key)
-		case ctx.Err() == nil:
+// write writes the status of a policy.
+func (c *Controller) write(ctx context.Context, key engine.Key) worker.Result {
+	err := c.writeStatus(ctx, key)
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return worker.Done()
+	case apierrors.IsConflict(err):
+		// The Store reports the newer policy, or has already done so.
+		return worker.Retry()
+	default:
+		if !errors.Is(ctx.Err(), context.Canceled) {
 			klog.FromContext(ctx).Error(err, "Could not write the status of a policy, will retry",
 				"policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind)
-			c.statuses.AddRateLimited(key)
 		}
-		c.statuses.Done(key)
+		return worker.Retry()
 	}
 }
 
-// writeStatus writes the status of a policy if it differs from what the policy has.
+// writeStatus writes the status of a policy if it differs from its current one.
 func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	entry, before, after := c.due(key)
 	if entry == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	version, err := c.o.Status.ApplyStatus(ctx, key, before.version, after)
 	if err != nil {
 		return err
@@ -61,18 +56,18 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if eventType, reason, message := announce(before.status, after); message != "" {
 		c.o.Recorder.Event(reference(key, entry), eventType, reason, message)
 	}
-	klog.FromContext(ctx).V(2).Info("Wrote the status of a policy", "policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind,
-		"services", after.Services, "violating", after.Violating)
+	klog.FromContext(ctx).V(2).Info("Wrote the status of a policy",
+		"policy", klog.KRef(key.Namespace, key.Name), "kind", key.Kind, "services", after.Services, "violating", after.Violating)
 	return nil
 }
 
-// due is a policy with the status that it has and the one that it should have; nil where there is nothing to write. Nothing is
-// while the Services have not been judged by the policy as it is now: its status comes after that.
+// due returns a policy with its current status and the wanted one; entry is nil if there is nothing to write. That is
+// so, too, while the Services have not been validated against the current policy: its status is written afterwards.
 func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before written, after v1alpha1.PolicyStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry, exists := c.o.Store.Entry(key)
-	if !exists || c.judged[key] != entry.Policy {
+	if !exists || c.applied[key] != entry.Policy {
 		return nil, before, after
 	}
 	before = c.latest(key, entry)
@@ -84,10 +79,11 @@ func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before writt
 	return entry, before, after
 }
 
-// latest is what the policy has, which the Store may not have seen yet.
+// latest returns the current status of a policy, which the Store may not have yet.
 func (c *Controller) latest(key engine.Key, entry *policystore.Entry) written {
 	if last, ok := c.written[key]; ok && last.uid == entry.UID {
-		if order, err := resourceversion.CompareResourceVersion(last.version, entry.ResourceVersion); err == nil && order > 0 {
+		order, err := resourceversion.CompareResourceVersion(last.version, entry.ResourceVersion)
+		if err == nil && order > 0 {
 			return last
 		}
 	}
@@ -98,7 +94,7 @@ func (c *Controller) latest(key engine.Key, entry *policystore.Entry) written {
 func (c *Controller) keep(key engine.Key, w written) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.judged[key] != nil {
+	if c.applied[key] != nil {
 		c.written[key] = w
 	}
 }

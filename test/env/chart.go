@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,15 +22,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fieldOwner owns what InstallChart applies.
+// fieldOwner is the field owner of objects that InstallChart applies.
 const fieldOwner = client.FieldOwner("quaymaster-test-env")
 
 // Values are values of the chart, as in its values.yaml.
 type Values map[string]any
 
-// InstallChart renders the project's chart and applies what processes outside the cluster need of it: accounts,
-// rights, CRDs and webhook configurations. Workloads and what serves them stay out. It returns when the API server serves
-// what the CRDs define. Without a word about certificates the webhooks make their own, as StartWebhook has it.
+// InstallChart renders the project's chart and applies the objects that processes outside the cluster need: accounts,
+// RBAC, CRDs and webhook configurations, but no workloads or Services. It returns when the API server serves the custom
+// resources. Unless the values set a certificate mode, webhooks use self-signed certificates, which is the mode of
+// StartWebhook.
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
 	all := Values{"certs": map[string]any{"mode": "self-signed"}}
 	maps.Copy(all, values)
@@ -56,7 +58,7 @@ func (e *Env) InstallChart(ctx context.Context, values Values) error {
 	return nil
 }
 
-// definition is what matters here of a CustomResourceDefinition.
+// definition holds the fields of a CustomResourceDefinition that are used here.
 type definition struct {
 	Spec struct {
 		Group string `json:"group"`
@@ -70,7 +72,8 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// waitServed returns when every CRD among the objects is established and in discovery, where clients look for its kind.
+// waitServed returns when every CRD among the objects is established and in discovery, which clients use to find its
+// kind.
 func (e *Env) waitServed(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -97,7 +100,7 @@ func (e *Env) waitServed(ctx context.Context, objects []*unstructured.Unstructur
 	return nil
 }
 
-// forProcesses tells the kinds that matter when Quaymaster runs as processes from those that run it in pods.
+// forProcesses reports whether a kind is needed when Quaymaster runs as processes rather than in pods.
 func forProcesses(kind string) bool {
 	switch kind {
 	case "ServiceAccount", "Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
@@ -108,7 +111,7 @@ func forProcesses(kind string) bool {
 	}
 }
 
-// RenderChart renders the project's chart, CRDs first, with the release name and namespace of an ordinary installation.
+// RenderChart renders the project's chart, CRDs first, with the release name and namespace of a default installation.
 func RenderChart(ctx context.Context, values Values) ([]*unstructured.Unstructured, error) {
 	helm, err := Tool("helm")
 	if err != nil {
@@ -142,8 +145,35 @@ func RenderChart(ctx context.Context, values Values) ([]*unstructured.Unstructur
 		if err != nil {
 			return nil, fmt.Errorf("render the chart: %w", err)
 		}
-		if len(object.Object) > 0 { // a template may render to nothing but comments
+		if len(object.Object) > 0 { // a template may render to comments only
 			objects = append(objects, object)
 		}
 	}
+}
+
+// InstallCertManagerCRDs installs the CRDs of the cert-manager objects that the webhooks apply, from the module of
+// cert-manager and without its controllers. It returns when the API server serves them.
+func (e *Env) InstallCertManagerCRDs(ctx context.Context) error {
+	const name = "github.com/cert-manager/cert-manager"
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", name).Output()
+	if err != nil {
+		return fmt.Errorf("find the CRDs of cert-manager: %w", err)
+	}
+	var crds []*unstructured.Unstructured
+	folder := filepath.Join(strings.TrimSpace(string(module)), "deploy", "crds")
+	for _, plural := range []string{"issuers", "certificates"} {
+		text, err := os.ReadFile(filepath.Join(folder, "cert-manager.io_"+plural+".yaml"))
+		if err != nil {
+			return fmt.Errorf("find the CRDs of cert-manager: %w", err)
+		}
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, crd); err != nil {
+			return fmt.Errorf("read the CRD of %s: %w", plural, err)
+		}
+		if err := e.Client.Create(ctx, crd); err != nil {
+			return fmt.Errorf("install the CRD of %s: %w", plural, err)
+		}
+		crds = append(crds, crd)
+	}
+	return e.waitServed(ctx, crds)
 }

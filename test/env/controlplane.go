@@ -3,12 +3,13 @@ package env
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// startLimit bounds the wait for one component. Seconds are usual; a loaded machine takes longer.
+// startLimit bounds the start of one component. It usually takes seconds; a loaded machine needs longer.
 const startLimit = 2 * time.Minute
 
 func (e *Env) startAPIServer(ctx context.Context) error {
@@ -24,11 +25,11 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	serving, err := e.authority.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	cert, key, err := e.pki.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	key, err := serviceAccountKey(e.path("pki"))
+	accounts, err := e.pki.serviceAccountKey()
 	if err != nil {
 		return err
 	}
@@ -41,17 +42,17 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(port),
-		// A loopback address cannot be an endpoint of the Service kubernetes, so nothing maintains one.
+		// A loopback address cannot be an endpoint of the Service kubernetes, so its endpoints are not maintained.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--authorization-mode=RBAC",
 		"--allow-privileged",
-		"--client-ca-file=" + e.authority.certificate(),
-		"--tls-cert-file=" + serving.cert,
-		"--tls-private-key-file=" + serving.key,
+		"--client-ca-file=" + e.Authority(),
+		"--tls-cert-file=" + cert,
+		"--tls-private-key-file=" + key,
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + key,
-		"--service-account-signing-key-file=" + key,
+		"--service-account-key-file=" + accounts,
+		"--service-account-signing-key-file=" + accounts,
 	}, audit, e.options.APIServerArgs)
 	server, err := e.Start("kube-apiserver", path, args...)
 	if err != nil {
@@ -80,7 +81,7 @@ func (e *Env) startEtcd(ctx context.Context) (string, error) {
 		"--listen-client-urls="+url,
 		"--advertise-client-urls="+url,
 		"--listen-peer-urls=http://127.0.0.1:0",
-		// What is lost with the machine is only a test's or a demonstration's.
+		// The data of a test or a demonstration need not survive a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	)
@@ -116,7 +117,7 @@ func (e *Env) startControllerManager(ctx context.Context) error {
 		"--cluster-cidr="+ClusterCIDR,
 		"--service-cluster-ip-range="+serviceCIDR,
 		"--use-service-account-credentials",
-		"--root-ca-file="+e.authority.certificate(),
+		"--root-ca-file="+e.Authority(),
 		"--service-account-private-key-file="+e.path("pki", "service-accounts.key"),
 	)
 	if err != nil {
@@ -126,4 +127,27 @@ func (e *Env) startControllerManager(ctx context.Context) error {
 	defer cancel()
 	health := fmt.Sprintf("https://127.0.0.1:%d/healthz", port)
 	return Poll(ctx, "kube-controller-manager", probe(health), manager)
+}
+
+// auditPolicy logs every request once: when it has been answered, or when a watch begins and ends.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// AuditLog returns the file with the API server's audit events, one per line. It exists if Options.Audit is set.
+func (e *Env) AuditLog() string { return e.path("audit.log") }
+
+// auditArgs returns the arguments of kube-apiserver for the audit log of Options.Audit.
+func (e *Env) auditArgs() ([]string, error) {
+	if !e.options.Audit {
+		return nil, nil
+	}
+	policy := e.path("audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, fmt.Errorf("write the audit policy: %w", err)
+	}
+	return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + e.AuditLog(), "--audit-log-mode=blocking"}, nil
 }

@@ -25,60 +25,61 @@ import (
 const (
 	// Namespace is where Quaymaster is installed.
 	Namespace = "quaymaster-system"
-	// ClusterCIDR is what Nodes get their pod ranges from.
+	// ClusterCIDR is the range from which Nodes get their pod ranges.
 	ClusterCIDR = "10.244.0.0/16"
-	// serviceCIDR is what Services get their cluster IPs from.
+	// serviceCIDR is the range from which Services get their cluster IPs.
 	serviceCIDR = "10.96.0.0/16"
-	// user is the ordinary user of the cluster, developers his group and the name of its role.
+	// user is the unprivileged user of the cluster, developers the user's group and the name of its role.
 	user       = "developer"
 	developers = "developers"
-	// stopGrace is how long a process may take to end by itself.
+	// stopGrace is how long a process may take to end before it is killed.
 	stopGrace = 15 * time.Second
 )
 
-// DualStack are APIServerArgs that give Services addresses of both families.
+// DualStack holds the APIServerArgs that give Services addresses of both families.
 var DualStack = []string{"--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112"}
 
-// Options says what a control plane consists of.
+// Options configure a control plane.
 type Options struct {
-	// Dir keeps certificates, kubeconfigs, etcd's data and, in logs, the output of every process. It is made if
-	// missing. Empty means a temporary directory.
+	// Dir holds certificates, kubeconfigs, etcd's data and, in logs, the output of every process. It is created if
+	// it does not exist. Empty means a temporary directory.
 	Dir string
 	// PIDDir, if set, holds a PID file for every running process; see process.Reap.
 	PIDDir string
-	// ControllerManager starts kube-controller-manager beside the API server. Without it nothing creates default
+	// ControllerManager starts kube-controller-manager as well. Without it nothing creates default
 	// ServiceAccounts, empties deleted namespaces or gives Nodes their pod ranges.
 	ControllerManager bool
 	// APIServerArgs are appended to kube-apiserver's arguments.
 	APIServerArgs []string
-	// Audit makes kube-apiserver keep an audit log, in AuditLog.
+	// Audit makes kube-apiserver write an audit log to AuditLog.
 	Audit bool
 
-	temporary bool // Dir was made here
+	temporary bool // Dir was created by New
 }
 
-// Env is a running control plane and the processes started beside it.
+// Env is a running control plane and the processes started with it.
 type Env struct {
 	// Dir is the directory of Options.
 	Dir string
-	// Admin and AdminKubeconfig may do everything.
+	// Admin and AdminKubeconfig are the credentials of an administrator without restrictions.
 	Admin           *rest.Config
 	AdminKubeconfig string
-	// User and DeveloperKubeconfig are an ordinary user, who may edit objects in namespaces, their policies included.
+	// User and DeveloperKubeconfig are the credentials of a user who may only edit objects in namespaces, including
+	// policies.
 	User                *rest.Config
 	DeveloperKubeconfig string
-	// Client is the administrator's client.
+	// Client is a client with the rights of the administrator.
 	Client client.Client
 
-	options   Options
-	server    string // URL of the API server
-	authority *authority
+	options Options
+	server  string // URL of the API server
+	pki     *pki
 
 	mu        sync.Mutex
-	processes []*process.Process // in the order of their start
+	processes []*process.Process // in the order in which they were started
 }
 
-// New starts a control plane and returns when it is ready. The caller stops it. The context bounds the start only.
+// New starts a control plane and returns when it is ready. The caller must stop it. The context only bounds the start.
 func New(ctx context.Context, options Options) (*Env, error) {
 	if options.Dir == "" {
 		dir, err := os.MkdirTemp("", "quaymaster-")
@@ -104,7 +105,7 @@ func (e *Env) start(ctx context.Context) error {
 		}
 	}
 	var err error
-	if e.authority, err = newAuthority(e.path("pki")); err != nil {
+	if e.pki, err = newPKI(e.path("pki")); err != nil {
 		return err
 	}
 	if err := e.startAPIServer(ctx); err != nil {
@@ -119,7 +120,7 @@ func (e *Env) start(ctx context.Context) error {
 	return nil
 }
 
-// connect makes the administrator's kubeconfig and clients once the API server's address is known.
+// connect creates the administrator's kubeconfig and clients once the address of the API server is known.
 func (e *Env) connect() error {
 	var err error
 	if e.AdminKubeconfig, err = e.UserKubeconfig("admin", "system:masters"); err != nil {
@@ -136,8 +137,8 @@ func (e *Env) connect() error {
 	return err
 }
 
-// makeUser makes the ordinary user and lets him edit what lives in namespaces, as an admin of them may. The role is our own:
-// the rules of the ClusterRoles edit and admin are filled in by kube-controller-manager, which need not run.
+// makeUser creates the unprivileged user and grants the rights of an administrator of namespaces. It creates a role
+// because the rules of the ClusterRoles edit and admin are aggregated by kube-controller-manager, which may not run.
 func (e *Env) makeUser(ctx context.Context) error {
 	var err error
 	if e.DeveloperKubeconfig, err = e.UserKubeconfig(user, developers); err != nil {
@@ -165,13 +166,13 @@ func (e *Env) makeUser(ctx context.Context) error {
 	}
 	for _, object := range []client.Object{role, binding} {
 		if err := client.IgnoreAlreadyExists(e.Client.Create(ctx, object)); err != nil {
-			return fmt.Errorf("give the ordinary user rights: %w", err)
+			return fmt.Errorf("grant rights to the unprivileged user: %w", err)
 		}
 	}
 	return nil
 }
 
-// load reads a kubeconfig for clients that poll: tests and the demonstration should not wait for a rate limit.
+// load loads a kubeconfig without a client-side rate limit: tests and the demonstration poll.
 func load(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -181,7 +182,7 @@ func load(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Start runs a program beside the control plane, with its output in LogDir. Stop ends it with the others.
+// Start runs a program with its output in LogDir. Stop stops it with the others.
 func (e *Env) Start(name, path string, args ...string) (*process.Process, error) {
 	p, err := process.Start(process.Spec{
 		Name:   name,
@@ -199,14 +200,14 @@ func (e *Env) Start(name, path string, args ...string) (*process.Process, error)
 	return p, nil
 }
 
-// Processes returns what was started and not stopped, in the order of the start.
+// Processes returns the processes that were started and not stopped, in the order in which they were started.
 func (e *Env) Processes() []*process.Process {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.processes)
 }
 
-// Stop ends every process in the reverse order of their start. It keeps Dir.
+// Stop stops every process in reverse order. It keeps Dir.
 func (e *Env) Stop() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -218,7 +219,7 @@ func (e *Env) Stop() error {
 	return errors.Join(errs...)
 }
 
-// LogDir holds the output of every process.
+// LogDir returns the directory with the output of every process.
 func (e *Env) LogDir() string { return e.path("logs") }
 
 func (e *Env) path(elem ...string) string {

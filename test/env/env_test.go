@@ -18,12 +18,12 @@ func TestControlPlane(t *testing.T) {
 	e := Start(t, Options{ControllerManager: true})
 	ctx := t.Context()
 
-	// Only a running controller manager makes the default ServiceAccount.
+	// Only kube-controller-manager creates the default ServiceAccount.
 	Eventually(t, time.Minute, "the default ServiceAccount", func(ctx context.Context) error {
 		return e.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{})
 	})
 
-	t.Run("the ordinary user edits Services and nothing of the cluster", func(t *testing.T) {
+	t.Run("the unprivileged user edits Services and no cluster-scoped objects", func(t *testing.T) {
 		service := "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n"
 		out, err := Kubectl(ctx, e.DeveloperKubeconfig, service, "apply", "-f", "-")
 		if err != nil || out.Code != 0 {
@@ -35,7 +35,7 @@ func TestControlPlane(t *testing.T) {
 		}
 	})
 
-	t.Run("a ServiceAccount has its own rights only", func(t *testing.T) {
+	t.Run("a ServiceAccount has only its own rights", func(t *testing.T) {
 		kubeconfig, err := e.ServiceAccountKubeconfig(ctx, "default", "default")
 		if err != nil {
 			t.Fatal(err)
@@ -120,16 +120,16 @@ func TestInstalledWebhook(t *testing.T) {
 	}
 	const refusal = `The Service "bad" is invalid`
 	if got := create(); !strings.HasPrefix(got, refusal) {
-		t.Errorf("kubectl says %q, want %q", got, refusal)
+		t.Errorf("kubectl: %q, want %q", got, refusal)
 	}
 	webhook.Kill()
 	if got := create(); !strings.Contains(got, "failed calling webhook") {
-		t.Errorf("kubectl says %q while no webhook runs, want a failed call", got)
+		t.Errorf("kubectl while no webhook runs: %q, want a failed call", got)
 	}
 	if err := webhook.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := create(); !strings.HasPrefix(got, refusal) {
-		t.Errorf("kubectl says %q after the restart, want %q", got, refusal)
+		t.Errorf("kubectl after the restart: %q, want %q", got, refusal)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Output is what a command said and how it ended.
+// Output is the output and the exit code of a command.
 type Output struct {
 	Stdout, Stderr string
 	// Code is the exit code.
 	Code int
 }
 
-// Kubectl runs kubectl with a kubeconfig and feeds it stdin. A refusal is an answer, with its exit code in Output; the
-// error is for a kubectl that could not run.
+// Kubectl runs kubectl with a kubeconfig and stdin. If kubectl fails, its exit code is in Output; the error is only set
+// if kubectl could not be run.
 func Kubectl(ctx context.Context, kubeconfig, stdin string, args ...string) (Output, error) {
 	path, err := Tool("kubectl")
 	if err != nil {
@@ -28,7 +28,7 @@ func Kubectl(ctx context.Context, kubeconfig, stdin string, args ...string) (Out
 	return Run(ctx, stdin, path, append([]string{"--kubeconfig", kubeconfig, "--cache-dir", cache}, args...)...)
 }
 
-// Run runs a command to its end, feeds it stdin and collects what it says.
+// Run runs a command with stdin until it ends and returns its output.
 func Run(ctx context.Context, stdin, path string, args ...string) (Output, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdin = strings.NewReader(stdin)

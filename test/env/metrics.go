@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Scrape reads the webhooks' metrics.
+// Scrape returns the metrics of the webhooks.
 func (w *Webhook) Scrape(t *testing.T) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.Metrics, nil)
@@ -31,7 +31,7 @@ func (w *Webhook) Scrape(t *testing.T) string {
 	return string(text)
 }
 
-// Calls is how many admission calls the webhooks answered so far, by their own count.
+// Calls returns how many admission calls the webhooks have answered so far, according to their metrics.
 func (w *Webhook) Calls(t *testing.T) int {
 	t.Helper()
 	sum := 0

@@ -14,12 +14,12 @@ type Mycloud struct {
 	Server
 	// Endpoint is the base URL of its API, without the version.
 	Endpoint string
-	// Token authenticates its clients; TokenFile holds it.
+	// Token authenticates clients; TokenFile contains it.
 	Token, TokenFile string
 }
 
-// StartMycloud runs the reference cloud with state below Dir and the instances, addresses and volumes of an inventory
-// file; the empty name stands for the example inventory. Arguments given here come last and win.
+// StartMycloud runs the reference cloud with its state below Dir and the instances, addresses and volumes of an
+// inventory file; an empty name means the example inventory. args are appended and take precedence.
 func (e *Env) StartMycloud(ctx context.Context, inventory string, args ...string) (*Mycloud, error) {
 	if inventory == "" {
 		root, err := Root()
@@ -43,7 +43,7 @@ func (e *Env) StartMycloud(ctx context.Context, inventory string, args ...string
 	}
 	data := e.path("mycloud")
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the cloud's data directory: %w", err)
+		return nil, fmt.Errorf("create the cloud's data directory: %w", err)
 	}
 	m.Server = Server{
 		name: "mycloud",

@@ -12,7 +12,7 @@ import (
 // module is the first line of the go.mod at the root of the repository.
 const module = "module quaymaster.dev\n"
 
-// Root returns the root of the repository, looked for from the working directory upwards.
+// Root returns the root of the repository, searching upwards from the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -31,8 +31,8 @@ func Root() (string, error) {
 	}
 }
 
-// Tool returns the path of a pinned tool such as kube-apiserver: from KUBEBUILDER_ASSETS where that holds it, else
-// from bin/tools. The error names the make target that builds it.
+// Tool returns the path of a pinned tool such as kube-apiserver: in KUBEBUILDER_ASSETS if it is there, otherwise in
+// bin/tools. The error names the make target that builds it.
 func Tool(name string) (string, error) {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
 		if path := filepath.Join(assets, name); executable(path) == nil {
@@ -42,7 +42,7 @@ func Tool(name string) (string, error) {
 	return built(filepath.Join("bin", "tools", name), "tool-"+name)
 }
 
-// Program returns the path of one of the project's own binaries. The error names the make target that builds it.
+// Program returns the path of one of the project's binaries. The error names the make target that builds it.
 func Program(name string) (string, error) {
 	return built(filepath.Join("bin", name), "build")
 }

@@ -9,27 +9,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ServiceAccounts of the two roles, as the chart makes them.
+// ServiceAccounts of the two roles, as in the chart.
 const (
 	webhookAccount     = "quaymaster-webhook"
 	controllersAccount = "quaymaster-controllers"
 )
 
-// WebhookURL is what the chart's value webhook.url has to be for a webhook on a port of loopback.
+// WebhookURL returns the chart's value webhook.url for a webhook on a port of the loopback interface.
 func WebhookURL(port int) string { return "https://127.0.0.1:" + strconv.Itoa(port) }
 
 // Webhook is the running admission role.
 type Webhook struct {
 	Server
-	// Address is where it serves the webhooks.
+	// Address is the host and port of the webhooks.
 	Address string
 	// Metrics is the URL of its metrics.
 	Metrics string
 }
 
-// StartWebhook runs the admission role with a certificate of its own making, in memory, and the rights of its ServiceAccount, on
-// a port that InstallChart has put into the webhook configurations. It asks no cloud unless CloudConfigArg is among the
-// arguments. Arguments given here come last and win.
+// StartWebhook runs the admission role with a self-signed certificate in memory and the rights of its ServiceAccount,
+// on the port that InstallChart has written into the webhook configurations. It uses no cloud unless args contain
+// CloudConfigArg. args are appended and take precedence.
 func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webhook, error) {
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, Namespace, webhookAccount)
 	if err != nil {
@@ -66,10 +66,10 @@ func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webh
 	return w, e.startServer(ctx, &w.Server)
 }
 
-// CloudConfig is the cloud config of both roles, as its documentation describes it.
+// CloudConfig is the cloud config of both roles, with the fields of its documentation.
 type CloudConfig map[string]any
 
-// CloudConfigFor returns the cloud config of the demonstration and of most tests for a running cloud.
+// CloudConfigFor returns the cloud config for a running cloud that the demonstration and most tests use.
 func CloudConfigFor(clusterID string, cloud *Mycloud) CloudConfig {
 	return CloudConfig{
 		"clusterID": clusterID,
@@ -79,8 +79,8 @@ func CloudConfigFor(clusterID string, cloud *Mycloud) CloudConfig {
 	}
 }
 
-// CloudConfigArg writes a cloud config and returns the argument that makes a role read it. The name keeps apart those of
-// one Env.
+// CloudConfigArg writes a cloud config and returns the argument that makes a role read it. Different configs of an Env
+// need different names.
 func (e *Env) CloudConfigArg(name string, config CloudConfig) (string, error) {
 	data, err := yaml.Marshal(config)
 	if err != nil {
@@ -93,9 +93,9 @@ func (e *Env) CloudConfigArg(name string, config CloudConfig) (string, error) {
 	return "--cloud-config=" + file, nil
 }
 
-// StartControllers runs the controllers role with the rights of its ServiceAccount, all its controllers enabled and
-// no leader election: a single replica would only wait for its own lease after a restart. Arguments given here come
-// last and win.
+// StartControllers runs the controllers role with the rights of its ServiceAccount, all controllers enabled and without
+// leader election: a single replica would only wait for its own lease after a restart. args are appended and take
+// precedence.
 func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...string) (*Server, error) {
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, Namespace, controllersAccount)
 	if err != nil {

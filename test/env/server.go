@@ -8,10 +8,10 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// Server is a program of the project that runs beside the control plane and tells whether it is ready.
+// Server is a program of the project with a readiness endpoint.
 type Server struct {
 	*process.Process
-	// URL is where the controllers serve health and metrics.
+	// URL is the base URL of the controllers' health and metrics endpoints.
 	URL string
 
 	env   *Env
@@ -21,7 +21,7 @@ type Server struct {
 	ready func(context.Context) error
 }
 
-// startServer runs a program of the project and waits until it is ready.
+// startServer starts a program of the project and waits until it is ready.
 func (e *Env) startServer(ctx context.Context, s *Server) error {
 	path, err := Program(s.path)
 	if err != nil {
@@ -31,10 +31,10 @@ func (e *Env) startServer(ctx context.Context, s *Server) error {
 	return s.Restart(ctx)
 }
 
-// Restart starts the program again after Stop or Kill, with the same arguments, and waits until it is ready.
+// Restart starts the program again with the same arguments after Stop or Kill, and waits until it is ready.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.Process != nil && s.Exit() == nil {
-		return fmt.Errorf("start %s: it still runs", s.name)
+		return fmt.Errorf("start %s: it is still running", s.name)
 	}
 	if err := s.Launch(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.WaitReady(ctx, startLimit)
 }
 
-// Launch starts the program and does not wait.
+// Launch starts the program without waiting for it.
 func (s *Server) Launch() error {
 	p, err := s.env.Start(s.name, s.path, s.args...)
 	if err != nil {
@@ -52,12 +52,12 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// WaitReady blocks until the program is ready. It fails when the program ends or the time is over.
+// WaitReady waits until the program is ready. It fails if the program ends or the limit expires.
 func (s *Server) WaitReady(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return Poll(ctx, s.name, s.ready, s.Process)
 }
 
-// Ready asks once whether the program is ready, as a kubelet's probe does.
+// Ready probes the program once, as a kubelet would, and returns nil if it is ready.
 func (s *Server) Ready(ctx context.Context) error { return s.ready(ctx) }

@@ -15,9 +15,9 @@ import (
 // setupLimit bounds the start of everything a test package needs.
 const setupLimit = 5 * time.Minute
 
-// Start runs a control plane for one test. Its files are kept when the test fails.
+// Start runs a control plane for one test. Its files are kept if the test fails.
 //
-// A control plane takes seconds to start: packages with several tests share one through Main.
+// A control plane takes seconds to start: packages with several tests should share one through Main.
 func Start(t *testing.T, options Options) *Env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupLimit)
@@ -43,8 +43,7 @@ func Start(t *testing.T, options Options) *Env {
 //
 //	func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
 //
-// setup, which starts what else the tests need and keeps the Env for them, runs once before the first test. Where no
-// test will run, as with -list, nothing is started.
+// setup starts whatever else the tests need and stores the Env for them. It runs once, before the first test.
 func Main(m *testing.M, options Options, setup func(context.Context, *Env) error) int {
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 	defer cancel()
@@ -71,7 +70,7 @@ func Main(m *testing.M, options Options, setup func(context.Context, *Env) error
 	return 0
 }
 
-// Eventually fails the test unless check returns nil before the limit. It reports the last answer of check.
+// Eventually fails the test unless check returns nil before the limit. The failure reports the last error of check.
 func Eventually(t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -81,15 +80,15 @@ func Eventually(t *testing.T, limit time.Duration, what string, check func(conte
 	}
 }
 
-// remove deletes a directory of files that a passed test leaves. A directory the caller chose stays.
+// remove deletes the files after a passed test, unless the caller chose the directory.
 func (e *Env) remove() {
 	if e.options.temporary {
-		// A file that stays in the temporary directory is no failure of what was tested.
+		// A file left in the temporary directory does not fail the test.
 		_ = os.RemoveAll(e.Dir)
 	}
 }
 
-// describeLogs quotes the end of every log: the directory alone helps nobody who reads the output of CI.
+// describeLogs quotes the end of every log: readers of CI output have no access to the directory.
 func (e *Env) describeLogs() string {
 	var text strings.Builder
 	text.WriteString("logs are kept in " + e.LogDir())

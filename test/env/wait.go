@@ -12,10 +12,10 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// pollInterval is how often a condition is looked at again.
+// pollInterval is the interval between checks of a condition.
 const pollInterval = 50 * time.Millisecond
 
-// FreePort returns a TCP port of the loopback interface that nothing listens on at the moment.
+// FreePort returns a TCP port of the loopback interface that is currently unused.
 func FreePort() (int, error) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -25,8 +25,8 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Poll calls check until it returns nil. When the context ends first, the error names what was waited for and the
-// last answer of check; when a process the check depends on ends, the error quotes its log.
+// Poll calls check until it returns nil. If the context ends first, the error contains what and the last error of
+// check; if one of the processes in needs ends first, the error quotes its log.
 func Poll(ctx context.Context, what string, check func(context.Context) error, needs ...*process.Process) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -37,7 +37,7 @@ func Poll(ctx context.Context, what string, check func(context.Context) error, n
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // one that is not merely about the end of the context
+			last = err // rather than an error that only reports the end of the context
 		}
 		for _, p := range needs {
 			if exit := p.Exit(); exit != nil {
@@ -52,8 +52,8 @@ func Poll(ctx context.Context, what string, check func(context.Context) error, n
 	}
 }
 
-// probe answers whether a health endpoint says 200. Certificates are not verified: probes carry no secret, and
-// some servers sign their own.
+// probe returns a check that a health endpoint responds with 200. It does not verify certificates: probes carry no
+// secret, and some servers have self-signed certificates.
 func probe(url string) func(context.Context) error {
 	client := &http.Client{
 		Timeout: 2 * time.Second,

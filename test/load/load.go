@@ -1,4 +1,4 @@
-// Package load is users who create Services all the time, for tests that take something away meanwhile.
+// Package load creates Services continuously for tests of what happens while a component is missing or replaced.
 package load
 
 import (
@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// workers is how many users create Services at the same time.
+	// workers is the number of users that create Services concurrently.
 	workers = 16
-	// soon is how long further attempts may take, with room for slow machines.
+	// soon bounds the wait for further attempts, with a margin for slow machines.
 	soon = 30 * time.Second
-	// completed is an annotation that good Services get at admission.
+	// completed is an annotation that admission adds to valid Services.
 	completed = "service.beta.kubernetes.io/dlb-listener-maxqps"
 )
 
-// Options are what a Load needs.
+// Options configure a Load.
 type Options struct {
-	// Client is the users'.
+	// Client is the client of the users.
 	Client client.Client
-	// Stored makes every other Service a real one, deleted afterwards. Without it none is stored.
+	// Stored makes every second Service a real one, which is deleted afterwards. Otherwise all are dry runs.
 	Stored bool
 }
 
-// Load are users who create good and bad Services.
+// Load is a set of users that create valid and invalid Services.
 type Load struct {
 	mu       sync.Mutex
 	attempts int
 	problems []string
 }
 
-// Start begins. What went wrong fails the test when it ends.
+// Start starts the users. Failed attempts fail the test at its end.
 func Start(t *testing.T, o Options) *Load {
 	t.Helper()
 	l := &Load{}
@@ -51,7 +51,7 @@ func Start(t *testing.T, o Options) *Load {
 	for i := range workers {
 		running.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				// Not interrupted, so that every answer counts.
+				// Attempts are not interrupted, so that every answer counts.
 				l.note(Try(context.WithoutCancel(ctx), o.Client, fmt.Sprintf("load-%d-%d", i, n), o.Stored && n%2 == 0))
 			}
 		})
@@ -61,7 +61,8 @@ func Start(t *testing.T, o Options) *Load {
 		running.Wait()
 		t.Logf("%d attempts", l.attempts)
 		if len(l.problems) > 0 {
-			t.Errorf("%d of %d attempts went wrong:\n%s", len(l.problems), l.attempts, strings.Join(l.problems[:min(5, len(l.problems))], "\n"))
+			first := l.problems[:min(5, len(l.problems))]
+			t.Errorf("%d of %d attempts failed:\n%s", len(l.problems), l.attempts, strings.Join(first, "\n"))
 		}
 	})
 	return l
@@ -76,7 +77,7 @@ func (l *Load) note(err error) {
 	}
 }
 
-// More waits for that many further attempts.
+// More waits for n further attempts.
 func (l *Load) More(t *testing.T, n int) {
 	t.Helper()
 	count := func() int {
@@ -87,13 +88,14 @@ func (l *Load) More(t *testing.T, n int) {
 	until := count() + n
 	env.Eventually(t, soon, "further attempts", func(context.Context) error {
 		if now := count(); now < until {
-			return fmt.Errorf("%d are missing", until-now)
+			return fmt.Errorf("%d missing", until-now)
 		}
 		return nil
 	})
 }
 
-// Try creates a good Service, which must be completed, and a bad one, which must be refused for what is bad.
+// Try creates a valid Service, which must be completed, and an invalid one, which must be rejected for the right
+// reason.
 func Try(ctx context.Context, c client.Client, name string, stored bool) error {
 	var options []client.CreateOption
 	if !stored {
@@ -101,14 +103,14 @@ func Try(ctx context.Context, c client.Client, name string, stored bool) error {
 	}
 	good := Service(name)
 	if err := c.Create(ctx, good, options...); err != nil {
-		return fmt.Errorf("create a good Service: %w", err)
+		return fmt.Errorf("create a valid Service: %w", err)
 	}
 	if good.Annotations[completed] == "" {
-		return fmt.Errorf("a good Service was not completed: %v", good.Annotations)
+		return fmt.Errorf("a valid Service was not completed: %v", good.Annotations)
 	}
 	err := c.Create(ctx, Service(name+"-bad", builder.DLB("scheduler", "fastest")), options...)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "dlb-scheduler") {
-		return fmt.Errorf("create a bad Service: got %w, want it refused", err)
+		return fmt.Errorf("create an invalid Service: got %w, want it rejected", err)
 	}
 	if stored {
 		if err := c.Delete(ctx, good); err != nil {
@@ -118,12 +120,12 @@ func Try(ctx context.Context, c client.Client, name string, stored bool) error {
 	return nil
 }
 
-// Service is a good one, changed by options.
+// Service returns a valid Service, changed by options.
 func Service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Namespace, svc.Name, svc.UID = metav1.NamespaceDefault, name, ""
 	for i := range svc.Spec.Ports {
-		// The API server chooses.
+		// The API server allocates it.
 		svc.Spec.Ports[i].NodePort = 0
 	}
 	return svc

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// attributes gives the child its own process group. Nothing here ties its life to this process: PID files do.
+// attributes makes the child lead its own process group. Only PID files help to end it if this process is killed.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// startTime returns when a process started, as ps prints it.
+// startTime returns when a process started, as printed by ps.
 func startTime(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

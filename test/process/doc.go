@@ -1,7 +1,8 @@
-// Package process runs the programs of a test or demonstration as child processes, keeps their output in files and
-// stops exactly what it started.
+// Package process runs the programs of a test or demonstration as child processes, writes their output to files and
+// stops only the processes that it started.
 //
-// A child leads its own process group, so that a signal from the terminal reaches the parent alone and children end
-// in the order the parent chooses. Where the kernel can do it, a child dies with its parent. What still outlives a
-// killed parent is found again through PID files, which hold a start time beside the number: numbers are reused.
+// Each child leads its own process group, so that a signal from the terminal reaches only the parent and children are
+// stopped in the order that the parent chooses. If the kernel supports it, a child is killed with its parent. Children
+// that outlive a killed parent are found through PID files, which also contain the start time because process IDs are
+// reused.
 package process

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// reapLimit is how long Reap waits for a killed process to disappear.
+// reapLimit bounds how long Reap waits for a killed process to end.
 const reapLimit = 10 * time.Second
 
 func writePIDFile(path string, pid int) error {
@@ -22,9 +22,9 @@ func writePIDFile(path string, pid int) error {
 	return os.WriteFile(path, fmt.Appendf(nil, "%d %s\n", pid, started), 0o600)
 }
 
-// Reap kills the processes that the PID files in a directory name and removes the files. A file whose process has
-// ended, or whose number belongs to another process by now, is only removed. It returns the names of what it killed;
-// a missing directory is an empty one.
+// Reap kills the processes that are named by PID files in a directory, removes the files and returns the names of the
+// killed processes. If a process has ended, or its ID now belongs to another process, only the file is removed. A
+// missing directory counts as empty.
 func Reap(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pid"))
 	if err != nil {
@@ -48,7 +48,7 @@ func Reap(dir string) ([]string, error) {
 	return killed, errors.Join(errs...)
 }
 
-// livePID reads a PID file and returns its process id, or 0 when that process is gone.
+// livePID reads a PID file and returns the process ID, or 0 if that process has ended.
 func livePID(file string) (int, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -57,7 +57,7 @@ func livePID(file string) (int, error) {
 	number, started, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
 	pid, err := strconv.Atoi(number)
 	if err != nil || pid <= 1 {
-		return 0, nil // torn by the crash that left it behind
+		return 0, nil // incomplete after a crash
 	}
 	now, err := startTime(pid)
 	if err != nil || now != started {
@@ -66,7 +66,7 @@ func livePID(file string) (int, error) {
 	return pid, nil
 }
 
-// killGroup kills the group a child leads and waits until the leader is gone.
+// killGroup kills a process group and waits until its leader has ended.
 func killGroup(pid int) error {
 	started, err := startTime(pid)
 	if err != nil {
@@ -80,5 +80,5 @@ func killGroup(pid int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("kill process %d: still there after %s", pid, reapLimit)
+	return fmt.Errorf("kill process %d: still running after %s", pid, reapLimit)
 }

@@ -3,9 +3,11 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -13,36 +15,36 @@ import (
 // tailLines is how much of a log an error quotes.
 const tailLines = 15
 
-// Spec says what to run.
+// Spec describes a process.
 type Spec struct {
-	// Name is the name in messages, and that of the log and PID files.
+	// Name is used in messages and for the log and PID files.
 	Name string
-	// Path is the program's file.
+	// Path is the path of the program.
 	Path string
-	// Args are the arguments without the program's name.
+	// Args are the arguments without the program name.
 	Args []string
 	// Env is added to the environment of this process.
 	Env []string
-	// LogDir receives standard output and standard error in NAME.log, after what is there already.
+	// LogDir is the directory for NAME.log, to which standard output and standard error are appended.
 	LogDir string
-	// PIDDir, if set, receives NAME.pid for as long as the process runs; see Reap.
+	// PIDDir, if set, is the directory for NAME.pid, which exists while the process runs; see Reap.
 	PIDDir string
 }
 
-// Process is a running or ended child.
+// Process is a running or ended child process.
 type Process struct {
 	spec Spec
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// Start runs the program. The caller owns it and calls Stop or Kill.
+// Start starts the program. The caller must call Stop or Kill.
 func Start(spec Spec) (*Process, error) {
 	log, err := os.OpenFile(filepath.Join(spec.LogDir, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	defer log.Close() // the child holds its own descriptor
+	defer log.Close() // the child has its own descriptor
 
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Env = append(os.Environ(), spec.Env...)
@@ -67,9 +69,9 @@ func Start(spec Spec) (*Process, error) {
 }
 
 func (p *Process) wait() {
-	_ = p.cmd.Wait() // its result stays in ProcessState
+	_ = p.cmd.Wait() // ProcessState holds the result
 	if p.spec.PIDDir != "" {
-		// A file that stays behind names a process that is gone, which Reap sees.
+		// Reap ignores a leftover file of an ended process.
 		_ = os.Remove(p.pidFile())
 	}
 	close(p.done)
@@ -84,10 +86,11 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Log returns the path of the file that holds the process's output.
+// Log returns the path of the log file.
 func (p *Process) Log() string { return filepath.Join(p.spec.LogDir, p.spec.Name+".log") }
 
-// Exit describes how the process ended, with the last lines of its log. It is nil while the process runs.
+// Exit returns an error that describes how the process ended, with the last lines of its log. It is nil while the
+// process runs.
 func (p *Process) Exit() error {
 	select {
 	case <-p.done:
@@ -97,24 +100,24 @@ func (p *Process) Exit() error {
 	return fmt.Errorf("%s ended: %s; last lines of %s:\n%s", p.spec.Name, p.How(), p.Log(), Tail(p.Log(), tailLines))
 }
 
-// How tells in a few words how the process ended, as in "signal: killed".
+// How returns how the process ended, such as "signal: killed", after waiting for the end.
 func (p *Process) How() string {
 	<-p.done
 	return p.cmd.ProcessState.String()
 }
 
-// Wait blocks until the process ends or the time is over, and returns its exit code.
+// Wait waits until the process ends or the limit expires, and returns the exit code.
 func (p *Process) Wait(limit time.Duration) (int, error) {
 	select {
 	case <-p.done:
 		return p.cmd.ProcessState.ExitCode(), nil
 	case <-time.After(limit):
-		return -1, fmt.Errorf("%s still runs after %s", p.spec.Name, limit)
+		return -1, fmt.Errorf("%s is still running after %s", p.spec.Name, limit)
 	}
 }
 
-// Stop asks the process to end and waits for it. A process that still runs after the grace period is killed with
-// its group, and the error says so.
+// Stop sends SIGTERM to the process and waits for it. A process that is still running after the grace period is killed
+// with its group, and Stop returns an error.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -126,14 +129,14 @@ func (p *Process) Stop(grace time.Duration) error {
 	return nil
 }
 
-// Kill ends the process and its group at once, as a crash would, and waits for it.
+// Kill kills the process and its group, as in a crash, and waits for it.
 func (p *Process) Kill() {
-	// The group may be gone already, which is what is wanted.
+	// The group may already have ended.
 	_ = p.Signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// Signal sends a signal to the process's group. It does nothing once the process has ended.
+// Signal sends a signal to the process group. It does nothing if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	select {
 	case <-p.done:
@@ -147,3 +150,33 @@ func (p *Process) Signal(sig syscall.Signal) error {
 }
 
 func (p *Process) pidFile() string { return filepath.Join(p.spec.PIDDir, p.spec.Name+".pid") }
+
+// tailBytes bounds how much of a log is read for its last lines.
+const tailBytes = 16 << 10
+
+// Tail returns the last lines of a file, indented for quoting, or a note that there are none.
+func Tail(path string, lines int) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "  (no log: " + err.Error() + ")"
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.Size() > tailBytes {
+		if _, err := file.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return "  (no log: " + err.Error() + ")"
+		}
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return "  (no log: " + err.Error() + ")"
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" {
+		return "  (the log is empty)"
+	}
+	all := strings.Split(text, "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return "  " + strings.Join(all, "\n  ")
+}

@@ -51,7 +51,7 @@ func TestStop(t *testing.T) {
 	}{
 		"ends on SIGTERM":      {script: "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done", grace: 10 * time.Second},
 		"ignores SIGTERM":      {script: "trap '' TERM; echo up; while :; do sleep 0.05; done", grace: 200 * time.Millisecond, want: "killed"},
-		"has ended by itself":  {script: "echo up", grace: time.Second},
+		"has already ended":    {script: "echo up", grace: time.Second},
 		"takes its group down": {script: "sleep 60 & echo up; wait", grace: 10 * time.Second},
 	}
 	for name, tt := range tests {
@@ -63,7 +63,7 @@ func TestStop(t *testing.T) {
 				t.Errorf("Stop() = %v, want an error with %q", err, tt.want)
 			}
 			if p.Exit() == nil {
-				t.Error("the process still runs after Stop")
+				t.Error("the process is still running after Stop")
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func TestReapKillsOnlyWhatTheFileNames(t *testing.T) {
 	if err := writePIDFile(filepath.Join(dir, "ours.pid"), orphan.PID()); err != nil {
 		t.Fatal(err)
 	}
-	// The same number with another start time: a process that got a reused number.
+	// The same process ID with another start time: the ID was reused.
 	stranger := start(t, shell(t, "sleep 60"))
 	reused := filepath.Join(dir, "reused.pid")
 	if err := os.WriteFile(reused, fmt.Appendf(nil, "%d 1@another-boot\n", stranger.PID()), 0o600); err != nil {

@@ -1,4 +1,4 @@
-// Package audit_test tries quayctl audit on a real API server without webhooks: that is who needs it.
+// Package audit_test tests quayctl audit on a real API server without webhooks, the situation it is made for.
 package audit_test
 
 import (
@@ -25,7 +25,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// many is more than two pages.
+// many is more than fits on two pages.
 const many = 1010
 
 var shared *env.Env
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// service is a good one but for the options, that the API server has not seen.
+// service returns a valid Service, changed by options, as it is before the API server has seen it.
 func service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Name, svc.UID = name, ""
@@ -47,7 +47,7 @@ func service(name string, options ...builder.ServiceOption) *corev1.Service {
 	return svc
 }
 
-// fill makes a Service, a volume and a claim with problems, and many objects without.
+// fill creates a Service, a volume and a claim with problems, and many objects without.
 func fill(ctx context.Context) error {
 	bad := service("bad", builder.DLB("sheduler", "source-ip"), builder.DLB("listener-maxqps", "0"))
 	doubtful := service("doubtful", builder.DLB("ip-mode", "vip"), builder.DLB("listener-protocol", "http"))
@@ -81,7 +81,7 @@ func fill(ctx context.Context) error {
 	return claim(ctx, bad.Namespace)
 }
 
-// claim makes one that has less than it asks for, of a class that is gone.
+// claim creates a claim that has less than it requests, of a StorageClass that no longer exists.
 func claim(ctx context.Context, namespace string) error {
 	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data"},
@@ -98,7 +98,7 @@ func claim(ctx context.Context, namespace string) error {
 	return shared.Client.Status().Update(ctx, pvc)
 }
 
-// audit runs quayctl audit and gives what it found: object, severity and id.
+// audit runs quayctl audit and returns its findings: object, severity and id.
 func audit(t *testing.T, kubeconfig string, args ...string) (found []string, out env.Output) {
 	t.Helper()
 	quayctl, err := env.Program("quayctl")
@@ -134,7 +134,7 @@ var (
 	ofVolumes  = []string{"PersistentVolume data: error pv-zone-label-invalid"}
 )
 
-// Without Quaymaster in the cluster, and thus without policies.
+// Without Quaymaster in the cluster, there are no policies.
 func TestAudit(t *testing.T) {
 	namespace := builder.Service().Namespace
 	for name, tc := range map[string]struct {
@@ -156,7 +156,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Policies that come later are broken by Services that were there before. Their rules reach namespaces on the third page, too.
+// Existing Services violate policies that are created later. The rules reach namespaces on the third page, too.
 func TestAuditWithPolicies(t *testing.T) {
 	ctx := t.Context()
 	if err := shared.InstallChart(ctx, env.Values{"webhook": map[string]any{"enabled": false}}); err != nil {
@@ -185,7 +185,7 @@ func TestAuditWithPolicies(t *testing.T) {
 	}
 }
 
-// Who may not read something is told what, and gets no verdict on the rest.
+// A user without read access to a resource is told which, and gets no result for the rest.
 func TestAuditWithoutRights(t *testing.T) {
 	kubeconfig, err := shared.UserKubeconfig("stranger")
 	if err != nil {
@@ -198,7 +198,7 @@ func TestAuditWithoutRights(t *testing.T) {
 	}
 }
 
-// kubectl finds quayctl by its link, and people see the name that they called.
+// kubectl finds quayctl through its link, and messages use the name of that link.
 func TestPlugin(t *testing.T) {
 	plugin, err := env.Program("kubectl-quay")
 	if err != nil {

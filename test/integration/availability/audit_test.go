@@ -10,12 +10,12 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// auditLog is the file in which the API server tells who asked what, and what became of it.
+// auditLog is the file in which the API server records who requested what, and the result.
 type auditLog string
 
 const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`
 
-// audited makes a log, and the arguments that make an API server write it.
+// audited creates a log and returns the arguments that make an API server write it.
 func audited(t *testing.T) (log auditLog, args []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,13 +27,13 @@ func audited(t *testing.T) (log auditLog, args []string) {
 	return log, []string{"--audit-policy-file=" + policy, "--audit-log-path=" + string(log)}
 }
 
-// end is where the log ends now.
+// end returns the current end of the log.
 func (a auditLog) end(t *testing.T) int {
 	t.Helper()
 	return len(a.read(t))
 }
 
-// since are the events after what was once the end.
+// since returns the events after a former end.
 func (a auditLog) since(t *testing.T, end int) []auditv1.Event {
 	t.Helper()
 	var events []auditv1.Event
@@ -47,7 +47,7 @@ func (a auditLog) since(t *testing.T, end int) []auditv1.Event {
 	return events
 }
 
-// read is the log as far as it has whole lines.
+// read reads the complete lines of the log.
 func (a auditLog) read(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile(string(a))

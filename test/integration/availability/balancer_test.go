@@ -13,11 +13,11 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// late is how late the balancer learns who is ready, as kube-proxy is told late on a busy cluster.
+// late is the delay with which the balancer learns about readiness, like kube-proxy on a busy cluster.
 const late = time.Second
 
-// balancer is one address for several replicas, as kube-proxy makes it of a Service: a new connection goes to one that is ready, by
-// turns, and stays with it for as long as both ends want.
+// balancer is one address for several replicas, like a Service behind kube-proxy: a new connection goes to a ready
+// replica, round robin, and stays with it for as long as both ends keep it open.
 type balancer struct {
 	port int
 
@@ -41,7 +41,7 @@ func newBalancer(t *testing.T) *balancer {
 		for {
 			client, err := listener.AcceptTCP()
 			if err != nil {
-				return // it was closed
+				return // the listener is closed
 			}
 			running.Go(func() { forward(ctx, client, b.choose()) })
 		}
@@ -54,7 +54,7 @@ func newBalancer(t *testing.T) *balancer {
 	return b
 }
 
-// add lets a replica have connections from when it is ready, until it is not.
+// add forwards connections to a replica while it is ready.
 func (b *balancer) add(t *testing.T, w *env.Webhook) {
 	t.Helper()
 	b.mu.Lock()
@@ -70,7 +70,7 @@ func (b *balancer) add(t *testing.T, w *env.Webhook) {
 	})
 }
 
-// probe looks who is ready, at intervals.
+// probe checks periodically which replicas are ready.
 func (b *balancer) probe(ctx context.Context) {
 	ticker := time.NewTicker(late)
 	defer ticker.Stop()
@@ -94,7 +94,7 @@ func (b *balancer) probe(ctx context.Context) {
 	}
 }
 
-// choose is the address whose turn it is; empty if none is ready.
+// choose returns the next address, round robin; it is empty if no replica is ready.
 func (b *balancer) choose() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,12 +105,12 @@ func (b *balancer) choose() string {
 	return b.ready[b.turn%len(b.ready)]
 }
 
-// forward carries bytes both ways, and the end of each way, until both have ended or the context has.
+// forward copies bytes in both directions, and the end of each, until both have ended or the context has.
 func forward(ctx context.Context, client *net.TCPConn, address string) {
 	defer client.Close()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return // the client sees its connection close
+		return // the client's connection is closed
 	}
 	defer conn.Close()
 	server := conn.(*net.TCPConn)
@@ -121,7 +121,7 @@ func forward(ctx context.Context, client *net.TCPConn, address string) {
 	var ways sync.WaitGroup
 	for from, to := range map[*net.TCPConn]*net.TCPConn{client: server, server: client} {
 		ways.Go(func() {
-			// Whatever ends a connection at one end ends it at the other.
+			// The end of a connection on one side ends it on the other.
 			_, _ = io.Copy(to, from)
 			_ = to.CloseWrite()
 		})

@@ -1,5 +1,5 @@
-// Package availability_test takes parts of a running installation away, or replaces them, and looks whether anybody notices: on a
-// real API server, with the chart's own settings.
+// Package availability_test removes or replaces parts of a running installation on a real API server, with the chart's
+// default settings, and checks that users do not notice.
 package availability_test
 
 import (
@@ -13,7 +13,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// podOf is the pod of one of the chart's Deployments.
+// podOf returns the pod of one of the chart's Deployments.
 func podOf(t *testing.T, name string) corev1.PodSpec {
 	t.Helper()
 	objects, err := env.RenderChart(t.Context(), nil)
@@ -34,7 +34,7 @@ func podOf(t *testing.T, name string) corev1.PodSpec {
 	return corev1.PodSpec{}
 }
 
-// flags are those of a pod's first container that begin with a prefix. There must be some.
+// flags returns the flags of a pod's first container that begin with a prefix. There must be at least one.
 func flags(t *testing.T, pod corev1.PodSpec, prefix string) []string {
 	t.Helper()
 	var found []string

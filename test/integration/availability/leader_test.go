@@ -19,10 +19,10 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// afterLease is the promise for new work: how long after the lease of a leader that died it is done.
+// afterLease is the promise for new work: how long after the expiry of a dead leader's lease it is done.
 const afterLease = 5 * time.Second
 
-// A leader dies, another one is paused for longer than its lease lasts. The steps build on each other.
+// A leader dies; another one is paused for longer than its lease lasts. The steps depend on each other.
 func TestLeader(t *testing.T) {
 	w := newWorld(t)
 	first := w.start("first")
@@ -35,7 +35,7 @@ func TestLeader(t *testing.T) {
 	paused(w, holder, second, third)
 }
 
-// settled waits until everything is as it should be.
+// settled waits until the controllers have finished all work.
 func (w *world) settled() {
 	w.t.Helper()
 	for i := range 3 {
@@ -66,7 +66,7 @@ func (w *world) settled() {
 	})
 }
 
-// takeover kills the leader while a user goes on working. The other one does that work in time, and nothing else.
+// takeover kills the leader while a user continues to work. The other replica does that work in time and nothing else.
 func takeover(w *world, holder string, leader, other *replica) string {
 	end := w.audit.end(w.t)
 	killed := time.Now()
@@ -95,7 +95,8 @@ func takeover(w *world, holder string, leader, other *replica) string {
 	return w.leader(holder, soon)
 }
 
-// paused stops the leader, lets another take over, and continues it while there is new work. It must write nothing any more, and end.
+// paused pauses the leader, lets the other replica take over, and resumes it while there is new work. It must not write
+// any more, and must exit.
 func paused(w *world, holder string, leader, other *replica) {
 	w.quiet(leader)
 	signal := func(s syscall.Signal) {

@@ -13,15 +13,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// replica is one of the controllers. What it asks, and nobody else, is known: of the cloud by its own way there, of the API server by
-// its own name.
+// replica is one replica of the controllers. Its requests can be told apart from all others: those to the cloud by its
+// own proxy, those to the API server by its own user.
 type replica struct {
 	*env.Server
 	name  string
 	cloud *way
 }
 
-// way leads to the cloud, and notes who goes there.
+// way is a proxy to the cloud that records the requests.
 type way struct {
 	cloud *cloud.Cloud
 
@@ -36,7 +36,7 @@ func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.cloud.ServeHTTP(rw, r)
 }
 
-// since are the calls after the first n.
+// since returns the calls after the first n.
 func (w *way) since(n int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *world) start(name string) *replica {
 	return r
 }
 
-// kubeconfig is that of a user who has the rights of the controllers' ServiceAccount and no others.
+// kubeconfig returns the kubeconfig of a user who has exactly the rights of the controllers' ServiceAccount.
 func (w *world) kubeconfig(user string) string {
 	w.t.Helper()
 	file, err := w.UserKubeconfig(user, "system:masters")
@@ -84,7 +84,8 @@ func (w *world) kubeconfig(user string) string {
 	return file
 }
 
-// writes are what a replica asked the API server to change after what was once the end of the log, as "verb resource name".
+// writes returns the write requests of a replica to the API server after a former end of the log, as "verb resource
+// name".
 func (w *world) writes(r *replica, end int) []string {
 	w.t.Helper()
 	var writes []string

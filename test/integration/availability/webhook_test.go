@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// soon bounds what takes seconds, with room for slow machines.
+	// soon bounds steps that take seconds, with a margin for slow machines.
 	soon = 30 * time.Second
-	// enough attempts see every replica.
+	// enough is a number of attempts that reaches every replica.
 	enough = 100
 )
 
@@ -32,16 +32,16 @@ type webhooks struct {
 	*env.Env
 	audit    auditLog
 	balancer *balancer
-	// args are those of every replica.
+	// args are the arguments of every replica.
 	args []string
 	// grace is how long a pod may take to end.
 	grace time.Duration
-	// values are the chart's.
+	// values are the values of the chart.
 	values env.Values
 }
 
-// newWebhooks makes an installation that refuses what no webhook has judged, and lets pass what none has completed. So every call
-// that fails is seen: by users or in the audit log.
+// newWebhooks creates an installation that rejects Services if validation fails, and admits them if mutation fails. So
+// every failed call is noticed: by users or in the audit log.
 func newWebhooks(t *testing.T, certs map[string]any, caBundle string, args ...string) *webhooks {
 	t.Helper()
 	audit, serverArgs := audited(t)
@@ -59,7 +59,7 @@ func newWebhooks(t *testing.T, certs map[string]any, caBundle string, args ...st
 	return w
 }
 
-// replica starts one and gives it connections when it is ready.
+// replica starts a replica and forwards connections to it once it is ready.
 func (w *webhooks) replica(t *testing.T) *env.Webhook {
 	t.Helper()
 	port, err := env.FreePort()
@@ -74,7 +74,7 @@ func (w *webhooks) replica(t *testing.T) *env.Webhook {
 	return started
 }
 
-// load begins when the webhooks are called. When it ends, no call may have failed.
+// load starts once the webhooks are called. No call may have failed when it ends.
 func (w *webhooks) load(t *testing.T) *load.Load {
 	t.Helper()
 	user, err := client.New(w.User, client.Options{})
@@ -87,7 +87,7 @@ func (w *webhooks) load(t *testing.T) *load.Load {
 		for _, event := range w.audit.since(t, begin) {
 			for key, value := range event.Annotations {
 				if strings.HasPrefix(key, "failed-open.") {
-					t.Errorf("%s %s went on without a webhook: %s", event.Verb, event.RequestURI, value)
+					t.Errorf("%s %s was admitted without a webhook: %s", event.Verb, event.RequestURI, value)
 				}
 			}
 		}
@@ -97,8 +97,8 @@ func (w *webhooks) load(t *testing.T) *load.Load {
 	return l
 }
 
-// roll replaces a replica as a Deployment does that may have one more and none less: the new one is ready first. The old one is
-// asked to end before anybody knows, and ends by itself in time.
+// roll replaces a replica as a Deployment with maxSurge 1 and maxUnavailable 0 does: the new one is ready first. The
+// old one gets its signal before clients know about it, and ends in time.
 func (w *webhooks) roll(t *testing.T, old *env.Webhook) *env.Webhook {
 	t.Helper()
 	started := w.replica(t)
@@ -111,7 +111,7 @@ func (w *webhooks) roll(t *testing.T, old *env.Webhook) *env.Webhook {
 	return started
 }
 
-// Every replica is replaced, and nobody notices.
+// Every replica is replaced without a failed call.
 func TestRollingRestart(t *testing.T) {
 	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
 	first, second := w.replica(t), w.replica(t)
@@ -127,7 +127,7 @@ func shared() []string {
 	return []string{"--namespace=" + env.Namespace, "--cert-secret=quaymaster-webhook-self-signed"}
 }
 
-// The authority in the Secret of two replicas is due.
+// The authority in the Secret of two replicas is due for rotation.
 func TestAuthorityRotation(t *testing.T) {
 	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
 	now := time.Now()
@@ -156,12 +156,12 @@ func TestAuthorityRotation(t *testing.T) {
 		})
 	}
 	l.More(t, enough)
-	// The new one has connections of the new certificate alone.
+	// The new replica only gets connections with the new certificate.
 	w.roll(t, first)
 	l.More(t, enough)
 }
 
-// Files change as whoever owns them should change them: the new authority is trusted first, and the old one last.
+// Files are rotated in the documented order: the new authority is trusted first, and the old one is removed last.
 func TestFileRotation(t *testing.T) {
 	now := time.Now()
 	from, until := now.Add(-time.Hour), now.Add(time.Hour)
@@ -204,7 +204,7 @@ func TestFileRotation(t *testing.T) {
 	l.More(t, enough)
 }
 
-// served is the certificate that a new connection gets.
+// served returns the certificate that a new connection gets.
 func served(t *testing.T, w *env.Webhook) *x509.Certificate {
 	t.Helper()
 	conn, err := tls.Dial("tcp", w.Address, &tls.Config{InsecureSkipVerify: true})

@@ -23,18 +23,18 @@ import (
 
 const (
 	ingressNode = "node.beta.kubernetes.io/dlb-ingress-node"
-	// still is without how long a pause nothing goes on any more.
+	// still is how long a replica must not write before it counts as idle.
 	still = 3 * time.Second
 )
 
-// world is a cluster with something of everything that the controllers look after, and its cloud.
+// world is a cluster with one object of every kind that the controllers reconcile, and its cloud.
 type world struct {
 	*env.Env
 	t     *testing.T
 	audit auditLog
 	cloud *cloud.Cloud
 	api   kubernetes.Interface
-	// lease are the chart's flags about it, which say these two.
+	// lease holds the chart's flags for the lease, and the two durations in them.
 	lease                   []string
 	duration, renewDeadline time.Duration
 }
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	if w.api, err = kubernetes.NewForConfig(w.Admin); err != nil {
 		t.Fatal(err)
 	}
-	// No webhook runs: the controllers do what would be its work.
+	// No webhook runs: the controllers do its work.
 	if err := w.InstallChart(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// limit is one of the durations in the flags of the lease.
+// limit returns one of the durations in the flags of the lease.
 func (w *world) limit(name string) time.Duration {
 	w.t.Helper()
 	for _, flag := range w.lease {
@@ -124,7 +124,7 @@ func (w *world) register(i int) {
 	}
 }
 
-// mark sets the groups that a Node is an ingress node of.
+// mark sets the groups of an ingress node.
 func (w *world) mark(name, groups string) {
 	w.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -134,7 +134,7 @@ func (w *world) mark(name, groups string) {
 	}
 }
 
-// grouped creates a Service whose load balancer reaches the Nodes of a group.
+// grouped creates a Service whose load balancer uses the Nodes of a group.
 func (w *world) grouped(name, group string) *corev1.Service {
 	w.t.Helper()
 	svc := load.Service(name, builder.DLB("ingress-group", group))
@@ -154,7 +154,7 @@ func (w *world) published(svc *corev1.Service, limit time.Duration) {
 	})
 }
 
-// leader is who has the lease, once somebody else than before has it.
+// leader returns the holder of the lease once it is not the former one.
 func (w *world) leader(before string, limit time.Duration) string {
 	w.t.Helper()
 	var state leadership.State
@@ -169,7 +169,7 @@ func (w *world) leader(before string, limit time.Duration) string {
 	return state.Holder
 }
 
-// quiet waits until a replica has looked at everything and writes no more, neither to the cloud nor to the API server.
+// quiet waits until a replica has reconciled everything and writes no more, neither to the cloud nor to the API server.
 func (w *world) quiet(r *replica) {
 	w.t.Helper()
 	count := func() int {

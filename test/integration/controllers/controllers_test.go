@@ -30,7 +30,7 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// The steps build on each other: a cluster lives one life.
+// The steps depend on each other: they are the life of one cluster.
 func TestControllers(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -99,7 +99,7 @@ func nodesAreInitialised(w *world) {
 	}
 }
 
-// routes waits until the cluster's routes are these, as destination and instance.
+// routes waits until the cluster has exactly these routes, as destination and instance.
 func (w *world) routes(limit time.Duration, want map[string]string) {
 	w.t.Helper()
 	env.Eventually(w.t, limit, "routes", func(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (w *world) routes(limit time.Duration, want map[string]string) {
 }
 
 func routesPerNode(w *world) {
-	// The route controller looks every ten seconds.
+	// The route controller reconciles every ten seconds.
 	w.routes(20*time.Second, map[string]string{
 		"10.244.1.0/24": "i-node-1", "10.244.2.0/24": "i-node-2", "10.244.3.0/24": "i-node-3", "10.244.4.0/24": "i-node-4",
 	})
@@ -133,7 +133,7 @@ func routesPerNode(w *world) {
 	})
 }
 
-// firstWrites are those of the first load balancer in a group: the node group, its members and the load balancer.
+// firstWrites are the writes for the first load balancer in a group: the node group, its members and the load balancer.
 func (w *world) firstWrites(group string) []string {
 	w.t.Helper()
 	list, err := w.cloud.Client.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Name: "dev-" + group})
@@ -177,7 +177,7 @@ func serviceGetsLoadBalancer(w *world) {
 	w.members("default", "i-node-1", "i-node-2", "i-node-3", "i-node-4")
 }
 
-// condition waits for the Service's condition.
+// condition waits for a condition of the Service.
 func (w *world) condition(svc *corev1.Service, status metav1.ConditionStatus, reason, message string) {
 	w.t.Helper()
 	env.Eventually(w.t, soon, "condition of "+svc.Name, func(context.Context) error {
@@ -219,7 +219,7 @@ func loadBalancerFollows(w *world) {
 	}
 }
 
-// qps is a listener's, or -1 if there is no such listener.
+// qps returns the limit of a listener, or -1 if there is no such listener.
 func qps(lb cloudapi.LoadBalancer, key string) int {
 	for _, l := range lb.Listeners {
 		if l.Key == key {
@@ -303,8 +303,8 @@ func mistakeChangesNothing(w *world) {
 	}
 }
 
-// conditionOfNamesake lets a Balancer know a Service that is gone, or replaced by one of its name. Its class keeps the
-// running controllers away.
+// conditionOfNamesake calls a Balancer with a Service that is gone, or replaced by one of the same name. Its class
+// keeps the running controllers from reconciling it.
 func conditionOfNamesake(w *world) {
 	const class = "example.com/lb"
 	ctx := w.t.Context()
@@ -350,7 +350,7 @@ func conditionOfNamesake(w *world) {
 	remove(second)
 }
 
-// revisions are those of whatever the controllers write in the cloud.
+// revisions returns the revisions of everything that the controllers write in the cloud.
 func (w *world) revisions() map[string]string {
 	w.t.Helper()
 	ctx, all := w.t.Context(), map[string]string{}
@@ -379,7 +379,7 @@ func restartWritesNothing(w *world) {
 	if err := w.controllers.Restart(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	// All that a start looks at.
+	// These are all requests that a start makes.
 	waiting := map[string]bool{"GET /v1/load-balancers": true, "GET /v1/node-groups": true, "GET /v1/route-tables/rt-main/routes": true}
 	var calls []string
 	env.Eventually(w.t, 30*time.Second, "the controllers' first look", func(context.Context) error {
@@ -392,7 +392,7 @@ func restartWritesNothing(w *world) {
 		}
 		return nil
 	})
-	// A change that comes after the start is served after it.
+	// Changes after the start are reconciled.
 	w.annotateNode("node-4", "edge")
 	svc := w.service("after", func(svc *corev1.Service) { svc.Annotations[annotation+"ingress-group"] = "edge" })
 	w.published(svc)
@@ -468,7 +468,7 @@ func deletedInstance(w *world) {
 	w.node("node-3")
 }
 
-// Of four Nodes one may go within ten minutes.
+// Of four Nodes, one may be removed within ten minutes.
 func secondDeletedInstance(w *world) {
 	if _, err := w.cloud.Client.DeleteInstance(w.t.Context(), "i-node-3", cloudapi.WriteOptions{}); err != nil {
 		w.t.Fatal(err)

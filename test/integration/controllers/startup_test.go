@@ -19,7 +19,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Whatever is wrong at the start is one line that names flag, file or field, and no stack trace.
+// Every problem at the start is reported in one line that names the flag, file or field, without a stack trace.
 func TestStartup(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -120,13 +120,13 @@ func TestStartup(t *testing.T) {
 				t.Errorf("%d lines, want 1:\n%s", lines, stderr)
 			}
 			if strings.Contains(stderr, "s3cret") || strings.Contains(stderr, cloud.Token) {
-				t.Errorf("the token is told: %s", stderr)
+				t.Errorf("the token is in the output: %s", stderr)
 			}
 		})
 	}
 }
 
-// runToEnd runs the program and returns its exit code and what it wrote to stderr.
+// runToEnd runs the program and returns its exit code and standard error.
 func runToEnd(t *testing.T, args []string) (int, string) {
 	t.Helper()
 	path, err := env.Program("quaymaster")
@@ -146,7 +146,7 @@ func runToEnd(t *testing.T, args []string) (int, string) {
 	return cmd.ProcessState.ExitCode(), stderr.String()
 }
 
-// The cloud is away when the controllers start, and comes later. The replica that leads also ends as it is asked to.
+// The cloud is unavailable when the controllers start and appears later. The leading replica also ends when asked to.
 func TestStartWithoutTheCloud(t *testing.T) {
 	w := newWorld(t)
 	port, err := env.FreePort()

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// soon is how long the controllers may take for what a user waits for.
+	// soon bounds how long the controllers take for what a user waits for.
 	soon = 10 * time.Second
 	// ingressSoon is the promise for a change of ingress nodes.
 	ingressSoon = 5 * time.Second
@@ -35,7 +35,7 @@ const (
 	ingressNode = "node.beta.kubernetes.io/dlb-ingress-node"
 )
 
-// world is a cluster with four Nodes, its cloud, and the controllers between them.
+// world is a cluster with four Nodes, its cloud, and the controllers.
 type world struct {
 	t           *testing.T
 	env         *env.Env
@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, env: env.Start(t, env.Options{}), cloud: cloud.Start(t, 0)}
 	w.client = w.env.Client
 	ctx := t.Context()
-	// The webhooks of the chart are not running: what reaches the controllers has bypassed admission.
+	// The webhooks of the chart are not running: everything that reaches the controllers has bypassed admission.
 	if err := w.env.InstallChart(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (w *world) node(name string) *corev1.Node {
 	return node
 }
 
-// annotateNode sets the ingress-node annotation; the empty value removes it.
+// annotateNode sets the ingress-node annotation; an empty value removes it.
 func (w *world) annotateNode(name, value string) {
 	w.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -181,7 +181,7 @@ func (w *world) get(svc *corev1.Service) *corev1.Service {
 	return now
 }
 
-// balancers are the cloud's load balancers of a Service.
+// balancers returns the cloud's load balancers of a Service.
 func (w *world) balancers(ctx context.Context, svc *corev1.Service) ([]cloudapi.LoadBalancer, error) {
 	list, err := w.cloud.Client.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{
 		ownership.ClusterUID: w.clusterUID, ownership.ServiceUID: string(svc.UID),
@@ -192,7 +192,7 @@ func (w *world) balancers(ctx context.Context, svc *corev1.Service) ([]cloudapi.
 	return list.Items, nil
 }
 
-// balancer is the one load balancer of a Service, once it is as check wants it.
+// balancer returns the only load balancer of a Service once check accepts it.
 func (w *world) balancer(svc *corev1.Service, what string, check func(cloudapi.LoadBalancer) bool) cloudapi.LoadBalancer {
 	w.t.Helper()
 	var found cloudapi.LoadBalancer
@@ -225,7 +225,7 @@ func (w *world) published(svc *corev1.Service) *corev1.Service {
 	return w.get(svc)
 }
 
-// gone waits until the object is not there any more.
+// gone waits until the object no longer exists.
 func (w *world) gone(object client.Object, limit time.Duration) {
 	w.t.Helper()
 	env.Eventually(w.t, limit, "the end of "+object.GetName(), func(ctx context.Context) error {
@@ -285,14 +285,14 @@ func (w *world) event(object client.Object, text string) {
 	})
 }
 
-// discard is a ResponseWriter whose answer nobody gets.
+// discard is a ResponseWriter that discards the response.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// serve lets the cloud be reached at a second address until the test ends.
+// serve makes the cloud available at a second address until the test ends.
 func serve(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)

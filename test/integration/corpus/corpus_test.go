@@ -1,5 +1,5 @@
-// Package corpus_test applies the corpus to a real API server with the chart's webhooks: the verdict that the engine
-// reaches must be the one that users get.
+// Package corpus_test applies the corpus to a real API server with the chart's webhooks: users must get the same
+// findings that the engine returns.
 package corpus_test
 
 import (
@@ -30,7 +30,7 @@ import (
 
 const (
 	namespace = "corpus"
-	// cloud begins the namespaces in which Services are judged by one catalog of another cloud.
+	// cloud is the prefix of namespaces whose Services are validated against the catalog of another cloud.
 	cloud = "cloud-"
 )
 
@@ -41,8 +41,8 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{APIServerArgs: env.DualStack}, setup)) }
 
-// setup stores the old objects of updates before the webhooks exist, as if they had slipped past admission, and the policies
-// that others are judged by before the webhook runs, so that it has them from the start.
+// setup stores the old objects of updates before the webhooks exist, as if they had bypassed admission, and the
+// policies for other cases before the webhook starts, so that it has them from the beginning.
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
@@ -66,7 +66,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err != nil {
 		return err
 	}
-	// Nobody judges policies yet.
+	// No webhook validates policies yet.
 	if err := e.InstallChart(ctx, values(port, "Ignore")); err != nil {
 		return err
 	}
@@ -80,19 +80,19 @@ func setup(ctx context.Context, e *env.Env) error {
 			return err
 		}
 	}
-	// As the linter does.
+	// The linter does the same.
 	if _, err = e.StartWebhook(ctx, port, "--unknown-keys=deny"); err != nil {
 		return err
 	}
 	if err := e.InstallChart(ctx, values(port, "Fail")); err != nil {
 		return err
 	}
-	// The API server takes a moment to see that.
+	// The API server takes a moment to notice that.
 	return env.Poll(ctx, "the API server to call the webhooks", func(ctx context.Context) error {
 		bad := &v1alpha1.LoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
 		bad.Spec.Defaults = map[string]string{loadbalancer.Prefix + "nothing": "x"}
 		if err := e.Client.Create(ctx, bad, client.DryRunAll); !apierrors.IsInvalid(err) {
-			return fmt.Errorf("a bad policy: %w", err)
+			return fmt.Errorf("an invalid policy: %w", err)
 		}
 		return nil
 	})
@@ -122,7 +122,7 @@ func storeOld(ctx context.Context, c corpus.Case) error {
 	return cluster.Client.Status().Update(ctx, old)
 }
 
-// choose makes a namespace whose Services are judged by one catalog.
+// choose creates a namespace whose Services are validated against one catalog.
 func choose(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: cloud + name}}
 	if err := cluster.Client.Create(ctx, ns); err != nil {
@@ -180,13 +180,13 @@ func TestCorpus(t *testing.T) {
 				err = sendPolicy(t.Context(), c, warnings)
 			}
 			if c.Catalog != "" && len(c.Causes) > 0 && apierrors.IsInvalid(err) && !strings.Contains(err.Error(), "admission webhook") {
-				return // the API server refuses it by itself, before it asks webhooks
+				return // the API server itself rejects it, before it calls webhooks
 			}
 			if diff := gocmp.Diff(fields(c.Causes), causes(t, err)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 			if err != nil {
-				return // The API server shows a refusal's warnings, too, but the client drops them.
+				return // The API server returns the warnings of a rejected request, too, but the client drops them.
 			}
 			for _, want := range c.Warnings {
 				if !warnings.mention(want.Field) {
@@ -203,7 +203,7 @@ func clientFor(config *rest.Config, warnings *recorder) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: cluster.Client.Scheme()})
 }
 
-// sendService creates the Service, or updates the old one as far as the case differs.
+// sendService creates the Service, or updates the parts of the old one that the case changes.
 func sendService(ctx context.Context, user client.Client, c corpus.Case) error {
 	svc := named(c, c.New)
 	if c.Old == nil {
@@ -217,25 +217,25 @@ func sendService(ctx context.Context, user client.Client, c corpus.Case) error {
 	return user.Update(ctx, stored)
 }
 
-// sendPolicy creates the policy, or updates the old one. Policies of the cluster are the administrator's.
+// sendPolicy creates the policy or updates the old one. Cluster policies are created by the administrator.
 func sendPolicy(ctx context.Context, c corpus.Case, warnings *recorder) error {
 	admin, err := clientFor(cluster.Admin, warnings)
 	if err != nil {
 		return err
 	}
-	judged := objects(c.NewPolicies)[0]
+	wanted := objects(c.NewPolicies)[0]
 	if len(objects(c.OldPolicies)) == 0 {
-		return admin.Create(ctx, judged)
+		return admin.Create(ctx, wanted)
 	}
 	stored := objects(c.OldPolicies)[0]
-	if err := admin.Get(ctx, client.ObjectKeyFromObject(judged), stored); err != nil {
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(wanted), stored); err != nil {
 		return err
 	}
-	judged.SetResourceVersion(stored.GetResourceVersion())
-	return admin.Update(ctx, judged)
+	wanted.SetResourceVersion(stored.GetResourceVersion())
+	return admin.Update(ctx, wanted)
 }
 
-// causes are the fields that a refusal blames; only a webhook's 422 has them in this form.
+// causes returns the fields that a rejection names; only the 422 of a webhook has them in this form.
 func causes(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
@@ -264,7 +264,7 @@ func fields(problems []corpus.Problem) []string {
 	return list
 }
 
-// recorder keeps the warnings of one client.
+// recorder records the warnings that one client receives.
 type recorder struct {
 	mu    sync.Mutex
 	texts []string

@@ -1,5 +1,5 @@
-// Package export_test applies exported policies to a real API server, without any webhook: on the corpus their verdict must be that of
-// the engine, but for what the export says that they leave out.
+// Package export_test applies exported policies to a real API server without any webhook: for the corpus, their results
+// must be those of the engine, except for what the export reports as left out.
 package export_test
 
 import (
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(env.Main(m, env.Options{ControllerManager: true, APIServerArgs: env.DualStack}, setup))
 }
 
-// setup gives every catalog a namespace, where its policies hold.
+// setup creates a namespace for every catalog, in which its policies apply.
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
@@ -69,7 +69,7 @@ func catalogOf(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, "quaymaster-"), "-warnings")
 }
 
-// The API server checks the types of what it compiles, and says in the status what would not do.
+// The API server checks the types of the expressions that it compiles and reports errors in the status.
 func TestExpressionsHaveTypes(t *testing.T) {
 	for _, p := range exported.Policies {
 		t.Run(p.Name, func(t *testing.T) {
@@ -168,21 +168,21 @@ func TestDefaults(t *testing.T) {
 	}
 	annotations, err := given(t.Context(), builder.Service(builder.DLB("listener-maxqps", "7")))
 	if err != nil || annotations[loadbalancer.Prefix+"listener-maxqps"] != "7" || len(annotations) != len(want) {
-		t.Errorf("beside a value of its own a Service has %v, %v", annotations, err)
+		t.Errorf("a Service with its own value has %v, %v", annotations, err)
 	}
 	if annotations, err = given(t.Context(), builder.Service(builder.Class("example.com/other"))); err != nil || len(annotations) > 0 {
 		t.Errorf("a Service of another class has %v, %v", annotations, err)
 	}
 }
 
-// active waits until the API server applies the policies that refuse a Service: it takes a moment to see them.
+// active waits until the API server applies the policies that reject a Service: it takes a moment to notice them.
 func active(t *testing.T, svc *corev1.Service) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := env.Poll(ctx, "the API server to apply the policies", func(ctx context.Context) error {
 		if err := cluster.Client.Create(ctx, svc.DeepCopy(), client.DryRunAll); !refusedByPolicy(err) {
-			return fmt.Errorf("it says %w", err)
+			return fmt.Errorf("the answer is %w", err)
 		}
 		return nil
 	}); err != nil {
@@ -194,14 +194,14 @@ func refusedByPolicy(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 }
 
-// unsaid tells whether the export says that it leaves a problem out.
+// unsaid reports whether the export lists a problem as left out.
 func unsaid(catalog string, p corpus.Problem) bool {
 	return slices.ContainsFunc(exported.Unsaid, func(u export.Unsaid) bool {
 		return u.Catalog == catalog && u.Finding == p.ID && (u.Field == "" || u.Field == p.Field || u.Field == "metadata.annotations" || family(u.Field, p.Field))
 	})
 }
 
-// family tells whether a path with a placeholder is about a path.
+// family reports whether a path with a placeholder covers a path.
 func family(pattern, path string) bool {
 	before, _, found := strings.Cut(pattern, "{")
 	return found && strings.HasPrefix(path, before)

@@ -21,7 +21,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// well are the levels of an installation with nothing wrong, whose webhooks run on loopback.
+// well holds the levels of an installation without problems, whose webhooks run on loopback.
 func well() map[string]doctor.Level {
 	return map[string]doctor.Level{
 		"api-server": doctor.OK, "release": doctor.OK, "crds": doctor.OK, "webhook-configurations": doctor.OK,
@@ -38,13 +38,13 @@ func remove(t *testing.T, objects ...client.Object) {
 			t.Fatal(err)
 		}
 	}
-	// Definitions take their objects along first.
+	// The deletion of a CRD deletes its objects first.
 	for _, object := range objects {
 		gone(t, object)
 	}
 }
 
-// gone returns when the object is not there any more.
+// gone waits until the object no longer exists.
 func gone(t *testing.T, object client.Object) {
 	t.Helper()
 	env.Eventually(t, 30*time.Second, "the end of "+object.GetName(), func(ctx context.Context) error {
@@ -64,7 +64,7 @@ func definition(name string) client.Object {
 	return crd
 }
 
-// held is a policy that holds up the deletion of its definition.
+// held is a policy that blocks the deletion of its CRD.
 func held() *v1alpha1.LoadBalancerPolicy {
 	return &v1alpha1.LoadBalancerPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "held", Finalizers: []string{"example.com/hold"}},
@@ -81,8 +81,8 @@ func deleteHeldDefinition(t *testing.T) {
 	}
 }
 
-// letDefinitionGo returns when the definition is gone.
-func letDefinitionGo(t *testing.T) {
+// waitDefinitionGone waits until the CRD is deleted.
+func waitDefinitionGone(t *testing.T) {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	if err := shared.Client.Patch(t.Context(), held(), patch); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func letDefinitionGo(t *testing.T) {
 	gone(t, definition("loadbalancerpolicies.quaymaster.dev"))
 }
 
-// Whatever breaks is found by the check that is about it, with what to do; what depends on it is skipped, and all else is well.
+// Every failure is found by the check for it, with a remedy; checks that depend on it are skipped, and all others pass.
 func TestDoctorFindsWhatBreaks(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "quaymaster"}
 	restarted := func(t *testing.T, server *env.Server) {
@@ -105,7 +105,7 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name          string
-		spoil, mend   func(t *testing.T)
+		spoil, repair func(t *testing.T)
 		fails         string
 		found, remedy string
 		skipped       []string
@@ -115,8 +115,8 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 			spoil: func(t *testing.T) {
 				remove(t, &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta})
 			},
-			// A restart puts the authority into what was made anew.
-			mend: func(t *testing.T) {
+			// A restart writes the authority into the recreated objects.
+			repair: func(t *testing.T) {
 				reinstall(t)
 				shared.webhook.Kill()
 				restarted(t, &shared.webhook.Server)
@@ -129,35 +129,35 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 			spoil: func(t *testing.T) {
 				remove(t, definition("loadbalancerpolicies.quaymaster.dev"), definition("clusterloadbalancerpolicies.quaymaster.dev"))
 			},
-			mend:  reinstall,
-			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is missing; clusterloadbalancerpolicies.quaymaster.dev is missing",
+			repair: reinstall,
+			fails:  "crds", found: "loadbalancerpolicies.quaymaster.dev is missing; clusterloadbalancerpolicies.quaymaster.dev is missing",
 			remedy: "crds.enabled=true", skipped: []string{"policies"},
 		},
 		{
-			name: "definition that is being deleted", spoil: deleteHeldDefinition, mend: func(t *testing.T) { letDefinitionGo(t); reinstall(t) },
+			name: "definition that is being deleted", spoil: deleteHeldDefinition, repair: func(t *testing.T) { waitDefinitionGone(t); reinstall(t) },
 			fails: "crds", found: "loadbalancerpolicies.quaymaster.dev is being deleted, with all policies of its kind",
 			remedy: "finalizers of the policies that block its deletion; then install them", skipped: []string{"policies"},
 		},
 		{
-			name:  "webhook stopped",
-			spoil: func(*testing.T) { shared.webhook.Kill() },
-			mend:  func(t *testing.T) { restarted(t, &shared.webhook.Server) },
-			fails: "admission", found: "connection refused", remedy: "the logs of the webhook's pods",
+			name:   "webhook stopped",
+			spoil:  func(*testing.T) { shared.webhook.Kill() },
+			repair: func(t *testing.T) { restarted(t, &shared.webhook.Server) },
+			fails:  "admission", found: "connection refused", remedy: "the logs of the webhook's pods",
 		},
 		{
 			name: "no rights",
 			spoil: func(t *testing.T) {
 				remove(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-webhook"}})
 			},
-			mend:  reinstall,
-			fails: "rights", found: "quaymaster-webhook cannot get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
+			repair: reinstall,
+			fails:  "rights", found: "quaymaster-webhook cannot get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
 			remedy: "helm upgrade",
 		},
 		{
-			name:  "cloud stopped",
-			spoil: func(*testing.T) { shared.cloud.Kill() },
-			mend:  func(t *testing.T) { restarted(t, &shared.cloud.Server) },
-			fails: "cloud", found: "no response: ", remedy: "endpoint",
+			name:   "cloud stopped",
+			spoil:  func(*testing.T) { shared.cloud.Kill() },
+			repair: func(t *testing.T) { restarted(t, &shared.cloud.Server) },
+			fails:  "cloud", found: "no response: ", remedy: "endpoint",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -171,13 +171,13 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 			if !strings.Contains(result.Found, tc.found) || !strings.Contains(result.Remedy, tc.remedy) {
 				t.Errorf("got %+v, want %q and %q", result, tc.found, tc.remedy)
 			}
-			tc.mend(t)
+			tc.repair(t)
 			wait(t, well())
 		})
 	}
 }
 
-// Another authority than the one that signed the certificate is found where it hurts: the API server trusts nobody any more.
+// A configuration with the wrong authority is found by its effect: the API server no longer trusts the webhooks.
 func TestDoctorFindsAWrongAuthority(t *testing.T) {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: "quaymaster"}, configuration); err != nil {
@@ -203,7 +203,7 @@ func TestDoctorFindsAWrongAuthority(t *testing.T) {
 	wait(t, well())
 }
 
-// With the failure policy Ignore nobody is told that no webhook answers, except by the doctor.
+// With the failure policy Ignore, only the doctor reports that no webhook answers.
 func TestDoctorSeesWhatFailsOpen(t *testing.T) {
 	v := values(shared.port)
 	v["webhook"].(map[string]any)["failurePolicy"] = map[string]any{"mutateService": "Ignore", "validateService": "Ignore"}
@@ -225,7 +225,7 @@ func TestDoctorSeesWhatFailsOpen(t *testing.T) {
 	wait(t, well())
 }
 
-// A role that the chart does not run is not looked for, and whoever names another release is told.
+// A role that the chart does not run is not checked, and a wrong release name is reported.
 func TestDoctorNamesTheRelease(t *testing.T) {
 	found := wait(t, map[string]doctor.Level{
 		"api-server": doctor.OK, "release": doctor.Fail, "crds": doctor.OK, "webhook-configurations": doctor.Skip,
@@ -238,7 +238,7 @@ func TestDoctorNamesTheRelease(t *testing.T) {
 	}
 }
 
-// An ordinary user gets warnings for what he may not see, and no failure.
+// An unprivileged user gets warnings for what is not readable, and no failure.
 func TestDoctorForAnOrdinaryUser(t *testing.T) {
 	found := wait(t, map[string]doctor.Level{
 		"api-server": doctor.OK, "release": doctor.Warn, "crds": doctor.Warn, "webhook-configurations": doctor.Skip,

@@ -1,5 +1,5 @@
-// Package operations_test tries what operators do on a real API server, with the built programs: examine, tear down, uninstall,
-// and run the controllers beside another cloud's.
+// Package operations_test tests the tasks of operators on a real API server with the built programs: diagnose, tear
+// down, uninstall, and run the controllers next to another cloud's.
 package operations_test
 
 import (
@@ -19,10 +19,11 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// soon is how long the API server may take to see a change of configurations and rights, with room for slow machines.
+// soon bounds how long the API server takes to notice a change of configurations and rights, with a margin for slow
+// machines.
 const soon = 30 * time.Second
 
-// fixture is what the tests of this package share: an installation with nothing wrong.
+// fixture is shared by the tests of this package: an installation without problems.
 type fixture struct {
 	*env.Env
 	webhook     *env.Webhook
@@ -36,7 +37,7 @@ var shared fixture
 
 func TestMain(m *testing.M) { os.Exit(env.Main(m, env.Options{}, setup)) }
 
-// values are the chart's for webhooks on a port of loopback.
+// values returns the values of the chart for webhooks on a port of loopback.
 func values(port int) env.Values {
 	return env.Values{
 		"certs": map[string]any{"mode": "self-signed"},
@@ -79,8 +80,8 @@ func setup(ctx context.Context, e *env.Env) error {
 	})
 }
 
-// install applies the chart, and again what a test has taken away. The Deployment of the controllers only tells their flags: nothing
-// here makes pods.
+// install applies the chart, and restores what a test has removed. The Deployment of the controllers only holds their
+// flags: nothing here creates pods.
 func install(ctx context.Context) error {
 	if err := shared.InstallChart(ctx, values(shared.port)); err != nil {
 		return err
@@ -101,7 +102,7 @@ func install(ctx context.Context) error {
 	return nil
 }
 
-// program runs one of the built programs to its end.
+// program runs one of the built programs until it ends.
 func program(ctx context.Context, name string, args ...string) (env.Output, error) {
 	path, err := env.Program(name)
 	if err != nil {
@@ -110,7 +111,7 @@ func program(ctx context.Context, name string, args ...string) (env.Output, erro
 	return env.Run(ctx, "", path, args...)
 }
 
-// examine runs quayctl doctor as the administrator and gives its results, and their levels by check.
+// examine runs quayctl doctor as the administrator and returns its results, and their levels by check.
 func examine(ctx context.Context, args ...string) ([]doctor.Result, map[string]doctor.Level, error) {
 	out, err := program(ctx, "quayctl", append([]string{
 		"doctor", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig, "-o", "json",
@@ -135,7 +136,7 @@ func examine(ctx context.Context, args ...string) ([]doctor.Result, map[string]d
 	return report.Checks, levels, nil
 }
 
-// wait waits until an examination has these levels, and gives its results.
+// wait waits until the doctor reports these levels, and returns its results.
 func wait(t *testing.T, want map[string]doctor.Level, args ...string) map[string]doctor.Result {
 	t.Helper()
 	found := map[string]doctor.Result{}
@@ -155,7 +156,7 @@ func wait(t *testing.T, want map[string]doctor.Level, args ...string) map[string
 	return found
 }
 
-// service is a good one of the namespace default.
+// service returns a valid Service in the namespace default.
 func service(name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},

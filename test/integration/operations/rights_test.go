@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/test/rights"
 )
 
-// The table of rights that the doctor checks is what the chart gives, neither more nor less, whatever its values.
+// The table of rights that the doctor checks is exactly what the chart grants, for all of its values.
 func TestRightsAreTheCharts(t *testing.T) {
 	for name, values := range map[string]env.Values{
 		"default":                 {},
@@ -63,14 +63,14 @@ func TestRightsAreTheCharts(t *testing.T) {
 	}
 }
 
-// typed are the rendered objects of kinds that clients know.
+// typed returns the rendered objects of kinds that clients know.
 func typed(t *testing.T, rendered []*unstructured.Unstructured) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
 	for _, u := range rendered {
 		object, err := scheme.Scheme.New(u.GroupVersionKind())
 		if err != nil {
-			continue // a CRD, or something that serves monitoring
+			continue // a CRD, or an object for monitoring
 		}
 		raw, err := json.Marshal(u)
 		if err != nil {
@@ -84,7 +84,7 @@ func typed(t *testing.T, rendered []*unstructured.Unstructured) []runtime.Object
 	return objects
 }
 
-// lasting leaves out what hooks make for their own time.
+// lasting omits objects that hooks create temporarily.
 func lasting(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetAnnotations()["helm.sh/hook"] != "" })
 }

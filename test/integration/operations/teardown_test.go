@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// run runs a program, which must end with the code and say what is wanted on stdout or stderr.
+// run runs a program, which must end with the exit code and print the wanted text to stdout or stderr.
 func run(t *testing.T, name string, args []string, code int, want ...string) env.Output {
 	t.Helper()
 	out, err := program(t.Context(), name, args...)
@@ -29,13 +29,14 @@ func run(t *testing.T, name string, args []string, code int, want ...string) env
 	}
 	for _, text := range want {
 		if !strings.Contains(out.Stdout+out.Stderr, text) {
-			t.Errorf("%s %v does not say %q:\n%s%s", name, args, text, out.Stdout, out.Stderr)
+			t.Errorf("%s %v does not contain %q:\n%s%s", name, args, text, out.Stdout, out.Stderr)
 		}
 	}
 	return out
 }
 
-// A cluster goes away: not before its Services and its controllers, and then with nothing left but what was retained.
+// A cluster is torn down: not before its Services and its controllers are gone, and then completely except for what was
+// retained.
 func TestTeardown(t *testing.T) {
 	ctx := t.Context()
 	for name, annotations := range map[string]map[string]string{
@@ -66,7 +67,7 @@ func TestTeardown(t *testing.T) {
 	run(t, "quaymaster", args("--yes", "--ignore-services"), 1, "the controllers are still running: ", "holds the lease kube-system/cloud-controller-manager")
 
 	shared.controllers.Kill()
-	// As if its duration had passed.
+	// As if the lease had expired.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"}}
 	if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestTeardown(t *testing.T) {
 	run(t, "quaymaster", args("--ignore-services", "--yes"), 1,
 		"deleted", "kept: it has deletion protection", "kept: Service default/kept wants it retained", "needs it", "still owns 3 objects")
 
-	// Its owner has seen to it elsewhere: without Services nothing is retained any more.
+	// Its owner has taken it over elsewhere: without Services nothing is retained any more.
 	for _, name := range []string{"kept", "deleted", "guarded"} {
 		svc := service(name)
 		if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(svc), svc); err != nil {

@@ -20,7 +20,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Beside another cloud's controllers, policies get their status with the rights that the chart gives then, and nothing else is touched.
+// Next to another cloud's controllers, policies get their status with the rights that the chart then grants, and
+// nothing else is changed.
 func TestControllersWithoutACloud(t *testing.T) {
 	ctx := t.Context()
 	e := env.Start(t, env.Options{})
@@ -47,7 +48,7 @@ func TestControllersWithoutACloud(t *testing.T) {
 		"--load-balancer-class requires --without-cloud; set loadBalancerClass in the cloud config instead")
 
 	server, err := e.Start("without-cloud", path, "controllers", "--without-cloud", "--kubeconfig="+kubeconfig,
-		// Inside a cluster, the pod's account is used for these.
+		// Inside a cluster, the ServiceAccount of the pod is used for these.
 		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir="+t.TempDir(),
 		"--leader-elect-resource-name=quaymaster-policy-controller", "--leader-elect-resource-namespace="+env.Namespace)
@@ -106,13 +107,13 @@ func TestControllersWithoutACloud(t *testing.T) {
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
-// get asks the controllers with the administrator's certificate.
+// get sends a request to the controllers with the administrator's certificate.
 func get(ctx context.Context, e *env.Env, port int, path string) (string, error) {
 	pair, err := tls.X509KeyPair(e.Admin.CertData, e.Admin.KeyData)
 	if err != nil {
 		return "", err
 	}
-	// The server signs its own certificate.
+	// The server has a self-signed certificate.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", port, path), nil)

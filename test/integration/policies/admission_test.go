@@ -16,7 +16,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// example is the text of a file in examples.
+// example returns the text of a file in examples.
 func example(t *testing.T, name string) string {
 	t.Helper()
 	root, err := env.Root()
@@ -30,11 +30,11 @@ func example(t *testing.T, name string) string {
 	return string(text)
 }
 
-// tooMuch is what kubectl says of a Service that asks for more than the examples' cluster policy allows.
+// tooMuch is kubectl's message for a Service that exceeds the limit of the examples' cluster policy.
 const tooMuch = `metadata.annotations[` + maxQPS + `]: Invalid value: "30000": ` +
 	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of its own tier`
 
-// The examples, as the guide uses them.
+// The examples, as used in the guide.
 func TestDefaultsAndLimits(t *testing.T) {
 	team := newSpace(t, shared.Env, "team", "tier=shared")
 	free := newSpace(t, shared.Env, "free")
@@ -46,7 +46,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 
 	got := team.user(team.manifest(team.service("web")), "create", "-f", "-")
 	if diff := cmp.Diff(env.Output{Stdout: "service/web created\n"}, got); diff != "" {
-		t.Errorf("a Service that says nothing (-want +got):\n%s", diff)
+		t.Errorf("a Service without annotations (-want +got):\n%s", diff)
 	}
 	want := map[string]string{
 		maxQPS: "8000", prefix + "listener-idle-timeout": "60s", defaulted: maxQPS + "=LoadBalancerPolicy/limits",
@@ -58,7 +58,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 	big := builder.DLB("listener-maxqps", "30000")
 	got = team.user(team.manifest(team.service("big", big)), "create", "-f", "-")
 	if diff := cmp.Diff(refused, got); diff != "" {
-		t.Errorf("a Service that wants too much (-want +got):\n%s", diff)
+		t.Errorf("a Service above the limit (-want +got):\n%s", diff)
 	}
 	got = free.user(free.manifest(free.service("big", big)), "create", "-f", "-")
 	if diff := cmp.Diff(env.Output{Stdout: "service/big created\n"}, got); diff != "" {
@@ -86,7 +86,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 	}
 }
 
-// The first that breaks no rule is the default, and what made it so is written beside it.
+// The first value that breaks no rule becomes the default, and its policy is recorded with it.
 func TestPrecedenceOfDefaults(t *testing.T) {
 	s := newSpace(t, shared.Env, "precedence")
 	give := func(name, value string, priority int) string {
@@ -112,7 +112,8 @@ spec:
 	}
 }
 
-// A manifest that replaces the whole Service knows nothing of what a policy gave it. What cannot change stays; the rest goes.
+// A manifest that replaces the whole Service lacks what a policy added to it. What cannot change stays; the rest is
+// removed.
 func TestReplaceKeepsWhatIsImmutable(t *testing.T) {
 	s := newSpace(t, shared.Env, "replaced")
 	s.apply(fmt.Sprintf(`
@@ -151,7 +152,7 @@ func TestWarn(t *testing.T) {
 	}
 }
 
-// A webhook that says it is ready knows the policies.
+// A webhook that is ready knows the policies.
 func TestRestartedWebhookKnowsPolicies(t *testing.T) {
 	s := newSpace(t, shared.Env, "restarted")
 	s.apply(s.limit("known", "Deny", 2000))
@@ -163,7 +164,7 @@ func TestRestartedWebhookKnowsPolicies(t *testing.T) {
 	env.Eventually(t, soon, "an answer", func(ctx context.Context) error {
 		err := s.Client.Create(ctx, s.service("big", builder.DLB("listener-maxqps", "3000")), client.DryRunAll)
 		if err == nil {
-			t.Error("a Service was admitted without being judged by the policy")
+			t.Error("a Service was admitted without validation against the policy")
 			return nil
 		}
 		if !strings.Contains(err.Error(), "must be at most 2000 by ClusterLoadBalancerPolicy known") {

@@ -19,7 +19,7 @@ import (
 // configured is the condition of a Service about its load balancer.
 const configured = "quaymaster.dev/LoadBalancerConfigured"
 
-// balancers are the cloud's load balancers of a Service.
+// balancers returns the cloud's load balancers of a Service.
 func (s *space) balancers(ctx context.Context, cloud *cloudapi.Client, svc *corev1.Service) ([]cloudapi.LoadBalancer, error) {
 	list, err := cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ServiceUID: string(svc.UID)}})
 	if err != nil {
@@ -28,7 +28,8 @@ func (s *space) balancers(ctx context.Context, cloud *cloudapi.Client, svc *core
 	return list.Items, nil
 }
 
-// balancer is the one load balancer of a Service, once its only listener has this limit and its pool this algorithm.
+// balancer returns the only load balancer of a Service once its only listener has this limit and its pool this
+// algorithm.
 func (s *space) balancer(cloud *cloudapi.Client, svc *corev1.Service, qps int, algorithm string) cloudapi.LoadBalancer {
 	s.t.Helper()
 	var found cloudapi.LoadBalancer
@@ -52,7 +53,7 @@ func (s *space) balancer(cloud *cloudapi.Client, svc *corev1.Service, qps int, a
 	return found
 }
 
-// says waits until the condition of a Service is this one, in words.
+// says waits until a Service has this condition, as text.
 func (s *space) says(name, want string) {
 	s.t.Helper()
 	env.Eventually(s.t, soon, "the condition of "+name, func(context.Context) error {
@@ -63,7 +64,7 @@ func (s *space) says(name, want string) {
 	})
 }
 
-// The controllers complete and judge what admission has not seen.
+// The controllers complete and validate what has bypassed admission.
 func TestAdmissionIsBypassed(t *testing.T) {
 	s := newSpace(t, shared.Env, "bypass", "tier=shared", unreviewed+"=")
 	s.apply(example(t, "policy-cluster.yaml"))
@@ -91,7 +92,7 @@ func TestAdmissionIsBypassed(t *testing.T) {
 	s.violating("shared", 0, 2)
 }
 
-// ensured is how often the service controller was done with a Service.
+// ensured returns how often the service controller has finished a Service.
 func (s *space) ensured(ctx context.Context, name string) (int32, error) {
 	var events corev1.EventList
 	if err := s.Client.List(ctx, &events, client.InNamespace(s.name)); err != nil {
@@ -106,7 +107,7 @@ func (s *space) ensured(ctx context.Context, name string) (int32, error) {
 	return times, nil
 }
 
-// A policy that becomes stricter changes no load balancer and stops no deployment.
+// A policy that becomes stricter changes no load balancer and blocks no deployment.
 func TestPolicyBecomesStricter(t *testing.T) {
 	s := newSpace(t, shared.Env, "stricter")
 	s.apply(s.limit("strict", "Deny", 20000))

@@ -13,10 +13,10 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// lookEvery is the promise of both roles about CRDs that come later, with room for slow machines.
+// lookEvery is the promise of both roles for CRDs that are installed later, with a margin for slow machines.
 const lookEvery = 35 * time.Second
 
-// Whoever does not want policies, or installs their CRDs later, has everything else.
+// Without policies, or before their CRDs are installed, everything else works.
 func TestWithoutCRDs(t *testing.T) {
 	e := env.Start(t, env.Options{})
 	ctx := t.Context()
@@ -63,7 +63,7 @@ func TestWithoutCRDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := strings.Count(string(log), text); n != 1 {
-				t.Errorf("%s said %d times %q", role.Name(), n, text)
+				t.Errorf("%s logged %d times %q", role.Name(), n, text)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func TestWithoutCRDs(t *testing.T) {
 			return err
 		}
 		if !strings.Contains(out.Stderr, tooMuch) {
-			return fmt.Errorf("kubectl says %+v", out)
+			return fmt.Errorf("kubectl printed %+v", out)
 		}
 		return nil
 	})

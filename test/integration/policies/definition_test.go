@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// storeMistaken stores a policy of which two parts cannot be applied, for Services of the namespace mistaken.
+// storeMistaken stores a policy with two invalid parts for Services of the namespace mistaken.
 func storeMistaken(ctx context.Context, kube client.Client) error {
 	return kube.Create(ctx, &v1alpha1.ClusterLoadBalancerPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "mistaken"},
@@ -28,7 +28,7 @@ func storeMistaken(ctx context.Context, kube client.Client) error {
 	})
 }
 
-// The webhook was away when somebody stored a mistaken policy.
+// An invalid policy was stored while the webhook was down.
 func TestMistakenPolicyIsThere(t *testing.T) {
 	s := newSpace(t, shared.Env, "mistaken")
 	s.becomes("3000")
@@ -43,7 +43,7 @@ func TestMistakenPolicyIsThere(t *testing.T) {
 	status := s.violating("mistaken", 0, 1)
 	got := condition(status.Conditions, v1alpha1.ConditionAccepted)
 	for _, part := range []string{
-		"False Invalid: the policy applies without what is wrong with it: ",
+		"False Invalid: the policy applies except for its invalid parts: ",
 		`spec.defaults[` + scheduler + `]: Invalid value: "fastest"`,
 		`spec.rules[1].annotation: Invalid value: "` + prefix + `listener-maxqsp"`,
 	} {
@@ -52,7 +52,7 @@ func TestMistakenPolicyIsThere(t *testing.T) {
 		}
 	}
 	if out := s.admin("", "get", "clbpol", "mistaken", "-o", `jsonpath={.status.conditions[?(@.type=="Accepted")].status}`); out.Stdout != "False" {
-		t.Errorf("kubectl says %+v", out)
+		t.Errorf("kubectl printed %+v", out)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestBadPolicies(t *testing.T) {
 	s := newSpace(t, shared.Env, "defined")
 	tests := map[string]struct {
 		spec string
-		// says are parts of what kubectl prints.
+		// says are parts of kubectl's output.
 		says []string
 	}{
 		"a default that breaks its own rule": {
@@ -100,7 +100,7 @@ func TestBadPolicies(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(out.Stderr, part) {
-					t.Errorf("kubectl says\n%s\nwithout %q", out.Stderr, part)
+					t.Errorf("kubectl printed\n%s\nwithout %q", out.Stderr, part)
 				}
 			}
 		})
@@ -124,7 +124,7 @@ func TestPolicyAgainstAnother(t *testing.T) {
 	}
 }
 
-// What people look up with kubectl.
+// What users look up with kubectl.
 func TestPoliciesAreDescribed(t *testing.T) {
 	s := newSpace(t, shared.Env, "described")
 	for question, answer := range map[string]string{
@@ -141,7 +141,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 			in := *s
 			in.t = t
 			if out := in.admin("", strings.Fields(question)...); out.Code != 0 || !strings.Contains(out.Stdout, answer) {
-				t.Errorf("kubectl says %+v, want %q", out, answer)
+				t.Errorf("kubectl printed %+v, want %q", out, answer)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
-// Package policies_test tries policies on a real API server with both roles of Quaymaster and the cloud, as platform teams and
-// their users do.
+// Package policies_test tests policies on a real API server with both roles of Quaymaster and the cloud, in the way
+// platform teams and their users use them.
 package policies_test
 
 import (
@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// soon is how long a change may take until webhooks and controllers act on it, with room for slow machines.
+	// soon bounds how long webhooks and controllers take to act on a change, with a margin for slow machines.
 	soon = 20 * time.Second
 
 	prefix    = "service.beta.kubernetes.io/dlb-"
 	maxQPS    = prefix + "listener-maxqps"
 	scheduler = prefix + "scheduler"
-	// defaulted tells which policy gave which annotation.
+	// defaulted records which policy set which annotation.
 	defaulted = "quaymaster.dev/defaulted"
-	// unreviewed labels namespaces whose Services no webhook sees: the chart's namespaceSelector leaves them out.
+	// unreviewed labels namespaces whose Services no webhook sees: the chart's namespaceSelector excludes them.
 	unreviewed = "example.com/unreviewed"
 )
 
-// fixture is what the tests of this package share.
+// fixture is shared by the tests of this package.
 type fixture struct {
 	*env.Env
 	cloud       *cloudapi.Client
@@ -57,7 +57,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err := e.InstallChart(ctx, values(port, "Ignore")); err != nil {
 		return err
 	}
-	// Nobody judges policies yet.
+	// No webhook validates policies yet.
 	if err := storeMistaken(ctx, e.Client); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err != nil {
 		return err
 	}
-	// Outside of pods only these make the controllers ask the API server who may read their metrics.
+	// Outside a pod, the controllers need these to ask the API server who may read their metrics.
 	shared.controllers, err = e.StartControllers(ctx, env.CloudConfigFor("dev", mycloud),
 		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	if err != nil {
@@ -90,8 +90,8 @@ func setup(ctx context.Context, e *env.Env) error {
 	})
 }
 
-// values are the chart's for webhooks on a port, with a failure policy for the reviews of policies. Those of Services fail, so
-// that nobody takes a webhook that is away for one that agrees.
+// values returns the values of the chart for webhooks on a port, with a failure policy for the reviews of policies.
+// Those of Services fail, so that a webhook that is down is not mistaken for one that admits.
 func values(port int, policies string) env.Values {
 	return env.Values{
 		"webhook": map[string]any{
@@ -108,7 +108,7 @@ func values(port int, policies string) env.Values {
 	}
 }
 
-// called tells whether the API server calls the webhooks for Services and for policies.
+// called reports whether the API server calls the webhooks for Services and for policies.
 func called(ctx context.Context, kube client.Client) error {
 	probe := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "probe"}
 	svc := &corev1.Service{ObjectMeta: *probe.DeepCopy(), Spec: corev1.ServiceSpec{
@@ -123,7 +123,7 @@ func called(ctx context.Context, kube client.Client) error {
 	bad := &v1alpha1.LoadBalancerPolicy{ObjectMeta: *probe.DeepCopy()}
 	bad.Spec.Defaults = map[string]string{prefix + "nothing": "x"}
 	if err := kube.Create(ctx, bad, client.DryRunAll); !apierrors.IsInvalid(err) {
-		return fmt.Errorf("a bad policy: %w", err)
+		return fmt.Errorf("an invalid policy: %w", err)
 	}
 	return nil
 }

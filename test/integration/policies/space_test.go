@@ -22,15 +22,15 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// space is a namespace of one test, whose cluster policies select it by the label team=<name>.
+// space is the namespace of one test, which cluster policies select by the label team=<name>.
 type space struct {
 	t *testing.T
 	*env.Env
 	name string
 }
 
-// newSpace makes a namespace with labels beside its own. Services and policies go with the test; then nothing of what the
-// webhooks and the controllers wanted to do may have been forbidden.
+// newSpace creates a namespace with additional labels. Services and policies are deleted with the test; then no request
+// of the webhooks and the controllers may have been forbidden.
 func newSpace(t *testing.T, e *env.Env, name string, labels ...string) *space {
 	t.Helper()
 	s := &space{t: t, Env: e, name: name}
@@ -50,7 +50,7 @@ func newSpace(t *testing.T, e *env.Env, name string, labels ...string) *space {
 	return s
 }
 
-// make makes the namespace.
+// make creates the namespace.
 func (s *space) make(labels ...string) {
 	s.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: map[string]string{"team": s.name}}}
@@ -63,7 +63,7 @@ func (s *space) make(labels ...string) {
 	}
 }
 
-// nothingForbidden looks for lacking rights in the logs of both roles.
+// nothingForbidden searches the logs of both roles for missing rights.
 func nothingForbidden(t *testing.T, e *env.Env) {
 	t.Helper()
 	for _, role := range []string{"webhook", "controllers"} {
@@ -99,7 +99,7 @@ func (s *space) kubectl(kubeconfig, stdin string, args ...string) env.Output {
 	return out
 }
 
-// must runs kubectl in the namespace as the user and fails the test unless it succeeds without a word of warning.
+// must runs kubectl in the namespace as the user and fails the test unless it succeeds without warnings.
 func (s *space) must(stdin string, args ...string) {
 	s.t.Helper()
 	if out := s.user(stdin, args...); out.Code != 0 || out.Stderr != "" {
@@ -107,7 +107,7 @@ func (s *space) must(stdin string, args ...string) {
 	}
 }
 
-// apply applies a manifest as the administrator. A policy of the cluster goes with the test.
+// apply applies a manifest as the administrator. A cluster policy is deleted with the test.
 func (s *space) apply(manifest string) {
 	s.t.Helper()
 	if out := s.admin(manifest, "apply", "-f", "-"); out.Code != 0 {
@@ -128,7 +128,7 @@ func (s *space) apply(manifest string) {
 	})
 }
 
-// limit is a policy for this namespace with a greatest limit of requests.
+// limit returns a policy for this namespace with a maximum of requests.
 func (s *space) limit(name, enforcement string, most int) string {
 	return fmt.Sprintf(`
 apiVersion: quaymaster.dev/v1alpha1
@@ -141,18 +141,18 @@ spec:
 `, name, s.name, maxQPS, most, enforcement)
 }
 
-// service is one of the namespace, changed by options.
+// service returns a Service of the namespace, changed by options.
 func (s *space) service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Namespace, svc.Name, svc.UID = s.name, name, ""
 	for i := range svc.Spec.Ports {
-		// The API server chooses.
+		// The API server allocates it.
 		svc.Spec.Ports[i].NodePort = 0
 	}
 	return svc
 }
 
-// manifest is an object as a user has it in a file.
+// manifest returns an object as a user has it in a file.
 func (s *space) manifest(object any) string {
 	s.t.Helper()
 	raw, err := yaml.Marshal(object)
@@ -162,7 +162,7 @@ func (s *space) manifest(object any) string {
 	return string(raw)
 }
 
-// create makes a Service as the administrator.
+// create creates a Service as the administrator.
 func (s *space) create(svc *corev1.Service) *corev1.Service {
 	s.t.Helper()
 	if err := s.Client.Create(s.t.Context(), svc); err != nil {
@@ -180,7 +180,8 @@ func (s *space) get(name string) *corev1.Service {
 	return svc
 }
 
-// becomes waits until admission gives a Service of the namespace that says nothing this limit, as policies want it.
+// becomes waits until admission, according to the policies, sets this limit for a Service of the namespace without
+// annotations.
 func (s *space) becomes(value string) {
 	s.t.Helper()
 	env.Eventually(s.t, soon, "the default "+value+" in "+s.name, func(ctx context.Context) error {
@@ -195,7 +196,7 @@ func (s *space) becomes(value string) {
 	})
 }
 
-// known waits until admission judges Services with this limit by a policy: it refuses, or warns.
+// known waits until admission validates Services with this limit against a policy: it rejects them, or warns.
 func (s *space) known(policy, value string) {
 	s.t.Helper()
 	env.Eventually(s.t, soon, "the policy "+policy+" at admission", func(ctx context.Context) error {
@@ -205,13 +206,13 @@ func (s *space) known(policy, value string) {
 			return err
 		}
 		if !strings.Contains(out.Stderr, policy) {
-			return fmt.Errorf("kubectl says %+v", out)
+			return fmt.Errorf("kubectl printed %+v", out)
 		}
 		return nil
 	})
 }
 
-// status waits until the status of a policy of the cluster is as check wants it.
+// status waits until check accepts the status of a cluster policy.
 func (s *space) status(policy string, check func(v1alpha1.PolicyStatus) error) v1alpha1.PolicyStatus {
 	s.t.Helper()
 	is := &v1alpha1.ClusterLoadBalancerPolicy{}
@@ -238,7 +239,7 @@ func (s *space) violating(policy string, violating, services int64) v1alpha1.Pol
 	})
 }
 
-// condition is that of a type, in words.
+// condition returns the condition of a type as text.
 func condition(conditions []metav1.Condition, conditionType string) string {
 	c := meta.FindStatusCondition(conditions, conditionType)
 	if c == nil {

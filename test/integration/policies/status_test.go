@@ -20,7 +20,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Trying a policy out changes nothing for users; its author sees who would be concerned.
+// A policy on trial changes nothing for users; its author sees which Services it would affect.
 func TestAudit(t *testing.T) {
 	s := newSpace(t, shared.Env, "audited")
 	s.apply(s.limit("trial", "Audit", 2000))
@@ -72,7 +72,7 @@ func TestAudit(t *testing.T) {
 	s.violating("trial", 0, 2)
 }
 
-// A policy of a namespace has the same columns but for the priority.
+// A namespaced policy has the same columns except for the priority.
 func TestStatusOfANamespacedPolicy(t *testing.T) {
 	s := newSpace(t, shared.Env, "counted")
 	const own = "apiVersion: quaymaster.dev/v1alpha1\nkind: LoadBalancerPolicy\nmetadata: {name: own}\n" +
@@ -95,11 +95,11 @@ func TestStatusOfANamespacedPolicy(t *testing.T) {
 		return nil
 	})
 	if now := s.version("mistaken"); now != still {
-		t.Errorf("a policy that this does not concern went from version %s to %s", still, now)
+		t.Errorf("an unaffected policy changed from version %s to %s", still, now)
 	}
 }
 
-// version is that of a policy of the cluster, status included.
+// version returns the resourceVersion of a cluster policy, which its status changes, too.
 func (s *space) version(policy string) string {
 	s.t.Helper()
 	is := &v1alpha1.ClusterLoadBalancerPolicy{}
@@ -109,7 +109,7 @@ func (s *space) version(policy string) string {
 	return is.ResourceVersion
 }
 
-// metric waits until the controllers show a series with a value; an empty one is no series.
+// metric waits until the controllers serve a series with a value; an empty value means no series.
 func (s *space) metric(series, value string) {
 	s.t.Helper()
 	metrics, err := s.metrics()
@@ -134,7 +134,7 @@ func (s *space) metric(series, value string) {
 	})
 }
 
-// metrics reads those of the controllers, which the API server lets the administrator do.
+// metrics returns the metrics of the controllers, which the API server lets the administrator read.
 func (s *space) metrics() (func(context.Context) (string, error), error) {
 	log, err := os.ReadFile(shared.controllers.Log())
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *space) metrics() (func(context.Context) (string, error), error) {
 		return nil, errors.New("the controllers do not say where they serve")
 	}
 	config := rest.CopyConfig(s.Admin)
-	// They sign their certificate themselves.
+	// They have a self-signed certificate.
 	config.CAData, config.Insecure = nil, true
 	admin, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"quaymaster.dev/test/rights"
 )
 
-// certificate does what the mode of certificates asks of others, and gives the arguments for it and the authority that the chart
-// is told.
+// certificate does what the certificate mode expects from others, and returns the arguments for it and the authority
+// for the chart's values.
 func (w *world) certificate() (args []string, authority []byte) {
 	chart := w.arguments("webhook")
 	mode := flag(chart, "--cert-mode")
@@ -50,7 +50,7 @@ func (w *world) read(file string) []byte {
 	return text
 }
 
-// certManager does what cert-manager would: it finds what the webhooks ask for ready and, when they have seen that, writes the
+// certManager replaces cert-manager: it sets the webhooks' objects ready and, once they have noticed, writes the
 // certificate.
 func (w *world) certManager(secret *corev1.Secret) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), soon)
@@ -64,7 +64,7 @@ func (w *world) certManager(secret *corev1.Secret) error {
 			return err
 		}
 		if !w.log.Used.Has(seen) {
-			return fmt.Errorf("nobody did: %s", seen)
+			return fmt.Errorf("not yet: %s", seen)
 		}
 		return nil
 	})
@@ -74,7 +74,7 @@ func (w *world) certManager(secret *corev1.Secret) error {
 	return w.Client.Create(ctx, secret)
 }
 
-// ready gives all objects of a kind the condition Ready.
+// ready sets the condition Ready of all objects of a kind.
 func (w *world) ready(ctx context.Context, kind string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind + "List"})

@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/test/rights"
 )
 
-// granted are the rights that the chart gives, with those of the API server's own roles that are named.
+// granted returns the rights that the chart grants, including those of the API server's own roles that it refers to.
 func (w *world) granted(others map[string][]rbacv1.PolicyRule) sets.Set[rights.Right] {
 	w.t.Helper()
 	if others == nil {
@@ -24,7 +24,7 @@ func (w *world) granted(others map[string][]rbacv1.PolicyRule) sets.Set[rights.R
 	return granted
 }
 
-// arguments are those of a role, as the chart has them; none if the chart runs no pods of it.
+// arguments returns the arguments of a role in the chart; none if the chart runs no pods of it.
 func (w *world) arguments(role string) []string {
 	w.t.Helper()
 	for _, object := range w.rendered {
@@ -35,18 +35,18 @@ func (w *world) arguments(role string) []string {
 		w.must(err)
 		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
 		w.must(err)
-		return args[1:] // after the role's name
+		return args[1:] // after the name of the role
 	}
 	w.t.Fatalf("the chart has no Deployment of the %s", role)
 	return nil
 }
 
-// usesCloud tells whether a role is to read a cloud config.
+// usesCloud reports whether a role reads a cloud config.
 func (w *world) usesCloud(role string) bool {
 	return flag(w.arguments(role), "--cloud-config") != ""
 }
 
-// flag is the value of a flag among arguments, or empty.
+// flag returns the value of a flag among arguments, or the empty string.
 func flag(args []string, name string) string {
 	for _, arg := range args {
 		if value, ok := strings.CutPrefix(arg, name+"="); ok {
@@ -56,7 +56,7 @@ func flag(args []string, name string) string {
 	return ""
 }
 
-// portable are the arguments that mean the same outside of a pod: they name no port and no file.
+// portable returns the arguments that mean the same outside a pod: they name no port and no file.
 func portable(args []string) []string {
 	var kept []string
 	for _, arg := range args {

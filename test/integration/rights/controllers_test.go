@@ -22,7 +22,8 @@ import (
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
-// policies of both kinds are there, and a Service of another provider's breaks one, then keeps to it, and again.
+// policies creates both kinds of policies and a Service of another provider that breaks one, then complies, and breaks
+// it again.
 func (w *world) policies() {
 	limit := v1alpha1.LoadBalancerPolicySpec{
 		Enforcement: v1alpha1.EnforcementAudit,
@@ -45,7 +46,7 @@ func (w *world) policies() {
 	}
 }
 
-// services come, change and go, and one is replaced while its load balancer is being made.
+// services creates, changes and deletes Services, and replaces one while its load balancer is being created.
 func (w *world) services() {
 	web := service("web")
 	w.create(web)
@@ -65,7 +66,7 @@ func (w *world) services() {
 	w.replaced()
 }
 
-// replaced lets the cloud refuse the load balancer of a Service that is gone by then, and its condition with it.
+// replaced makes the cloud reject the load balancer of a Service that no longer exists by then, and thus its condition.
 func (w *world) replaced() {
 	removed := make(chan error, 1)
 	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
@@ -86,7 +87,7 @@ func (w *world) replaced() {
 	}
 }
 
-// remove deletes a Service and waits for nobody.
+// remove deletes a Service without waiting.
 func (w *world) remove(ctx context.Context, svc *corev1.Service) error {
 	if err := w.Client.Delete(ctx, svc); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (w *world) remove(ctx context.Context, svc *corev1.Service) error {
 	})
 }
 
-// volumes lose the labels that admission gave them, and get them again.
+// volumes removes the labels that admission added to volumes; the controllers add them again.
 func (w *world) volumes() {
 	pv := builder.PersistentVolume()
 	pv.Name, pv.UID = "bare", ""
@@ -122,17 +123,17 @@ func (w *world) volumes() {
 	})
 }
 
-// metrics of the controllers are asked for by a user and by nobody: the API server says who may read them.
+// metrics requests the controllers' metrics as a user and anonymously: the API server decides who may read them.
 func (w *world) metrics() {
 	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.controllers.URL+"/metrics", nil)
 	w.must(err)
 	user, err := tls.X509KeyPair(w.User.CertData, w.User.KeyData)
 	w.must(err)
 	if status := w.ask(request, &user); status != http.StatusForbidden {
-		w.t.Errorf("a user is answered %d", status)
+		w.t.Errorf("request of a user: status %d", status)
 	}
 	request.Header.Set("Authorization", "Bearer nobody")
 	if status := w.ask(request, nil); status != http.StatusUnauthorized {
-		w.t.Errorf("nobody is answered %d", status)
+		w.t.Errorf("anonymous request: status %d", status)
 	}
 }

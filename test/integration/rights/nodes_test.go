@@ -20,7 +20,7 @@ import (
 // uninitialized is the taint with which kubelets register their Node.
 var uninitialized = corev1.Taint{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}
 
-// register is a Node as its kubelet makes it, with its range of pods.
+// register returns a Node as its kubelet creates it, with its range of pods.
 func register(i int) *corev1.Node {
 	n := node(fmt.Sprintf("node-%d", i))
 	cidr := fmt.Sprintf("10.244.%d.0/24", i)
@@ -30,7 +30,8 @@ func register(i int) *corev1.Node {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// nodes come, and register again; one is annotated wrongly, one stops and one goes with its instance.
+// nodes registers Nodes, some of them again; one has an invalid annotation, one stops, and one is deleted with its
+// instance.
 func (w *world) nodes() {
 	for i := 1; i <= 3; i++ {
 		n := register(i)
@@ -78,7 +79,7 @@ func (w *world) untainted(n *corev1.Node, key string) {
 	})
 }
 
-// routes to a new Node cannot be made until the controller has said so more than once, and then lead there.
+// routes creates a Node whose routes cannot be created until the controller has reported that more than once.
 func (w *world) routes() {
 	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/routes:batch") {

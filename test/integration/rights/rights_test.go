@@ -1,5 +1,5 @@
-// Package rights_test drives every feature on a real API server with the rights that the chart gives, and reads in the audit log
-// that none was missing and none is too much.
+// Package rights_test uses every feature on a real API server with the rights that the chart grants, and checks in the
+// audit log that no right is missing and none is superfluous.
 package rights_test
 
 import (
@@ -16,10 +16,10 @@ import (
 	"quaymaster.dev/test/rights"
 )
 
-// soon is how long a change may take until somebody acts on it, with room for slow machines.
+// soon bounds how long a change takes to have its effect, with a margin for slow machines.
 const soon = 30 * time.Second
 
-// modes are the chart's values that make a difference for rights.
+// modes are the values of the chart that affect rights.
 var modes = map[string]env.Values{
 	"one account, routes, cert-manager": {
 		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR},
@@ -66,9 +66,9 @@ func TestRights(t *testing.T) {
 			})
 			w.stop()
 			w.must(w.log.Read())
-			// The accounts of kube-system may do more, by roles that the API server has for kube-controller-manager.
+			// ServiceAccounts in kube-system have more rights, by roles of the API server for kube-controller-manager.
 			if beyond := rights.Beyond(w.granted(rights.WellKnown()), w.log.Used); len(beyond) > 0 {
-				t.Errorf("rights that the chart does not give:\n%s", lines(beyond))
+				t.Errorf("rights that the chart does not grant:\n%s", lines(beyond))
 			}
 		})
 	}

@@ -11,13 +11,13 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// eventually waits for an answer about the cluster.
+// eventually waits until a check of the cluster succeeds.
 func (w *world) eventually(what string, check func(context.Context) error) {
 	w.t.Helper()
 	env.Eventually(w.t, soon, what, check)
 }
 
-// repeated waits for an Event that was recorded twice: the second time changes the first.
+// repeated waits for an Event that was recorded twice: the second time updates the first.
 func (w *world) repeated(reason string) {
 	w.t.Helper()
 	w.happened(reason, 2)
@@ -42,7 +42,7 @@ func (w *world) happened(reason string, times int32) {
 	})
 }
 
-// gone waits until an object is not there any more.
+// gone waits until an object no longer exists.
 func (w *world) gone(object client.Object) {
 	w.t.Helper()
 	w.eventually("the end of "+object.GetName(), func(ctx context.Context) error {

@@ -24,7 +24,7 @@ import (
 // shop is the namespace of users.
 const shop = "shop"
 
-// startWebhook runs the webhooks and registers them where they are.
+// startWebhook runs the webhooks and registers their address.
 func (w *world) startWebhook() {
 	ctx := w.t.Context()
 	port, err := env.FreePort()
@@ -44,13 +44,13 @@ func (w *world) startWebhook() {
 		bad := service("probe", builder.DLB("scheduler", "fastest"))
 		bad.Namespace = metav1.NamespaceDefault
 		if w.Client.Create(ctx, bad, client.DryRunAll) == nil {
-			return errors.New("a bad Service is not refused")
+			return errors.New("an invalid Service is not refused")
 		}
 		return nil
 	})
 }
 
-// register puts where the webhooks are into the configurations of the chart.
+// register writes the address of the webhooks into the configurations of the chart.
 func (w *world) register(authority []byte) {
 	values := maps.Clone(w.values)
 	webhook := map[string]any{"url": w.address, "caBundle": string(authority)}
@@ -61,15 +61,15 @@ func (w *world) register(authority []byte) {
 	w.must(w.InstallChart(w.t.Context(), values))
 }
 
-// service is a good one of the shop, changed by options.
+// service returns a valid Service of the shop, changed by options.
 func service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Namespace, svc.Name, svc.UID = shop, name, ""
-	svc.Spec.Ports[0].NodePort = 0 // the API server chooses
+	svc.Spec.Ports[0].NodePort = 0 // the API server allocates it
 	return svc
 }
 
-// unknownNamespace asks for a verdict as an API server does that knows of a namespace before the webhooks do.
+// unknownNamespace sends a review as an API server does that knows a namespace before the webhooks do.
 func (w *world) unknownNamespace() {
 	svc := service("web")
 	svc.Namespace = "unknown"
@@ -93,10 +93,10 @@ func (w *world) unknownNamespace() {
 	}
 }
 
-// ask sends a request to a role, which proves nothing about itself, with a certificate of the client's if there is one.
+// ask sends a request to a role without verifying its certificate, with the client's certificate if there is one.
 func (w *world) ask(request *http.Request, client *tls.Certificate) (status int) {
 	w.t.Helper()
-	// The server may sign its own certificate.
+	// The server may have a self-signed certificate.
 	trust := &tls.Config{InsecureSkipVerify: true}
 	if client != nil {
 		trust.Certificates = []tls.Certificate{*client}
@@ -109,9 +109,9 @@ func (w *world) ask(request *http.Request, client *tls.Certificate) (status int)
 	return response.StatusCode
 }
 
-// claims grow, one of a StorageClass that is not there.
+// claims grows claims, one of them of a StorageClass that does not exist.
 func (w *world) claims() {
-	// Volumes of this type cannot grow in use, so that the webhooks ask who uses them.
+	// Volumes of this type cannot grow in use, so that the webhooks look up their users.
 	w.create(builder.StorageClass(func(class *storagev1.StorageClass) { class.Name, class.Parameters["type"] = "archive", "archive" }))
 	for _, class := range []string{"archive", "gone"} {
 		pv := builder.PersistentVolume()
@@ -131,7 +131,7 @@ func (w *world) claims() {
 	}
 }
 
-// uninstall removes the webhooks from the API server, as the Job of the chart does.
+// uninstall removes the webhooks from the API server, as the chart's Job does.
 func (w *world) uninstall() {
 	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-uninstall")
 	w.must(err)

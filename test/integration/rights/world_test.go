@@ -17,13 +17,13 @@ import (
 	"quaymaster.dev/test/rights"
 )
 
-// world is a cluster in which the chart is installed with some values, its cloud, and both roles between them.
+// world is a cluster in which the chart is installed with some values, its cloud, and both roles.
 type world struct {
 	*env.Env
 	t     *testing.T
 	cloud *cloud.Cloud
 	log   *rights.Log
-	// values are the chart's, and rendered is what it makes of them.
+	// values are the values of the chart, and rendered are the objects rendered from them.
 	values   env.Values
 	rendered []*unstructured.Unstructured
 
@@ -40,7 +40,7 @@ func newWorld(t *testing.T, values env.Values) *world {
 	ctx := t.Context()
 	w := &world{t: t, values: values, cloud: cloud.Start(t, 0), Env: env.Start(t, env.Options{
 		Audit: true,
-		// Clients list only where the API server does not stream, as older ones do not.
+		// Clients only list if the API server does not stream lists, as older ones do not.
 		APIServerArgs: []string{"--feature-gates=WatchList=false"},
 	})}
 	var err error
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, values env.Values) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// For want of a right a test may have ended before its end.
+		// A missing right may have ended a test early.
 		if err := errors.Join(w.issuing.Wait(), w.log.Read(), w.log.Close()); err != nil {
 			t.Error(err)
 		}
@@ -70,7 +70,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// cloudConfig is that of both roles.
+// cloudConfig returns the cloud config of both roles.
 func (w *world) cloudConfig() env.CloudConfig {
 	w.t.Helper()
 	token := filepath.Join(w.Dir, "token")
@@ -84,10 +84,10 @@ func (w *world) start() {
 	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-controllers")
 	w.must(err)
 	args := append(portable(w.arguments("controllers")),
-		// Outside of pods only these make the controllers ask the API server who may read their metrics.
+		// Outside a pod, the controllers need these to ask the API server who may read their metrics.
 		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	if w.usesCloud("controllers") {
-		// As fast as the test likes it.
+		// Client-side rate limits would only slow the test down.
 		args = append(args, "--node-monitor-period=1s", "--route-reconciliation-period=500ms")
 	} else {
 		args = append(args, "--cloud-config=")
@@ -96,14 +96,14 @@ func (w *world) start() {
 	w.must(err)
 }
 
-// stop ends both roles, so that all they do is in the log.
+// stop ends both roles, so that the log contains everything they do.
 func (w *world) stop() {
 	w.t.Helper()
 	w.must(w.controllers.Stop(soon))
 	w.must(w.webhook.Stop(soon))
 }
 
-// create makes an object as the administrator.
+// create creates an object as the administrator.
 func (w *world) create(object client.Object) {
 	w.t.Helper()
 	w.must(w.Client.Create(w.t.Context(), object))
@@ -118,7 +118,7 @@ func (w *world) patch(object client.Object, change func()) {
 	w.must(w.Client.Patch(w.t.Context(), object, client.MergeFrom(before)))
 }
 
-// drive lets both roles do whatever they do with these values.
+// drive makes both roles do everything that they do with these values.
 func (w *world) drive() {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}})
 	w.policies()

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// step is a request and the calls that it may cost.
+// step is a request and the calls that it may cause.
 type step struct {
 	what string
 	do   func() error
@@ -67,7 +67,7 @@ func TestCallsForPersistentVolumes(t *testing.T) {
 	}
 }
 
-// Only growth is asked about: a claim changes for many other reasons.
+// Only growth is looked up: a claim changes for many other reasons.
 func TestCallsForPersistentVolumeClaims(t *testing.T) {
 	rights(t)
 	ctx, pvc := t.Context(), claim(unique("counted"), "ssd", "20Gi")

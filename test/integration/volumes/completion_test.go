@@ -14,10 +14,10 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// completed is the promise for PersistentVolumes that lack something, once the cloud answers.
+// completed is the promise for incomplete PersistentVolumes once the cloud answers.
 const completed = 30 * time.Second
 
-// Without webhooks everything is admitted. The controllers complete what can be completed, and tell of what cannot.
+// Without webhooks everything is admitted. The controllers complete what can be completed and report what cannot.
 func TestWebhooksAway(t *testing.T) {
 	rights(t)
 	back := whenDone(t, func(ctx context.Context) error { return shared.webhook.Restart(ctx) })
@@ -65,7 +65,7 @@ func event(t *testing.T, name, want string) {
 	})
 }
 
-// Labels may be changed at any time. Those that go come back.
+// Labels may be changed at any time. Removed labels are restored.
 func TestLabelsComeBack(t *testing.T) {
 	rights(t)
 	pv := volume(unique("bare"), builder.VolumeHandle(fresh(t)))

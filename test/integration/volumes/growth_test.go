@@ -16,7 +16,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// claim is one of the namespace that is to be created.
+// claim returns a claim of the namespace that is yet to be created.
 func claim(name, class, size string, options ...builder.PersistentVolumeClaimOption) *corev1.PersistentVolumeClaim {
 	options = append([]builder.PersistentVolumeClaimOption{builder.ClaimClass(class), builder.Request(size)}, options...)
 	pvc := builder.PersistentVolumeClaim(options...)
@@ -24,7 +24,7 @@ func claim(name, class, size string, options ...builder.PersistentVolumeClaimOpt
 	return pvc
 }
 
-// bound makes a claim and its PersistentVolume, and binds them as kube-controller-manager would.
+// bound creates a claim and its PersistentVolume, and binds them as kube-controller-manager would.
 func bound(t *testing.T, class, handle, size string) string {
 	t.Helper()
 	pvc := unbound(t, class, handle, size)
@@ -36,7 +36,7 @@ func bound(t *testing.T, class, handle, size string) string {
 	return pvc.Name
 }
 
-// unbound makes a claim that waits for its PersistentVolume.
+// unbound creates a claim that waits for its PersistentVolume.
 func unbound(t *testing.T, class, handle, size string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	name := unique("claim")
@@ -47,7 +47,7 @@ func unbound(t *testing.T, class, handle, size string) *corev1.PersistentVolumeC
 	return pvc
 }
 
-// Parts of kubectl's output.
+// Parts of kubectl's messages.
 const (
 	request   = "spec.resources.requests[storage]: "
 	ofSSD     = `volume type "ssd" of StorageClass "ssd"`
@@ -55,8 +55,8 @@ const (
 	tooMuch   = request + `Invalid value: "2Ti": must be at most 1024Gi, the maximum of ` + ofSSD +
 		"; the claim has 20Gi; request less, or copy the data to a claim of another StorageClass\n"
 	tooMuchArchive = request + `Invalid value: "32Ti": must be at most 16384Gi, the maximum of ` + ofArchive +
-		"; the claim has 500Gi; request less, or copy the data to a claim of another StorageClass\n"
-	// What the API server says itself, of bound claims and of others.
+		"; the claim has 500Gi; request less, or move the data to a claim of another StorageClass\n"
+	// Messages of the API server itself, about bound claims and others.
 	notResizable = "Error from server (Forbidden): persistentvolumeclaims %q is forbidden: only dynamically provisioned pvc can be resized " +
 		"and the storageclass that provisions the pvc must support resize\n"
 	immutable = "The PersistentVolumeClaim %q is invalid: spec: Forbidden: spec is immutable after creation except resources.requests " +
@@ -79,9 +79,9 @@ func TestGrowth(t *testing.T) {
 		class, handle, size string
 		unbound             bool
 		to                  string
-		// refused is for the claim's name. Warnings come before it.
+		// refused is formatted with the claim's name. Warnings precede it.
 		warnings, refused string
-		// calls are those of the webhooks: the API server's own refusal comes before the second.
+		// calls counts the webhooks' calls: the API server's own rejection precedes the second.
 		calls int
 	}{
 		"within the limits":      {class: "ssd", handle: "vol-data-1", size: "20Gi", to: "30Gi", calls: 2},
@@ -126,7 +126,7 @@ func TestGrowth(t *testing.T) {
 			}
 			before := shared.webhook.Calls(t)
 			got := grow(t, pvc, test.to)
-			// Of what is immutable the API server shows the difference, too.
+			// For immutable fields, the API server also shows the difference.
 			got.Stderr, _, _ = strings.Cut(got.Stderr, "@@ ")
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("kubectl (-want +got):\n%s", diff)
@@ -138,7 +138,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// A crowd is judged like everybody: that the webhooks read one more object for each claim must not let some pass unchecked.
+// Many claims are validated like a single one: that the webhooks read one more object for each must not let any pass
+// unchecked.
 func TestManyGrowAtOnce(t *testing.T) {
 	rights(t)
 	name := bound(t, "archive", "vol-archive-1", "500Gi")
@@ -156,7 +157,7 @@ func TestManyGrowAtOnce(t *testing.T) {
 	updates.Wait()
 }
 
-// What a claim's author may regret later he is told at once.
+// The author of a claim is warned of possible later problems when creating it.
 func TestHintsForNewClaims(t *testing.T) {
 	rights(t)
 	tests := map[string]struct{ class, size, want string }{

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// kubectl runs kubectl in the namespace with a manifest, if there is one.
+// kubectl runs kubectl in the namespace, with a manifest if there is one.
 func kubectl(t *testing.T, kubeconfig string, manifest any, args ...string) env.Output {
 	t.Helper()
 	stdin := ""
@@ -36,7 +36,7 @@ func kubectl(t *testing.T, kubeconfig string, manifest any, args ...string) env.
 	return out
 }
 
-// admin is who makes PersistentVolumes, user who has claims.
+// admin runs kubectl as the administrator, who creates PersistentVolumes, user as a user, who creates claims.
 func admin(t *testing.T, manifest any, args ...string) env.Output {
 	t.Helper()
 	return kubectl(t, shared.AdminKubeconfig, manifest, args...)
@@ -47,14 +47,14 @@ func user(t *testing.T, manifest any, args ...string) env.Output {
 	return kubectl(t, shared.DeveloperKubeconfig, manifest, args...)
 }
 
-// grow is a user's patch of the size that a claim asks for.
+// grow is a user's patch of the requested size of a claim.
 func grow(t *testing.T, claim, size string) env.Output {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
 	return user(t, nil, "patch", "pvc", claim, "--patch", patch)
 }
 
-// warnings collects those of an API server's answers.
+// warnings records the warnings of an API server.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -68,7 +68,7 @@ func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, t
 	w.texts = append(w.texts, text)
 }
 
-// try makes an object as the administrator and returns the warnings.
+// try creates an object as the administrator and returns the warnings.
 func try(ctx context.Context, object client.Object, options ...client.CreateOption) ([]string, error) {
 	heard := &warnings{}
 	config := rest.CopyConfig(shared.Admin)
@@ -81,7 +81,7 @@ func try(ctx context.Context, object client.Object, options ...client.CreateOpti
 	return heard.texts, err
 }
 
-// create is try of what must be admitted.
+// create is try for an object that must be admitted.
 func create(t *testing.T, object client.Object, options ...client.CreateOption) []string {
 	t.Helper()
 	heard, err := try(t.Context(), object, options...)
@@ -91,7 +91,7 @@ func create(t *testing.T, object client.Object, options ...client.CreateOption) 
 	return heard
 }
 
-// asked is how often the cloud was asked about something by this id.
+// asked returns how many requests for this ID the cloud has received.
 func asked(t *testing.T, id string) int {
 	t.Helper()
 	log, err := os.ReadFile(shared.cloud.Log())
@@ -101,7 +101,7 @@ func asked(t *testing.T, id string) int {
 	return strings.Count(string(log), "/"+id+" ")
 }
 
-// rights makes the test fail if any of what both roles wanted to do until its end was forbidden.
+// rights fails the test if any request of both roles was forbidden by its end.
 func rights(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -1,5 +1,5 @@
-// Package volumes_test tries zones of PersistentVolumes and growth of PersistentVolumeClaims on a real API server with both roles
-// of Quaymaster and the cloud: what users see, and what becomes of it when the cloud is away.
+// Package volumes_test tests zones of PersistentVolumes and growth of PersistentVolumeClaims on a real API server with
+// both roles of Quaymaster and the cloud: what users see, and what happens while the cloud is unavailable.
 package volumes_test
 
 import (
@@ -28,13 +28,13 @@ import (
 
 const (
 	namespace = "shop"
-	// soon is how long a change may take until somebody acts on it, with room for slow machines.
+	// soon bounds how long a change takes to have its effect, with a margin for slow machines.
 	soon = 30 * time.Second
-	// foreign is a class of somebody else's volumes.
+	// foreign is a StorageClass of another driver.
 	foreign = "foreign"
 )
 
-// fixture is what the tests of this package share.
+// fixture is shared by the tests of this package.
 type fixture struct {
 	*env.Env
 	cloud   *env.Mycloud
@@ -52,7 +52,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err != nil {
 		return err
 	}
-	// The failure policies are the chart's own.
+	// The failure policies are the chart's defaults.
 	if err := e.InstallChart(ctx, env.Values{"webhook": map[string]any{"url": env.WebhookURL(port)}}); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	return env.Poll(ctx, "the API server to call the webhooks", called)
 }
 
-// prepare makes the namespace and the classes.
+// prepare creates the namespace and the StorageClasses.
 func prepare(ctx context.Context, e *env.Env) error {
 	root, err := env.Root()
 	if err != nil {
@@ -102,10 +102,10 @@ func prepare(ctx context.Context, e *env.Env) error {
 	)
 }
 
-// volumes are those that fresh gives out.
+// volumes is the number of volumes for fresh.
 const volumes = 64
 
-// stock writes the example inventory with volumes more that nobody has asked about.
+// stock writes the example inventory with additional volumes that have not been looked up yet.
 func stock(e *env.Env) (string, error) {
 	root, err := env.Root()
 	if err != nil {
@@ -130,7 +130,7 @@ func volumeID(i int) string { return fmt.Sprintf("vol-fresh-%d", i) }
 
 var given, named atomic.Int64
 
-// fresh is a volume in eu-1b of which the webhooks remember nothing.
+// fresh returns a volume in eu-1b that the webhooks have not cached.
 func fresh(t *testing.T) string {
 	t.Helper()
 	i := int(given.Add(1)) - 1
@@ -140,10 +140,10 @@ func fresh(t *testing.T) string {
 	return volumeID(i)
 }
 
-// unique is a name that no other object has: without kube-controller-manager nothing finishes a deletion.
+// unique returns a name that no other object has: without kube-controller-manager no deletion completes.
 func unique(prefix string) string { return fmt.Sprintf("%s-%d", prefix, named.Add(1)) }
 
-// called tells whether the API server calls the webhooks of both configurations.
+// called reports whether the API server calls the webhooks of both configurations.
 func called(ctx context.Context) error {
 	unknown := volume("probe", builder.VolumeHandle("vol-unknown"))
 	if err := shared.Client.Create(ctx, unknown, client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -152,12 +152,12 @@ func called(ctx context.Context) error {
 	bad := builder.Service(builder.DLB("scheduler", "fastest"))
 	bad.Namespace, bad.UID = namespace, ""
 	if err := shared.Client.Create(ctx, bad, client.DryRunAll); !apierrors.IsInvalid(err) {
-		return fmt.Errorf("a bad Service: %w", err)
+		return fmt.Errorf("an invalid Service: %w", err)
 	}
 	return nil
 }
 
-// volume is a PersistentVolume that is to be created.
+// volume returns a PersistentVolume that is yet to be created.
 func volume(name string, options ...builder.PersistentVolumeOption) *corev1.PersistentVolume {
 	pv := builder.PersistentVolume(options...)
 	pv.Name, pv.UID = name, ""

@@ -28,14 +28,14 @@ const (
 		" because the cloud did not respond; check the claim's Events later\n"
 )
 
-// Nobody is refused, and nobody waits long, for a cloud that is away. When it is back the controllers do what was left undone.
+// While the cloud is unavailable, no request is rejected or waits long. Afterwards the controllers catch up.
 func TestCloudAway(t *testing.T) {
 	tests := map[string]struct{ leave, comeBack func(context.Context) error }{
 		"stopped": {
 			leave:    func(context.Context) error { shared.cloud.Kill(); return nil },
 			comeBack: func(ctx context.Context) error { return shared.cloud.Restart(ctx) },
 		},
-		// Connections are accepted, and nothing is ever said.
+		// Connections are accepted and never answered.
 		"hanging": {
 			leave:    func(context.Context) error { return shared.cloud.Signal(syscall.SIGSTOP) },
 			comeBack: func(context.Context) error { return shared.cloud.Signal(syscall.SIGCONT) },
@@ -77,7 +77,7 @@ func TestCloudAway(t *testing.T) {
 	}
 }
 
-// whenDone makes what ends an outage, which takes place at the end of the test at the latest.
+// whenDone returns the function that ends an outage, which is called at the end of the test at the latest.
 func whenDone(t *testing.T, end func(context.Context) error) func() error {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -90,8 +90,8 @@ func whenDone(t *testing.T, end func(context.Context) error) func() error {
 	return once
 }
 
-// admitted creates PersistentVolumes at the same time. The webhooks warn about each before the API server would go on without
-// them.
+// admitted creates PersistentVolumes concurrently. The webhooks warn about each before the API server would continue
+// without them.
 func admitted(t *testing.T, list ...*corev1.PersistentVolume) {
 	t.Helper()
 	var creations sync.WaitGroup
@@ -114,7 +114,7 @@ func admitted(t *testing.T, list ...*corev1.PersistentVolume) {
 	creations.Wait()
 }
 
-// counted is how many PersistentVolumes were admitted without the cloud.
+// counted returns how many PersistentVolumes were admitted without the cloud.
 func counted(t *testing.T) int {
 	t.Helper()
 	const series = `quaymaster_webhook_findings_total{rule="pv-zone-unavailable",severity="warning",webhook="mutate-persistentvolume"} `
@@ -129,7 +129,8 @@ func counted(t *testing.T) int {
 	return n
 }
 
-// asksAgain waits until the webhooks do: for a moment they spare a cloud that gave no answer. The claim can still not grow.
+// asksAgain waits until the webhooks query the cloud again: for a moment they skip a cloud that did not answer. The
+// claim still cannot grow.
 func asksAgain(t *testing.T, grown string) {
 	t.Helper()
 	id := fresh(t)
@@ -156,7 +157,7 @@ func asksAgain(t *testing.T, grown string) {
 	})
 }
 
-// What has gathered while the cloud was away is done as fast as the promise for a single PersistentVolume.
+// A backlog after an outage is completed within the promise for a single PersistentVolume.
 func TestBacklog(t *testing.T) {
 	rights(t)
 	const size = 200

@@ -21,12 +21,12 @@ const (
 	region = corev1.LabelTopologyRegion
 )
 
-// labels gives the PersistentVolume labels.
+// labels adds labels to the PersistentVolume.
 func labels(pairs map[string]string) builder.PersistentVolumeOption {
 	return func(pv *corev1.PersistentVolume) { pv.Labels = maps.Clone(pairs) }
 }
 
-// terms gives the PersistentVolume required node affinity.
+// terms adds required node affinity to the PersistentVolume.
 func terms(list ...[]corev1.NodeSelectorRequirement) builder.PersistentVolumeOption {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = affinity(list...) }
 }
@@ -39,7 +39,7 @@ func affinity(list ...[]corev1.NodeSelectorRequirement) *corev1.VolumeNodeAffini
 	return &corev1.VolumeNodeAffinity{Required: selector}
 }
 
-// all is a term.
+// all returns a term.
 func all(requirements ...corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequirement {
 	return requirements
 }
@@ -48,7 +48,7 @@ func in(key string, values ...string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// provisioned says that a provisioner made the PersistentVolume.
+// provisioned marks the PersistentVolume as created by a provisioner.
 func provisioned(pv *corev1.PersistentVolume) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, "pv.kubernetes.io/provisioned-by", pv.Spec.CSI.Driver)
 }
@@ -98,7 +98,7 @@ func TestZones(t *testing.T) {
 			pv := volume(unique("zones"), test.options...)
 			out := admin(t, pv, "create", "--output", "json")
 			if out.Code != 0 || out.Stderr != test.warnings {
-				t.Fatalf("exit code %d, kubectl says %q, want %q", out.Code, out.Stderr, test.warnings)
+				t.Fatalf("exit code %d, kubectl printed %q, want %q", out.Code, out.Stderr, test.warnings)
 			}
 			got := &corev1.PersistentVolume{}
 			if err := json.Unmarshal([]byte(out.Stdout), got); err != nil {
@@ -114,13 +114,13 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// The cloud has no such volume, but nobody asks it.
+// The cloud has no such volume, but it is not queried.
 func TestProvisionersAreTrusted(t *testing.T) {
 	rights(t)
 	const path = "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions"
 	tests := map[string]struct {
 		zone, region string
-		// warnings are the API server's own.
+		// warnings are those of the API server itself.
 		warnings []string
 	}{
 		"labels": {zone, region, nil},
@@ -192,7 +192,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// Whoever applies the same manifest again, as pipelines do, changes nothing.
+// Applying the same manifest again, as pipelines do, changes nothing.
 func TestApplyAgain(t *testing.T) {
 	rights(t)
 	own := terms(all(in("disk", "fast")), all(in("disk", "huge")))
@@ -203,7 +203,7 @@ func TestApplyAgain(t *testing.T) {
 	}{
 		"client-side": {[]string{"apply"}, []string{"apply"}, labels(nil), "unchanged"},
 		"server-side": {[]string{"apply", "--server-side"}, []string{"apply", "--server-side"}, labels(nil), "serverside-applied"},
-		// Lists are applied as a whole, so what was added to them is carried over.
+		// Lists are applied as a whole, so additions to them are preserved.
 		"client-side, with affinity": {[]string{"apply"}, []string{"apply"}, own, "configured"},
 		"server-side, with affinity": {[]string{"apply", "--server-side"}, []string{"apply", "--server-side"}, own, "serverside-applied"},
 		"replaced":                   {[]string{"create"}, []string{"replace"}, labels(ofData1), "replaced"},

@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// Only what can have something to say is asked: calls cost every user time.
+// The webhooks are called only if they may have findings: calls cost every user time.
 func TestCallsOfTheAPIServer(t *testing.T) {
 	typed := func(kind corev1.ServiceType) *corev1.Service {
 		svc := service("counted")
@@ -23,10 +23,10 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 	change := func(svc *corev1.Service) { svc.Labels = map[string]string{"tier": "front"} }
 	tests := map[string]struct {
 		service *corev1.Service
-		// change is made to the stored Service; status tells whether to its status.
+		// change is applied to the stored Service; status is true if it is a change of the status.
 		change func(*corev1.Service)
 		status bool
-		// create and update are the calls that each costs.
+		// create and update are the numbers of calls.
 		create, update int
 	}{
 		"ClusterIP":                {service: typed(corev1.ServiceTypeClusterIP), change: change},

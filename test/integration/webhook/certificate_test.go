@@ -27,7 +27,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// install makes an installation of its own, whose policy is Fail, for webhooks on a port. It may have values for certs and webhook.
+// install creates a separate installation with the failure policy Fail for webhooks on a port. certs and webhook may
+// hold further values.
 func install(t *testing.T, name string, certs, webhook map[string]any) (port int) {
 	t.Helper()
 	port, err := env.FreePort()
@@ -39,12 +40,12 @@ func install(t *testing.T, name string, certs, webhook map[string]any) (port int
 	return port
 }
 
-// apply makes or changes such an installation.
+// apply creates or changes such an installation.
 func apply(t *testing.T, name string, port int, certs, webhook map[string]any) {
 	t.Helper()
 	v := values(env.WebhookURL(port), "Fail")
 	v["fullnameOverride"] = name
-	if certs != nil { // to Helm, null is no certs at all
+	if certs != nil { // for Helm, null removes certs altogether
 		v["certs"] = certs
 	}
 	maps.Copy(v["webhook"].(map[string]any), webhook)
@@ -53,7 +54,7 @@ func apply(t *testing.T, name string, port int, certs, webhook map[string]any) {
 	}
 }
 
-// start runs a webhook process of an installation beside the shared one, until the test ends.
+// start runs a webhook process of an installation in addition to the shared one, until the test ends.
 func start(t *testing.T, name string, port int, args ...string) *env.Webhook {
 	t.Helper()
 	process, err := shared.StartWebhook(t.Context(), port, append(account(t, name), args...)...)
@@ -71,7 +72,7 @@ func start(t *testing.T, name string, port int, args ...string) *env.Webhook {
 	return process
 }
 
-// account are the arguments that make a webhook process one of the installation.
+// account returns the arguments that make a webhook process part of the installation.
 func account(t *testing.T, name string) []string {
 	t.Helper()
 	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), env.Namespace, name+"-webhook")
@@ -81,7 +82,7 @@ func account(t *testing.T, name string) []string {
 	return []string{"--kubeconfig=" + kubeconfig, "--mutating-webhook-configuration=" + name, "--validating-webhook-configuration=" + name}
 }
 
-// served is the certificate that a new connection gets.
+// served returns the certificate that a new connection gets.
 func served(t *testing.T, port int) *x509.Certificate {
 	t.Helper()
 	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true})
@@ -92,7 +93,7 @@ func served(t *testing.T, port int) *x509.Certificate {
 	return conn.ConnectionState().PeerCertificates[0]
 }
 
-// load creates Services, without storing them, until the test ends. Every one must be admitted.
+// load creates Services in dry runs until the test ends. Every one must be admitted.
 func load(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +118,7 @@ func load(t *testing.T) *atomic.Int64 {
 	return created
 }
 
-// The shortest validity rotates after 20 s. No request may fail before, while or after the certificate changes.
+// The shortest validity rotates after 20 s. No request may fail before, during or after the change of the certificate.
 func TestSelfSignedRotationUnderLoad(t *testing.T) {
 	port := install(t, "rotating", nil, nil)
 	start(t, "rotating", port, "--self-signed-validity=30s")
@@ -146,7 +147,8 @@ func TestSelfSignedRotationUnderLoad(t *testing.T) {
 	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
 }
 
-// In memory a restart brings a new authority; a crash leaves Services refused, under Fail, only until then.
+// With an authority in memory, a restart creates a new one; after a crash Services are rejected, under Fail, only until
+// then.
 func TestRestartAfterCrash(t *testing.T) {
 	before := served(t, shared.port)
 	shared.webhook.Kill()
@@ -175,13 +177,13 @@ func TestCertificateFromFiles(t *testing.T) {
 		}
 		err := shared.Client.Create(ctx, service("filed", builder.DLB("scheduler", "fastest")), client.DryRunAll)
 		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("got %v, want a refusal", err)
+			return fmt.Errorf("got %v, want a rejection", err)
 		}
 		return nil
 	})
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 that is its own authority.
+// writeCertificate writes a self-signed certificate for 127.0.0.1.
 func writeCertificate(t *testing.T) (cert, key, authority string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -201,7 +203,7 @@ func writeCertificate(t *testing.T) (cert, key, authority string) {
 	return cert, key, authority
 }
 
-// What no API server sends is refused as such, by the process as it runs, and does it no harm.
+// Requests that no API server sends are rejected with the right status by the running process and do not harm it.
 func TestMalformedCalls(t *testing.T) {
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer insecure.CloseIdleConnections()
@@ -240,7 +242,8 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
-// A replica is not ready while the configurations trust another authority than that of its certificate, and says so.
+// A replica is not ready, and reports why, while the configurations trust another authority than that of its
+// certificate.
 func TestNotReadyUntilTrusted(t *testing.T) {
 	const name = "untrusted"
 	cert, key, trusted := writeCertificate(t)

@@ -22,7 +22,7 @@ import (
 	"quaymaster.dev/test/process"
 )
 
-// requested is what the webhooks of the installation "managed" apply, in that order.
+// requested holds the objects that the webhooks of the installation "managed" apply, in that order.
 var requested = []struct{ kind, name, spec string }{
 	{"Issuer", "managed-webhook-selfsigned", `selfSigned: {}`},
 	{"Certificate", "managed-webhook-ca", `
@@ -44,20 +44,20 @@ secretName: managed-webhook-tls
 usages: [digital signature, server auth]`},
 }
 
-// read gets one of the requested objects.
+// read returns one of the requested objects.
 func read(ctx context.Context, kind, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind})
 	return object, shared.Client.Get(ctx, client.ObjectKey{Namespace: env.Namespace, Name: name}, object)
 }
 
-// replica is a webhook process that need not be ready.
+// replica is a webhook process that may not be ready.
 type replica struct {
 	*process.Process
 	health string
 }
 
-// launch does not wait.
+// launch starts a replica without waiting until it is ready.
 func launch(t *testing.T, name string, port int, args ...string) *replica {
 	t.Helper()
 	path, err := env.Program("quaymaster")
@@ -80,7 +80,7 @@ func launch(t *testing.T, name string, port int, args ...string) *replica {
 	return &replica{p, "http://" + address + "/readyz"}
 }
 
-// readiness is the answer of a check by its name, or of all without one.
+// readiness returns the response of a readiness check, or of all checks if the name is empty.
 func (r *replica) readiness(ctx context.Context, check string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.health+check, nil)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *replica) readiness(ctx context.Context, check string) (string, error) {
 	return string(text), err
 }
 
-// eventually waits until the check of the certificate answers with a text.
+// eventually waits until the check of the certificate responds with a text.
 func (r *replica) eventually(t *testing.T, check, want string) {
 	t.Helper()
 	env.Eventually(t, soon, "readiness: "+want, func(ctx context.Context) error {
@@ -107,7 +107,7 @@ func (r *replica) eventually(t *testing.T, check, want string) {
 	})
 }
 
-// cert-manager is installed after the webhooks, and again before them. The test writes the Secret in its place.
+// cert-manager is installed after the webhooks, and then before them. The test writes the Secret in its place.
 func TestCertManagerInEitherOrder(t *testing.T) {
 	const name, secret = "managed", "managed-webhook-tls"
 	now := time.Now()
@@ -174,13 +174,14 @@ func TestCertManagerInEitherOrder(t *testing.T) {
 		return nil
 	})
 	if !served(t, port).Equal(second.Cert) {
-		t.Error("a certificate without its key took the place of a good one")
+		t.Error("a certificate without its key replaced a valid one")
 	}
 	putSecret(t, secret, data)
 	t.Run("applied again", func(t *testing.T) { appliedAgain(t, name, args, versions) })
 }
 
-// appliedAgain starts another replica, after somebody spoiled the last two of the objects: it mends these and leaves the others.
+// appliedAgain starts another replica after the last two of the objects were damaged: it restores these and leaves the
+// others.
 func appliedAgain(t *testing.T, name string, args []string, versions map[string]string) {
 	issuer, err := read(t.Context(), requested[2].kind, requested[2].name)
 	if err != nil {
@@ -222,7 +223,7 @@ func appliedAgain(t *testing.T, name string, args []string, versions map[string]
 	}
 }
 
-// normal is the value as JSON would have it, so that numbers compare.
+// normal converts a value to the form that JSON decodes to, so that numbers compare.
 func normal(t *testing.T, value map[string]any) map[string]any {
 	t.Helper()
 	text, err := yaml.Marshal(value)

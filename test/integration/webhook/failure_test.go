@@ -25,7 +25,7 @@ import (
 	servicewebhook "quaymaster.dev/webhook/service"
 )
 
-// trouble is one way of giving no verdict.
+// trouble is one way of failing to answer.
 type trouble struct {
 	handler http.Handler
 	// message is what the user reads under the policy Fail.
@@ -68,7 +68,7 @@ func troubles(t *testing.T) map[string]trouble {
 			admitted(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
 			`the server was unable to return a response in the time allotted, but may still be processing the request`,
 		},
-		// The API server heeds Retry-After and tries again until its time is over.
+		// The API server respects Retry-After and retries until its timeout.
 		"overloaded": {webhook.NewHandler(overloaded), `context deadline exceeded`},
 		"misrouted":  {webhook.NewHandler(misrouted), `the server rejected our request for an unknown reason`},
 		"not-found":  {http.NotFoundHandler(), `the server could not find the requested resource`},
@@ -76,7 +76,7 @@ func troubles(t *testing.T) map[string]trouble {
 	}
 }
 
-// Whatever happens to the webhooks, the failure policy decides, and no user's Service is refused under Ignore.
+// Whatever happens to the webhooks, the failure policy decides, and under Ignore no Service is rejected.
 func TestFailurePolicies(t *testing.T) {
 	all := troubles(t)
 	mux := http.NewServeMux()
@@ -123,7 +123,7 @@ func TestFailurePolicies(t *testing.T) {
 				}
 				for _, part := range []string{`failed calling webhook "mutate.service.quaymaster.dev"`, trouble.message} {
 					if !strings.Contains(err.Error(), part) {
-						return fmt.Errorf("%q does not say %q", err, part)
+						return fmt.Errorf("%q does not contain %q", err, part)
 					}
 				}
 				return nil
@@ -134,7 +134,8 @@ func TestFailurePolicies(t *testing.T) {
 	}
 }
 
-// removeConfigurations deletes the webhook configurations of an installation with the test, for the sake of the next one.
+// removeConfigurations deletes the webhook configurations of an installation at the end of the test, so that they do
+// not affect the next one.
 func removeConfigurations(t *testing.T, name string) {
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {

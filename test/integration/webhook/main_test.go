@@ -1,5 +1,5 @@
-// Package webhook_test tries the webhooks on a real API server, as users do, with the chart's configurations and the rights of
-// the chart's ServiceAccount.
+// Package webhook_test tests the webhooks on a real API server from the view of users, with the chart's configurations
+// and the rights of the chart's ServiceAccount.
 package webhook_test
 
 import (
@@ -24,11 +24,12 @@ import (
 
 const (
 	namespace = "shop"
-	// soon is how long the API server may take to see a change of its webhook configurations, with room for slow machines.
+	// soon bounds how long the API server takes to notice a change of its webhook configurations, with a margin for
+	// slow machines.
 	soon = 30 * time.Second
 )
 
-// fixture is what the tests of this package share.
+// fixture is shared by the tests of this package.
 type fixture struct {
 	*env.Env
 	webhook *env.Webhook
@@ -45,7 +46,7 @@ func setup(ctx context.Context, e *env.Env) error {
 	if err := e.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return err
 	}
-	// These were there before Quaymaster, mistakes and all.
+	// These Services existed before Quaymaster, with all their mistakes.
 	for _, name := range []string{"old", "old-deleted"} {
 		svc := service(name, builder.DLB("scheduler", "fastest"))
 		svc.Finalizers = []string{"example.com/hold"}
@@ -65,13 +66,13 @@ func setup(ctx context.Context, e *env.Env) error {
 	}
 	return env.Poll(ctx, "the API server to call the webhooks", func(ctx context.Context) error {
 		if err := e.Client.Create(ctx, service("probe", builder.DLB("scheduler", "fastest")), client.DryRunAll); err == nil {
-			return fmt.Errorf("a bad Service is not refused yet")
+			return fmt.Errorf("an invalid Service is not rejected yet")
 		}
 		return e.Client.Create(ctx, service("probe"), client.DryRunAll)
 	})
 }
 
-// values are the chart's for webhooks at a URL with one policy for both.
+// values returns the values of the chart for webhooks at a URL with one failure policy for both.
 func values(url, failurePolicy string) env.Values {
 	return env.Values{"webhook": map[string]any{
 		"url":           url,
@@ -79,18 +80,18 @@ func values(url, failurePolicy string) env.Values {
 	}}
 }
 
-// service is a good one of the namespace, changed by options.
+// service returns a valid Service of the namespace, changed by options.
 func service(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Namespace, svc.Name, svc.UID = namespace, name, ""
 	for i := range svc.Spec.Ports {
-		// The API server chooses.
+		// The API server allocates it.
 		svc.Spec.Ports[i].NodePort = 0
 	}
 	return svc
 }
 
-// kubectl runs kubectl as the ordinary user.
+// kubectl runs kubectl as the unprivileged user.
 func kubectl(t *testing.T, manifest *corev1.Service, args ...string) env.Output {
 	t.Helper()
 	stdin := ""
@@ -109,7 +110,7 @@ func kubectl(t *testing.T, manifest *corev1.Service, args ...string) env.Output 
 	return out
 }
 
-// refusal is what kubectl prints for a Service with mistakes: a bullet for each cause, in the engine's own words.
+// refusal returns what kubectl prints for a Service with mistakes: a bullet for each cause, in the engine's words.
 func refusal(name string, oldSvc, newSvc *corev1.Service) string {
 	causes := causesOf(oldSvc, newSvc)
 	head := fmt.Sprintf("The Service %q is invalid: ", name)

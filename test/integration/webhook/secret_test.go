@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// putSecret makes the Secret or replaces its data.
+// putSecret creates the Secret or replaces its data.
 func putSecret(t *testing.T, name string, data map[string][]byte) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}, Data: data}
@@ -33,7 +33,7 @@ func putSecret(t *testing.T, name string, data map[string][]byte) {
 	})
 }
 
-// secretData is what the Secret holds.
+// secretData returns the data of the Secret.
 func secretData(ctx context.Context, name string) (map[string][]byte, error) {
 	secret := &corev1.Secret{}
 	err := shared.Client.Get(ctx, client.ObjectKey{Namespace: env.Namespace, Name: name}, secret)

@@ -17,7 +17,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// sharing makes an installation whose webhooks keep their certificates in a Secret that is there already, with their arguments.
+// sharing creates an installation whose webhooks keep their certificates in an existing Secret, and returns their
+// arguments.
 func sharing(t *testing.T, name string, data map[string][]byte) (port int, args []string) {
 	t.Helper()
 	secret := name + "-webhook-self-signed"
@@ -25,7 +26,7 @@ func sharing(t *testing.T, name string, data map[string][]byte) (port int, args 
 	return install(t, name, map[string]any{"mode": "self-signed"}, nil), []string{"--namespace=" + env.Namespace, "--cert-secret=" + secret}
 }
 
-// admitted is that webhooks whose policy is Fail can be called.
+// admitted checks that webhooks with the failure policy Fail can be called.
 func admitted(ctx context.Context) error {
 	return shared.Client.Create(ctx, service("admitted"), client.DryRunAll)
 }
@@ -62,7 +63,7 @@ func TestReplicasShareASecret(t *testing.T) {
 	}
 }
 
-// spoilSecret writes nonsense over a Secret. Whoever runs puts back what was there, and no request fails.
+// spoilSecret overwrites a Secret with invalid data. The running replicas restore it, and no request fails.
 func spoilSecret(t *testing.T, name string, first *x509.Certificate) {
 	load(t)
 	putSecret(t, name, map[string][]byte{"ca.crt": []byte("hello"), "tls.crt": []byte("world")})
@@ -76,7 +77,7 @@ func spoilSecret(t *testing.T, name string, first *x509.Certificate) {
 	})
 }
 
-// The authority in the Secret is due. While the new one takes over, and both are trusted, no request fails.
+// The authority in the Secret is due for rotation. During the transition, while both are trusted, no request fails.
 func TestAuthorityRotationUnderLoad(t *testing.T) {
 	const name = "succeeding"
 	now := time.Now()

@@ -53,7 +53,7 @@ func get(t *testing.T, name string) *corev1.Service {
 	return svc
 }
 
-// create makes a Service and deletes it with the test.
+// create creates a Service and deletes it with the test.
 func create(t *testing.T, svc *corev1.Service) *corev1.Service {
 	t.Helper()
 	if err := shared.Client.Create(t.Context(), svc); err != nil {
@@ -102,7 +102,7 @@ func TestStatusOfARefusal(t *testing.T) {
 				t.Fatalf("got %v, want 422 Invalid", err)
 			}
 			got := err.(apierrors.APIStatus).Status()
-			// The API server makes a name of generateName before it asks.
+			// The API server generates a name from generateName before it calls webhooks.
 			if !strings.HasPrefix(got.Details.Name, "web") {
 				t.Errorf("the Service is called %q", got.Details.Name)
 			}
@@ -149,7 +149,7 @@ func TestServiceThatBecomesALoadBalancer(t *testing.T) {
 
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	if err := shared.Client.Update(t.Context(), svc); !apierrors.IsInvalid(err) {
-		t.Fatalf("got %v, want a refusal: the mistake matters from now on", err)
+		t.Fatalf("got %v, want a rejection: the mistake matters from now on", err)
 	}
 	svc.Annotations[loadbalancer.Prefix+"scheduler"] = "source-ip"
 	if err := shared.Client.Update(t.Context(), svc); err != nil {
@@ -160,7 +160,7 @@ func TestServiceThatBecomesALoadBalancer(t *testing.T) {
 	}
 }
 
-// A default that somebody removed stays away: it was written once.
+// A default that a user has removed is not added again: defaults are written once.
 func TestDefaultsAreNotWrittenAgain(t *testing.T) {
 	svc := create(t, service("removed"))
 	delete(svc.Annotations, loadbalancer.Prefix+"listener-maxqps")
@@ -186,7 +186,7 @@ func TestRatchet(t *testing.T) {
 	worse := get(t, "old")
 	worse.Annotations[loadbalancer.Prefix+"listener-maxqps"] = "many"
 	if err := shared.Client.Update(t.Context(), worse); !apierrors.IsInvalid(err) {
-		t.Errorf("a second mistake: got %v, want a refusal", err)
+		t.Errorf("a second mistake: got %v, want a rejection", err)
 	} else if n := len(err.(apierrors.APIStatus).Status().Details.Causes); n != 1 {
 		t.Errorf("a second mistake has %d causes, want the new one alone", n)
 	}
@@ -194,17 +194,17 @@ func TestRatchet(t *testing.T) {
 	other := get(t, "old")
 	other.Annotations[loadbalancer.Prefix+"scheduler"] = "slowest"
 	if err := shared.Client.Update(t.Context(), other); !apierrors.IsInvalid(err) {
-		t.Errorf("another bad value: got %v, want a refusal", err)
+		t.Errorf("another invalid value: got %v, want a rejection", err)
 	}
 
 	fixed := get(t, "old")
 	fixed.Annotations[loadbalancer.Prefix+"scheduler"] = "source-ip"
 	if err := shared.Client.Update(t.Context(), fixed, client.DryRunAll); err != nil {
-		t.Errorf("mending the mistake: %v", err)
+		t.Errorf("correcting the mistake: %v", err)
 	}
 }
 
-// Nothing holds up a deletion: not the mistakes that were there, not those that come with the removal of the finalizer.
+// Nothing blocks a deletion: neither existing mistakes nor those that appear when the finalizer is removed.
 func TestDeletionPasses(t *testing.T) {
 	svc := get(t, "old-deleted")
 	if err := shared.Client.Delete(t.Context(), svc); err != nil {
@@ -228,12 +228,12 @@ func TestDeletionPasses(t *testing.T) {
 func TestServerSideDryRun(t *testing.T) {
 	bad := service("dry", builder.DLB("scheduler", "fastest"))
 	if got := kubectl(t, bad, "create", "--dry-run=server"); got.Code != 1 || got.Stderr != refusal("dry", nil, bad) {
-		t.Errorf("a bad Service: got %+v", got)
+		t.Errorf("an invalid Service: got %+v", got)
 	}
 	got := kubectl(t, service("dry"), "create", "--dry-run=server", "-o", "jsonpath={.metadata.annotations}")
 	want := env.Output{Stdout: `{"` + loadbalancer.Prefix + `listener-idle-timeout":"60s","` + loadbalancer.Prefix + `listener-maxqps":"10000"}`}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("a good Service (-want +got):\n%s", diff)
+		t.Errorf("a valid Service (-want +got):\n%s", diff)
 	}
 	err := shared.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "dry"}, &corev1.Service{})
 	if !apierrors.IsNotFound(err) {

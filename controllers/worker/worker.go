@@ -1,0 +1,111 @@
+// Package worker empties the queues of controllers: it hands every item to a function, repeats failed items at the
+// queue's rate limit and, when the controller stops, waits for the items that are being processed.
+//
+// It stands in for controller-runtime's unmanaged controllers: their metrics are not in the registry that the
+// cloud-provider app serves, and they log every failed attempt of an outage as an error.
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// Result is what happens to an item next.
+type Result struct {
+	retry bool
+	after time.Duration
+}
+
+// Done leaves an item alone until it is added again.
+func Done() Result { return Result{} }
+
+// Retry repeats an item at the rate limit.
+func Retry() Result { return Result{retry: true} }
+
+// Again repeats an item after a fixed time, whatever its failures so far.
+func Again(after time.Duration) Result { return Result{after: after} }
+
+// Options configure a Queue.
+type Options[T comparable] struct {
+	// Name is the name in the metrics of work queues.
+	Name string
+	// Workers is the number of items that are processed at the same time; an item is never processed twice at the same
+	// time.
+	Workers int
+	// RetryBase is the delay after the first failure of an item. It doubles with every further failure, up to RetryMax.
+	RetryBase, RetryMax time.Duration
+	// Timeout bounds the processing of one item; 0 means no bound.
+	Timeout time.Duration
+	// Process processes an item and logs its failures.
+	Process func(ctx context.Context, item T) Result
+	// Clock measures delays; nil means the real clock.
+	Clock clock.WithTicker
+}
+
+// Queue is a rate-limited work queue and its workers. Items may be added before Run.
+type Queue[T comparable] struct {
+	workqueue.TypedRateLimitingInterface[T]
+	o Options[T]
+}
+
+// New creates a Queue; Run runs its workers.
+func New[T comparable](o Options[T]) *Queue[T] {
+	return &Queue[T]{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[T](o.RetryBase, o.RetryMax),
+			workqueue.TypedRateLimitingQueueConfig[T]{Name: o.Name, Clock: o.Clock},
+		),
+		o: o,
+	}
+}
+
+// Run waits until the caches have synced and processes items until ctx ends. It returns when no worker runs any more.
+func (q *Queue[T]) Run(ctx context.Context, synced ...cache.InformerSynced) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer q.ShutDown()
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return
+	}
+	for range q.o.Workers {
+		running.Go(func() {
+			for q.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+}
+
+// next processes one item. It returns false when there is no more to do.
+func (q *Queue[T]) next(ctx context.Context) bool {
+	item, stopped := q.Get()
+	// A queue that is shut down still returns the items in it.
+	if stopped || ctx.Err() != nil {
+		return false
+	}
+	defer q.Done(item)
+	switch result := q.process(ctx, item); {
+	case result.retry:
+		q.AddRateLimited(item)
+	case result.after > 0:
+		q.Forget(item)
+		q.AddAfter(item, result.after)
+	default:
+		q.Forget(item)
+	}
+	return true
+}
+
+func (q *Queue[T]) process(ctx context.Context, item T) Result {
+	if q.o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.o.Timeout)
+		defer cancel()
+	}
+	return q.o.Process(ctx, item)
+}

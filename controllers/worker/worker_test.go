@@ -1,0 +1,116 @@
+package worker_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"quaymaster.dev/controllers/worker"
+)
+
+// run starts a Queue and returns the function that stops it.
+func run[T comparable](t *testing.T, q *worker.Queue[T]) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { q.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	for name, tt := range map[string]struct {
+		results []worker.Result
+		// want are the times of the attempts since the first one.
+		want []time.Duration
+	}{
+		"done": {results: []worker.Result{worker.Done()}, want: []time.Duration{0}},
+		"failures double the delay up to the maximum": {
+			results: []worker.Result{worker.Retry(), worker.Retry(), worker.Retry(), worker.Retry(), worker.Done()},
+			want:    []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 11 * time.Second},
+		},
+		"a fixed delay forgets failures": {
+			results: []worker.Result{worker.Retry(), worker.Again(time.Minute), worker.Retry(), worker.Done()},
+			want:    []time.Duration{0, 1 * time.Second, 61 * time.Second, 62 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var attempts []time.Duration
+				q := worker.New(worker.Options[string]{
+					Name: "test", Workers: 1, RetryBase: time.Second, RetryMax: 4 * time.Second,
+					Process: func(context.Context, string) worker.Result {
+						attempts = append(attempts, time.Since(begin).Round(time.Second))
+						return tt.results[len(attempts)-1]
+					},
+				})
+				stop := run(t, q)
+				q.Add("item")
+				time.Sleep(time.Hour)
+				stop()
+				if !slices.Equal(attempts, tt.want) {
+					t.Errorf("attempts after %v, want %v", attempts, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began, ended []int
+		q := worker.New(worker.Options[int]{
+			Name: "test", Workers: 1, RetryBase: time.Second, RetryMax: time.Second,
+			Process: func(_ context.Context, item int) worker.Result {
+				began = append(began, item)
+				time.Sleep(time.Minute)
+				ended = append(ended, item)
+				return worker.Retry()
+			},
+		})
+		q.Add(1)
+		stop := run(t, q)
+		time.Sleep(time.Second)
+		q.Add(2)
+		stop()
+		if want := []int{1}; !slices.Equal(began, want) || !slices.Equal(ended, want) {
+			t.Errorf("began %v, ended %v, want the item in progress to end and no other to begin", began, ended)
+		}
+	})
+}
+
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		q := worker.New(worker.Options[int]{
+			Name: "test", Workers: 2, RetryBase: time.Second, RetryMax: time.Second, Timeout: time.Second,
+			Process: func(ctx context.Context, _ int) worker.Result {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				<-ctx.Done() // by the timeout
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return worker.Done()
+			},
+		})
+		stop := run(t, q)
+		for item := range 5 {
+			q.Add(item)
+		}
+		time.Sleep(10 * time.Second)
+		if most != 2 || running != 0 || q.Len() != 0 {
+			t.Errorf("at most %d items at the same time, %d running, %d waiting; want 2, 0, 0", most, running, q.Len())
+		}
+		stop()
+	})
+}
