@@ -64,11 +64,16 @@ func matches(pattern, text string) bool {
 
 // Knows reports whether a key means something to the controller, if only on other objects.
 func (c *Catalog) Knows(key string) bool {
-	if slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) }) {
+	if c.elsewhere(key) {
 		return true
 	}
 	_, _, found := c.contents().find(key)
 	return found
+}
+
+// elsewhere reports whether a key means something on other objects only.
+func (c *Catalog) elsewhere(key string) bool {
+	return slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) })
 }
 
 // ReadsKey reports whether a key may have an effect on a Service of the controller.

@@ -6,18 +6,25 @@ import (
 	"strings"
 )
 
-// holds reports whether a condition holds. known is false where it depends on an invalid value.
+// holds reports whether a condition holds. known is false where it depends on an invalid or doubtful value.
 func (v *View) holds(c Condition, sc scope) (holds, known bool) {
-	values, set, known := v.ask(c, sc)
-	if c.Set != nil && *c.Set != set {
-		return false, set || known
+	if c.Field != "" {
+		values := fieldValues(v.Service, c.Field, sc)
+		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.HoldsFor(values), true
 	}
-	switch {
-	case known:
+	if c.Set != nil {
+		// Whether there is a value needs no default, and is known of an invalid one, too.
+		set, known := v.isSet(c.Key, sc)
+		if *c.Set != set {
+			return false, set || known
+		}
+		if !c.AsksValues() {
+			return set || known, set || known
+		}
+	}
+	values, known := v.values(c.Key, sc)
+	if known {
 		return c.HoldsFor(values), true
-	case !c.AsksValues():
-		// An invalid value is set, too.
-		return set, set
 	}
 	// One of several ports may be enough to know.
 	holds = c.Is != nil && c.Not == nil && c.Only == nil && c.HoldsFor(values)
@@ -35,14 +42,6 @@ func (c Condition) HoldsFor(values []string) bool {
 	return (c.Is == nil || slices.ContainsFunc(values, in(c.Is))) &&
 		(c.Not == nil || !slices.ContainsFunc(values, in(c.Not))) &&
 		(c.Only == nil || !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(c.Only, v) }))
-}
-
-func (v *View) ask(c Condition, sc scope) (values []string, set, known bool) {
-	if c.Field != "" {
-		values = fieldValues(v.Service, c.Field, sc)
-		return values, len(values) > 0, true
-	}
-	return v.values(c.Key, sc)
 }
 
 // all reports whether every condition is known to hold.

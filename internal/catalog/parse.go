@@ -281,12 +281,12 @@ func (v *View) govern(settings []*Setting) []*Setting {
 	return governing
 }
 
-// of returns the settings of a name, which may be a family's. Placeholders are filled in as far as they are bound.
+// of returns the settings of a name that the controller reads.
 func (v *View) of(name string, b bindings) []*Setting {
-	expanded := b.expand(name)
+	name = b.expand(name)
 	var found []*Setting
 	for _, s := range v.settings {
-		if s.has() && s.suffix == "" && (s.name == expanded || s.Name == expanded) {
+		if s.has() && s.of(name) {
 			found = append(found, s)
 		}
 	}

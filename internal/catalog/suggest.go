@@ -114,7 +114,7 @@ func (p *Parsed) unread() []finding.Finding {
 }
 
 func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
-	knows := func(v *View) bool { return v.catalog.Knows(key) || v.setting(key) }
+	knows := func(v *View) bool { return v.parsed(key) || v.catalog.elsewhere(key) }
 	if slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && knows(v) }) {
 		return finding.Finding{}, false
 	}
@@ -136,8 +136,10 @@ func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
 	return finding.Finding{}, false
 }
 
-func (v *View) setting(key string) bool {
-	return slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.Key == key })
+// parsed reports whether a key is among the settings.
+func (v *View) parsed(key string) bool {
+	_, found := slices.BinarySearchFunc(v.settings, key, func(s *Setting, key string) int { return strings.Compare(s.Key, key) })
+	return found
 }
 
 // unknown reports a key under a prefix that no catalog of the set knows. Under a shared prefix it does so only if a known key is

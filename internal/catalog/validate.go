@@ -264,8 +264,8 @@ func (v *View) changes(was *View) []finding.Finding {
 		if e.OnChange == "" || e.family() || !inUse && !e.Immutable {
 			continue
 		}
-		before, _, knew := was.values(e.Name, service)
-		after, _, knows := v.values(e.Name, service)
+		before, knew := was.values(e.Name, service)
+		after, knows := v.values(e.Name, service)
 		if _, unread := v.notRead(e.Annotation, nil); unread || !knew || !knows || slices.Equal(before, after) {
 			continue
 		}

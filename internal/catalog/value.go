@@ -21,51 +21,77 @@ var service = scope{}
 
 func (s scope) at(port int) scope { return scope{bindings: s.bindings, port: port + 1} }
 
+// isSet reports whether an annotation sets a name. It is not known where another annotation was probably meant to.
+func (v *View) isSet(name string, sc scope) (set, known bool) {
+	name = sc.bindings.expand(name)
+	e, found := v.byName[name]
+	switch {
+	case !found || !e.PortForm:
+		set = slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.has() && s.of(name) })
+	case v.governing[e] == nil:
+	case sc.port > 0:
+		s := v.governing[e][sc.port-1]
+		if s == ambiguous {
+			return false, false
+		}
+		set = s != nil
+	default:
+		set = slices.ContainsFunc(v.governing[e], func(s *Setting) bool { return s != nil })
+	}
+	return set, set || !v.doubtful[e]
+}
+
 // values returns what holds for a name: what is set, else the default. known is false where a value is invalid or doubtful, so
-// that it cannot be known.
-func (v *View) values(name string, sc scope) (values []string, set, known bool) {
+// that it cannot be known; the values are then those of the ports where they are known.
+func (v *View) values(name string, sc scope) (values []string, known bool) {
 	name = sc.bindings.expand(name)
 	e, found := v.byName[name]
 	if found && e.PortForm {
 		return v.portValues(e, sc)
 	}
-	settings := v.of(name, sc.bindings)
-	for _, s := range settings {
-		if s.Err != nil {
-			return nil, true, false
+	set := false
+	for _, s := range v.settings {
+		if !s.has() || !s.of(name) {
+			continue
 		}
-		values = append(values, s.Value.List...)
+		if s.Err != nil {
+			return nil, false
+		}
+		if !set {
+			values = s.Value.List
+		} else {
+			values = append(slices.Clip(values), s.Value.List...)
+		}
+		set = true
 	}
 	switch {
-	case len(settings) > 0:
-		return values, true, true
-	case !found:
-		return nil, false, true
+	case set || !found:
+		return values, true
 	case v.doubtful[e]:
-		return nil, false, false
+		return nil, false
 	}
 	d, known := v.defaultOf(e, sc)
-	return d.value.List, false, known
+	return d.value.List, known
 }
 
-// portValues are the values at one port, or at all ports to which the annotation applies.
-func (v *View) portValues(e *entry, sc scope) (values []string, set, known bool) {
+// portValues returns the values at one port, or at all ports to which the annotation applies.
+func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 	if sc.port > 0 {
-		value, s, known := v.at(e, sc.port-1)
-		return value.List, s != nil, known
+		value, _, known := v.at(e, sc.port-1)
+		return value.List, known
 	}
 	known = true
 	for i := range v.Service.Spec.Ports {
 		if !v.appliesAt(e, i) {
 			continue
 		}
-		value, s, knownHere := v.at(e, i)
-		known, set = known && knownHere, set || s != nil
+		value, _, knownHere := v.at(e, i)
+		known = known && knownHere
 		if knownHere {
 			values = append(values, value.List...)
 		}
 	}
-	return values, set, known
+	return values, known
 }
 
 // at returns the value of an annotation with a form for ports at one port, and the setting that it comes from, if any. It is not
@@ -113,6 +139,9 @@ func (v *View) appliesAt(e *entry, port int) bool { return v.failing(e, service.
 func (v *View) failing(e *entry, sc scope) int {
 	return slices.IndexFunc(e.applies, func(q *Requirement) bool { return v.none(q.Any, sc) })
 }
+
+// of reports whether the setting is of a name, which may be a family's, with placeholders filled in as far as they are bound.
+func (s *Setting) of(name string) bool { return s.suffix == "" && (s.name == name || s.Name == name) }
 
 // Value returns the value of an annotation that belongs to the Service as a whole, by its key; the empty Value without one.
 func (v *View) Value(key string) annotation.Value {

@@ -34,7 +34,10 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	case !was.LoadBalancer():
 		// The mutating webhook has written the defaults; where it was bypassed, the Service is validated as it is.
 		findings := is.Validate()
-		return finding.Merge(append(findings, policy.Validate(withDefaults(is, policies, true).Parsed, policies)...))
+		if len(policies) > 0 {
+			findings = append(findings, policy.Validate(withDefaults(is, policies, true).Parsed, policies)...)
+		}
+		return finding.Merge(findings)
 	}
 	now, then := &defaulted{Parsed: is}, was
 	if len(policies) > 0 {

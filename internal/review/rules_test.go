@@ -198,8 +198,12 @@ func BenchmarkReviewWithPolicies(b *testing.B) {
 		good(b, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s}"),
 	}
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"), builder.DLB("scheduler", "source-ip"))
-	b.ReportAllocs()
-	for b.Loop() {
-		own.Review(nil, svc, limits)
+	for name, old := range map[string]*corev1.Service{"create": nil, "update": svc} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				own.Review(old, svc, limits)
+			}
+		})
 	}
 }
