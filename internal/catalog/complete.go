@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/check"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 // Problems are what is missing or wrong in a catalog as it was written. Tests want none.
@@ -137,14 +139,14 @@ func (p *problems) rule(r *Rule) {
 	if r.Check != nil {
 		p.check("rule "+r.ID, r.Check)
 	}
-	if _, isField := fields[r.At]; !isField && !p.names[r.At] {
+	if !spec.Has(r.At) && !p.names[r.At] {
 		p.add("rule %s blames %s, which is neither a field nor a key", r.ID, r.At)
 	}
 }
 
 func (p *problems) conditions(where string, list []Condition) {
 	for _, c := range list {
-		_, isField := fields[c.Field]
+		isField := spec.Has(c.Field)
 		switch {
 		case (c.Key == "") == (c.Field == ""):
 			p.add("%s has a condition of neither or both of key and field", where)
@@ -167,19 +169,19 @@ func (p *problems) outcome(where string, outcomes ...Outcome) {
 }
 
 func (p *problems) check(where string, c *Check) {
-	behaviour, known := behaviours[c.Name]
+	f, known := check.Lookup(c.Name)
 	if !known {
-		p.add("%s names a behaviour %q that does not exist", where, c.Name)
+		p.add("%s names a function %q that does not exist", where, c.Name)
 		return
 	}
 	p.outcome(where, c.OnBreach)
-	for _, arg := range behaviour.Args {
+	for _, arg := range f.Args {
 		if c.With[arg] == "" {
 			p.add("%s lacks the argument %s of %s", where, arg, c.Name)
 		}
 	}
 	for _, arg := range slices.Sorted(maps.Keys(c.With)) {
-		if !slices.Contains(slices.Concat(behaviour.Args, behaviour.Optional), arg) {
+		if !slices.Contains(slices.Concat(f.Args, f.Optional), arg) {
 			p.add("%s gives %s an argument %s that it does not have", where, c.Name, arg)
 		}
 		if _, isField := fields[c.With[arg]]; arg == "field" && !isField {

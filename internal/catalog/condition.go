@@ -9,7 +9,7 @@ import (
 // holds reports whether a condition holds. known is false where it depends on an invalid or doubtful value.
 func (v *View) holds(c Condition, sc scope) (holds, known bool) {
 	if c.Field != "" {
-		values := fieldValues(v.Service, c.Field, sc)
+		values := sc.field(v.Service, c.Field)
 		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.HoldsFor(values), true
 	}
 	if c.Set != nil {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 	"quaymaster.dev/internal/finding"
 )
 
@@ -104,7 +105,7 @@ var annotations = field.NewPath("metadata", "annotations")
 
 // Path returns the path of a key, or a field as it is.
 func Path(keyOrField string) string {
-	if IsField(keyOrField) {
+	if spec.Has(keyOrField) {
 		return keyOrField
 	}
 	return annotations.Key(keyOrField).String()
@@ -165,7 +166,7 @@ func (v *View) portNames() string {
 		if i == most {
 			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(v.Service.Spec.Ports)-most)
 		}
-		text := portNumber(p)
+		text := spec.Number(p)
 		if p.Name != "" {
 			text += " (" + p.Name + ")"
 		}
@@ -190,9 +191,9 @@ func (v *View) ambiguous(s *Setting) []finding.Finding {
 		if v.governing[s.base][i] != ambiguous {
 			continue
 		}
-		number := s.name + "." + portNumber(v.Service.Spec.Ports[i])
+		number := s.name + "." + spec.Number(v.Service.Spec.Ports[i])
 		f := v.finding(s, idAmbiguousPort, Refused, "must not be combined with "+number+", which sets the same port", "remove one of the two")
-		f.Listeners = []string{Listener(v.Service.Spec.Ports[i])}
+		f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}
 		findings = append(findings, f)
 	}
 	return findings

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-//go:embed vendors/*.yaml
+//go:embed catalogs/*.yaml
 var files embed.FS
 
 // separator separates the two documents of a file.
@@ -22,11 +23,11 @@ var separator = []byte("\n---\n")
 
 // heads decodes the heads at first use, and each body when a Service needs it: a linter should start fast.
 var heads = sync.OnceValue(func() map[string]*Catalog {
-	entries, err := files.ReadDir("vendors")
+	entries, err := files.ReadDir("catalogs")
 	must(err)
 	all := map[string]*Catalog{}
 	for _, entry := range entries {
-		raw, err := files.ReadFile(path.Join("vendors", entry.Name()))
+		raw, err := files.ReadFile(path.Join("catalogs", entry.Name()))
 		must(err)
 		head, body, found := bytes.Cut(raw, separator)
 		if !found {
@@ -141,8 +142,7 @@ func newEntry(a *Annotation, empty annotation.Empty) *entry {
 	for i := range a.Requires {
 		q := &a.Requires[i]
 		q.eachPort = a.PortForm && slices.ContainsFunc(slices.Concat(q.If, q.Any), func(c Condition) bool {
-			_, ofPort := portFields[c.Field]
-			return ofPort || c.Key != ""
+			return spec.OfPorts(c.Field) || c.Key != ""
 		})
 		if q.SomePort {
 			e.applies = append(e.applies, q)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 // Parsed is a Service whose annotations have been parsed, once, by every catalog of a Set. It never changes; validation,
@@ -222,7 +223,7 @@ func (v *View) resolve(suffix string) (ports []int, named bool) {
 	if v.portsByNumber == nil {
 		v.portsByNumber, v.portsByName = map[string][]int{}, map[string][]int{}
 		for i, p := range v.Service.Spec.Ports {
-			v.portsByNumber[portNumber(p)] = append(v.portsByNumber[portNumber(p)], i)
+			v.portsByNumber[spec.Number(p)] = append(v.portsByNumber[spec.Number(p)], i)
 			if p.Name != "" {
 				v.portsByName[p.Name] = append(v.portsByName[p.Name], i)
 			}

@@ -3,24 +3,16 @@ package catalog
 import (
 	"regexp"
 	"strings"
+
+	"quaymaster.dev/internal/catalog/check"
 )
 
 // bindings are what the placeholders of a family's name stand for in one key.
 type bindings map[string]string
 
-// The placeholders.
-const (
-	placePort     = "{port}"
-	placePortName = "{portname}"
-	placePortRef  = "{portref}"
-	placeProtocol = "{protocol}"
-	placeIndex    = "{index}"
-	placeAny      = "{any}"
-)
-
 var placeholders = map[string]string{
-	placePort: `([0-9]+)`, placePortName: `([a-z0-9-]+)`, placePortRef: `([a-z0-9-]+)`,
-	placeProtocol: `((?i:tcp|udp|sctp))`, placeIndex: `([0-9]+)`, placeAny: `(.+)`,
+	check.PlacePort: `([0-9]+)`, check.PlacePortName: `([a-z0-9-]+)`, check.PlacePortRef: `([a-z0-9-]+)`,
+	check.PlaceProtocol: `((?i:tcp|udp|sctp))`, check.PlaceIndex: `([0-9]+)`, check.PlaceAny: `(.+)`,
 }
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/check"
+	"quaymaster.dev/internal/catalog/spec"
 	"quaymaster.dev/internal/finding"
 )
 
@@ -73,7 +75,8 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 
 // call applies a function to an annotation.
 func (v *View) call(s *Setting, c *Check, findings []finding.Finding) []finding.Finding {
-	problem := behaviours[c.Name].Judge(Subject{Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, view: v, bindings: s.bindings})
+	f, _ := check.Lookup(c.Name)
+	problem := f.Check(check.Subject{Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: subject{v, scope{bindings: s.bindings}}})
 	if problem == "" {
 		return findings
 	}
@@ -99,13 +102,13 @@ func (v *View) notRead(a *Annotation, b bindings) (missing Condition, unread boo
 
 // port reports whether the port in a family's key is one of the Service.
 func (v *View) port(s *Setting) (text string, known bool) {
-	for _, place := range []string{placePort, placePortName, placePortRef} {
+	for _, place := range []string{check.PlacePort, check.PlacePortName, check.PlacePortRef} {
 		text, bound := s.bindings[place]
 		if !bound {
 			continue
 		}
-		byNumber := place != placePortName && slices.Contains(fields["spec.ports.port"](v.Service), text)
-		byName := place != placePort && slices.Contains(fields["spec.ports.name"](v.Service), text)
+		byNumber := place != check.PlacePortName && slices.Contains(spec.Values(v.Service, "spec.ports.port"), text)
+		byName := place != check.PlacePort && slices.Contains(spec.Values(v.Service, "spec.ports.name"), text)
 		return text, byNumber || byName
 	}
 	return "", true
@@ -156,7 +159,7 @@ func (v *View) require(s *Setting, q *Requirement, findings []finding.Finding) [
 		for _, i := range s.governs {
 			if v.breaks(s, q, service.at(i)) {
 				f := v.breach(s, q, s.bindings)
-				f.Listeners = []string{Listener(v.Service.Spec.Ports[i])}
+				f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}
 				findings = append(findings, f)
 			}
 		}
@@ -185,7 +188,7 @@ func (v *View) validateRule(rule *Rule, findings []finding.Finding) []finding.Fi
 	}
 	for i, p := range v.Service.Spec.Ports {
 		for _, f := range v.breachesOf(rule, service.at(i)) {
-			f.Listeners = []string{Listener(p)}
+			f.Listeners = []string{spec.Listener(p)}
 			findings = append(findings, f)
 		}
 	}
@@ -196,12 +199,13 @@ func (v *View) breachesOf(rule *Rule, sc scope) []finding.Finding {
 	if !v.all(rule.If, sc) {
 		return nil
 	}
-	var problems []Problem
+	var problems []check.Problem
 	switch {
 	case rule.Check != nil:
-		problems = behaviours[rule.Check.Name].find(Subject{Service: v.Service, With: rule.Check.With, view: v, scope: sc})
+		f, _ := check.Lookup(rule.Check.Name)
+		problems = f.Find(check.Subject{Service: v.Service, With: rule.Check.With, View: subject{v, sc}})
 	case v.none(rule.Any, sc):
-		problems = []Problem{{}}
+		problems = []check.Problem{{}}
 	}
 	var findings []finding.Finding
 	for _, p := range problems {
@@ -223,8 +227,8 @@ func (v *View) breachesOf(rule *Rule, sc scope) []finding.Finding {
 // locate sets the field to blame, and its value.
 func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	f.Field = Path(at)
-	if IsField(at) {
-		f.Value = strings.Join(fieldValues(v.Service, at, sc), ",")
+	if spec.Has(at) {
+		f.Value = strings.Join(sc.field(v.Service, at), ",")
 		if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort && sc.port > 0 {
 			f.Field = field.NewPath("spec", "ports").Index(sc.port - 1).Child(name).String()
 			if f.Value == "" {
@@ -298,4 +302,46 @@ func orUnset(values []string) string {
 		return "unset"
 	}
 	return fmt.Sprintf("%q", strings.Join(values, ","))
+}
+
+// subject is what functions see of a Service.
+type subject struct {
+	*View
+	scope scope
+}
+
+var _ check.View = subject{}
+
+func (s subject) Value(key string) (value annotation.Value, found bool) {
+	key = s.Expand(key)
+	e, known := s.byName[key]
+	if known && e.PortForm && s.scope.port > 0 {
+		value, _, found = s.at(e, s.scope.port-1)
+		return value, found && value.List != nil
+	}
+	for _, setting := range s.of(key, nil) {
+		return setting.Value, setting.Err == nil
+	}
+	if known {
+		if d, holds := s.defaultOf(e, s.scope); holds && d.raw != "" {
+			return d.value, true
+		}
+	}
+	return annotation.Value{}, false
+}
+
+func (s subject) Set(key string) bool { return len(s.of(key, nil)) > 0 }
+
+func (s subject) Written(key string) (raw string, set bool) {
+	if written := s.blamed(key, s.scope); written != nil {
+		return written.Raw, true
+	}
+	return "", false
+}
+
+func (s subject) Expand(name string) string { return s.scope.bindings.expand(name) }
+
+func (s subject) Placeholder(name string) (text string, bound bool) {
+	text, bound = s.scope.bindings[name]
+	return text, bound
 }

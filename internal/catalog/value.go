@@ -2,12 +2,11 @@ package catalog
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 // scope is what a question is about: the whole Service or one of its ports, and what the placeholders of a family stand for.
@@ -18,6 +17,14 @@ type scope struct {
 }
 
 var service = scope{}
+
+// field returns the values of a field, of one port if the scope is one.
+func (s scope) field(svc *corev1.Service, path string) []string {
+	if s.port > 0 {
+		return spec.PortValues(svc, path, s.port-1)
+	}
+	return spec.Values(svc, path)
+}
 
 func (s scope) at(port int) scope { return scope{bindings: s.bindings, port: port + 1} }
 
@@ -116,7 +123,7 @@ func (v *View) at(e *entry, port int) (value annotation.Value, s *Setting, known
 // possible reports whether a value breaks no requirement about the port itself, such as udp for a TCP port.
 func (v *View) possible(s *Setting, port int) bool {
 	return !slices.ContainsFunc(s.Requires, func(q Requirement) bool {
-		ofPort := func(c Condition) bool { return portFields[c.Field] != nil }
+		ofPort := func(c Condition) bool { return spec.OfPorts(c.Field) }
 		return !q.SomePort && slices.ContainsFunc(q.Any, ofPort) && !slices.ContainsFunc(q.Any, func(c Condition) bool { return c.Key != "" }) &&
 			v.breaks(s, &q, service.at(port))
 	})
@@ -211,7 +218,7 @@ func (v *View) Holding(key string) []Holding {
 			h.Value = &s.Value
 		}
 		for _, i := range s.governs {
-			h.Listeners = append(h.Listeners, Listener(v.Service.Spec.Ports[i]))
+			h.Listeners = append(h.Listeners, spec.Listener(v.Service.Spec.Ports[i]))
 		}
 		all = append(all, h)
 	}
@@ -252,21 +259,7 @@ func (v *View) holdingByDefault(e *entry) []Holding {
 			at = len(all)
 			all = append(all, d.holding(e.Name))
 		}
-		all[at].Listeners = append(all[at].Listeners, Listener(p))
+		all[at].Listeners = append(all[at].Listeners, spec.Listener(p))
 	}
 	return all
-}
-
-// Listener returns the identity of a port's listener, such as tcp/443.
-func Listener(p corev1.ServicePort) string { return strings.ToLower(protocol(p)) + "/" + portNumber(p) }
-
-func portNumber(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) }
-
-// PortSuffix returns the suffix of a key's form for a port: its name, unless that would be taken for a number, because a number may
-// mean two ports.
-func PortSuffix(p corev1.ServicePort) string {
-	if strings.Trim(p.Name, "0123456789") != "" {
-		return p.Name
-	}
-	return portNumber(p)
 }

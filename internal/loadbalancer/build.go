@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 // kube-proxy answers here whether its node takes traffic (externalTrafficPolicy Cluster).
@@ -18,7 +19,7 @@ const (
 // Build builds the load balancer that a Service asks for from its parsed annotations, which have no errors.
 func Build(v *catalog.View) *Desired {
 	d := &Desired{Families: families(v.Service)}
-	for _, r := range catalog.SourceRanges(v.Service) {
+	for _, r := range spec.SourceRanges(v.Service) {
 		d.AllowedSources = append(d.AllowedSources, r.Prefix)
 	}
 	for _, f := range fields().service {
@@ -31,7 +32,7 @@ func Build(v *catalog.View) *Desired {
 }
 
 func listener(v *catalog.View, i int, p corev1.ServicePort) Listener {
-	transport, _, _ := strings.Cut(catalog.Listener(p), "/")
+	transport, _, _ := strings.Cut(spec.Listener(p), "/")
 	l := Listener{
 		Transport: transport, Port: p.Port, NodePort: p.NodePort, AffinityTimeout: affinityTimeout(v.Service), ProxyProtocol: "none",
 	}

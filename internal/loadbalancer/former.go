@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 // Former returns the Service from which the load balancer was built as it is: the Service without what want, its desired state, has
@@ -39,7 +40,7 @@ func Former(v *catalog.View, want, is *Desired) *corev1.Service {
 			if s := v.Governor(f.key, i); s != nil {
 				governor = append(governor, s)
 			}
-			forget(former.Annotations, governor, f.key+"."+catalog.PortSuffix(svc.Spec.Ports[i]))
+			forget(former.Annotations, governor, f.key+"."+spec.Suffix(svc.Spec.Ports[i]))
 		}
 	}
 	// Without the ports that are new, their annotations would look like typos, behind which any value may have been meant.

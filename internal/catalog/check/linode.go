@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"encoding/json"
@@ -11,27 +11,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 const linode = "service.beta.kubernetes.io/linode-loadbalancer-"
 
-var behavioursOfLinode = map[string]Behaviour{
+var linodeFuncs = map[string]Func{
 	"linode-default": {
 		Help:  "The default is valid for the protocol of every port that does not override it. of names the setting.",
 		Args:  []string{"of"},
-		Judge: linodeDefault,
+		Check: linodeDefault,
 	},
 	"linode-port": {
 		Help:  "The settings of a port are strings that are valid for its protocol.",
-		Judge: linodePort,
+		Check: linodePort,
 	},
 	"linode-port-members": {
 		Help:  "The settings of a port are known ones.",
-		Judge: linodePortMembers,
+		Check: linodePortMembers,
 	},
 	"linode-acl": {
 		Help:  "There is either an allow list or a deny list, of addresses or CIDRs.",
-		Judge: linodeACL,
+		Check: linodeACL,
 	},
 }
 
@@ -88,7 +89,7 @@ func linodeProtocol(s Subject, port *corev1.ServicePort, settings linodeSettings
 	if p, found := s.Other(linode + "default-protocol"); found {
 		return p.Text
 	}
-	return strings.ToLower(protocol(*port))
+	return strings.ToLower(spec.Protocol(*port))
 }
 
 func linodeDefault(s Subject) string {
@@ -123,7 +124,7 @@ func linodeWord(setting, word, protocol string) string {
 
 func linodePort(s Subject) string {
 	at := slices.IndexFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool {
-		return strconv.Itoa(int(p.Port)) == s.bindings[placePort]
+		return strconv.Itoa(int(p.Port)) == s.placeholder(PlacePort)
 	})
 	if at < 0 {
 		return ""

@@ -1,14 +1,14 @@
-package catalog
+package check
 
 import (
 	"regexp"
 	"strings"
 )
 
-var behavioursOfOpenStack = map[string]Behaviour{
+var openStackFuncs = map[string]Func{
 	"openstack-subnet": {
 		Help:  "The text after ~ is a regular expression.",
-		Judge: openStackSubnet,
+		Check: openStackSubnet,
 	},
 }
 

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -8,47 +8,48 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-// shared holds the behaviours, besides the general ones, that several vendors use.
-var shared = map[string]Behaviour{
+// sharedFuncs holds the functions, besides the general ones, that several vendors use.
+var sharedFuncs = map[string]Func{
 	"network-cidrs": {
 		Help:     "No CIDR has host bits set. A rule names the field with the CIDRs.",
 		Optional: []string{"field"},
-		Judge:    networkCIDRs,
+		Check:    networkCIDRs,
 	},
 	"at-most-so-many": {
 		Help:  "The list has at most as many distinct elements as the number of another key.",
 		Args:  []string{"key"},
-		Judge: atMostSoMany,
+		Check: atMostSoMany,
 	},
 	"at-most-distinct": {
 		Help:  "The list has at most max elements; duplicates count once.",
 		Args:  []string{"max"},
-		Judge: atMostDistinct,
+		Check: atMostDistinct,
 	},
 	"spelled": {
 		Help:  "One value of a case-insensitive type is accepted only in this spelling.",
 		Args:  []string{"as"},
-		Judge: spelled,
+		Check: spelled,
 	},
 	"key-less-than": {
 		Help:  "The number of one key is less than that of another, for rules.",
 		Args:  []string{"key", "than"},
-		Judge: keyLessThan,
+		Check: keyLessThan,
 	},
 	"field-is": {
 		Help:  "Every value of a field satisfies a rule of go-playground/validator.",
 		Args:  []string{"field", "rule"},
-		Judge: fieldIs,
+		Check: fieldIs,
 	},
 }
 
 // networkCIDRs reports a CIDR that has host bits set.
 func networkCIDRs(s Subject) string {
 	list := s.Value.List
-	if ask, isField := fields[s.With["field"]]; isField {
-		list = ask(s.Service)
+	if path := s.With["field"]; path != "" {
+		list = spec.Values(s.Service, path)
 	}
 	for _, element := range list {
 		if prefix, err := netip.ParsePrefix(strings.TrimSpace(element)); err == nil && prefix.Masked() != prefix {
@@ -65,7 +66,7 @@ func atMostSoMany(s Subject) string {
 	if !found || float64(len(distinct)) <= other.Number {
 		return ""
 	}
-	return fmt.Sprintf("have at most as many elements as %s, which is %s", s.bindings.expand(s.With["key"]), other.Text)
+	return fmt.Sprintf("have at most as many elements as %s, which is %s", s.View.Expand(s.With["key"]), other.Text)
 }
 
 func atMostDistinct(s Subject) string {
@@ -86,7 +87,7 @@ func spelled(s Subject) string {
 
 func fieldIs(s Subject) string {
 	t := annotation.Type{Type: annotation.Text, Rule: s.With["rule"]}
-	for _, value := range fields[s.With["field"]](s.Service) {
+	for _, value := range spec.Values(s.Service, s.With["field"]) {
 		if _, err := t.Parse(value); err != nil {
 			return "be " + t.Expected()
 		}

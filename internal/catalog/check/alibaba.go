@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -7,39 +7,40 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-// Other annotations of Alibaba Cloud that the behaviours read.
+// Other annotations of Alibaba Cloud that the functions read.
 const (
 	alibabaProtocols = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-protocol-port"
 	alibabaID        = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
 	alibabaOverride  = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-force-override-listeners"
 )
 
-var behavioursOfAlibaba = map[string]Behaviour{
+var alibabaFuncs = map[string]Func{
 	"alibaba-listener": {
 		Help: "At least one listener uses one of the protocols: " +
 			"clb lists those of a CLB, nlb those of an NLB. If one is not set, any protocol will do.",
 		Optional: []string{"clb", "nlb"},
-		Judge:    alibabaListenerSpeaks,
+		Check:    alibabaListenerSpeaks,
 	},
 	"alibaba-listener-needs": {
 		Help:  "If a listener that the controller creates uses one of the protocols, the key is set.",
 		Args:  []string{"protocols", "key"},
-		Judge: alibabaListenerNeeds,
+		Check: alibabaListenerNeeds,
 	},
 	"alibaba-listener-not": {
 		Help:  "If the value is true, no listener uses one of the protocols.",
 		Args:  []string{"protocols"},
-		Judge: alibabaListenerNot,
+		Check: alibabaListenerNot,
 	},
 	"alibaba-item-ports": {
 		Help:  "The text after the first colon of every element is a port of the Service.",
-		Judge: alibabaItemPorts,
+		Check: alibabaItemPorts,
 	},
 	"alibaba-port-ranges": {
 		Help:  "Every element is first-last:port, first is less than last, and no two listeners of one protocol overlap.",
-		Judge: alibabaPortRanges,
+		Check: alibabaPortRanges,
 	},
 }
 
@@ -54,12 +55,12 @@ type alibabaListener struct {
 // alibabaListeners returns the listeners, or none if protocol-port is invalid.
 func alibabaListeners(s Subject) []alibabaListener {
 	protocols, found := s.Other(alibabaProtocols)
-	if !found && len(s.view.of(alibabaProtocols, nil)) > 0 {
+	if !found && s.View.Set(alibabaProtocols) {
 		return nil
 	}
 	var all []alibabaListener
 	for _, p := range s.Service.Spec.Ports {
-		l := alibabaListener{port: p.Port, protocol: strings.ToLower(protocol(p)), first: int(p.Port), last: int(p.Port)}
+		l := alibabaListener{port: p.Port, protocol: strings.ToLower(spec.Protocol(p)), first: int(p.Port), last: int(p.Port)}
 		for _, item := range protocols.List {
 			word, port := alibabaItem(item)
 			if port == strconv.Itoa(int(p.Port)) {
@@ -103,10 +104,10 @@ func alibabaListenerSpeaks(s Subject) string {
 
 func alibabaListenerNeeds(s Subject) string {
 	override, _ := s.Other(alibabaOverride)
-	if len(s.view.of(alibabaID, nil)) > 0 && override.Text != "true" {
+	if s.View.Set(alibabaID) && override.Text != "true" {
 		return "" // the controller does not manage the listeners
 	}
-	if len(s.view.of(s.With["key"], nil)) > 0 {
+	if s.View.Set(s.With["key"]) {
 		return ""
 	}
 	if l, found := alibabaListenerOf(s); found {
@@ -122,7 +123,7 @@ func alibabaListenerNot(s Subject) string {
 	return ""
 }
 
-// alibabaListenerOf returns the first listener that uses one of the behaviour's protocols.
+// alibabaListenerOf returns the first listener that uses one of the function's protocols.
 func alibabaListenerOf(s Subject) (l alibabaListener, found bool) {
 	listeners := alibabaListeners(s)
 	at := slices.IndexFunc(listeners, func(l alibabaListener) bool {
@@ -135,7 +136,7 @@ func alibabaListenerOf(s Subject) (l alibabaListener, found bool) {
 }
 
 func alibabaItemPorts(s Subject) string {
-	ports := fields["spec.ports.port"](s.Service)
+	ports := spec.Values(s.Service, "spec.ports.port")
 	for _, item := range s.Value.List {
 		if _, port := alibabaItem(item); !slices.Contains(ports, port) {
 			return fmt.Sprintf("name only ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(item))

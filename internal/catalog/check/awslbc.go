@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"encoding/json"
@@ -11,38 +11,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
 const awsPrefix = "service.beta.kubernetes.io/aws-load-balancer-"
 
-var behavioursOfAWSLBC = map[string]Behaviour{
+var awsLBCFuncs = map[string]Func{
 	"aws-lbc-listener": {
 		Help:  "The key names the protocol that the listener of its port effectively has.",
-		Judge: awsListener,
+		Check: awsListener,
 	},
 	"aws-lbc-health-port": {
 		Help:  "The value is traffic-port, a number, or the name of a port; for pods, its target port is a number.",
-		Judge: awsHealthPort,
+		Check: awsHealthPort,
 	},
 	"aws-lbc-action": {
 		Help:  "The JSON is a forward action.",
-		Judge: awsAction,
+		Check: awsAction,
 	},
 	"aws-lbc-quic": {
 		Help:  "Every listed port uses UDP.",
-		Judge: awsQUIC,
+		Check: awsQUIC,
 	},
 	"aws-lbc-source-ranges": {
 		Help:  "An IPv4-only load balancer has no IPv6 source range.",
-		Judge: awsSourceRanges,
+		Check: awsSourceRanges,
 	},
 	"aws-lbc-node-ports": {
 		Help:  "Every port has a node port.",
-		Judge: awsNodePorts,
+		Check: awsNodePorts,
 	},
 	"aws-lbc-tcp-udp": {
 		Help:  "Ports with the same number are one TCP port and one UDP port.",
-		Judge: awsTCPUDP,
+		Check: awsTCPUDP,
 	},
 }
 
@@ -52,17 +53,17 @@ func awsListener(s Subject) string {
 	var allowed []string
 	shared := map[corev1.Protocol]bool{}
 	for _, p := range s.Service.Spec.Ports {
-		if strconv.Itoa(int(p.Port)) != s.bindings[placePort] {
+		if strconv.Itoa(int(p.Port)) != s.placeholder(PlacePort) {
 			continue
 		}
-		shared[corev1.Protocol(protocol(p))] = true
+		shared[corev1.Protocol(spec.Protocol(p))] = true
 		switch {
-		case protocol(p) == string(corev1.ProtocolUDP) && s.lists("quic-enabled-ports", p):
+		case spec.Protocol(p) == string(corev1.ProtocolUDP) && s.lists("quic-enabled-ports", p):
 			allowed = append(allowed, "QUIC")
-		case protocol(p) == string(corev1.ProtocolTCP) && s.hasTLS(p):
+		case spec.Protocol(p) == string(corev1.ProtocolTCP) && s.hasTLS(p):
 			allowed = append(allowed, "TLS")
 		default:
-			allowed = append(allowed, protocol(p))
+			allowed = append(allowed, spec.Protocol(p))
 		}
 	}
 	if together, set := s.Other(awsPrefix + "enable-tcp-udp-listener"); shared[corev1.ProtocolTCP] && shared[corev1.ProtocolUDP] {
@@ -73,7 +74,7 @@ func awsListener(s Subject) string {
 			allowed = []string{"TCP_UDP", "TCP_QUIC"}
 		}
 	}
-	if len(allowed) == 0 || slices.Contains(allowed, s.bindings[placeAny]) {
+	if len(allowed) == 0 || slices.Contains(allowed, s.placeholder(PlaceAny)) {
 		return ""
 	}
 	return "use the protocol of the listener in the key, which is " + strings.Join(allowed, " or ")
@@ -125,7 +126,7 @@ func awsQUIC(s Subject) string {
 			return other.Port == p.Port && other.Protocol == corev1.ProtocolUDP
 		}
 		if !slices.ContainsFunc(s.Service.Spec.Ports, withUDP) {
-			return fmt.Sprintf("name only ports that use UDP; port %s uses %s", number, protocol(p))
+			return fmt.Sprintf("name only ports that use UDP; port %s uses %s", number, spec.Protocol(p))
 		}
 	}
 	return ""
@@ -162,7 +163,7 @@ func awsNodePorts(s Subject) string {
 func awsTCPUDP(s Subject) string {
 	protocols := map[int32][]string{}
 	for _, p := range s.Service.Spec.Ports {
-		protocols[p.Port] = append(protocols[p.Port], protocol(p))
+		protocols[p.Port] = append(protocols[p.Port], spec.Protocol(p))
 	}
 	for _, p := range s.Service.Spec.Ports {
 		shared := slices.Sorted(slices.Values(protocols[p.Port]))

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -15,19 +15,19 @@ const (
 	digitalOceanTLSPort = "443"
 )
 
-var behavioursOfDigitalOcean = map[string]Behaviour{
+var digitalOceanFuncs = map[string]Func{
 	"digitalocean-tls": {
 		Help:  "Ports with https or http2 have either a certificate or TLS passthrough.",
-		Judge: digitalOceanTLS,
+		Check: digitalOceanTLS,
 	},
 	"digitalocean-disjoint": {
 		Help:  "No element is also in the list of another key.",
 		Args:  []string{"key"},
-		Judge: disjoint,
+		Check: disjoint,
 	},
 	"digitalocean-health-port": {
 		Help:  "If health checks are overridden, the number is that of a TCP port of the Service.",
-		Judge: digitalOceanHealthPort,
+		Check: digitalOceanHealthPort,
 	},
 }
 

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-var behavioursOfKubeVIP = map[string]Behaviour{
+var kubeVIPFuncs = map[string]Func{
 	"kube-vip-dhcp": {
 		Help:  "There are at most two addresses if one is 0.0.0.0 or ::, which request an address by DHCP.",
-		Judge: kubeVIPDHCP,
+		Check: kubeVIPDHCP,
 	},
 	"kube-vip-host-names": {
 		Help:  "Every element is an address; only the daemon accepts host names.",
-		Judge: kubeVIPHostNames,
+		Check: kubeVIPHostNames,
 	},
 }
 

@@ -1,7 +1,9 @@
-package catalog
+// Package spec returns the fields of Services that conditions and checks of catalogs ask about, as texts.
+package spec
 
 import (
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -22,10 +24,10 @@ var fields = map[string]func(*corev1.Service) []string{
 	"spec.ipFamilies": func(s *corev1.Service) []string {
 		return each(s.Spec.IPFamilies, func(f corev1.IPFamily) string { return string(f) })
 	},
-	"spec.ports.port":        ofPorts(portNumber),
+	"spec.ports.port":        ofPorts(Number),
 	"spec.ports.name":        ofPorts(portFields["spec.ports.name"]),
 	"spec.ports.nodePort":    ofPorts(portFields["spec.ports.nodePort"]),
-	"spec.ports.protocol":    ofPorts(protocol),
+	"spec.ports.protocol":    ofPorts(Protocol),
 	"spec.ports.appProtocol": ofPorts(portFields["spec.ports.appProtocol"]),
 	"spec.allocateLoadBalancerNodePorts": func(s *corev1.Service) []string {
 		return []string{strconv.FormatBool(s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)}
@@ -35,11 +37,11 @@ var fields = map[string]func(*corev1.Service) []string{
 
 // portFields are those of one port.
 var portFields = map[string]func(corev1.ServicePort) string{
-	"spec.ports.port": portNumber,
+	"spec.ports.port": Number,
 	"spec.ports.name": func(p corev1.ServicePort) string { return p.Name },
 	// Only one that is in the manifest: what the API server allocates is not known to the linter.
 	"spec.ports.nodePort":    func(p corev1.ServicePort) string { return written(p.NodePort) },
-	"spec.ports.protocol":    protocol,
+	"spec.ports.protocol":    Protocol,
 	"spec.ports.appProtocol": func(p corev1.ServicePort) string { return value(p.AppProtocol) },
 }
 
@@ -47,16 +49,37 @@ func ofPorts(text func(corev1.ServicePort) string) func(*corev1.Service) []strin
 	return func(s *corev1.Service) []string { return each(s.Spec.Ports, text) }
 }
 
-// fieldValues returns the values of a field, of one port if the scope is one.
-func fieldValues(svc *corev1.Service, field string, sc scope) []string {
-	if ofPort := portFields[field]; ofPort != nil && sc.port > 0 {
-		return some(ofPort(svc.Spec.Ports[sc.port-1]))
+// Has reports whether a path is a field that conditions can ask about.
+func Has(path string) bool { return fields[path] != nil }
+
+// OfPorts reports whether a field belongs to ports.
+func OfPorts(path string) bool { return portFields[path] != nil }
+
+// Values returns the values of a field; none if it is empty.
+func Values(svc *corev1.Service, path string) []string { return fields[path](svc) }
+
+// PortValues returns the values of a field as it is for one port.
+func PortValues(svc *corev1.Service, path string, port int) []string {
+	if ofPort := portFields[path]; ofPort != nil {
+		return some(ofPort(svc.Spec.Ports[port]))
 	}
-	return fields[field](svc)
+	return fields[path](svc)
 }
 
-// IsField reports whether a path is one that conditions can ask about.
-func IsField(path string) bool { return fields[path] != nil }
+// Listener returns the identity of a port's listener, such as tcp/443.
+func Listener(p corev1.ServicePort) string { return strings.ToLower(Protocol(p)) + "/" + Number(p) }
+
+// Number returns the number of a port.
+func Number(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) }
+
+// Suffix returns the suffix of a key's form for a port: its name, unless that would be taken for a number, because a number may mean
+// two ports.
+func Suffix(p corev1.ServicePort) string {
+	if strings.Trim(p.Name, "0123456789") != "" {
+		return p.Name
+	}
+	return Number(p)
+}
 
 // written formats a number, unless it is 0.
 func written(number int32) string {
@@ -66,7 +89,8 @@ func written(number int32) string {
 	return strconv.Itoa(int(number))
 }
 
-func protocol(p corev1.ServicePort) string {
+// Protocol returns the protocol of a port, TCP by default.
+func Protocol(p corev1.ServicePort) string {
 	if p.Protocol == "" {
 		return string(corev1.ProtocolTCP)
 	}

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -7,17 +7,19 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-var behavioursOfAzure = map[string]Behaviour{
+var azureFuncs = map[string]Func{
 	"azure-probe-port": {
 		Help:  "The value is the name of a port of the Service, in any case, or an integer between 0 and 65535.",
-		Judge: azureProbePort,
+		Check: azureProbePort,
 	},
 	"azure-probe-time": {
 		Help: "Interval times number of probes is less than 120 seconds. " +
 			"Each is the port's own value, else the Service's, else the default.",
-		Judge: azureProbeTime,
+		Check: azureProbeTime,
 	},
 }
 
@@ -49,7 +51,7 @@ func azureProbeTime(s Subject) string {
 	}
 	for _, p := range s.Service.Spec.Ports {
 		number := strconv.Itoa(int(p.Port))
-		if bound, own := s.bindings[placePort]; own && bound != number || !azureProbed(s, p, number) {
+		if bound, own := s.View.Placeholder(PlacePort); own && bound != number || !azureProbed(s, p, number) {
 			continue
 		}
 		interval, known := azureOfPort(s, number, "interval", azureInterval)
@@ -69,7 +71,7 @@ func azureProbed(s Subject, p corev1.ServicePort, number string) bool {
 			return false
 		}
 	}
-	return protocol(p) == string(corev1.ProtocolTCP)
+	return spec.Protocol(p) == string(corev1.ProtocolTCP)
 }
 
 // azureOfPort returns the number for a port: its own, or that of the Service.

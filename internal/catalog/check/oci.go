@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"encoding/json"
@@ -7,21 +7,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-var behavioursOfOCI = map[string]Behaviour{
+var ociFuncs = map[string]Func{
 	"oci-bandwidth": {
 		Help:     "The bandwidth is between 10 and 8192 Mbps, and at least that of another key.",
 		Optional: []string{"atLeast"},
-		Judge:    ociBandwidth,
+		Check:    ociBandwidth,
 	},
 	"oci-grpc": {
 		Help:  "GRPC requires a Secret for TLS, and TLS on every port.",
-		Judge: ociGRPC,
+		Check: ociGRPC,
 	},
 	"oci-ssl-config": {
 		Help:  "In the JSON, cipherSuiteName is a string and protocols is a list of strings.",
-		Judge: ociSSLConfig,
+		Check: ociSSLConfig,
 	},
 }
 
@@ -71,7 +73,7 @@ func ociGRPC(s Subject) string {
 	if !known && s.Service.Annotations[ociSSLPorts] != "" {
 		return ""
 	}
-	for _, port := range fields["spec.ports.port"](s.Service) {
+	for _, port := range spec.Values(s.Service, "spec.ports.port") {
 		if !slices.Contains(ports.List, port) {
 			return fmt.Sprintf("be combined with TLS on every port for GRPC, by %s; port %s has none", ociSSLPorts, port)
 		}

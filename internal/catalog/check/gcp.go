@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"encoding/json"
@@ -8,32 +8,33 @@ import (
 	"strings"
 
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-var behavioursOfGCP = map[string]Behaviour{
+var gcpFuncs = map[string]Func{
 	"gcp-affinity-timeout": {
 		Help:  "The timeout of session affinity is in the range of strong session affinity.",
-		Judge: gcpAffinityTimeout,
+		Check: gcpAffinityTimeout,
 	},
 	"gcp-two-addresses": {
 		Help:  "There are at most two names.",
-		Judge: gcpTwoAddresses,
+		Check: gcpTwoAddresses,
 	},
 	"gcp-neg": {
 		Help:  "The JSON describes network endpoint groups for ports of the Service.",
-		Judge: gcpNEG,
+		Check: gcpNEG,
 	},
 	"gcp-app-protocols": {
 		Help:  "The JSON has a protocol for each name.",
-		Judge: gcpAppProtocols,
+		Check: gcpAppProtocols,
 	},
 	"gcp-backend-config": {
 		Help:  "The JSON names at least one BackendConfig.",
-		Judge: gcpBackendConfig,
+		Check: gcpBackendConfig,
 	},
 	"gcp-transparent-health-checker": {
 		Help: "The JSON contains enabled, which is true or false.",
-		Judge: func(s Subject) string {
+		Check: func(s Subject) string {
 			var checker struct {
 				Enabled bool `json:"enabled"`
 			}
@@ -81,7 +82,7 @@ func gcpNEG(s Subject) string {
 	if problem := s.decode(&groups, "ingress, exposed_ports by number, and zones"); problem != "" {
 		return problem
 	}
-	ports := fields["spec.ports.port"](s.Service)
+	ports := spec.Values(s.Service, "spec.ports.port")
 	for _, port := range slices.Sorted(maps.Keys(groups.Ports)) {
 		if !slices.Contains(ports, fmt.Sprint(port)) {
 			return fmt.Sprintf("expose only ports of the Service (%s), not %d", strings.Join(ports, ", "), port)

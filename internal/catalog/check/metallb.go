@@ -1,29 +1,32 @@
-package catalog
+package check
 
 import (
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"quaymaster.dev/internal/catalog/spec"
 )
 
-var behavioursOfMetalLB = map[string]Behaviour{
+var metalLBFuncs = map[string]Func{
 	"metallb-families": {
 		Help: "The addresses are of exactly the Service's families, as far as the Service specifies them. " +
 			"A rule names the field with the address.",
 		Optional: []string{"field"},
-		Judge:    metalLBFamilies,
+		Check:    metalLBFamilies,
 	},
 	"metallb-single-family": {
 		Help:  "There is one address if the Service does not specify its families, which makes it single-stack.",
-		Judge: metalLBSingleFamily,
+		Check: metalLBSingleFamily,
 	},
 }
 
 func metalLBFamilies(s Subject) string {
 	list := s.Value.List
-	if ask, isField := fields[s.With["field"]]; isField {
-		list = ask(s.Service)
+	if path := s.With["field"]; path != "" {
+		list = spec.Values(s.Service, path)
 	}
 	asked := familiesOf(list)
 	families, count := s.Service.Spec.IPFamilies, metalLBFamilyCount(s.Service)
@@ -67,7 +70,7 @@ func metalLBSingleFamily(s Subject) string {
 // metalLBFamilyCount returns the number of the Service's families, or 0 if the Service does not specify it:
 // the cluster may add a second one.
 func metalLBFamilyCount(svc *corev1.Service) int {
-	policy := corev1.IPFamilyPolicy(value(svc.Spec.IPFamilyPolicy))
+	policy := corev1.IPFamilyPolicy(ptr.Deref(svc.Spec.IPFamilyPolicy, ""))
 	switch {
 	case len(svc.Spec.ClusterIPs) > 0:
 		return len(svc.Spec.ClusterIPs)

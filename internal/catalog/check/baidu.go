@@ -1,4 +1,4 @@
-package catalog
+package check
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-var behavioursOfBaidu = map[string]Behaviour{
+var baiduFuncs = map[string]Func{
 	"at-most-where": {
 		Help:  "The number is at most max if another key has a certain value.",
 		Args:  []string{"key", "is", "max"},
-		Judge: atMostWhere,
+		Check: atMostWhere,
 	},
 }
 
@@ -21,5 +21,5 @@ func atMostWhere(s Subject) string {
 	if !found || !slices.Contains(other.List, s.With["is"]) || s.Value.Number <= most {
 		return ""
 	}
-	return fmt.Sprintf("be at most %s if %s is %s", s.With["max"], s.bindings.expand(s.With["key"]), s.With["is"])
+	return fmt.Sprintf("be at most %s if %s is %s", s.With["max"], s.View.Expand(s.With["key"]), s.With["is"])
 }
