@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // massacre is a cluster of which the cloud says that every machine is deleted.
@@ -21,8 +21,8 @@ func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	g := newGuarded(t)
 	g.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(cloudapi.Instance{
-			Object: cloudapi.Object{ID: path.Base(r.URL.Path)}, State: cloudapi.InstanceDeleted,
+		_ = json.NewEncoder(w).Encode(cloudv1.Instance{
+			Object: cloudv1.Object{ID: path.Base(r.URL.Path)}, State: cloudv1.InstanceDeleted,
 		})
 		return true
 	})

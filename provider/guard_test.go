@@ -17,8 +17,9 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
 
@@ -118,7 +119,7 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	}
 
 	g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		return true
 	})
 	g.ask(unknown, g.add("node-2", "mycloud://i-node-2"))
@@ -157,7 +158,7 @@ func TestHoldsEndWithTheCloudsWord(t *testing.T) {
 			g := newGuarded(t)
 			n := g.add("node-1", "mycloud://i-node-1")
 			g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-				cloud.Problem(w, http.StatusNotFound, cloudapi.CodeResourceNotFound)
+				cloud.Problem(w, http.StatusNotFound, cloudv1.CodeResourceNotFound)
 				return true
 			})
 			g.ask(n)

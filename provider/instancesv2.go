@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/providerid"
 )
 
@@ -38,7 +39,7 @@ func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bo
 	case err != nil:
 		return false, err
 	}
-	deleted := instance.State == cloudapi.InstanceDeleted
+	deleted := instance.State == cloudv1.InstanceDeleted
 	if deleted && !i.guard.mayGo(node) {
 		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud says that instance %s was deleted, as it says of too many. "+
 			"The node stays until you delete it, or annotate it %s=true", instance.ID, AnnotationAllowDeletion))
@@ -55,7 +56,7 @@ func (i *instancesV2) InstanceShutdown(ctx context.Context, node *corev1.Node) (
 	if err != nil {
 		return false, err
 	}
-	return instance.State == cloudapi.InstanceStopped, nil
+	return instance.State == cloudv1.InstanceStopped, nil
 }
 
 // InstanceMetadata is what a Node is initialised with.
@@ -64,7 +65,7 @@ func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 	if err != nil {
 		return nil, err
 	}
-	if instance.State == cloudapi.InstanceDeleted {
+	if instance.State == cloudv1.InstanceDeleted {
 		return nil, fmt.Errorf("node %s: instance %s is deleted: %w", node.Name, instance.ID, cloudprovider.InstanceNotFound)
 	}
 	return &cloudprovider.InstanceMetadata{
@@ -79,7 +80,7 @@ func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 // errNameless says that a name is all there is to find the instance by, and that none has it.
 var errNameless = errors.New("the node has no provider ID")
 
-func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
 	instance, err := i.byNode(ctx, node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
@@ -87,7 +88,7 @@ func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.In
 	return instance, nil
 }
 
-func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
 	if node.Spec.ProviderID == "" {
 		return i.byHostname(ctx, node.Name)
 	}
@@ -99,13 +100,13 @@ func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudapi.
 }
 
 // byHostname is the one machine, tombstones apart, that has the hostname.
-func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudapi.Instance, error) {
-	found, err := i.cloud.LookupInstances(ctx, cloudapi.LookupRequest{Hostnames: []string{hostname}})
+func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudv1.Instance, error) {
+	found, err := i.cloud.LookupInstances(ctx, cloudv1.LookupRequest{Hostnames: []string{hostname}})
 	if err != nil {
 		return nil, err
 	}
-	items := slices.DeleteFunc(found.Items, func(instance cloudapi.Instance) bool {
-		return instance.State == cloudapi.InstanceDeleted || instance.Hostname != hostname
+	items := slices.DeleteFunc(found.Items, func(instance cloudv1.Instance) bool {
+		return instance.State == cloudv1.InstanceDeleted || instance.Hostname != hostname
 	})
 	switch len(items) {
 	case 0:
@@ -130,7 +131,7 @@ var addressTypes = []struct {
 }
 
 // addresses are those of the machine, the families of each type in the cloud's order, and always a hostname.
-func addresses(instance *cloudapi.Instance) []corev1.NodeAddress {
+func addresses(instance *cloudv1.Instance) []corev1.NodeAddress {
 	var list []corev1.NodeAddress
 	for _, t := range addressTypes {
 		for _, a := range instance.Addresses {

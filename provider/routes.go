@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
 )
@@ -95,55 +96,55 @@ func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovi
 	if err != nil {
 		return err
 	}
-	spec := cloudapi.RouteSpec{Destination: route.DestinationCIDR, NextHop: hop, Tags: tags}
-	return r.batch(ctx, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{spec}})
+	spec := cloudv1.RouteSpec{Destination: route.DestinationCIDR, NextHop: hop, Tags: tags}
+	return r.batch(ctx, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{spec}})
 }
 
 // nextHop is the Node's instance. That of a Node which is not initialised yet is found as for its initialisation, so that its
 // pods need not wait for the next look at the routes.
-func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudapi.NextHop, error) {
+func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudv1.NextHop, error) {
 	if r.nodes == nil {
-		return cloudapi.NextHop{}, errors.New("create route: the nodes are not known yet")
+		return cloudv1.NextHop{}, errors.New("create route: the nodes are not known yet")
 	}
 	node, err := r.nodes.Get(string(name))
 	if err != nil {
-		return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+		return cloudv1.NextHop{}, fmt.Errorf("create route: %w", err)
 	}
 	if node.Spec.ProviderID == "" {
 		instance, err := r.instances.find(ctx, node)
 		if err != nil {
-			return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+			return cloudv1.NextHop{}, fmt.Errorf("create route: %w", err)
 		}
-		return cloudapi.NextHop{InstanceID: instance.ID}, nil
+		return cloudv1.NextHop{InstanceID: instance.ID}, nil
 	}
 	id, err := providerid.Parse(node.Spec.ProviderID)
-	return cloudapi.NextHop{InstanceID: id}, err
+	return cloudv1.NextHop{InstanceID: id}, err
 }
 
 // DeleteRoute removes a route of the cluster's own, as long as it leads where it did when it was listed: the controller
 // creates routes at the same time, and a new Node may have taken the destination over. One that is gone already, or leads
 // elsewhere by now, is no error.
 func (r *routes) DeleteRoute(ctx context.Context, _ string, route *cloudprovider.Route) error {
-	removal := cloudapi.RouteRemoval{Destination: route.DestinationCIDR, NextHop: namedHop(route.Name)}
-	err := r.batch(ctx, cloudapi.RoutesBatch{Remove: []cloudapi.RouteRemoval{removal}})
-	if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeConflict, cloudapi.CodeDestinationTaken) {
+	removal := cloudv1.RouteRemoval{Destination: route.DestinationCIDR, NextHop: namedHop(route.Name)}
+	err := r.batch(ctx, cloudv1.RoutesBatch{Remove: []cloudv1.RouteRemoval{removal}})
+	if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudv1.CodeConflict, cloudv1.CodeDestinationTaken) {
 		return nil
 	}
 	return err
 }
 
 // hopName and namedHop carry a next hop through the name of a route.
-func hopName(hop cloudapi.NextHop) string { return cmp.Or(hop.InstanceID, hop.Address) }
+func hopName(hop cloudv1.NextHop) string { return cmp.Or(hop.InstanceID, hop.Address) }
 
-func namedHop(name string) *cloudapi.NextHop {
+func namedHop(name string) *cloudv1.NextHop {
 	if _, err := netip.ParseAddr(name); err == nil {
-		return &cloudapi.NextHop{Address: name}
+		return &cloudv1.NextHop{Address: name}
 	}
-	return &cloudapi.NextHop{InstanceID: name}
+	return &cloudv1.NextHop{InstanceID: name}
 }
 
 // batch sends one operation, and makes what the cloud says of it the error.
-func (r *routes) batch(ctx context.Context, batch cloudapi.RoutesBatch) error {
+func (r *routes) batch(ctx context.Context, batch cloudv1.RoutesBatch) error {
 	tags, err := r.cluster.Tags(ctx)
 	if err != nil {
 		return err

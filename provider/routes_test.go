@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	cloudprovider "k8s.io/cloud-provider"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 )
@@ -49,8 +50,8 @@ func routesOf(t *testing.T, c *cloud.Cloud, synced bool, nodes ...*corev1.Node) 
 
 func putRoute(t *testing.T, c *cloud.Cloud, destination, instance, cluster string) {
 	t.Helper()
-	result, err := c.Client.BatchRoutes(t.Context(), table, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{{
-		Destination: destination, NextHop: cloudapi.NextHop{InstanceID: instance},
+	result, err := c.Client.BatchRoutes(t.Context(), table, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{
+		Destination: destination, NextHop: cloudv1.NextHop{InstanceID: instance},
 		Tags: map[string]string{ownership.ClusterUID: cluster},
 	}}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {
@@ -185,8 +186,8 @@ func TestDeleteRouteOfAnotherHop(t *testing.T) {
 // A route that leads to an address is deleted like one to an instance.
 func TestDeleteRouteToAddress(t *testing.T) {
 	c := cloud.Start(t, 0)
-	result, err := c.Client.BatchRoutes(t.Context(), table, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{{
-		Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{Address: "10.0.0.1"},
+	result, err := c.Client.BatchRoutes(t.Context(), table, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{
+		Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{Address: "10.0.0.1"},
 		Tags: map[string]string{ownership.ClusterUID: clusterUID},
 	}}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {

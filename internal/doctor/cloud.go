@@ -3,7 +3,8 @@ package doctor
 import (
 	"context"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // cloud looks whether the cloud answers from here, with the token of the cloud config.
@@ -13,13 +14,13 @@ func (e *examination) cloud(ctx context.Context) Result {
 	}
 	before := e.Clock.Now()
 	meta, err := e.Cloud.Meta(ctx)
-	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
+	if cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
 		return fail("put a valid token into the file that the cloud config names as tokenFile", "it refuses the token")
 	}
 	if err != nil {
 		return fail("correct endpoint of the cloud config, or see what is between here and the cloud", "it does not answer: %v", err)
 	}
-	if meta.Status != cloudapi.StatusOK {
+	if meta.Status != cloudv1.StatusOK {
 		return warn("wait for the cloud's operators; meanwhile the controllers keep what there is", "API %s is %s", meta.APIVersion, meta.Status)
 	}
 	if d := difference(meta.ServerTime, before, e.Clock.Now()); d.Abs() > clockTolerance {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // checkLimit bounds one check, so that a part that hangs does not hide the others.
@@ -21,7 +21,7 @@ const checkLimit = 20 * time.Second
 // Cloud is what the examination asks of the cloud.
 type Cloud interface {
 	// Meta describes the cloud; it is also the cheapest way to try the token.
-	Meta(ctx context.Context) (*cloudapi.Meta, error)
+	Meta(ctx context.Context) (*cloudv1.Meta, error)
 }
 
 // Options are what an examination depends on.

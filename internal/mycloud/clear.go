@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const (
@@ -34,11 +34,11 @@ func (s *Server) clear(ctx context.Context) {
 }
 
 func clearOld(tx *store.Tx) error {
-	err := clearKind(tx, store.Instances, func(i *cloudapi.Instance) bool { return older(tx, i.DeletedAt, tombstoneLife) })
+	err := clearKind(tx, store.Instances, func(i *cloudv1.Instance) bool { return older(tx, i.DeletedAt, tombstoneLife) })
 	if err != nil {
 		return err
 	}
-	err = clearKind(tx, store.Jobs, func(j *cloudapi.Job) bool { return older(tx, j.FinishedAt, jobLife) })
+	err = clearKind(tx, store.Jobs, func(j *cloudv1.Job) bool { return older(tx, j.FinishedAt, jobLife) })
 	if err != nil {
 		return err
 	}

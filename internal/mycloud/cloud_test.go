@@ -16,9 +16,10 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const token = "sesame"
@@ -92,7 +93,7 @@ type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
-	problem cloudapi.Problem
+	problem cloudv1.Problem
 }
 
 // send sends a request as it is; headers are pairs of name and value.
@@ -176,26 +177,26 @@ func must[T any](t *testing.T) func(v T, err error) T {
 }
 
 // tree is a valid load balancer.
-func tree(name string) cloudapi.LoadBalancerSpec {
-	return cloudapi.LoadBalancerSpec{
+func tree(name string) cloudv1.LoadBalancerSpec {
+	return cloudv1.LoadBalancerSpec{
 		Name: name, Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"},
-		LoadBalancerFields: cloudapi.LoadBalancerFields{
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme: "public",
-			VIPs:   []cloudapi.VIP{{Family: "ipv4", Mode: "vip"}},
-			Listeners: []cloudapi.Listener{{
+			VIPs:   []cloudv1.VIP{{Family: "ipv4", Mode: "vip"}},
+			Listeners: []cloudv1.Listener{{
 				Key: "tcp/80", Protocol: "http", Port: 80, PoolKey: "tcp/80", MaxQPS: 5000, ProxyProtocol: "none",
 				AllowedCIDRs: []string{"192.0.2.0/24"},
 			}},
-			Pools: []cloudapi.Pool{{
+			Pools: []cloudv1.Pool{{
 				Key: "tcp/80", Family: "ipv4", Protocol: "http", Algorithm: "round_robin", TargetPort: 30080, DrainTimeoutS: 30,
-				HealthMonitor: &cloudapi.HealthMonitor{Type: "tcp", IntervalMS: 10000, TimeoutMS: 5000, Rise: 2, Fall: 3},
+				HealthMonitor: &cloudv1.HealthMonitor{Type: "tcp", IntervalMS: 10000, TimeoutMS: 5000, Rise: 2, Fall: 3},
 			}},
 		},
 	}
 }
 
 // createLB creates a load balancer that must succeed at once.
-func (c *cloud) createLB(s cloudapi.LoadBalancerSpec) *cloudapi.LoadBalancer {
+func (c *cloud) createLB(s cloudv1.LoadBalancerSpec) *cloudv1.LoadBalancer {
 	c.t.Helper()
 	lb, job, err := c.client.CreateLoadBalancer(c.t.Context(), s, cloudapi.WriteOptions{})
 	if err != nil || job != "" {

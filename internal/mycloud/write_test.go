@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestPreconditions(t *testing.T) {
 	c := newCloud(t)
 	lb := c.createLB(tree("one"))
-	group := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(),
-		cloudapi.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}}, cloudapi.WriteOptions{}))
+	group := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(),
+		cloudv1.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}}, cloudapi.WriteOptions{}))
 	objects := map[string]struct{ path, revision, body string }{
 		"load balancer": {"/v1/load-balancers/" + lb.ID, lb.Revision, `{"name":"n","scheme":"public","listeners":[],"pools":[]}`},
 		"node group":    {"/v1/node-groups/" + group.ID, group.Revision, `{"name":"n"}`},
@@ -49,7 +50,7 @@ func TestPreconditions(t *testing.T) {
 			})
 		}
 	}
-	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "after refused writes and dry runs", lb, now)
 	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).want(t, 404, "resource-not-found")
 	// Of a creation, the tags are those that the object is to bear.
@@ -73,7 +74,7 @@ func TestIdempotency(t *testing.T) {
 	diff(t, "the same ETag", first.header.Get("ETag"), again.header.Get("ETag"))
 
 	c.send("POST", "/v1/load-balancers", tree("two"), key...).want(t, 422, "idempotency-key-reused")
-	c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: "one"}, key...).want(t, 422, "idempotency-key-reused")
+	c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: "one"}, key...).want(t, 422, "idempotency-key-reused")
 
 	// A problem leaves the key unused: nothing has taken place.
 	other := []string{"Idempotency-Key", "k2"}
@@ -87,7 +88,7 @@ func TestIdempotency(t *testing.T) {
 	c = newCloud(t, withClock(clock), withDir(c.dir))
 	again = c.send("POST", "/v1/load-balancers", tree("one"), key...).want(t, 201, "")
 	diff(t, "the same answer", string(first.body), string(again.body))
-	all := must[*cloudapi.List[cloudapi.LoadBalancer]](t)(c.client.ListLoadBalancers(ctx, cloudapi.ListOptions{}))
+	all := must[*cloudv1.List[cloudv1.LoadBalancer]](t)(c.client.ListLoadBalancers(ctx, cloudapi.ListOptions{}))
 	diff(t, "load balancers", 2, len(all.Items))
 }
 
@@ -99,7 +100,7 @@ func TestIdempotencyUnderConcurrency(t *testing.T) {
 		go func() {
 			for {
 				lb, _, err := c.client.CreateLoadBalancer(t.Context(), tree("one"), cloudapi.WriteOptions{IdempotencyKey: "k"})
-				if cloudapi.HasCode(err, cloudapi.CodeConflict) {
+				if cloudapi.HasCode(err, cloudv1.CodeConflict) {
 					continue
 				}
 				if err != nil {
@@ -142,7 +143,7 @@ func TestTagRules(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}})
+			a := c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}})
 			diff(t, "fields at fault", test.pointers, a.pointers())
 			if (a.status == 201) != (test.pointers == nil) {
 				t.Errorf("status %d", a.status)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/cloud"

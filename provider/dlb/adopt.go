@@ -8,8 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -17,8 +18,8 @@ import (
 // Service asks for. The latter is tried before it is taken: one that stays as it is must not be ours, to be deleted with
 // the Service.
 func (b *Balancer) adopt(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
-) (*cloudapi.LoadBalancer, error) {
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	lb, err := b.cloud.LoadBalancer(ctx, d.AdoptID, cloudapi.ReadOptions{})
 	if cloudapi.IsAbsent(err) {
 		return nil, invalid(keyAdoptID, d.AdoptID, "the cloud has no such load balancer")
@@ -52,14 +53,14 @@ func (b *Balancer) adopt(
 
 // tryOut asks the cloud whether it would make the load balancer what the Service asks for.
 func (b *Balancer) tryOut(
-	ctx context.Context, svc *corev1.Service, want cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer, offer map[string]string,
+	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, offer map[string]string,
 ) error {
 	_, _, err := b.put(ctx, svc, want, lb, cloudapi.WriteOptions{IfTags: offer, DryRun: true})
 	var answer *cloudapi.Error
 	switch {
 	case err == nil:
 		return nil
-	case cloudapi.HasCode(err, cloudapi.CodeInvalid, cloudapi.CodeUnsupported) && errors.As(err, &answer):
+	case cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
 		return invalid(keyAdoptID, lb.ID, "the load balancer cannot become what the service asks for: "+fault(answer.Problem))
 	}
 	return fmt.Errorf("try out load balancer to adopt: %w", err)

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -30,10 +31,10 @@ func TestAdopt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
-			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
+			spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
 			spec.Scheme = "public"
-			spec.Network = &cloudapi.Network{VPCID: "vpc-elsewhere"}
-			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
+			spec.Network = &cloudv1.Network{VPCID: "vpc-elsewhere"}
+			spec.Listeners, spec.Pools = []cloudv1.Listener{}, []cloudv1.Pool{}
 			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -101,9 +102,9 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
-			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
+			spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
 			spec.Scheme = tc.scheme
-			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
+			spec.Listeners, spec.Pools = []cloudv1.Listener{}, []cloudv1.Pool{}
 			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -131,8 +132,8 @@ func TestTagsOfOthers(t *testing.T) {
 			f := start(t, 0)
 			svc := builder.Service()
 			if adopted {
-				spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
-				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudapi.Listener{}, []cloudapi.Pool{}
+				spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
+				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudv1.Listener{}, []cloudv1.Pool{}
 				made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -142,7 +143,7 @@ func TestTagsOfOthers(t *testing.T) {
 			f.mustEnsure(svc)
 			value := "42"
 			lb := f.only()
-			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
+			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
 				cloudapi.WriteOptions{IfMatch: lb.Revision})
 			if err != nil {
 				t.Fatal(err)

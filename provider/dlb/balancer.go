@@ -17,9 +17,10 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -143,7 +144,7 @@ func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, 
 }
 
 // find is the load balancer that bears the Service's tags, or nil. More than one is an error: none may be picked.
-func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.LoadBalancer, error) {
+func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudv1.LoadBalancer, error) {
 	tags, err := b.cluster.ServiceTags(ctx, svc)
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.Loa
 }
 
 // finish waits for the job of a write and reads what has come of it.
-func (b *Balancer) finish(ctx context.Context, lb *cloudapi.LoadBalancer, job string) (*cloudapi.LoadBalancer, error) {
+func (b *Balancer) finish(ctx context.Context, lb *cloudv1.LoadBalancer, job string) (*cloudv1.LoadBalancer, error) {
 	if job == "" {
 		return lb, nil
 	}

@@ -6,22 +6,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
 // created is a new load balancer and the job that the cloud still works on.
 type created struct {
-	lb  *cloudapi.LoadBalancer
+	lb  *cloudv1.LoadBalancer
 	job string
 }
 
 // create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it is
 // taken by what we have created before and could not see in the list: that one is brought up to date.
 func (b *Balancer) create(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
-) (*cloudapi.LoadBalancer, error) {
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	if err := b.checkZones(ctx, d); err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (b *Balancer) create(
 			}
 			return b.finish(ctx, made.lb, made.job)
 		}
-		if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 			return nil, fmt.Errorf("create load balancer: %w", err)
 		}
 		ours, lookErr := b.holder(ctx, err, spec)
@@ -51,7 +52,7 @@ func (b *Balancer) create(
 	return nil, namesTaken(taken, plain, unique)
 }
 
-func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSpec) (created, error) {
+func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpec) (created, error) {
 	identity := []string{"load-balancer", spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
 	return ownership.Create(identity,
 		func(key string) (created, error) {
@@ -68,7 +69,7 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSp
 }
 
 // holder is the load balancer that has the name, if it bears the Service's tags, or nil.
-func (b *Balancer) holder(ctx context.Context, taken error, spec cloudapi.LoadBalancerSpec) (*cloudapi.LoadBalancer, error) {
+func (b *Balancer) holder(ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
 		return nil, nil

@@ -7,9 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -37,7 +38,7 @@ func (b *Balancer) deleteAndReport(ctx context.Context, svc *corev1.Service) err
 	return nil
 }
 
-func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer) error {
+func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer) error {
 	// What it was decides, too, where it is a load balancer no more.
 	was := *svc
 	was.Spec.Type = corev1.ServiceTypeLoadBalancer
@@ -67,7 +68,7 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 		step = b.release
 	}
 	err = step(ctx, svc, lb, tags)
-	if !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+	if !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		return err
 	}
 	lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
@@ -94,10 +95,10 @@ func wish(svc *corev1.Service, key string) (bool, error) {
 	return value, nil
 }
 
-func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
+func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string) error {
 	if lb.DeletionProtection {
 		off := false
-		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off},
+		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off},
 			cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil {
 			return fmt.Errorf("end deletion protection: %w", err)
@@ -106,7 +107,7 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.L
 			return err
 		}
 	}
-	if lb.ProvisioningState != cloudapi.PendingDelete {
+	if lb.ProvisioningState != cloudv1.PendingDelete {
 		job, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil && !cloudapi.IsAbsent(err) {
 			return fmt.Errorf("delete load balancer: %w", err)
@@ -126,8 +127,8 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.L
 }
 
 // release takes our tags from the load balancer, which goes on serving without us.
-func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
-	patch := cloudapi.LoadBalancerPatch{Tags: map[string]*string{}}
+func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string) error {
+	patch := cloudv1.LoadBalancerPatch{Tags: map[string]*string{}}
 	for key := range tags {
 		patch.Tags[key] = nil
 	}

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -164,7 +165,7 @@ func TestDeleteSurvivesRace(t *testing.T) {
 		if r.Method == http.MethodDelete && !raced {
 			raced = true
 			name := "renamed"
-			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &name},
 				cloudapi.WriteOptions{IfMatch: lb.Revision})
 			if err != nil {
 				t.Error(err)

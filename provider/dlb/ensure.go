@@ -13,8 +13,9 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -61,7 +62,7 @@ func (b *Balancer) ensureAndReport(ctx context.Context, svc *corev1.Service) (*c
 	return published, nil
 }
 
-func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBalancer, error) {
+func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalancer, error) {
 	svc := asked.svc
 	if err := asked.valid(); err != nil && !asked.open() {
 		return nil, err
@@ -105,10 +106,10 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 		return nil, err
 	}
 	switch lb.ProvisioningState {
-	case cloudapi.Active:
-	case cloudapi.PendingCreate, cloudapi.PendingUpdate, cloudapi.PendingDelete:
+	case cloudv1.Active:
+	case cloudv1.PendingCreate, cloudv1.PendingUpdate, cloudv1.PendingDelete:
 		return nil, pending(lb)
-	case cloudapi.ProvisionFail:
+	case cloudv1.ProvisionFail:
 		text := "it does not say why"
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
@@ -119,17 +120,17 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 }
 
 // spec is the tree that the Service asks for, with the tags of ownership.
-func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudapi.LoadBalancerSpec, error) {
+func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudv1.LoadBalancerSpec, error) {
 	groupID, err := b.groupID(ctx, d.IngressGroup)
 	if err != nil {
-		return cloudapi.LoadBalancerSpec{}, err
+		return cloudv1.LoadBalancerSpec{}, err
 	}
 	tags, err := b.cluster.ServiceTags(ctx, svc)
 	if err != nil {
-		return cloudapi.LoadBalancerSpec{}, err
+		return cloudv1.LoadBalancerSpec{}, err
 	}
 	maps.Copy(tags, d.Tags)
-	return cloudapi.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
+	return cloudv1.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
 }
 
 func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
@@ -144,9 +145,9 @@ func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
 
 // update writes the tree if it differs. A revision that has been passed is read again, once.
 func (b *Balancer) update(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer,
-) (*cloudapi.LoadBalancer, error) {
-	if lb.ProvisioningState == cloudapi.PendingDelete {
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+) (*cloudv1.LoadBalancer, error) {
+	if lb.ProvisioningState == cloudv1.PendingDelete {
 		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
 	}
 	for reread := false; ; reread = true {
@@ -161,7 +162,7 @@ func (b *Balancer) update(
 		if err == nil {
 			return b.finish(ctx, updated, job)
 		}
-		if reread || !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 			return nil, fmt.Errorf("update load balancer: %w", err)
 		}
 		if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
@@ -173,8 +174,8 @@ func (b *Balancer) update(
 // wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it has
 // it already.
 func (b *Balancer) wanted(
-	svc *corev1.Service, spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudapi.LoadBalancer,
-) cloudapi.LoadBalancerSpec {
+	svc *corev1.Service, spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer,
+) cloudv1.LoadBalancerSpec {
 	want := settle(spec, d, lb)
 	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
 	want.Name = plain
@@ -186,11 +187,11 @@ func (b *Balancer) wanted(
 
 // put replaces a tree. A name that is taken gets its suffix.
 func (b *Balancer) put(
-	ctx context.Context, svc *corev1.Service, want cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer, o cloudapi.WriteOptions,
-) (*cloudapi.LoadBalancer, string, error) {
+	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, o cloudapi.WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
 	o.IfMatch = lb.Revision
 	updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
-	if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		return updated, job, err
 	}
 	plain, unique := names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
@@ -199,7 +200,7 @@ func (b *Balancer) put(
 		updated, job, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	}
 	switch {
-	case cloudapi.HasCode(err, cloudapi.CodeNameTaken):
+	case cloudapi.HasCode(err, cloudv1.CodeNameTaken):
 		return nil, "", namesTaken(err, plain, unique)
 	case err == nil && !o.DryRun:
 		b.nameTaken(svc, plain, unique)
@@ -208,7 +209,7 @@ func (b *Balancer) put(
 }
 
 // owner are the tags by which the cloud makes sure that a write reaches the Service's own load balancer.
-func owner(spec cloudapi.LoadBalancerSpec) map[string]string {
+func owner(spec cloudv1.LoadBalancerSpec) map[string]string {
 	return map[string]string{
 		ownership.ClusterUID: spec.Tags[ownership.ClusterUID],
 		ownership.ServiceUID: spec.Tags[ownership.ServiceUID],

@@ -12,8 +12,9 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // refusal is an error that stays until someone changes the Service or the cloud, or until the cloud has finished its work.
@@ -34,7 +35,7 @@ func invalid(key, value, problem string) error {
 }
 
 // pending asks to come back when the cloud has finished its work on a load balancer.
-func pending(lb *cloudapi.LoadBalancer) error {
+func pending(lb *cloudv1.LoadBalancer) error {
 	message := fmt.Sprintf("the cloud is still at work on load balancer %s", lb.ID)
 	return &refusal{reason: reasonPending, message: message, cause: cloudproviderapi.NewRetryError(message, comeBack)}
 }
@@ -47,11 +48,11 @@ func namesTaken(err error, plain, unique string) error {
 
 // refusals are the cloud's codes for what does not pass with time.
 var refusals = []string{
-	cloudapi.CodeInvalid, cloudapi.CodeUnsupported, cloudapi.CodeQuotaExceeded, cloudapi.CodeForbidden, cloudapi.CodeProtected,
+	cloudv1.CodeInvalid, cloudv1.CodeUnsupported, cloudv1.CodeQuotaExceeded, cloudv1.CodeForbidden, cloudv1.CodeProtected,
 }
 
 // fault tells what the cloud says of a load balancer, without what differs from one request to the next.
-func fault(p *cloudapi.Problem) string {
+func fault(p *cloudv1.Problem) string {
 	text := p.Code
 	if p.Detail != "" {
 		text += ": " + p.Detail

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -24,7 +25,7 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	spec := cloudapi.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	spec := cloudv1.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestStaleRevision(t *testing.T) {
 					now, err := f.cloud.Client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
 					if err == nil {
 						name := fmt.Sprintf("renamed-%d", races)
-						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &name},
 							cloudapi.WriteOptions{IfMatch: now.Revision})
 					}
 					if err != nil {
@@ -149,8 +150,8 @@ func TestStaleRevision(t *testing.T) {
 			if tc.ok != (err == nil) {
 				t.Fatalf("error %v, want success: %t", err, tc.ok)
 			}
-			if !tc.ok && !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
-				t.Errorf("error %v, want %s", err, cloudapi.CodeStaleRevision)
+			if !tc.ok && !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+				t.Errorf("error %v, want %s", err, cloudv1.CodeStaleRevision)
 			}
 			if got := f.only(); tc.ok && (got.Name != "dev-shop-web" || got.Listeners[0].MaxQPS != 9) {
 				t.Errorf("load balancer %s with max_qps %d, want dev-shop-web with 9", got.Name, got.Listeners[0].MaxQPS)
@@ -166,7 +167,7 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 	f.mustEnsure(svc)
 	lb := f.only()
 	renamed, theirs := "renamed", "other-service"
-	races := []cloudapi.LoadBalancerPatch{{Name: &renamed}, {Tags: map[string]*string{ownership.ServiceUID: &theirs}}}
+	races := []cloudv1.LoadBalancerPatch{{Name: &renamed}, {Tags: map[string]*string{ownership.ServiceUID: &theirs}}}
 	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		again := len(races) == 1 && r.Method == http.MethodGet
 		if len(races) == 2 && r.Method == http.MethodPut || again {
@@ -182,8 +183,8 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 		return false
 	})
 	builder.DLB("listener-maxqps", "9")(svc)
-	if _, err := f.ensure(svc); !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
-		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	if _, err := f.ensure(svc); !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
 	}
 	if now := f.only(); now.Revision != lb.Revision || now.Tags[ownership.ServiceUID] != theirs {
 		t.Errorf("load balancer %+v, want it as its new owner left it", now)
@@ -196,14 +197,14 @@ func TestProvisioningFails(t *testing.T) {
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	lb.ProvisioningState = cloudapi.ProvisionFail
-	lb.Fault = &cloudapi.Problem{Code: cloudapi.CodeCapacity, Detail: "no room in eu-1a"}
+	lb.ProvisioningState = cloudv1.ProvisionFail
+	lb.Fault = &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room in eu-1a"}
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/load-balancers" {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(cloudapi.List[cloudapi.LoadBalancer]{Items: []cloudapi.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
+		if err := json.NewEncoder(w).Encode(cloudv1.List[cloudv1.LoadBalancer]{Items: []cloudv1.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
 			t.Error(err)
 		}
 		return true
@@ -243,21 +244,21 @@ func TestCloudErrors(t *testing.T) {
 		retry     time.Duration
 	}{
 		"quota": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudapi.CodeQuotaExceeded) },
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded) },
 			condition: "RefusedByCloud",
 		},
 		"invalid": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudapi.CodeInvalid) },
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudv1.CodeInvalid) },
 			condition: "RefusedByCloud",
 		},
 		"wants patience": {
 			answer: func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "17")
-				cloud.Problem(w, 429, cloudapi.CodeRateLimited)
+				cloud.Problem(w, 429, cloudv1.CodeRateLimited)
 			},
 			retry: 17 * time.Second,
 		},
-		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudapi.CodeInternal) }},
+		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudv1.CodeInternal) }},
 		"a proxy's page": {answer: func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(http.StatusNotFound)

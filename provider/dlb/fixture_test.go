@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -31,7 +32,7 @@ type fixture struct {
 	cloud   *cloud.Cloud
 	client  *fake.Clientset
 	events  *record.FakeRecorder
-	group   *cloudapi.NodeGroup
+	group   *cloudv1.NodeGroup
 	options dlb.Options
 }
 
@@ -51,7 +52,7 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	f := &fixture{t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100)}
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	var err error
-	f.group, err = f.cloud.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{})
+	f.group, err = f.cloud.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func (f *fixture) mustEnsure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 }
 
 // all are the cloud's load balancers.
-func (f *fixture) all() []cloudapi.LoadBalancer {
+func (f *fixture) all() []cloudv1.LoadBalancer {
 	f.t.Helper()
 	list, err := f.cloud.Client.ListLoadBalancers(f.t.Context(), cloudapi.ListOptions{})
 	if err != nil {
@@ -112,7 +113,7 @@ func (f *fixture) all() []cloudapi.LoadBalancer {
 }
 
 // only is the cloud's one load balancer.
-func (f *fixture) only() cloudapi.LoadBalancer {
+func (f *fixture) only() cloudv1.LoadBalancer {
 	f.t.Helper()
 	all := f.all()
 	if len(all) != 1 {

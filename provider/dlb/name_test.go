@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/builder"
 )
 
@@ -41,8 +42,8 @@ func TestBothNamesTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
 			take := func(name string) {
-				spec := cloudapi.LoadBalancerSpec{Name: name}
-				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudapi.Listener{}, []cloudapi.Pool{}
+				spec := cloudv1.LoadBalancerSpec{Name: name}
+				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudv1.Listener{}, []cloudv1.Pool{}
 				if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +60,7 @@ func TestBothNamesTaken(t *testing.T) {
 				var err error
 				if exists {
 					renamed := "renamed"
-					_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+					_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision})
 				} else {
 					_, err = f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
 				}

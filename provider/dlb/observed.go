@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // observed is a load balancer in the cloud in the terms of a Service: what tree made it of. What the cloud does not keep, or
 // chose by itself, is as wanted.
-func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalancer.Desired {
+func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
 	is := *want
 	is.NetworkType = networkType(lb)
 	is.BandwidthMbps, is.DeletionProtection = lb.BandwidthMbps, lb.DeletionProtection
@@ -35,7 +35,7 @@ func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalanc
 	is.Listeners = nil
 	for i := range lb.Listeners {
 		l := &lb.Listeners[i]
-		at := slices.IndexFunc(lb.Pools, func(p cloudapi.Pool) bool { return p.Key == l.PoolKey })
+		at := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == l.PoolKey })
 		if at < 0 {
 			continue
 		}
@@ -45,14 +45,14 @@ func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalanc
 	return &is
 }
 
-func networkType(lb *cloudapi.LoadBalancer) string {
+func networkType(lb *cloudv1.LoadBalancer) string {
 	if lb.Scheme == "internal" {
 		return "private"
 	}
 	return "public"
 }
 
-func observedListener(l *cloudapi.Listener, p *cloudapi.Pool) loadbalancer.Listener {
+func observedListener(l *cloudv1.Listener, p *cloudv1.Pool) loadbalancer.Listener {
 	transport, _, _ := strings.Cut(l.Key, "/")
 	is := loadbalancer.Listener{
 		Transport: transport, Port: l.Port, NodePort: p.TargetPort,

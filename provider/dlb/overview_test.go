@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -124,7 +124,7 @@ func TestMetricsOfServices(t *testing.T) {
 	w.expectMetrics("one is gone", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
 
 	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(answer, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		cloud.Problem(answer, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		return true
 	})
 	for range 2 {
@@ -156,7 +156,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	w.pass(10)
 	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodDelete {
-			cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+			cloud.Problem(answer, http.StatusInternalServerError, cloudv1.CodeInternal)
 		}
 		return r.Method == http.MethodDelete
 	})
@@ -171,7 +171,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	w.expectMetrics("deletion fails", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {1, 10}})
 
 	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+		cloud.Problem(answer, http.StatusInternalServerError, cloudv1.CodeInternal)
 		return true
 	})
 	third := w.put(named("third"))

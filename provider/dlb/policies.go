@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // Policies know what platform teams say about namespaces.
@@ -48,7 +48,7 @@ func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error
 
 // keep makes a Service that does not name its network type or its subnet keep those that its load balancer has: they are
 // immutable, and the defaults may have changed since.
-func (b *Balancer) keep(o *order, lb *cloudapi.LoadBalancer) {
+func (b *Balancer) keep(o *order, lb *cloudv1.LoadBalancer) {
 	completed := *o.completed
 	completed.Annotations = map[string]string{}
 	maps.Copy(completed.Annotations, o.completed.Annotations)
@@ -84,7 +84,7 @@ func (o *order) open() bool {
 
 // obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. It is nil where there is
 // no load balancer yet, or none any more: one that was published and got lost comes back as the Service says.
-func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
+func (b *Balancer) obey(o *order, lb *cloudv1.LoadBalancer) error {
 	var former *corev1.Service
 	switch {
 	case lb != nil:

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"

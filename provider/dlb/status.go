@@ -6,14 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // status is what the Service publishes of its load balancer: an address of every family, or the hostname. An address that
 // is not there yet, or not yet served, is an error.
-func status(d *loadbalancer.Desired, lb *cloudapi.LoadBalancer) (*corev1.LoadBalancerStatus, error) {
-	if lb.ProvisioningState == cloudapi.PendingCreate {
+func status(d *loadbalancer.Desired, lb *cloudv1.LoadBalancer) (*corev1.LoadBalancerStatus, error) {
+	if lb.ProvisioningState == cloudv1.PendingCreate {
 		return nil, fmt.Errorf("load balancer %s is still being created", lb.ID)
 	}
 	if d.Hostname != "" {
@@ -25,7 +25,7 @@ func status(d *loadbalancer.Desired, lb *cloudapi.LoadBalancer) (*corev1.LoadBal
 	}
 	published := &corev1.LoadBalancerStatus{}
 	for _, family := range d.Families {
-		at := slices.IndexFunc(lb.VIPs, func(vip cloudapi.VIP) bool { return vip.Family == family && vip.Address != "" })
+		at := slices.IndexFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Family == family && vip.Address != "" })
 		if at < 0 {
 			return nil, fmt.Errorf("load balancer %s has no %s address yet", lb.ID, family)
 		}

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -39,8 +39,8 @@ func checkAllocated(svc *corev1.Service) error {
 }
 
 // tree is the desired load balancer in the cloud's terms.
-func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudapi.LoadBalancerFields {
-	fields := cloudapi.LoadBalancerFields{
+func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
+	fields := cloudv1.LoadBalancerFields{
 		Scheme: "public", Flavor: d.Flavor, Zones: d.Zones,
 		DeletionProtection: d.DeletionProtection, BandwidthMbps: d.BandwidthMbps,
 	}
@@ -52,10 +52,10 @@ func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudapi
 		subnets = []string{d.SubnetID}
 	}
 	if network.VPCID != "" || len(subnets) > 0 {
-		fields.Network = &cloudapi.Network{VPCID: network.VPCID, SubnetIDs: subnets}
+		fields.Network = &cloudv1.Network{VPCID: network.VPCID, SubnetIDs: subnets}
 	}
 	for _, family := range d.Families {
-		fields.VIPs = append(fields.VIPs, cloudapi.VIP{Family: family, Mode: d.IPMode})
+		fields.VIPs = append(fields.VIPs, cloudv1.VIP{Family: family, Mode: d.IPMode})
 	}
 	allowed := sources(d)
 	for _, l := range d.Listeners {
@@ -77,23 +77,23 @@ func sources(d *loadbalancer.Desired) []string {
 	return slices.Compact(list)
 }
 
-func listener(l loadbalancer.Listener, allowed []string) cloudapi.Listener {
-	listener := cloudapi.Listener{
+func listener(l loadbalancer.Listener, allowed []string) cloudv1.Listener {
+	listener := cloudv1.Listener{
 		Key: l.Key(), Protocol: l.Protocol, Port: l.Port, PoolKey: l.Key(),
 		MaxQPS: l.MaxQPS, MaxConnections: l.MaxConnections, IdleTimeoutMS: l.IdleTimeout.Milliseconds(),
 		ProxyProtocol: l.ProxyProtocol, AllowedCIDRs: allowed,
 	}
 	if l.CertificateID != "" {
-		listener.TLS = &cloudapi.TLS{CertificateIDs: []string{l.CertificateID}}
+		listener.TLS = &cloudv1.TLS{CertificateIDs: []string{l.CertificateID}}
 	}
 	return listener
 }
 
-func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Duration) cloudapi.Pool {
-	pool := cloudapi.Pool{
+func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Duration) cloudv1.Pool {
+	pool := cloudv1.Pool{
 		Key: l.Key(), Family: family, Protocol: l.Protocol, Algorithm: strings.ReplaceAll(l.Scheduler, "-", "_"),
 		TargetPort: l.NodePort, NodeGroupID: nodeGroupID, DrainTimeoutS: int64(drain.Seconds()),
-		HealthMonitor: &cloudapi.HealthMonitor{
+		HealthMonitor: &cloudv1.HealthMonitor{
 			Type: l.HealthCheck.Protocol, Port: l.HealthCheck.Port, Path: l.HealthCheck.Path,
 			ExpectedCodes: strings.Join(l.HealthCheck.ExpectedCodes, ","),
 			IntervalMS:    l.HealthCheck.Interval.Milliseconds(), TimeoutMS: l.HealthCheck.Timeout.Milliseconds(),
@@ -105,7 +105,7 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 		pool.Protocol = "http"
 	}
 	if l.AffinityTimeout > 0 {
-		pool.SessionAffinity = &cloudapi.SessionAffinity{Type: "source_ip", TimeoutS: int64(l.AffinityTimeout.Seconds())}
+		pool.SessionAffinity = &cloudv1.SessionAffinity{Type: "source_ip", TimeoutS: int64(l.AffinityTimeout.Seconds())}
 	}
 	return pool
 }
@@ -116,7 +116,7 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 //
 // Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them, and
 // nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays there.
-func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudapi.LoadBalancer) cloudapi.LoadBalancerSpec {
+func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
@@ -145,18 +145,18 @@ func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *clo
 }
 
 // same tells whether the load balancer is what spec says, in whatever order the cloud lists its parts.
-func same(spec cloudapi.LoadBalancerSpec, actual *cloudapi.LoadBalancer) bool {
-	is := cloudapi.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
+func same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
+	is := cloudv1.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
 	return equality.Semantic.DeepEqual(ordered(spec), ordered(is))
 }
 
-func ordered(spec cloudapi.LoadBalancerSpec) cloudapi.LoadBalancerSpec {
+func ordered(spec cloudv1.LoadBalancerSpec) cloudv1.LoadBalancerSpec {
 	spec.Zones = slices.Sorted(slices.Values(spec.Zones))
-	spec.VIPs = slices.SortedFunc(slices.Values(spec.VIPs), func(a, b cloudapi.VIP) int { return cmp.Compare(a.Family, b.Family) })
-	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudapi.Listener) int {
+	spec.VIPs = slices.SortedFunc(slices.Values(spec.VIPs), func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) })
+	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudv1.Listener) int {
 		return cmp.Compare(a.Key, b.Key)
 	})
-	spec.Pools = slices.SortedFunc(slices.Values(spec.Pools), func(a, b cloudapi.Pool) int {
+	spec.Pools = slices.SortedFunc(slices.Values(spec.Pools), func(a, b cloudv1.Pool) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Family, b.Family))
 	})
 	return spec

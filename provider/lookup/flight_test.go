@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/lookup"
 )
 
@@ -19,14 +20,14 @@ type slow struct {
 	panic bool
 }
 
-func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudapi.Volume, error) {
+func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
 	s.calls++
 	if s.panic {
 		panic("on purpose")
 	}
 	select {
 	case <-time.After(time.Second):
-		return &cloudapi.Volume{Object: cloudapi.Object{ID: id}}, nil
+		return &cloudv1.Volume{Object: cloudv1.Object{ID: id}}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

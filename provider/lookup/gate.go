@@ -10,7 +10,8 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // gate lets a few reads at a time through to the cloud, and none for a moment after the cloud gave no answer.
@@ -74,7 +75,7 @@ func (g *gate) note(err error) {
 // unanswered tells whether an error is about the cloud as a whole, and not about what was read.
 func unanswered(err error) bool {
 	if refused, ok := errors.AsType[*cloudapi.Error](err); ok {
-		return refused.Problem == nil || cloudapi.HasCode(err, cloudapi.CodeUnavailable, cloudapi.CodeRateLimited)
+		return refused.Problem == nil || cloudapi.HasCode(err, cloudv1.CodeUnavailable, cloudv1.CodeRateLimited)
 	}
 	_, transport := errors.AsType[*url.Error](err)
 	return transport || errors.Is(err, context.DeadlineExceeded)

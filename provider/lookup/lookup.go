@@ -10,7 +10,8 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // What Options default to.
@@ -31,8 +32,8 @@ var ErrUnknownType = errors.New("the cloud has no such volume type")
 
 // Cloud is what a Lookup needs of the cloud's client.
 type Cloud interface {
-	Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudapi.Volume, error)
-	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudapi.List[cloudapi.VolumeType], error)
+	Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudv1.Volume, error)
+	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.VolumeType], error)
 }
 
 // Options are what a Lookup depends on. All but Cloud have defaults.
@@ -103,8 +104,8 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 // Lookup reads volumes and volume types. It is safe for concurrent use.
 type Lookup struct {
 	cloud   Cloud
-	volumes *memory[*cloudapi.Volume]
-	types   *memory[map[string]cloudapi.VolumeType]
+	volumes *memory[*cloudv1.Volume]
+	types   *memory[map[string]cloudv1.VolumeType]
 }
 
 var _ cloudprovider.PVLabeler = (*Lookup)(nil)
@@ -115,8 +116,8 @@ func New(o Options) *Lookup {
 	g := newGate(o)
 	return &Lookup{
 		cloud:   o.Cloud,
-		volumes: newMemory[*cloudapi.Volume](g, KindVolume, o.MaxEntries, o),
-		types:   newMemory[map[string]cloudapi.VolumeType](g, KindVolumeTypes, 1, o),
+		volumes: newMemory[*cloudv1.Volume](g, KindVolume, o.MaxEntries, o),
+		types:   newMemory[map[string]cloudv1.VolumeType](g, KindVolumeTypes, 1, o),
 	}
 }
 
@@ -128,22 +129,22 @@ func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVo
 
 // Volume reads a volume, or remembers it. The error wraps cloudprovider.DiskNotFound if the cloud says that there is none; any
 // other says nothing about the volume. The answer is shared and must not be changed.
-func (l *Lookup) Volume(ctx context.Context, id string) (*cloudapi.Volume, error) {
+func (l *Lookup) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	return l.volumes.get(ctx, id, l.readVolume(id))
 }
 
 // FreshVolume is Volume for what may change at any moment, such as whether it is attached: nothing is remembered.
-func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudapi.Volume, error) {
+func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	return l.volumes.fresh(ctx, id, l.readVolume(id))
 }
 
-func (l *Lookup) readVolume(id string) func(context.Context) (*cloudapi.Volume, error) {
-	return func(ctx context.Context) (*cloudapi.Volume, error) { return readVolume(ctx, l.cloud, id) }
+func (l *Lookup) readVolume(id string) func(context.Context) (*cloudv1.Volume, error) {
+	return func(ctx context.Context) (*cloudv1.Volume, error) { return readVolume(ctx, l.cloud, id) }
 }
 
 // VolumeType is the volume type of that name. The error wraps ErrUnknownType if the cloud has none; any other says nothing about
 // the type.
-func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudapi.VolumeType, error) {
+func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudv1.VolumeType, error) {
 	types, err := l.types.get(ctx, allTypes, l.readTypes)
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudapi.VolumeT
 	return &volumeType, nil
 }
 
-func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudapi.VolumeType, error) {
+func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudv1.VolumeType, error) {
 	list, err := l.cloud.VolumeTypes(ctx, cloudapi.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list volume types: %w", err)
@@ -164,7 +165,7 @@ func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudapi.VolumeType,
 		// A cloud that has volumes has types of them.
 		return nil, errors.New("list volume types: malformed answer: there are none")
 	}
-	types := make(map[string]cloudapi.VolumeType, len(list.Items))
+	types := make(map[string]cloudv1.VolumeType, len(list.Items))
 	for _, t := range list.Items {
 		types[t.Name] = t
 	}

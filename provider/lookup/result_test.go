@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/lookup"
 )
 
@@ -39,7 +39,7 @@ func TestResultsAreTold(t *testing.T) {
 	}
 	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 2})
 
-	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudapi.CodeUnavailable))
+	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable))
 	f.pass(2 * time.Minute)
 	ask()
 	ask()

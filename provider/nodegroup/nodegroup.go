@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"net/netip"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -72,19 +73,19 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	}
 	identity := []string{"node-group", tags[ownership.ClusterUID], name}
 	tags[ownership.IngressGroup] = name
-	spec := cloudapi.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
+	spec := cloudv1.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
 	made, err := ownership.Create(identity,
-		func(key string) (*cloudapi.NodeGroup, error) {
+		func(key string) (*cloudv1.NodeGroup, error) {
 			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
 		},
-		func(made *cloudapi.NodeGroup) (*cloudapi.NodeGroup, error) {
+		func(made *cloudv1.NodeGroup) (*cloudv1.NodeGroup, error) {
 			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
 			if err == nil && !ownership.Bears(found.Tags, tags) {
 				err = ownership.ErrNotOurs
 			}
 			return found, err
 		})
-	if cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		made, err = g.holder(ctx, err, spec)
 	}
 	if err != nil {
@@ -94,7 +95,7 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 }
 
 // holder is the group that has the name already, if it is the very group that was to be created.
-func (g *Groups) holder(ctx context.Context, taken error, spec cloudapi.NodeGroupSpec) (*cloudapi.NodeGroup, error) {
+func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroupSpec) (*cloudv1.NodeGroup, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
 		return nil, taken
@@ -119,7 +120,7 @@ func (g *Groups) Change(
 	}
 	tags[ownership.IngressGroup] = group.Name
 	for len(upsert) > 0 || len(remove) > 0 {
-		patch := cloudapi.MembersPatch{Upsert: toCloud(head(upsert, batch))}
+		patch := cloudv1.MembersPatch{Upsert: toCloud(head(upsert, batch))}
 		patch.Remove = head(remove, batch-len(patch.Upsert))
 		changed, err := g.cloud.PatchMembers(ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
 		if err != nil {
@@ -133,14 +134,14 @@ func (g *Groups) Change(
 
 func head[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-func toCloud(members []ingressnode.Member) []cloudapi.GroupMember {
-	var list []cloudapi.GroupMember
+func toCloud(members []ingressnode.Member) []cloudv1.GroupMember {
+	var list []cloudv1.GroupMember
 	for _, m := range members {
-		member := cloudapi.GroupMember{
-			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudapi.MemberActive, Zone: m.Zone,
+		member := cloudv1.GroupMember{
+			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudv1.MemberActive, Zone: m.Zone,
 		}
 		for _, address := range m.Addresses {
-			member.Addresses = append(member.Addresses, cloudapi.MemberAddress{Family: family(address), Address: address})
+			member.Addresses = append(member.Addresses, cloudv1.MemberAddress{Family: family(address), Address: address})
 		}
 		list = append(list, member)
 	}
@@ -154,7 +155,7 @@ func family(address string) string {
 	return "ipv4"
 }
 
-func fromCloud(group *cloudapi.NodeGroup) ingressnode.Group {
+func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {
 	g := ingressnode.Group{ID: group.ID, Revision: group.Revision, Name: group.Tags[ownership.IngressGroup]}
 	for _, m := range group.Members {
 		member := ingressnode.Member{InstanceID: m.Key, Zone: m.Zone}

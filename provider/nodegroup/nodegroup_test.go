@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -77,7 +78,7 @@ func TestList(t *testing.T) {
 		"of another cluster": {ownership.ClusterUID: "other", ownership.IngressGroup: "edge"},
 		"not of ingress":     {ownership.ClusterUID: clusterUID},
 	} {
-		if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+		if _, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,14 +102,14 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := c.Client.UpdateNodeGroup(t.Context(), made.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision})
+	taken, err := c.Client.UpdateNodeGroup(t.Context(), made.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision})
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Revision = taken.Revision
 	_, err = groups.Change(t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil)
-	if !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
-		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	if !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
 	}
 }
 
@@ -142,7 +143,7 @@ func TestCreateAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Client.UpdateNodeGroup(ctx, lost.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision})
+	_, err = c.Client.UpdateNodeGroup(ctx, lost.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestNameTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)
-			holder, err := c.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{})
+			holder, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +191,7 @@ func TestListDuplicates(t *testing.T) {
 		}
 	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "edge"}
-	if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "by-hand", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+	if _, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "by-hand", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	list, _, _, err := groups.List(ctx, "")

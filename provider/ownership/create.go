@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // keySpace separates our idempotency keys from those of others. Changing it would let a create be repeated after an
@@ -30,7 +31,7 @@ func Create[T any](identity []string, create func(key string) (T, error), confir
 	var none T
 	for generation := range maxGenerations {
 		made, err := create(key(identity, generation))
-		if cloudapi.HasCode(err, cloudapi.CodeIdempotencyKeyReused) {
+		if cloudapi.HasCode(err, cloudv1.CodeIdempotencyKeyReused) {
 			continue
 		}
 		if err != nil {

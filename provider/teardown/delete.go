@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -52,13 +53,13 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 
 // removeLoadBalancer ends a protection, which the plan has decided, deletes and confirms that it is gone. One that changed on the
 // way is left to the next run, which decides anew.
-func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudapi.LoadBalancer) error {
+func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1.LoadBalancer) error {
 	ctx, cancel := context.WithTimeout(ctx, jobWait)
 	defer cancel()
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: ours(lb.Tags)}
 	if lb.DeletionProtection {
 		off := false
-		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off}, conditions)
+		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions)
 		if err != nil {
 			return fmt.Errorf("end deletion protection: %w", err)
 		}
@@ -92,7 +93,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudap
 	return errors.New("the cloud is still deleting it; repeat the command")
 }
 
-func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudapi.NodeGroup) error {
+func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1.NodeGroup) error {
 	err := cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: ours(group.Tags)})
 	if cloudapi.IsAbsent(err) {
 		return nil
@@ -116,10 +117,10 @@ func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, fail
 }
 
 func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan []Item, places []int, failed []error) {
-	var batch cloudapi.RoutesBatch
+	var batch cloudv1.RoutesBatch
 	for _, i := range places {
 		route := plan[i].route
-		batch.Remove = append(batch.Remove, cloudapi.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
 	}
 	tags := map[string]string{ownership.ClusterUID: plan[places[0]].route.Tags[ownership.ClusterUID]}
 	result, err := cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: tags})

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -17,9 +18,9 @@ var errDegraded = errors.New("the cloud says that it is degraded, so its lists m
 // Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be retained, bears
 // none and is not in it.
 type Inventory struct {
-	LoadBalancers []cloudapi.LoadBalancer
-	NodeGroups    []cloudapi.NodeGroup
-	Routes        []cloudapi.Route
+	LoadBalancers []cloudv1.LoadBalancer
+	NodeGroups    []cloudv1.NodeGroup
+	Routes        []cloudv1.Route
 }
 
 // Take lists what the cluster with the UID owns, or fails: half a list is none.
@@ -28,7 +29,7 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	if err != nil {
 		return Inventory{}, err
 	}
-	if meta.Status != cloudapi.StatusOK {
+	if meta.Status != cloudv1.StatusOK {
 		return Inventory{}, errDegraded
 	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID}
@@ -47,19 +48,19 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	}
 	// The cloud was asked for nothing else, but a filter that it ignores must not cost anybody his objects.
 	return Inventory{
-		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudapi.LoadBalancer) map[string]string { return lb.Tags }),
-		NodeGroups:    bearing(groups.Items, tags, func(g *cloudapi.NodeGroup) map[string]string { return g.Tags }),
-		Routes:        bearing(routes, tags, func(r *cloudapi.Route) map[string]string { return r.Tags }),
+		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }),
+		NodeGroups:    bearing(groups.Items, tags, func(g *cloudv1.NodeGroup) map[string]string { return g.Tags }),
+		Routes:        bearing(routes, tags, func(r *cloudv1.Route) map[string]string { return r.Tags }),
 	}, nil
 }
 
 // listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may have changed.
-func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudapi.Route, error) {
+func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudv1.Route, error) {
 	tables, err := cloud.ListRouteTables(ctx, cloudapi.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var all []cloudapi.Route
+	var all []cloudv1.Route
 	for i := range tables.Items {
 		list, err := cloud.ListRoutes(ctx, tables.Items[i].ID, options)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -34,9 +34,9 @@ type Item struct {
 	// Keep says why the object stays; empty if it goes.
 	Keep string
 
-	balancer *cloudapi.LoadBalancer
-	group    *cloudapi.NodeGroup
-	route    *cloudapi.Route
+	balancer *cloudv1.LoadBalancer
+	group    *cloudv1.NodeGroup
+	route    *cloudv1.Route
 }
 
 // Plan decides what goes: load balancers, then node groups that no load balancer of the cluster needs any more, then routes.
@@ -76,7 +76,7 @@ func Plan(found Inventory, wishes Wishes) []Item {
 }
 
 // keep says why a load balancer stays, or nothing.
-func (w Wishes) keep(lb *cloudapi.LoadBalancer) string {
+func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
 		return fmt.Sprintf("Service %s wants it retained; delete that Service while the controllers run", service)
 	}
@@ -86,7 +86,7 @@ func (w Wishes) keep(lb *cloudapi.LoadBalancer) string {
 	return ""
 }
 
-func addresses(lb *cloudapi.LoadBalancer) string {
+func addresses(lb *cloudv1.LoadBalancer) string {
 	var list []string
 	for _, vip := range lb.VIPs {
 		list = append(list, vip.Address)

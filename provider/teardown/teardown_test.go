@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 	"quaymaster.dev/test/cloud"
@@ -31,16 +32,16 @@ func tagged(cluster string) map[string]string {
 func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, protected bool) {
 	t.Helper()
 	ctx := t.Context()
-	group, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{})
+	group, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, job, err := c.Client.CreateLoadBalancer(ctx, cloudapi.LoadBalancerSpec{
+	_, job, err := c.Client.CreateLoadBalancer(ctx, cloudv1.LoadBalancerSpec{
 		Name: name, Tags: tagged(cluster),
-		LoadBalancerFields: cloudapi.LoadBalancerFields{
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme: "public", DeletionProtection: protected,
-			Listeners: []cloudapi.Listener{{Key: "tcp/80", Protocol: "tcp", Port: 80, PoolKey: "tcp/80"}},
-			Pools: []cloudapi.Pool{{
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: "tcp", Port: 80, PoolKey: "tcp/80"}},
+			Pools: []cloudv1.Pool{{
 				Key: "tcp/80", Family: "ipv4", Protocol: "tcp", Algorithm: "round_robin", TargetPort: 30080, NodeGroupID: group.ID,
 			}},
 		},
@@ -51,8 +52,8 @@ func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, prot
 	if err := c.Client.WaitJob(ctx, job); err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.Client.BatchRoutes(ctx, "rt-main", cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{
-		{Destination: destination, NextHop: cloudapi.NextHop{InstanceID: "i-node-1"}, Tags: tagged(cluster)},
+	result, err := c.Client.BatchRoutes(ctx, "rt-main", cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: destination, NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}, Tags: tagged(cluster)},
 	}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {
 		t.Fatalf("%v, %+v", err, result)
@@ -150,21 +151,21 @@ func TestConditions(t *testing.T) {
 	plan := teardown.Plan(found, teardown.Wishes{})
 	stranger := foreign
 	lb := found.LoadBalancers[0]
-	if _, _, err := c.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{
+	if _, _, err := c.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{
 		Tags: map[string]*string{ownership.ClusterUID: &stranger},
 	}, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.BatchRoutes(t.Context(), "rt-main", cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{
-		{Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{InstanceID: "i-node-2"}, Tags: tagged(own)},
+	if _, err := c.Client.BatchRoutes(t.Context(), "rt-main", cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-2"}, Tags: tagged(own)},
 	}}, cloudapi.WriteOptions{IfTags: map[string]string{ownership.ClusterUID: own}}); err != nil {
 		t.Fatal(err)
 	}
 	failed := teardown.Execute(t.Context(), c.Client, plan)
 	for i, codes := range [][]string{
-		{cloudapi.CodeStaleRevision, cloudapi.CodeTagsMismatch}, // another cluster's
-		{cloudapi.CodeConflict},                                 // still in use
-		{cloudapi.CodeConflict},                                 // leads elsewhere
+		{cloudv1.CodeStaleRevision, cloudv1.CodeTagsMismatch}, // another cluster's
+		{cloudv1.CodeConflict},                                // still in use
+		{cloudv1.CodeConflict},                                // leads elsewhere
 	} {
 		if !cloudapi.HasCode(failed[i], codes...) {
 			t.Errorf("%s: error %v, want one of %v", plan[i].Kind, failed[i], codes)

@@ -78,17 +78,26 @@ var rules = map[string]rule{
 		},
 		never: append([]string{"internal/audit"}, clients[:3]...),
 	},
-	"the cloud's client is standard library": {
-		folders: []string{"provider/cloudapi", "provider/providerid"},
+	"the cloud's API is standard library": {
+		folders: []string{"api/mycloud"},
+		only:    []string{},
+		never:   []string{"net/http"},
+	},
+	"the cloud's client knows the API alone": {
+		folders: []string{"internal/cloudapi"},
+		only:    []string{"api/mycloud"},
+	},
+	"provider IDs are standard library": {
+		folders: []string{"provider/providerid"},
 		only:    []string{},
 	},
 	"webhooks declare what they need of the cloud": {
 		folders: []string{"webhook"},
-		never:   []string{"provider", "controllers", "internal/mycloud"},
+		never:   []string{"provider", "controllers", "internal/cloudapi", "internal/mycloud"},
 	},
 	"controllers declare what they need of the cloud": {
 		folders: []string{"controllers"},
-		never:   []string{"provider", "webhook", "internal/mycloud"},
+		never:   []string{"provider", "webhook", "internal/cloudapi", "internal/mycloud"},
 	},
 	"the provider knows the cloud through its client": {
 		folders: []string{"provider"},
@@ -97,6 +106,14 @@ var rules = map[string]rule{
 	"the reference cloud knows nothing of Kubernetes' clients": {
 		folders: []string{"internal/mycloud", "cmd/mycloud"},
 		never:   []string{"k8s.io/client-go", "k8s.io/api", "webhook", "controllers", "internal/loadbalancer"},
+	},
+	"the reference cloud does not know who uses it": {
+		folders: []string{"internal/mycloud", "cmd/mycloud"},
+		never:   []string{"provider"},
+	},
+	"the cloud's server and its client share the API alone": {
+		folders: []string{"internal/mycloud"},
+		never:   []string{"internal/cloudapi"},
 	},
 	"nobody but commands imports commands, nobody but tests imports tests": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs", "cmd"},

@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/env"
 )
 
@@ -111,8 +112,8 @@ func Writes(calls []string) []string {
 
 // Problem answers with a problem of the API.
 func Problem(w http.ResponseWriter, status int, code string) {
-	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Type", cloudv1.MediaTypeProblem)
 	w.WriteHeader(status)
 	// A client that is gone sees nothing of it anyway.
-	_ = json.NewEncoder(w).Encode(cloudapi.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
+	_ = json.NewEncoder(w).Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
 }

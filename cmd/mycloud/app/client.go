@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // clientOptions say which cloud to speak to.
@@ -50,7 +51,7 @@ func newInstanceCommands() []*cobra.Command {
 }
 
 // instanceWrite is a method of the client.
-type instanceWrite func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) (*cloudapi.Instance, error)
+type instanceWrite func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) (*cloudv1.Instance, error)
 
 func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
 	var o clientOptions
@@ -87,7 +88,7 @@ func explain(err error) error {
 	if !errors.As(err, &e) || e.Problem == nil {
 		return err
 	}
-	if e.Problem.Code == cloudapi.CodeUnauthenticated {
+	if e.Problem.Code == cloudv1.CodeUnauthenticated {
 		return fmt.Errorf("the cloud does not take the token: set --token-file or %s to the one it was started with", tokenVariable)
 	}
 	return fmt.Errorf("%s (%s)", e.Problem.Detail, e.Problem.Code)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // getOptions are the flags of get.

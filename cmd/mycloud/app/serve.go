@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const (

@@ -17,7 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // asProgram is the variable that makes the test binary the program.
@@ -97,7 +98,7 @@ func (s *server) client(t *testing.T) *cloudapi.Client {
 // acknowledged is there afterwards, and a repeated request with an idempotency key still takes place once.
 func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 	dir := t.TempDir()
-	acknowledged := map[string]cloudapi.NodeGroup{}
+	acknowledged := map[string]cloudv1.NodeGroup{}
 	for round := range 3 {
 		s := startServer(t, dir)
 		const writers = 4
@@ -110,7 +111,7 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 				c := s.client(t)
 				for n := 0; ; n++ {
 					key := fmt.Sprintf("r%d-w%d-%d", round, w, n)
-					g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key})
+					g, err := c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key})
 					if err != nil {
 						return
 					}
@@ -138,7 +139,7 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 			t.Fatal(err)
 		}
 		names := map[string]int{}
-		stored := map[string]cloudapi.NodeGroup{}
+		stored := map[string]cloudv1.NodeGroup{}
 		for _, g := range list.Items {
 			names[g.Name]++
 			stored[g.Name] = g
@@ -153,7 +154,7 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 				t.Errorf("%s was created %d times", name, n)
 			}
 			// Who heard nothing asks again, and must meet what he made.
-			g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name})
+			g, err := c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,8 +169,8 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 func TestSIGTERMEndsInOrder(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--job-duration", "1h")
 	c := s.client(t)
-	spec := cloudapi.LoadBalancerSpec{Name: "one", LoadBalancerFields: cloudapi.LoadBalancerFields{
-		Scheme: "public", Listeners: []cloudapi.Listener{}, Pools: []cloudapi.Pool{},
+	spec := cloudv1.LoadBalancerSpec{Name: "one", LoadBalancerFields: cloudv1.LoadBalancerFields{
+		Scheme: "public", Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
 	}}
 	_, job, err := c.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 	if err != nil {

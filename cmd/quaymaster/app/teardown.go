@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/teardown"
 )
 

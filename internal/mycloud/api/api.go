@@ -13,12 +13,10 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
-
-// Version is that of the API's contract.
-const Version = "1.0.0"
 
 // The bounds of one request.
 const (
@@ -59,7 +57,7 @@ func New(o Options) *API {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title: "mycloud", Version: Version,
+				Title: "mycloud", Version: cloudv1.Version,
 				Description: "What the private cloud mycloud offers to cluster software: instances, node groups, load balancers, routes and volumes.",
 			},
 			Security: []map[string][]string{{"bearer": {}}},
@@ -68,8 +66,8 @@ func New(o Options) *API {
 				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
 			},
 		},
-		Formats:       map[string]huma.Format{"application/json": jsonFormat(), "json": jsonFormat()},
-		DefaultFormat: "application/json",
+		Formats:       map[string]huma.Format{cloudv1.MediaTypeJSON: jsonFormat(), "json": jsonFormat()},
+		DefaultFormat: cloudv1.MediaTypeJSON,
 		Transformers:  []huma.Transformer{a.completeProblem},
 	}
 	// Clients newer than the server may say more than it knows.

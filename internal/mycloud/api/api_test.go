@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -83,7 +84,7 @@ func TestTroubleIsAProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	w = send(t, a.Handler(), http.MethodGet, "/v1/instances", "")
-	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != problemType {
+	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != cloudv1.MediaTypeProblem {
 		t.Errorf("the state is closed: %d %s", w.Code, w.Body)
 	}
 	w = send(t, a.Handler(), http.MethodGet, "/v1/meta", "")

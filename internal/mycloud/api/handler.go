@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
-
-const requestIDHeader = "Request-Id"
 
 // Handler serves the API and /healthz.
 func (a *API) Handler() http.Handler {
@@ -29,12 +27,12 @@ func (a *API) Handler() http.Handler {
 // identify gives every request an id, which its answer repeats.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestIDHeader)
+		id := r.Header.Get(cloudv1.HeaderRequestID)
 		if id == "" || len(id) > 128 {
 			id = rand.Text()
-			r.Header.Set(requestIDHeader, id)
+			r.Header.Set(cloudv1.HeaderRequestID, id)
 		}
-		w.Header().Set(requestIDHeader, id)
+		w.Header().Set(cloudv1.HeaderRequestID, id)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -70,7 +68,7 @@ func (a *API) logRequests(next http.Handler) http.Handler {
 		rec := &recorder{ResponseWriter: w}
 		next.ServeHTTP(rec, r)
 		a.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.status,
-			"duration", time.Since(start), "requestID", r.Header.Get(requestIDHeader))
+			"duration", time.Since(start), "requestID", r.Header.Get(cloudv1.HeaderRequestID))
 	})
 }
 
@@ -91,12 +89,12 @@ func (a *API) panicked(w http.ResponseWriter, r *http.Request, p any) {
 		panic(p)
 	}
 	a.Logger.ErrorContext(r.Context(), "Panicked", "method", r.Method, "path", r.URL.Path,
-		"requestID", r.Header.Get(requestIDHeader), "panic", p, "stack", string(debug.Stack()))
+		"requestID", r.Header.Get(cloudv1.HeaderRequestID), "panic", p, "stack", string(debug.Stack()))
 	if rec, ok := w.(*recorder); ok && rec.status != 0 {
 		// Half an answer must not look like a whole one.
 		panic(http.ErrAbortHandler)
 	}
-	writeFailure(w, r, fail(http.StatusInternalServerError, cloudapi.CodeInternal, "the cloud failed; its logs tell why"))
+	writeFailure(w, r, fail(http.StatusInternalServerError, cloudv1.CodeInternal, "the cloud failed; its logs tell why"))
 }
 
 func (a *API) health(next http.Handler) http.Handler {
@@ -115,7 +113,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(a.Token)) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
-			writeFailure(w, r, fail(http.StatusUnauthorized, cloudapi.CodeUnauthenticated, "a valid bearer token is required"))
+			writeFailure(w, r, fail(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -162,12 +160,12 @@ func (a *API) unknownRequest(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, r, noSuchPath(r))
 		return
 	}
-	f := fail(http.StatusMethodNotAllowed, cloudapi.CodeUnsupported, "%s is no operation of this path; these are: %s",
+	f := fail(http.StatusMethodNotAllowed, cloudv1.CodeUnsupported, "%s is no operation of this path; these are: %s",
 		r.Method, strings.Join(allowed, ", "))
 	f.header.Set("Allow", strings.Join(allowed, ", "))
 	writeFailure(w, r, f)
 }
 
 func noSuchPath(r *http.Request) *failure {
-	return fail(http.StatusNotFound, cloudapi.CodeUnsupported, "the API has no path %s", r.URL.Path)
+	return fail(http.StatusNotFound, cloudv1.CodeUnsupported, "the API has no path %s", r.URL.Path)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // GetJobParams are those of the read of a job.
@@ -17,13 +17,13 @@ type GetJobParams struct {
 }
 
 func (a *API) registerJobs() {
-	jobs := view[cloudapi.Job]{
+	jobs := view[cloudv1.Job]{
 		kind:  store.Jobs,
-		state: func(j *cloudapi.Job) string { return string(j.State) },
+		state: func(j *cloudv1.Job) string { return string(j.State) },
 		show:  a.showJobs,
 	}
 	registerList(a, operation{"list-jobs", "jobs", "Jobs"}, "/v1/jobs", jobs)
-	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}", func(ctx context.Context, p *GetJobParams) (*Found[cloudapi.Job], error) {
+	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}", func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
 		held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
 		defer cancel()
 		for {
@@ -45,9 +45,9 @@ func (a *API) registerJobs() {
 }
 
 // showJobs tells how far running jobs are.
-func (a *API) showJobs(tx *store.Tx) func(*cloudapi.Job) error {
-	return func(j *cloudapi.Job) error {
-		if j.State == cloudapi.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
+func (a *API) showJobs(tx *store.Tx) func(*cloudv1.Job) error {
+	return func(j *cloudv1.Job) error {
+		if j.State == cloudv1.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
 			j.Progress = min(99, int(100*tx.Now.Sub(*j.StartedAt)/a.JobDuration))
 		}
 		return nil

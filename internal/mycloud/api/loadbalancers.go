@@ -7,22 +7,22 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // CreateLoadBalancerParams are those of the creation of a load balancer.
 type CreateLoadBalancerParams struct {
 	PostParams
-	Body cloudapi.LoadBalancerSpec
+	Body cloudv1.LoadBalancerSpec
 }
 
 // Resolve checks what the schema cannot.
 func (p *CreateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
 // ValidateParams are those of the validation of a load balancer.
-type ValidateParams struct{ Body cloudapi.LoadBalancerSpec }
+type ValidateParams struct{ Body cloudv1.LoadBalancerSpec }
 
 // Resolve checks what the schema cannot.
 func (p *ValidateParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
@@ -30,7 +30,7 @@ func (p *ValidateParams) Resolve(ctx huma.Context) []error { return checkTree(ct
 // UpdateLoadBalancerParams are those of the replacement of a load balancer.
 type UpdateLoadBalancerParams struct {
 	DeleteParams
-	Body cloudapi.LoadBalancerSpec
+	Body cloudv1.LoadBalancerSpec
 }
 
 // Resolve checks what the schema cannot.
@@ -40,7 +40,7 @@ func (p *UpdateLoadBalancerParams) Resolve(ctx huma.Context) []error { return ch
 type AdoptParams struct {
 	PostParams
 	ID   string `path:"id" maxLength:"255"`
-	Body cloudapi.Adoption
+	Body cloudv1.Adoption
 }
 
 // Resolve checks what the schema cannot.
@@ -57,7 +57,7 @@ type HealthParams struct {
 	ID string `path:"id" maxLength:"255"`
 }
 
-func checkTree(ctx huma.Context, s *cloudapi.LoadBalancerSpec) []error {
+func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 	noteTree(ctx.Context(), s)
 	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
 }
@@ -81,23 +81,23 @@ func (a *API) registerLoadBalancers() {
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
 }
 
-func loadBalancers() view[cloudapi.LoadBalancer] {
-	return view[cloudapi.LoadBalancer]{
+func loadBalancers() view[cloudv1.LoadBalancer] {
+	return view[cloudv1.LoadBalancer]{
 		kind:  store.LoadBalancers,
-		state: func(lb *cloudapi.LoadBalancer) string { return string(lb.ProvisioningState) },
+		state: func(lb *cloudv1.LoadBalancer) string { return string(lb.ProvisioningState) },
 		show:  showLoadBalancers,
 	}
 }
 
-func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudapi.List[cloudapi.LoadBalancer]], error) {
+func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
 	v := loadBalancers()
 	if p.Expand == "tree" {
 		v.pageMax = treePageMax
 		return listObjects(a, v, p.ListParams)
 	}
-	v.show = func(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+	v.show = func(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
 		observe := showLoadBalancers(tx)
-		return func(lb *cloudapi.LoadBalancer) error {
+		return func(lb *cloudv1.LoadBalancer) error {
 			err := observe(lb)
 			lb.Listeners, lb.Pools = nil, nil
 			return err
@@ -107,17 +107,17 @@ func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (
 }
 
 // showLoadBalancers adds the operating state.
-func showLoadBalancers(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+func showLoadBalancers(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
 	f := facts(tx)
-	return func(lb *cloudapi.LoadBalancer) error {
+	return func(lb *cloudv1.LoadBalancer) error {
 		h, err := balancer.Observe(lb, f)
 		lb.OperatingState = h.OperatingState
 		return err
 	}
 }
 
-func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[cloudapi.Health], error) {
-	var h cloudapi.Health
+func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[cloudv1.Health], error) {
+	var h cloudv1.Health
 	err := a.Store.View(func(tx *store.Tx) error {
 		lb, err := store.LoadBalancers.Get(tx, p.ID)
 		if err != nil {
@@ -126,15 +126,15 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 		h, err = balancer.Observe(lb, facts(tx))
 		return err
 	})
-	return &Plain[cloudapi.Health]{Body: h}, err
+	return &Plain[cloudv1.Health]{Body: h}, err
 }
 
 // facts reads what health depends on, each thing once a transaction.
 func facts(tx *store.Tx) balancer.Facts {
-	groups := map[string][]cloudapi.GroupMember{}
-	instances := map[string]cloudapi.InstanceState{}
+	groups := map[string][]cloudv1.GroupMember{}
+	instances := map[string]cloudv1.InstanceState{}
 	return balancer.Facts{
-		Group: func(id string) ([]cloudapi.GroupMember, error) {
+		Group: func(id string) ([]cloudv1.GroupMember, error) {
 			if m, ok := groups[id]; ok {
 				return m, nil
 			}
@@ -145,7 +145,7 @@ func facts(tx *store.Tx) balancer.Facts {
 			groups[id] = g.Members
 			return g.Members, nil
 		},
-		Instance: func(id string) (cloudapi.InstanceState, error) {
+		Instance: func(id string) (cloudv1.InstanceState, error) {
 			if s, ok := instances[id]; ok {
 				return s, nil
 			}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // PatchLoadBalancerParams are those of a change of a load balancer's metadata.
@@ -23,7 +23,7 @@ type PatchLoadBalancerParams struct {
 
 // loadBalancerPatch is a patch that remembers everything it names.
 type loadBalancerPatch struct {
-	cloudapi.LoadBalancerPatch
+	cloudv1.LoadBalancerPatch
 	named map[string]json.RawMessage
 }
 
@@ -45,11 +45,11 @@ func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 		}
 	}
 	problems := validateTags(tags)
-	known, patched := jsonNames[cloudapi.LoadBalancer](), jsonNames[cloudapi.LoadBalancerPatch]()
+	known, patched := jsonNames[cloudv1.LoadBalancer](), jsonNames[cloudv1.LoadBalancerPatch]()
 	for _, name := range slices.Sorted(maps.Keys(p.Body.named)) {
 		if folded := strings.ToLower(name); known[folded] && !patched[folded] {
-			problems = append(problems, cloudapi.ProblemField{
-				Pointer: "/" + name, Code: cloudapi.CodeUnsupported,
+			problems = append(problems, cloudv1.ProblemField{
+				Pointer: "/" + name, Code: cloudv1.CodeUnsupported,
 				Detail: "cannot be patched: a patch changes name, tags and deletion_protection",
 			})
 		}
@@ -70,15 +70,15 @@ func jsonNames[T any]() map[string]bool {
 
 // takesMergePatch documents the content types of a patch.
 func (a *API) takesMergePatch(op *huma.Operation) {
-	content := &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudapi.LoadBalancerPatch](), true, "")}
+	content := &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudv1.LoadBalancerPatch](), true, "")}
 	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-		"application/merge-patch+json": content, "application/json": content,
+		cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
 	}}
 }
 
 // patchLoadBalancer changes what needs no work on the data path, so it is done at once.
-func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
 		lb, err := p.load(tx)
 		if err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // adapter lets paths have a verb after an id, such as {id}:stop, which patterns of the standard mux cannot.
@@ -71,12 +71,12 @@ func demandsRevision(op *huma.Operation) {
 
 // describe gives an operation with the answer that all have: a problem.
 func (a *API) describe(o operation, method, path string) huma.Operation {
-	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudapi.Problem](), true, "")
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudv1.Problem](), true, "")
 	return huma.Operation{
 		OperationID: o.id, Method: method, Path: path, Summary: o.summary, Tags: []string{o.tag},
 		Responses: map[string]*huma.Response{"default": {
 			Description: "A problem.",
-			Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
+			Content:     map[string]*huma.MediaType{cloudv1.MediaTypeProblem: {Schema: problem}},
 		}},
 	}
 }
@@ -85,8 +85,8 @@ func (a *API) response(status int, body reflect.Type) *huma.Response {
 	text := &huma.Schema{Type: huma.TypeString}
 	r := &huma.Response{
 		Description: http.StatusText(status),
-		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, "Idempotency-Replayed": {Schema: text}},
-		Content: map[string]*huma.MediaType{"application/json": {
+		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, cloudv1.HeaderIdempotencyReplayed: {Schema: text}},
+		Content: map[string]*huma.MediaType{cloudv1.MediaTypeJSON: {
 			Schema: a.huma.OpenAPI().Components.Schemas.Schema(body, true, ""),
 		}},
 	}

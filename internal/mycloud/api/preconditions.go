@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // WriteParams are the parameters that all writes share.
@@ -25,21 +25,21 @@ type PostParams struct {
 }
 
 // check tells whether an object is as a write presumes.
-func (p WriteParams) check(kind string, o *cloudapi.Object) error {
+func (p WriteParams) check(kind string, o *cloudv1.Object) error {
 	if err := p.checkTags(kind, o); err != nil {
 		return err
 	}
 	if p.IfMatch == "" || matches(p.IfMatch, o.Revision, false) {
 		return nil
 	}
-	return fail(http.StatusPreconditionFailed, cloudapi.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
+	return fail(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
 		o.Revision, p.IfMatch).on(kind, o.ID)
 }
 
 // demand is check for objects whose writes must say what they presume.
-func (p WriteParams) demand(kind string, o *cloudapi.Object) error {
+func (p WriteParams) demand(kind string, o *cloudv1.Object) error {
 	if p.IfMatch == "" {
-		return fail(http.StatusPreconditionRequired, cloudapi.CodePreconditionRequired,
+		return fail(http.StatusPreconditionRequired, cloudv1.CodePreconditionRequired,
 			"If-Match is required: name the revision that is to be changed").on(kind, o.ID)
 	}
 	return p.check(kind, o)
@@ -54,14 +54,14 @@ func demanded[T any](tx *store.Tx, k store.Kind[T], p DeleteParams) (*T, error) 
 	return v, p.demand(k.Name, k.Object(v))
 }
 
-func (p WriteParams) checkTags(kind string, o *cloudapi.Object) error {
+func (p WriteParams) checkTags(kind string, o *cloudv1.Object) error {
 	want, err := p.tags()
 	if err != nil {
 		return err
 	}
 	for k, v := range want {
 		if has, ok := o.Tags[k]; !ok || has != v {
-			return fail(http.StatusPreconditionFailed, cloudapi.CodeTagsMismatch, "%s %s does not bear the tag %s=%s",
+			return fail(http.StatusPreconditionFailed, cloudv1.CodeTagsMismatch, "%s %s does not bear the tag %s=%s",
 				kind, o.ID, k, v).on(kind, o.ID)
 		}
 	}
@@ -76,7 +76,7 @@ func (p WriteParams) tags() (map[string]string, error) {
 	for pair := range strings.SplitSeq(p.IfTags, ",") {
 		k, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || k == "" {
-			return nil, invalidField("header/Mycloud-If-Tags", "must be key=value pairs with commas between, not %q", p.IfTags)
+			return nil, invalidField("header/"+cloudv1.HeaderIfTags, "must be key=value pairs with commas between, not %q", p.IfTags)
 		}
 		tags[k] = v
 	}
@@ -103,7 +103,7 @@ func etag(revision string) string { return `"` + revision + `"` }
 // notModified answers a conditional read.
 func notModified(revision string) error {
 	return &failure{
-		problem: cloudapi.Problem{Status: http.StatusNotModified, Detail: "not modified"},
+		problem: cloudv1.Problem{Status: http.StatusNotModified, Detail: "not modified"},
 		header:  http.Header{"Etag": {etag(revision)}},
 	}
 }
@@ -115,11 +115,11 @@ const (
 )
 
 // validateTags says what is wrong with the tags of a body.
-func validateTags(tags map[string]string) []cloudapi.ProblemField {
-	var all []cloudapi.ProblemField
+func validateTags(tags map[string]string) []cloudv1.ProblemField {
+	var all []cloudv1.ProblemField
 	add := func(key, format string, args ...any) {
-		all = append(all, cloudapi.ProblemField{
-			Pointer: "/tags" + key, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...),
+		all = append(all, cloudv1.ProblemField{
+			Pointer: "/tags" + key, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...),
 		})
 	}
 	if len(tags) > tagsMax {

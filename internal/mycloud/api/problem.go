@@ -13,15 +13,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
-
-const problemType = "application/problem+json"
 
 // failure is a problem on its way to the client.
 type failure struct {
-	problem cloudapi.Problem
+	problem cloudv1.Problem
 	header  http.Header
 }
 
@@ -33,7 +31,7 @@ var (
 
 func fail(status int, code, format string, args ...any) *failure {
 	return &failure{
-		problem: cloudapi.Problem{
+		problem: cloudv1.Problem{
 			Status: status, Code: code, Detail: fmt.Sprintf(format, args...),
 			Retryable: status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests,
 		},
@@ -42,11 +40,11 @@ func fail(status int, code, format string, args ...any) *failure {
 }
 
 // invalid is a request with fields at fault; it is one that is unsupported where all of them are.
-func invalid(fields []cloudapi.ProblemField) *failure {
-	f := fail(http.StatusUnprocessableEntity, cloudapi.CodeInvalid, "%s", "the request is invalid")
-	other := slices.ContainsFunc(fields, func(p cloudapi.ProblemField) bool { return p.Code != cloudapi.CodeUnsupported })
+func invalid(fields []cloudv1.ProblemField) *failure {
+	f := fail(http.StatusUnprocessableEntity, cloudv1.CodeInvalid, "%s", "the request is invalid")
+	other := slices.ContainsFunc(fields, func(p cloudv1.ProblemField) bool { return p.Code != cloudv1.CodeUnsupported })
 	if len(fields) > 0 && !other {
-		f.problem.Code, f.problem.Detail = cloudapi.CodeUnsupported, "the request asks for what cannot be done"
+		f.problem.Code, f.problem.Detail = cloudv1.CodeUnsupported, "the request asks for what cannot be done"
 	}
 	f.problem.Errors = fields
 	return f
@@ -54,13 +52,13 @@ func invalid(fields []cloudapi.ProblemField) *failure {
 
 // invalidField is a request with one field at fault.
 func invalidField(pointer, format string, args ...any) *failure {
-	return invalid([]cloudapi.ProblemField{{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...)}})
+	return invalid([]cloudv1.ProblemField{{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...)}})
 }
 
 // on names the object that stands in the way; one about to be created has no id and is not named.
 func (f *failure) on(kind, id string) *failure {
 	if id != "" {
-		f.problem.Resource = &cloudapi.Reference{Kind: kind, ID: id}
+		f.problem.Resource = &cloudv1.Reference{Kind: kind, ID: id}
 	}
 	return f
 }
@@ -82,19 +80,19 @@ func (f *failure) GetStatus() int { return f.problem.Status }
 func (f *failure) GetHeaders() http.Header { return f.header }
 
 // ContentType makes JSON a problem document.
-func (f *failure) ContentType(string) string { return problemType }
+func (f *failure) ContentType(string) string { return cloudv1.MediaTypeProblem }
 
 // absent turns the store's word that there is no such object into the API's.
 func absent(err error) error {
 	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return fail(http.StatusNotFound, cloudapi.CodeResourceNotFound, "%s", none).on(none.Kind, none.ID)
+		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "%s", none).on(none.Kind, none.ID)
 	}
 	return err
 }
 
 // completeProblem gives every error, the library's own too, the form of the API.
 func (a *API) completeProblem(ctx huma.Context, _ string, v any) (any, error) {
-	var p cloudapi.Problem
+	var p cloudv1.Problem
 	switch e := v.(type) {
 	case *failure:
 		p = e.problem
@@ -104,10 +102,10 @@ func (a *API) completeProblem(ctx huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	u := ctx.URL()
-	return complete(p, u.Path, ctx.Header(requestIDHeader)), nil
+	return complete(p, u.Path, ctx.Header(cloudv1.HeaderRequestID)), nil
 }
 
-func complete(p cloudapi.Problem, path, requestID string) cloudapi.Problem {
+func complete(p cloudv1.Problem, path, requestID string) cloudv1.Problem {
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
 	p.Instance = strings.Replace(path, "/:", ":", 1)
 	p.RequestID = requestID
@@ -116,11 +114,11 @@ func complete(p cloudapi.Problem, path, requestID string) cloudapi.Problem {
 
 // translate reads an error of the library: of a request that does not fit its schema, or of a handler that met the
 // unexpected.
-func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
-	p := cloudapi.Problem{Status: e.Status, Detail: e.Detail, Code: cloudapi.CodeInvalid}
+func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudv1.Problem {
+	p := cloudv1.Problem{Status: e.Status, Detail: e.Detail, Code: cloudv1.CodeInvalid}
 	if e.Status >= http.StatusInternalServerError {
 		a.logUnexpected(ctx, e.Errors)
-		p.Code, p.Detail, p.Retryable = cloudapi.CodeInternal, "the cloud failed; its logs tell why", true
+		p.Code, p.Detail, p.Retryable = cloudv1.CodeInternal, "the cloud failed; its logs tell why", true
 		return p
 	}
 	if e.Status != http.StatusUnprocessableEntity {
@@ -130,7 +128,7 @@ func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
 		}
 		return p
 	}
-	all := make([]cloudapi.ProblemField, 0, len(e.Errors))
+	all := make([]cloudv1.ProblemField, 0, len(e.Errors))
 	for _, d := range e.Errors {
 		all = append(all, problemField(d))
 	}
@@ -143,15 +141,15 @@ func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
 
 func (a *API) logUnexpected(ctx huma.Context, err any) {
 	a.Logger.ErrorContext(ctx.Context(), "Could not answer", "method", ctx.Method(), "path", ctx.URL().Path,
-		"requestID", ctx.Header(requestIDHeader), "error", err)
+		"requestID", ctx.Header(cloudv1.HeaderRequestID), "error", err)
 }
 
 // problemField reads what the library says of one field. A check of ours has said it already, see fields.
-func problemField(d *huma.ErrorDetail) cloudapi.ProblemField {
-	if f, ours := d.Value.(cloudapi.ProblemField); ours {
+func problemField(d *huma.ErrorDetail) cloudv1.ProblemField {
+	if f, ours := d.Value.(cloudv1.ProblemField); ours {
 		return f
 	}
-	f := cloudapi.ProblemField{Pointer: pointer(d.Location), Code: cloudapi.CodeInvalid, Detail: d.Message}
+	f := cloudv1.ProblemField{Pointer: pointer(d.Location), Code: cloudv1.CodeInvalid, Detail: d.Message}
 	var missing string
 	if n, _ := fmt.Sscanf(d.Message, validation.MsgExpectedRequiredProperty, &missing); n == 1 {
 		// The library points at the object that lacks it.
@@ -161,11 +159,11 @@ func problemField(d *huma.ErrorDetail) cloudapi.ProblemField {
 }
 
 // fields are problems as the library wants them from a check of the body.
-func fields(problems []cloudapi.ProblemField) []error {
+func fields(problems []cloudv1.ProblemField) []error {
 	errs := make([]error, 0, len(problems))
 	for _, p := range problems {
 		if p.Code == "" {
-			p.Code = cloudapi.CodeInvalid
+			p.Code = cloudv1.CodeInvalid
 		}
 		errs = append(errs, &huma.ErrorDetail{Message: p.Detail, Value: p})
 	}
@@ -177,8 +175,8 @@ func writeFailure(w http.ResponseWriter, r *http.Request, f *failure) {
 	for k := range f.header {
 		w.Header().Set(k, f.header.Get(k))
 	}
-	w.Header().Set("Content-Type", problemType)
+	w.Header().Set("Content-Type", cloudv1.MediaTypeProblem)
 	w.WriteHeader(f.problem.Status)
 	// The client may be gone; there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(complete(f.problem, r.URL.Path, r.Header.Get(requestIDHeader)))
+	_ = json.NewEncoder(w).Encode(complete(f.problem, r.URL.Path, r.Header.Get(cloudv1.HeaderRequestID)))
 }

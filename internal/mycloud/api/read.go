@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // GetParams are those of the read of one object.
@@ -74,13 +74,13 @@ func getObject[T any](a *API, v view[T], p GetParams) (*Found[T], error) {
 }
 
 // listObjects reads a page of a collection.
-func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudapi.List[T]], error) {
+func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]], error) {
 	if p.PageToken != "" {
 		l, err := nextPage[T](a.snapshots, p.PageToken, p.Limit)
 		if err != nil {
 			return nil, err
 		}
-		return &Found[cloudapi.List[T]]{ETag: etag(l.Revision), Body: l}, nil
+		return &Found[cloudv1.List[T]]{ETag: etag(l.Revision), Body: l}, nil
 	}
 	keep, err := filter(v, p)
 	if err != nil {
@@ -111,7 +111,7 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudapi.List[T
 	if err != nil {
 		return nil, err
 	}
-	return &Found[cloudapi.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax)}, nil
+	return &Found[cloudv1.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax)}, nil
 }
 
 // filter says which objects a list has.
@@ -149,7 +149,7 @@ func registerGet[T any](a *API, o operation, path string, v view[T]) {
 
 // registerList adds the read of a collection.
 func registerList[T any](a *API, o operation, path string, v view[T]) {
-	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudapi.List[T]], error) {
+	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudv1.List[T]], error) {
 		return listObjects(a, v, *p)
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 const (
@@ -72,22 +72,22 @@ func (s *snapshots) get(id string) (snapshot, bool) {
 }
 
 // firstPage cuts a list into pages and gives the first.
-func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudapi.List[T] {
+func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudv1.List[T] {
 	limit = bounded(limit, pageMax)
 	if len(items) <= limit {
-		return cloudapi.List[T]{Items: items, Revision: revision, Complete: true}
+		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}
 	}
 	return page(s.keep(snapshot{items: items, revision: revision, pageMax: pageMax}), items, revision, 0, limit)
 }
 
 // nextPage gives the page that a token stands for.
-func nextPage[T any](s *snapshots, token string, limit int) (cloudapi.List[T], error) {
+func nextPage[T any](s *snapshots, token string, limit int) (cloudv1.List[T], error) {
 	id, offset, _ := strings.Cut(token, ".")
 	n, err := strconv.Atoi(offset)
 	snap, ok := s.get(id)
 	items, fits := snap.items.([]T)
 	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
-		return cloudapi.List[T]{}, fail(http.StatusGone, cloudapi.CodePageTokenExpired, "the page token has expired: list again from the first page")
+		return cloudv1.List[T]{}, fail(http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired: list again from the first page")
 	}
 	return page(id, items, snap.revision, n, bounded(limit, snap.pageMax)), nil
 }
@@ -99,9 +99,9 @@ func bounded(limit, pageMax int) int {
 	return limit
 }
 
-func page[T any](id string, items []T, revision string, offset, limit int) cloudapi.List[T] {
+func page[T any](id string, items []T, revision string, offset, limit int) cloudv1.List[T] {
 	end := min(offset+limit, len(items))
-	l := cloudapi.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
+	l := cloudv1.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
 	if !l.Complete {
 		l.NextPageToken = id + "." + strconv.Itoa(end)
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // Answer is what a write is answered.
@@ -59,7 +59,7 @@ func post[T any](a *API, p PostParams, request string, body any, fn func(*store.
 		return nil, err
 	}
 	if !a.inFlight.enter(p.IdempotencyKey) {
-		return nil, fail(http.StatusConflict, cloudapi.CodeConflict,
+		return nil, fail(http.StatusConflict, cloudv1.CodeConflict,
 			"a request with this idempotency key is being worked on").retryAfter(time.Second)
 	}
 	defer a.inFlight.leave(p.IdempotencyKey)
@@ -85,7 +85,7 @@ func post[T any](a *API, p PostParams, request string, body any, fn func(*store.
 
 func replay[T any](kept store.Answer, sum string) (*Answer[T], error) {
 	if kept.Fingerprint != sum {
-		return nil, fail(http.StatusUnprocessableEntity, cloudapi.CodeIdempotencyKeyReused,
+		return nil, fail(http.StatusUnprocessableEntity, cloudv1.CodeIdempotencyKeyReused,
 			"the idempotency key was used for another request")
 	}
 	var answer Answer[T]

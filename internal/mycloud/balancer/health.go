@@ -1,6 +1,6 @@
 package balancer
 
-import "quaymaster.dev/provider/cloudapi"
+import cloudv1 "quaymaster.dev/api/mycloud/v1"
 
 // The operating states of load balancers and members.
 const (
@@ -15,14 +15,14 @@ const (
 // Facts are what the health of members depends on.
 type Facts struct {
 	// Group gives the members of a node group.
-	Group func(id string) ([]cloudapi.GroupMember, error)
+	Group func(id string) ([]cloudv1.GroupMember, error)
 	// Instance gives the state of an instance, empty if there is none.
-	Instance func(id string) (cloudapi.InstanceState, error)
+	Instance func(id string) (cloudv1.InstanceState, error)
 }
 
 // Observe tells the health of every member and of the whole. A member whose instance does not run fails its probes.
-func Observe(lb *cloudapi.LoadBalancer, f Facts) (cloudapi.Health, error) {
-	h := cloudapi.Health{Pools: make([]cloudapi.PoolHealth, 0, len(lb.Pools))}
+func Observe(lb *cloudv1.LoadBalancer, f Facts) (cloudv1.Health, error) {
+	h := cloudv1.Health{Pools: make([]cloudv1.PoolHealth, 0, len(lb.Pools))}
 	count := map[string]int{}
 	for i := range lb.Pools {
 		p := &lb.Pools[i]
@@ -37,16 +37,16 @@ func Observe(lb *cloudapi.LoadBalancer, f Facts) (cloudapi.Health, error) {
 			}
 			count[m.OperatingState]++
 		}
-		h.Pools = append(h.Pools, cloudapi.PoolHealth{Key: p.Key, Family: p.Family, Members: members})
+		h.Pools = append(h.Pools, cloudv1.PoolHealth{Key: p.Key, Family: p.Family, Members: members})
 	}
 	h.OperatingState = overall(lb.ProvisioningState, count)
 	return h, nil
 }
 
-func overall(s cloudapi.ProvisioningState, count map[string]int) string {
+func overall(s cloudv1.ProvisioningState, count map[string]int) string {
 	up, down := count[online], count[offline]
 	switch {
-	case s == cloudapi.PendingCreate:
+	case s == cloudv1.PendingCreate:
 		return unknown
 	case up > 0 && down > 0:
 		return degraded
@@ -61,21 +61,21 @@ func overall(s cloudapi.ProvisioningState, count map[string]int) string {
 }
 
 // members are the pool's own, or those of its node group that have an address of the pool's family.
-func members(p *cloudapi.Pool, f Facts) ([]cloudapi.Member, error) {
+func members(p *cloudv1.Pool, f Facts) ([]cloudv1.Member, error) {
 	if p.NodeGroupID == "" {
-		return append([]cloudapi.Member{}, p.Members...), nil
+		return append([]cloudv1.Member{}, p.Members...), nil
 	}
 	group, err := f.Group(p.NodeGroupID)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]cloudapi.Member, 0, len(group))
+	all := make([]cloudv1.Member, 0, len(group))
 	for _, g := range group {
 		for _, a := range g.Addresses {
 			if a.Family != p.Family {
 				continue
 			}
-			all = append(all, cloudapi.Member{
+			all = append(all, cloudv1.Member{
 				Key: g.Key, Address: a.Address, Port: p.TargetPort, Weight: g.Weight, State: g.State,
 				InstanceID: g.InstanceID, Zone: g.Zone,
 			})
@@ -85,8 +85,8 @@ func members(p *cloudapi.Pool, f Facts) ([]cloudapi.Member, error) {
 	return all, nil
 }
 
-func memberState(m *cloudapi.Member, f Facts) (string, error) {
-	if m.State == cloudapi.MemberDraining || m.Weight == 0 {
+func memberState(m *cloudv1.Member, f Facts) (string, error) {
+	if m.State == cloudv1.MemberDraining || m.Weight == 0 {
 		return draining, nil
 	}
 	if m.InstanceID == "" {
@@ -97,7 +97,7 @@ func memberState(m *cloudapi.Member, f Facts) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s == cloudapi.InstanceRunning || s == cloudapi.InstanceMigrating {
+	if s == cloudv1.InstanceRunning || s == cloudv1.InstanceMigrating {
 		return online, nil
 	}
 	return offline, nil

@@ -7,19 +7,19 @@ import (
 	"strconv"
 	"strings"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // problems collects what is wrong, each at its place.
-type problems []cloudapi.ProblemField
+type problems []cloudv1.ProblemField
 
 func (p *problems) add(pointer, format string, args ...any) {
-	*p = append(*p, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+	*p = append(*p, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
 }
 
 // Validate checks what concerns several fields of a tree, and values that a schema cannot describe. All problems are
 // found at once.
-func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
+func Validate(s *cloudv1.LoadBalancerSpec) []cloudv1.ProblemField {
 	var p problems
 	families := validateVIPs(&p, s.VIPs)
 	if s.Listeners == nil {
@@ -65,7 +65,7 @@ func sameTransport(a, b string) bool {
 type poolID struct{ key, family string }
 
 // validateVIPs gives the families that the load balancer will have.
-func validateVIPs(p *problems, vips []cloudapi.VIP) []string {
+func validateVIPs(p *problems, vips []cloudv1.VIP) []string {
 	if len(vips) == 0 {
 		return []string{"ipv4"}
 	}
@@ -82,7 +82,7 @@ func validateVIPs(p *problems, vips []cloudapi.VIP) []string {
 	return families
 }
 
-func validateListener(p *problems, at string, l *cloudapi.Listener) {
+func validateListener(p *problems, at string, l *cloudv1.Listener) {
 	transport := "tcp"
 	if l.Protocol == "udp" {
 		transport = "udp"
@@ -117,7 +117,7 @@ func validateListener(p *problems, at string, l *cloudapi.Listener) {
 	}
 }
 
-func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]string) {
+func validatePool(p *problems, at string, pool *cloudv1.Pool, seen map[poolID]string) {
 	id := poolID{pool.Key, pool.Family}
 	if _, twice := seen[id]; twice {
 		p.add(at+"/key", "must be unique for its family: %s of %s occurs before", pool.Key, pool.Family)
@@ -142,7 +142,7 @@ func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]s
 	}
 }
 
-func validateMonitor(p *problems, at string, m *cloudapi.HealthMonitor) {
+func validateMonitor(p *problems, at string, m *cloudv1.HealthMonitor) {
 	isHTTP := m.Type == "http" || m.Type == "https"
 	switch {
 	case isHTTP && m.Path != "" && !strings.HasPrefix(m.Path, "/"):

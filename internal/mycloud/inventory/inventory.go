@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/strictyaml"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // Inventory is what a cloud has. Keys are those of the API.
@@ -46,10 +46,10 @@ type Instance struct {
 	Tags     map[string]string `json:"tags"`
 	Hostname string            `json:"hostname"`
 	// State is running if empty.
-	State     cloudapi.InstanceState     `json:"state"`
-	Type      string                     `json:"type"`
-	Zone      string                     `json:"zone"`
-	Addresses []cloudapi.InstanceAddress `json:"addresses"`
+	State     cloudv1.InstanceState     `json:"state"`
+	Type      string                    `json:"type"`
+	Zone      string                    `json:"zone"`
+	Addresses []cloudv1.InstanceAddress `json:"addresses"`
 }
 
 // AddressPool is a range of addresses of load balancers.

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 func (inv *Inventory) validate() field.ErrorList {
@@ -53,7 +53,7 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 	}
 	known(&errs, at.Child("type"), i.Type, types)
 	known(&errs, at.Child("zone"), i.Zone, zones)
-	states := []cloudapi.InstanceState{"", cloudapi.InstanceRunning, cloudapi.InstanceStopped}
+	states := []cloudv1.InstanceState{"", cloudv1.InstanceRunning, cloudv1.InstanceStopped}
 	if !slices.Contains(states, i.State) {
 		errs = append(errs, field.NotSupported(at.Child("state"), i.State, states[1:]))
 	}

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // retryPause is how long the runner rests after it failed to write.
@@ -28,14 +28,14 @@ type Runner struct {
 	Duration time.Duration
 	// Finish makes true what a job was for, in the transaction that ends it. open tells whether more jobs wait for the
 	// same target.
-	Finish func(tx *store.Tx, job *cloudapi.Job, open bool) error
+	Finish func(tx *store.Tx, job *cloudv1.Job, open bool) error
 	// Logger hears of trouble.
 	Logger *slog.Logger
 }
 
 // Enqueue adds a job in the transaction that makes it necessary.
-func Enqueue(tx *store.Tx, id, name string, target cloudapi.Reference) (*cloudapi.Job, error) {
-	j := &cloudapi.Job{Object: cloudapi.Object{ID: id, Name: name}, State: cloudapi.JobQueued, Target: target}
+func Enqueue(tx *store.Tx, id, name string, target cloudv1.Reference) (*cloudv1.Job, error) {
+	j := &cloudv1.Job{Object: cloudv1.Object{ID: id, Name: name}, State: cloudv1.JobQueued, Target: target}
 	if _, err := store.Jobs.Put(tx, j); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Enqueue(tx *store.Tx, id, name string, target cloudapi.Reference) (*cloudap
 }
 
 // Last gives the id of the job that a target waits for last, empty if there is none.
-func Last(tx *store.Tx, target cloudapi.Reference) (string, error) {
+func Last(tx *store.Tx, target cloudv1.Reference) (string, error) {
 	open, err := store.OpenJobs.All(tx)
 	if err != nil {
 		return "", err
@@ -135,13 +135,13 @@ func (r *Runner) step() (time.Duration, error) {
 // entry is an open job and its place in the queue.
 type entry struct {
 	place string
-	job   *cloudapi.Job
+	job   *cloudv1.Job
 }
 
 // queues gives the open jobs of each target in order, and the targets in the order of their first jobs.
-func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudapi.Reference, map[cloudapi.Reference][]entry, error) {
-	var targets []cloudapi.Reference
-	waiting := map[cloudapi.Reference][]entry{}
+func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudv1.Reference, map[cloudv1.Reference][]entry, error) {
+	var targets []cloudv1.Reference
+	waiting := map[cloudv1.Reference][]entry{}
 	for _, p := range open {
 		j, err := store.Jobs.Get(tx, p.Value)
 		if err != nil {
@@ -161,7 +161,7 @@ func (r *Runner) advance(tx *store.Tx, queue []entry) (time.Duration, error) {
 		j := e.job
 		if j.StartedAt == nil {
 			now := tx.Now
-			j.State, j.StartedAt = cloudapi.JobRunning, &now
+			j.State, j.StartedAt = cloudv1.JobRunning, &now
 			if _, err := store.Jobs.Put(tx, j); err != nil {
 				return 0, err
 			}
@@ -173,7 +173,7 @@ func (r *Runner) advance(tx *store.Tx, queue []entry) (time.Duration, error) {
 			return 0, err
 		}
 		now := tx.Now
-		j.State, j.Progress, j.FinishedAt = cloudapi.JobSucceeded, 100, &now
+		j.State, j.Progress, j.FinishedAt = cloudv1.JobSucceeded, 100, &now
 		if _, err := store.Jobs.Put(tx, j); err != nil {
 			return 0, err
 		}

@@ -5,29 +5,29 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // Kind is a collection of objects of one type.
 type Kind[T any] struct {
 	// Name is the kind in references, such as load-balancer.
 	Name   string
-	object func(*T) *cloudapi.Object
+	object func(*T) *cloudv1.Object
 }
 
 // The kinds of objects.
 var (
-	Instances     = Kind[cloudapi.Instance]{"instance", func(v *cloudapi.Instance) *cloudapi.Object { return &v.Object }}
-	Regions       = Kind[cloudapi.Region]{"region", func(v *cloudapi.Region) *cloudapi.Object { return &v.Object }}
-	Zones         = Kind[cloudapi.Zone]{"zone", func(v *cloudapi.Zone) *cloudapi.Object { return &v.Object }}
-	InstanceTypes = Kind[cloudapi.InstanceType]{"instance-type", func(v *cloudapi.InstanceType) *cloudapi.Object { return &v.Object }}
-	NodeGroups    = Kind[cloudapi.NodeGroup]{"node-group", func(v *cloudapi.NodeGroup) *cloudapi.Object { return &v.Object }}
-	LoadBalancers = Kind[cloudapi.LoadBalancer]{"load-balancer", func(v *cloudapi.LoadBalancer) *cloudapi.Object { return &v.Object }}
-	RouteTables   = Kind[cloudapi.RouteTable]{"route-table", func(v *cloudapi.RouteTable) *cloudapi.Object { return &v.Object }}
-	Routes        = Kind[cloudapi.Route]{"route", func(v *cloudapi.Route) *cloudapi.Object { return &v.Object }}
-	Volumes       = Kind[cloudapi.Volume]{"volume", func(v *cloudapi.Volume) *cloudapi.Object { return &v.Object }}
-	VolumeTypes   = Kind[cloudapi.VolumeType]{"volume-type", func(v *cloudapi.VolumeType) *cloudapi.Object { return &v.Object }}
-	Jobs          = Kind[cloudapi.Job]{"job", func(v *cloudapi.Job) *cloudapi.Object { return &v.Object }}
+	Instances     = Kind[cloudv1.Instance]{"instance", func(v *cloudv1.Instance) *cloudv1.Object { return &v.Object }}
+	Regions       = Kind[cloudv1.Region]{"region", func(v *cloudv1.Region) *cloudv1.Object { return &v.Object }}
+	Zones         = Kind[cloudv1.Zone]{"zone", func(v *cloudv1.Zone) *cloudv1.Object { return &v.Object }}
+	InstanceTypes = Kind[cloudv1.InstanceType]{"instance-type", func(v *cloudv1.InstanceType) *cloudv1.Object { return &v.Object }}
+	NodeGroups    = Kind[cloudv1.NodeGroup]{"node-group", func(v *cloudv1.NodeGroup) *cloudv1.Object { return &v.Object }}
+	LoadBalancers = Kind[cloudv1.LoadBalancer]{"load-balancer", func(v *cloudv1.LoadBalancer) *cloudv1.Object { return &v.Object }}
+	RouteTables   = Kind[cloudv1.RouteTable]{"route-table", func(v *cloudv1.RouteTable) *cloudv1.Object { return &v.Object }}
+	Routes        = Kind[cloudv1.Route]{"route", func(v *cloudv1.Route) *cloudv1.Object { return &v.Object }}
+	Volumes       = Kind[cloudv1.Volume]{"volume", func(v *cloudv1.Volume) *cloudv1.Object { return &v.Object }}
+	VolumeTypes   = Kind[cloudv1.VolumeType]{"volume-type", func(v *cloudv1.VolumeType) *cloudv1.Object { return &v.Object }}
+	Jobs          = Kind[cloudv1.Job]{"job", func(v *cloudv1.Job) *cloudv1.Object { return &v.Object }}
 )
 
 // NotFoundError says that there is no such object.
@@ -37,7 +37,7 @@ type NotFoundError struct{ Kind, ID string }
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no %s %q", e.Kind, e.ID) }
 
 // Object gives what v has in common with all objects.
-func (k Kind[T]) Object(v *T) *cloudapi.Object { return k.object(v) }
+func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
 
 // Revision is that of the collection: of its last change.
 func (k Kind[T]) Revision(tx *Tx) string { return tx.collectionRevision(k.Name) }

@@ -7,32 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// The codes of problems. Unknown ones must be tolerated.
-const (
-	CodeResourceNotFound     = "resource-not-found"
-	CodeResourceGone         = "resource-gone"
-	CodeUnauthenticated      = "unauthenticated"
-	CodeForbidden            = "forbidden"
-	CodeConflict             = "conflict"
-	CodeLocked               = "locked"
-	CodeNameTaken            = "name-taken"
-	CodeDestinationTaken     = "destination-taken"
-	CodeStaleRevision        = "stale-revision"
-	CodePreconditionRequired = "precondition-required"
-	CodeTagsMismatch         = "tags-mismatch"
-	CodeFenced               = "fenced"
-	CodeProtected            = "protected"
-	CodeQuotaExceeded        = "quota-exceeded"
-	CodeRateLimited          = "rate-limited"
-	CodeInvalid              = "invalid"
-	CodeUnsupported          = "unsupported"
-	CodeCapacity             = "capacity"
-	CodeUnavailable          = "unavailable"
-	CodeInternal             = "internal"
-	CodePageTokenExpired     = "page-token-expired" //nolint:gosec // no secret: it is about pages
-	CodeIdempotencyKeyReused = "idempotency-key-reused"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // ErrNotModified answers a conditional read: what the caller knows is still so.
@@ -44,7 +20,7 @@ type Error struct {
 	// Status is the HTTP status.
 	Status int
 	// Problem is nil where the answer was none of the API's own: from a proxy, say. It is then no evidence of anything.
-	Problem *Problem
+	Problem *cloudv1.Problem
 	// RetryAfter is how long the cloud asks to wait; 0 where it does not.
 	RetryAfter time.Duration
 	// RequestID finds the request in the cloud's logs.
@@ -79,11 +55,11 @@ func (e *Error) Error() string {
 // IsNotFound tells whether the cloud itself says that there is no such object. No other 404 counts.
 func IsNotFound(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status == http.StatusNotFound && HasCode(err, CodeResourceNotFound)
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && HasCode(err, cloudv1.CodeResourceNotFound)
 }
 
 // IsAbsent tells whether the cloud itself says that the object it was asked for is not there, or not there any more.
-func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, CodeResourceGone) }
+func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, cloudv1.CodeResourceGone) }
 
 // HasCode tells whether err is an answer of the cloud with one of the codes.
 func HasCode(err error, codes ...string) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // watched is a client of a server that answers as the test likes; calls are those that it has told of.

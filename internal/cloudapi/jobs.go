@@ -8,38 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
-
-// JobState is the progress of an asynchronous write.
-type JobState string
-
-// The states of a job.
-const (
-	JobQueued    JobState = "queued"
-	JobRunning   JobState = "running"
-	JobSucceeded JobState = "succeeded"
-	JobFailed    JobState = "failed"
-	JobCancelled JobState = "cancelled"
-)
-
-// Job is an asynchronous write. Its name is what it does, such as load-balancer.update.
-type Job struct {
-	Object
-	State      JobState   `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
-	Progress   int        `json:"progress" minimum:"0" maximum:"100" doc:"Percent."`
-	Target     Reference  `json:"target"`
-	Error      *Problem   `json:"error,omitempty"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
-	FinishedAt *time.Time `json:"finished_at,omitempty"`
-}
-
-// Done tells whether the job has ended, well or not.
-func (j *Job) Done() bool {
-	return j.State == JobSucceeded || j.State == JobFailed || j.State == JobCancelled
-}
 
 // JobError is a job that did not succeed.
-type JobError struct{ Job *Job }
+type JobError struct{ Job *cloudv1.Job }
 
 // Error names the job, its state and what the cloud says about it.
 func (e *JobError) Error() string {
@@ -58,12 +32,12 @@ const (
 )
 
 // Job reads a job. The cloud holds the answer until the job ends, at most for wait, in whole seconds.
-func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*Job, error) {
+func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloudv1.Job, error) {
 	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
 	if s := int(wait / time.Second); s > 0 {
 		r.query, r.held = url.Values{"wait": {strconv.Itoa(s)}}, true
 	}
-	var j Job
+	var j cloudv1.Job
 	if _, err := c.do(ctx, r, &j); err != nil {
 		return nil, err
 	}
@@ -74,8 +48,8 @@ func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*Job, 
 }
 
 // ListJobs reads all pages of the jobs that o selects.
-func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*List[Job], error) {
-	return list[Job](ctx, c, &request{path: "/v1/jobs"}, o)
+func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.Job], error) {
+	return list[cloudv1.Job](ctx, c, &request{path: "/v1/jobs"}, o)
 }
 
 // WaitJob waits until a job ends or ctx does. A job that did not succeed is a *JobError. An empty id is that of a write
@@ -86,7 +60,7 @@ func (c *Client) WaitJob(ctx context.Context, id string) error {
 		if err != nil {
 			return fmt.Errorf("wait for job %s: %w", id, err)
 		}
-		if j.State == JobSucceeded {
+		if j.State == cloudv1.JobSucceeded {
 			return nil
 		}
 		if j.Done() {

@@ -1,4 +1,4 @@
-package cloudapi
+package v1
 
 import "time"
 
@@ -11,6 +11,9 @@ type Object struct {
 	CreatedAt time.Time         `json:"created_at" readOnly:"true"`
 	UpdatedAt time.Time         `json:"updated_at" readOnly:"true"`
 }
+
+// GetID returns the object's id.
+func (o *Object) GetID() string { return o.ID }
 
 // List is a collection, or one page of it: a snapshot at Revision.
 type List[T any] struct {
@@ -26,26 +29,4 @@ type Reference struct {
 	// Kind is the object's kind, such as load-balancer.
 	Kind string `json:"kind" example:"load-balancer"`
 	ID   string `json:"id" example:"lb-4f6f0a8d1c2b3e59"`
-}
-
-// Problem is an RFC 9457 error with the cloud's stable code.
-type Problem struct {
-	Type      string         `json:"type" example:"about:blank"`
-	Title     string         `json:"title" example:"Conflict"`
-	Status    int            `json:"status" example:"409"`
-	Detail    string         `json:"detail,omitempty" doc:"What happened, for people."`
-	Instance  string         `json:"instance,omitempty" doc:"The path of the request."`
-	Code      string         `json:"code" doc:"Stable, for programs. Unknown codes must be tolerated." example:"name-taken"`
-	RequestID string         `json:"request_id,omitempty"`
-	Retryable bool           `json:"retryable" doc:"True where the same request may succeed later."`
-	Errors    []ProblemField `json:"errors,omitempty" nullable:"false" doc:"Every field at fault."`
-	Resource  *Reference     `json:"resource,omitempty" doc:"The object that stands in the way."`
-}
-
-// ProblemField is what is wrong with one field of a request.
-type ProblemField struct {
-	// Pointer is an RFC 6901 pointer into the body, or names a parameter, such as query/limit.
-	Pointer string `json:"pointer" example:"/listeners/0/port"`
-	Code    string `json:"code" example:"invalid"`
-	Detail  string `json:"detail"`
 }

@@ -1,9 +1,4 @@
-package cloudapi
-
-import (
-	"context"
-	"net/http"
-)
+package v1
 
 // RouteTable holds the routes of a network.
 type RouteTable struct {
@@ -59,27 +54,4 @@ type RouteResult struct {
 	Status      int      `json:"status" doc:"What a request of its own would have been answered."`
 	Route       *Route   `json:"route,omitempty"`
 	Error       *Problem `json:"error,omitempty"`
-}
-
-// ListRouteTables reads the route tables.
-func (c *Client) ListRouteTables(ctx context.Context, o ListOptions) (*List[RouteTable], error) {
-	return list[RouteTable](ctx, c, &request{path: "/v1/route-tables"}, o)
-}
-
-// ListRoutes reads all pages of a table's routes that o selects.
-func (c *Client) ListRoutes(ctx context.Context, tableID string, o ListOptions) (*List[Route], error) {
-	return list[Route](ctx, c, &request{path: "/v1/route-tables/{id}/routes", id: tableID}, o)
-}
-
-// BatchRoutes changes many routes of a table, up to Limits.BatchMax. An error of one operation is in its result.
-func (c *Client) BatchRoutes(ctx context.Context, tableID string, b RoutesBatch, o WriteOptions) (*RoutesBatchResult, error) {
-	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
-	var res RoutesBatchResult
-	if _, err := c.do(ctx, r, &res); err != nil {
-		return nil, err
-	}
-	if len(res.Results) != len(b.Upsert)+len(b.Remove) {
-		return nil, malformed(r, "the results do not match the operations")
-	}
-	return &res, nil
 }

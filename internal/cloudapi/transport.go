@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // maxBody bounds what is read of an answer.
@@ -54,10 +56,10 @@ func (o WriteOptions) request(method, path, id string, body any) *request {
 		for _, k := range slices.Sorted(maps.Keys(o.IfTags)) {
 			pairs = append(pairs, k+"="+o.IfTags[k])
 		}
-		r.header["Mycloud-If-Tags"] = strings.Join(pairs, ",")
+		r.header[cloudv1.HeaderIfTags] = strings.Join(pairs, ",")
 	}
 	if o.IdempotencyKey != "" {
-		r.header["Idempotency-Key"] = o.IdempotencyKey
+		r.header[cloudv1.HeaderIdempotencyKey] = o.IdempotencyKey
 	}
 	if o.DryRun {
 		r.query = url.Values{"dry_run": {"true"}}
@@ -124,14 +126,14 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
 	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cloudv1.MediaTypeJSON)
 	}
-	req.Header.Set("Accept", "application/json, application/problem+json")
+	req.Header.Set("Accept", cloudv1.MediaTypeJSON+", "+cloudv1.MediaTypeProblem)
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Request-Id", id)
+	req.Header.Set(cloudv1.HeaderRequestID, id)
 	req.Header.Set("User-Agent", c.userAgent)
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -159,8 +161,8 @@ func receive(r *request, resp *http.Response, id string, out any) (*response, er
 	if out == nil {
 		return &response{resp.StatusCode, resp.Header}, nil
 	}
-	if mediaType != "application/json" {
-		return nil, malformed(r, fmt.Sprintf("content type %q instead of application/json", mediaType))
+	if mediaType != cloudv1.MediaTypeJSON {
+		return nil, malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
 	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return nil, fmt.Errorf("%s: %w: decode answer: %w", r, errMalformed, err)
@@ -173,8 +175,8 @@ func failure(r *request, resp *http.Response, mediaType string, body []byte, id 
 		Method: r.method, Path: r.target(), Status: resp.StatusCode, RequestID: id,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
-	if mediaType == "application/problem+json" {
-		var p Problem
+	if mediaType == cloudv1.MediaTypeProblem {
+		var p cloudv1.Problem
 		if json.Unmarshal(body, &p) == nil && p.Code != "" {
 			e.Problem = &p
 		}

@@ -1,6 +1,4 @@
-package cloudapi
-
-import "context"
+package v1
 
 // Volume is a block device.
 type Volume struct {
@@ -20,19 +18,4 @@ type VolumeType struct {
 	MaxSizeGiB      int  `json:"max_size_gib"`
 	StepGiB         int  `json:"step_gib" doc:"Sizes are rounded up to a multiple of it."`
 	OnlineExpansion bool `json:"online_expansion" doc:"Whether an attached volume can grow."`
-}
-
-// Volume reads a volume.
-func (c *Client) Volume(ctx context.Context, id string, o ReadOptions) (*Volume, error) {
-	return get[Volume](ctx, c, "/v1/volumes/{id}", id, o)
-}
-
-// ListVolumes reads all pages of the volumes that o selects.
-func (c *Client) ListVolumes(ctx context.Context, o ListOptions) (*List[Volume], error) {
-	return list[Volume](ctx, c, &request{path: "/v1/volumes"}, o)
-}
-
-// VolumeTypes reads the types that volumes can have.
-func (c *Client) VolumeTypes(ctx context.Context, o ListOptions) (*List[VolumeType], error) {
-	return list[VolumeType](ctx, c, &request{path: "/v1/volume-types"}, o)
 }

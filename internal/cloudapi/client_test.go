@@ -14,7 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // newClient speaks to a server that answers as the test likes.
@@ -86,7 +87,7 @@ func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i, err := newClient(t, test.handler).Instance(t.Context(), "i-1", cloudapi.ReadOptions{})
 			if test.found {
-				if err != nil || i.State != cloudapi.InstanceRunning {
+				if err != nil || i.State != cloudv1.InstanceRunning {
 					t.Fatalf("%+v, %v", i, err)
 				}
 				return
@@ -176,7 +177,7 @@ func TestRequests(t *testing.T) {
 	if got.Header.Get("Request-Id") == "" {
 		t.Error("no Request-Id")
 	}
-	_, _, _ = c.PatchLoadBalancer(ctx, "lb/1", cloudapi.LoadBalancerPatch{Tags: map[string]*string{"a": nil}}, cloudapi.WriteOptions{
+	_, _, _ = c.PatchLoadBalancer(ctx, "lb/1", cloudv1.LoadBalancerPatch{Tags: map[string]*string{"a": nil}}, cloudapi.WriteOptions{
 		IfMatch: "7", IfTags: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: "k", DryRun: true,
 	})
 	if d := cmp.Diff("PATCH /v1/load-balancers/lb%2F1?dry_run=true", got.Method+" "+got.URL.RequestURI()); d != "" {
@@ -191,12 +192,12 @@ func TestRequests(t *testing.T) {
 func TestErrorsTellWhatTheyKnow(t *testing.T) {
 	body := `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"the request is invalid","code":"invalid",
 		"errors":[{"pointer":"/name","code":"invalid","detail":"too long"},{"pointer":"/port","code":"invalid","detail":"too large"}]}`
-	err := newClient(t, answer(422, asProblem, body, "Retry-After", "7")).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err := newClient(t, answer(422, asProblem, body, "Retry-After", "7")).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	e, ok := errors.AsType[*cloudapi.Error](err)
 	if !ok {
 		t.Fatalf("%T %v", err, err)
 	}
-	if e.RetryAfter != 7*time.Second || e.Status != 422 || e.RequestID == "" || !cloudapi.HasCode(err, "x", cloudapi.CodeInvalid) {
+	if e.RetryAfter != 7*time.Second || e.Status != 422 || e.RequestID == "" || !cloudapi.HasCode(err, "x", cloudv1.CodeInvalid) {
 		t.Errorf("%+v", e)
 	}
 	want := "POST /v1/load-balancers:validate: 422 invalid: the request is invalid: /name: too long; /port: too large (request " + e.RequestID + ")"
@@ -204,11 +205,11 @@ func TestErrorsTellWhatTheyKnow(t *testing.T) {
 		t.Error(d)
 	}
 	soon := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-	err = newClient(t, answer(503, asHTML, "", "Retry-After", soon)).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err = newClient(t, answer(503, asHTML, "", "Retry-After", soon)).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	if e, ok = errors.AsType[*cloudapi.Error](err); !ok || e.RetryAfter < 59*time.Minute || e.RetryAfter > time.Hour {
 		t.Errorf("a date: %+v", e)
 	}
-	err = newClient(t, answer(503, asHTML, "", "Retry-After", "soon")).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err = newClient(t, answer(503, asHTML, "", "Retry-After", "soon")).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	if e, ok = errors.AsType[*cloudapi.Error](err); !ok || e.RetryAfter != 0 {
 		t.Errorf("nonsense: %+v", e)
 	}
@@ -238,8 +239,8 @@ func TestTokenIsReadAgainAfter401(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create := func() (*cloudapi.NodeGroup, error) {
-		return c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "a"}, cloudapi.WriteOptions{})
+	create := func() (*cloudv1.NodeGroup, error) {
+		return c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "a"}, cloudapi.WriteOptions{})
 	}
 	if _, err := create(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("no token file: %v", err)
@@ -255,7 +256,7 @@ func TestTokenIsReadAgainAfter401(t *testing.T) {
 		t.Errorf("the body of the repeated request: %+v, %v", g, err)
 	}
 	requests, valid = 0, "three"
-	if _, err := create(); !cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) || requests != 1 {
+	if _, err := create(); !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) || requests != 1 {
 		t.Errorf("a token that is still the old one: %d requests, %v", requests, err)
 	}
 	save("")
@@ -280,7 +281,7 @@ func TestJobsOfWrites(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, job, err := newClient(t, test.handler).CreateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{}, cloudapi.WriteOptions{})
+			_, job, err := newClient(t, test.handler).CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{}, cloudapi.WriteOptions{})
 			if job != test.job || (err != nil) != test.fails {
 				t.Errorf("job %q, %v", job, err)
 			}

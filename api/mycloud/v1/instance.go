@@ -1,10 +1,6 @@
-package cloudapi
+package v1
 
-import (
-	"context"
-	"net/http"
-	"time"
-)
+import "time"
 
 // InstanceState is the life of an instance. Unknown values must be tolerated.
 type InstanceState string
@@ -64,47 +60,4 @@ type LookupResult struct {
 	Items    []Instance `json:"items" nullable:"false"`
 	NotFound []string   `json:"not_found" nullable:"false"`
 	Revision string     `json:"revision"`
-}
-
-// Instance reads an instance. That of a deleted one is a tombstone, for some days.
-func (c *Client) Instance(ctx context.Context, id string, o ReadOptions) (*Instance, error) {
-	return get[Instance](ctx, c, "/v1/instances/{id}", id, o)
-}
-
-// ListInstances reads all pages of the instances that o selects.
-func (c *Client) ListInstances(ctx context.Context, o ListOptions) (*List[Instance], error) {
-	return list[Instance](ctx, c, &request{path: "/v1/instances"}, o)
-}
-
-// LookupInstances reads many instances by id and hostname, up to Limits.BatchMax of each.
-func (c *Client) LookupInstances(ctx context.Context, r LookupRequest) (*LookupResult, error) {
-	req := &request{method: http.MethodPost, path: "/v1/instances:lookup", body: r}
-	var res LookupResult
-	if _, err := c.do(ctx, req, &res); err != nil {
-		return nil, err
-	}
-	if res.Items == nil || res.Revision == "" {
-		return nil, malformed(req, "items or revision is missing")
-	}
-	return &res, nil
-}
-
-// CreateInstance creates and starts an instance.
-func (c *Client) CreateInstance(ctx context.Context, s InstanceSpec, o WriteOptions) (*Instance, error) {
-	return write[Instance](ctx, c, http.MethodPost, "/v1/instances", "", s, o)
-}
-
-// StartInstance starts an instance that is stopped.
-func (c *Client) StartInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
-	return write[Instance](ctx, c, http.MethodPost, "/v1/instances/{id}:start", id, nil, o)
-}
-
-// StopInstance stops an instance that runs.
-func (c *Client) StopInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
-	return write[Instance](ctx, c, http.MethodPost, "/v1/instances/{id}:stop", id, nil, o)
-}
-
-// DeleteInstance deletes an instance and returns its tombstone.
-func (c *Client) DeleteInstance(ctx context.Context, id string, o WriteOptions) (*Instance, error) {
-	return write[Instance](ctx, c, http.MethodDelete, "/v1/instances/{id}", id, nil, o)
 }

@@ -1,4 +1,4 @@
-package cloudapi
+package v1
 
 // ProvisioningState tells whether the cloud has caught up with what was asked of a load balancer.
 type ProvisioningState string
@@ -34,6 +34,11 @@ type LoadBalancerPatch struct {
 	Name               *string            `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Tags               map[string]*string `json:"tags,omitempty" doc:"null removes a tag."`
 	DeletionProtection *bool              `json:"deletion_protection,omitempty"`
+}
+
+// Adoption is the body of a request to adopt a load balancer: the tags to add.
+type Adoption struct {
+	Tags map[string]string `json:"tags" minProperties:"1"`
 }
 
 // LoadBalancerFields are the settings that a LoadBalancer and its spec share.

@@ -9,15 +9,15 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // ErrIncomplete is a list of which the cloud itself says that objects are missing.
 var ErrIncomplete = errors.New("the cloud says that its list is incomplete")
 
 // object lets the generic reads see what all objects share.
-type object interface{ objectID() string }
-
-func (o *Object) objectID() string { return o.ID }
+type object interface{ GetID() string }
 
 // get reads one object and makes sure that it is the one asked for: an empty answer of something else than the cloud
 // must not pass for an object.
@@ -33,8 +33,8 @@ func get[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.objectID() != id {
-		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.objectID()))
+	if v.GetID() != id {
+		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.GetID()))
 	}
 	return v, nil
 }
@@ -49,21 +49,21 @@ func write[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.objectID() == "" && !o.DryRun {
+	if v.GetID() == "" && !o.DryRun {
 		return nil, malformed(r, "the object has no id")
 	}
 	return v, nil
 }
 
 // list reads all pages of one snapshot.
-func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*List[T], error) {
+func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cloudv1.List[T], error) {
 	r.method, r.query = http.MethodGet, o.query(r.query)
 	if o.IfNoneMatch != "" {
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
-	var all *List[T]
+	var all *cloudv1.List[T]
 	for {
-		var page List[T]
+		var page cloudv1.List[T]
 		if _, err := c.do(ctx, r, &page); err != nil {
 			return nil, err
 		}

@@ -4,43 +4,40 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // LoadBalancer reads a load balancer with its tree.
-func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*LoadBalancer, error) {
-	return get[LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id, o)
+func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*cloudv1.LoadBalancer, error) {
+	return get[cloudv1.LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id, o)
 }
 
 // ListLoadBalancers reads all pages of the load balancers that o selects, with their trees.
-func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*List[LoadBalancer], error) {
-	return list[LoadBalancer](ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o)
+func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+	return list[cloudv1.LoadBalancer](ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o)
 }
 
 // CreateLoadBalancer creates a load balancer. Where the cloud goes on working after its answer, the job's id is
 // returned, for WaitJob; else it is empty. So for the other writes.
-func (c *Client) CreateLoadBalancer(ctx context.Context, s LoadBalancerSpec, o WriteOptions) (*LoadBalancer, string, error) {
+func (c *Client) CreateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers", "", s, o)
 }
 
 // UpdateLoadBalancer replaces the whole tree (PUT). It needs WriteOptions.IfMatch. VIPs keep id and address as long as
 // their family stays.
-func (c *Client) UpdateLoadBalancer(ctx context.Context, id string, s LoadBalancerSpec, o WriteOptions) (*LoadBalancer, string, error) {
+func (c *Client) UpdateLoadBalancer(ctx context.Context, id string, s cloudv1.LoadBalancerSpec, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, s, o)
 }
 
 // PatchLoadBalancer changes name, tags or deletion protection and leaves the tree alone. It needs WriteOptions.IfMatch.
-func (c *Client) PatchLoadBalancer(ctx context.Context, id string, p LoadBalancerPatch, o WriteOptions) (*LoadBalancer, string, error) {
+func (c *Client) PatchLoadBalancer(ctx context.Context, id string, p cloudv1.LoadBalancerPatch, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPatch, "/v1/load-balancers/{id}", id, p, o)
 }
 
 // AdoptLoadBalancer adds tags to a load balancer that bears no other values for them. It needs WriteOptions.IfMatch.
-func (c *Client) AdoptLoadBalancer(ctx context.Context, id string, tags map[string]string, o WriteOptions) (*LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers/{id}:adopt", id, Adoption{Tags: tags}, o)
-}
-
-// Adoption is the body of AdoptLoadBalancer.
-type Adoption struct {
-	Tags map[string]string `json:"tags" minProperties:"1"`
+func (c *Client) AdoptLoadBalancer(ctx context.Context, id string, tags map[string]string, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
+	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers/{id}:adopt", id, cloudv1.Adoption{Tags: tags}, o)
 }
 
 // DeleteLoadBalancer deletes a load balancer with its tree and returns the id of the job, empty if it is gone already.
@@ -51,25 +48,25 @@ func (c *Client) DeleteLoadBalancer(ctx context.Context, id string, o WriteOptio
 }
 
 // ValidateLoadBalancer asks whether CreateLoadBalancer would take the tree; nil is yes.
-func (c *Client) ValidateLoadBalancer(ctx context.Context, s LoadBalancerSpec) error {
+func (c *Client) ValidateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec) error {
 	_, err := c.do(ctx, &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
 	return err
 }
 
 // LoadBalancerHealth reads the health of every member.
-func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*Health, error) {
-	var h Health
+func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*cloudv1.Health, error) {
+	var h cloudv1.Health
 	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/health", id: id}, &h); err != nil {
 		return nil, err
 	}
 	return &h, nil
 }
 
-func writeLB(ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (*LoadBalancer, string, error) {
-	var lb LoadBalancer
+func writeLB(ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
+	var lb cloudv1.LoadBalancer
 	r := o.request(method, path, id, body)
 	if method == http.MethodPatch {
-		r.header["Content-Type"] = "application/merge-patch+json"
+		r.header["Content-Type"] = cloudv1.MediaTypeMergePatch
 	}
 	resp, err := c.do(ctx, r, &lb)
 	if err != nil {

@@ -1,10 +1,6 @@
-package cloudapi
+package v1
 
-import (
-	"context"
-	"net/http"
-	"time"
-)
+import "time"
 
 // CapabilityNodeGroups is offered by clouds whose pools can refer to node groups.
 const CapabilityNodeGroups = "node-groups"
@@ -28,13 +24,4 @@ type Limits struct {
 	BatchMax    int `json:"batch_max" doc:"Operations a batch, and ids a lookup."`
 	MembersMax  int `json:"members_max" doc:"Members a change of a node group."`
 	FilterIDs   int `json:"filter_ids_max" doc:"Values of the id filter of lists."`
-}
-
-// Meta reads what the cloud offers; it is also the cheapest way to try the token.
-func (c *Client) Meta(ctx context.Context) (*Meta, error) {
-	var m Meta
-	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/meta"}, &m); err != nil {
-		return nil, err
-	}
-	return &m, nil
 }

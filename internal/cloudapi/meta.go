@@ -1,0 +1,17 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// Meta reads what the cloud offers; it is also the cheapest way to try the token.
+func (c *Client) Meta(ctx context.Context) (*cloudv1.Meta, error) {
+	var m cloudv1.Meta
+	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/meta"}, &m); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
