@@ -123,11 +123,11 @@ var addressTypes = []struct {
 	cloud string
 	node  corev1.NodeAddressType
 }{
-	{"internal", corev1.NodeInternalIP},
-	{"external", corev1.NodeExternalIP},
-	{"internal-dns", corev1.NodeInternalDNS},
-	{"external-dns", corev1.NodeExternalDNS},
-	{"hostname", corev1.NodeHostName},
+	{cloudv1.AddressInternal, corev1.NodeInternalIP},
+	{cloudv1.AddressExternal, corev1.NodeExternalIP},
+	{cloudv1.AddressInternalDNS, corev1.NodeInternalDNS},
+	{cloudv1.AddressExternalDNS, corev1.NodeExternalDNS},
+	{cloudv1.AddressHostname, corev1.NodeHostName},
 }
 
 // addresses are those of the machine, the families of each type in the cloud's order, and always a hostname.

@@ -16,7 +16,7 @@ func TestJobs(t *testing.T) {
 	if err != nil || create == "" {
 		t.Fatal(create, err)
 	}
-	diff(t, "state", cloudv1.PendingCreate, lb.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningPendingCreate, lb.ProvisioningState)
 	_, again, err := c.client.CreateLoadBalancer(ctx, tree("one"), cloudapi.WriteOptions{IdempotencyKey: "k"})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestJobs(t *testing.T) {
 	clock.Step(30 * time.Second)
 	eventually(t, "the creation ends", func() bool { return job(create).State == cloudv1.JobSucceeded })
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudv1.PendingUpdate, now.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningPendingUpdate, now.ProvisioningState)
 
 	// What a stopped server left undone is done by the next one.
 	c.stop()
@@ -66,7 +66,7 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudv1.Active, now.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningActive, now.ProvisioningState)
 
 	on := cloudapi.WriteOptions{IfMatch: now.Revision}
 	remove, err := c.client.DeleteLoadBalancer(ctx, lb.ID, on)
@@ -74,7 +74,7 @@ func TestJobs(t *testing.T) {
 		t.Fatal(remove, err)
 	}
 	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudv1.PendingDelete, now.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningPendingDelete, now.ProvisioningState)
 	on.IfMatch = now.Revision
 	twice, err := c.client.DeleteLoadBalancer(ctx, lb.ID, on)
 	if err != nil {

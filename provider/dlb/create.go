@@ -53,7 +53,7 @@ func (b *Balancer) create(
 }
 
 func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpec) (created, error) {
-	identity := []string{"load-balancer", spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
+	identity := []string{cloudv1.KindLoadBalancer, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
 	return ownership.Create(identity,
 		func(key string) (created, error) {
 			lb, job, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})

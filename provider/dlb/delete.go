@@ -107,7 +107,7 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.Lo
 			return err
 		}
 	}
-	if lb.ProvisioningState != cloudv1.PendingDelete {
+	if lb.ProvisioningState != cloudv1.ProvisioningPendingDelete {
 		job, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil && !cloudapi.IsAbsent(err) {
 			return fmt.Errorf("delete load balancer: %w", err)

@@ -106,10 +106,10 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalan
 		return nil, err
 	}
 	switch lb.ProvisioningState {
-	case cloudv1.Active:
-	case cloudv1.PendingCreate, cloudv1.PendingUpdate, cloudv1.PendingDelete:
+	case cloudv1.ProvisioningActive:
+	case cloudv1.ProvisioningPendingCreate, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningPendingDelete:
 		return nil, pending(lb)
-	case cloudv1.ProvisionFail:
+	case cloudv1.ProvisioningError:
 		text := "it does not say why"
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
@@ -147,7 +147,7 @@ func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
 func (b *Balancer) update(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 ) (*cloudv1.LoadBalancer, error) {
-	if lb.ProvisioningState == cloudv1.PendingDelete {
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
 	}
 	for reread := false; ; reread = true {

@@ -286,8 +286,8 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	if !errors.As(err, &retry) {
 		t.Fatalf("error %v, want a RetryError", err)
 	}
-	if state := f.only().ProvisioningState; state != cloudv1.PendingCreate {
-		t.Fatalf("state %s, want %s", state, cloudv1.PendingCreate)
+	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingCreate {
+		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingCreate)
 	}
 	f.cloud.Calls()
 	if _, err := f.ensure(svc); !errors.As(err, &retry) {
@@ -299,7 +299,7 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	patient.Wait = 30 * time.Second
 	f.Balancer = dlb.New(patient)
 	env.Eventually(t, 10*time.Second, "an active load balancer", func(context.Context) error {
-		if state := f.only().ProvisioningState; state != cloudv1.Active {
+		if state := f.only().ProvisioningState; state != cloudv1.ProvisioningActive {
 			return fmt.Errorf("it is %s", state)
 		}
 		return nil
@@ -341,8 +341,8 @@ func TestPendingUpdateIsNotConfigured(t *testing.T) {
 		}
 		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still at work on load balancer "+f.only().ID)
 	}
-	if state := f.only().ProvisioningState; state != cloudv1.PendingUpdate {
-		t.Fatalf("state %s, want %s", state, cloudv1.PendingUpdate)
+	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingUpdate {
+		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingUpdate)
 	}
 	until("a changed load balancer")
 }

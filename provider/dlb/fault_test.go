@@ -197,7 +197,7 @@ func TestProvisioningFails(t *testing.T) {
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	lb.ProvisioningState = cloudv1.ProvisionFail
+	lb.ProvisioningState = cloudv1.ProvisioningError
 	lb.Fault = &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room in eu-1a"}
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/load-balancers" {

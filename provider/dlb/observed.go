@@ -46,7 +46,7 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 }
 
 func networkType(lb *cloudv1.LoadBalancer) string {
-	if lb.Scheme == "internal" {
+	if lb.Scheme == cloudv1.SchemeInternal {
 		return "private"
 	}
 	return "public"

@@ -41,11 +41,11 @@ func checkAllocated(svc *corev1.Service) error {
 // tree is the desired load balancer in the cloud's terms.
 func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
 	fields := cloudv1.LoadBalancerFields{
-		Scheme: "public", Flavor: d.Flavor, Zones: d.Zones,
+		Scheme: cloudv1.SchemePublic, Flavor: d.Flavor, Zones: d.Zones,
 		DeletionProtection: d.DeletionProtection, BandwidthMbps: d.BandwidthMbps,
 	}
 	if d.NetworkType == "private" {
-		fields.Scheme = "internal"
+		fields.Scheme = cloudv1.SchemeInternal
 	}
 	subnets := network.SubnetIDs
 	if d.SubnetID != "" {
@@ -100,12 +100,12 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 			Rise: l.HealthCheck.Healthy, Fall: l.HealthCheck.Unhealthy,
 		},
 	}
-	if l.Protocol == "https" {
+	if l.Protocol == cloudv1.ProtocolHTTPS {
 		// TLS ends at the listener.
-		pool.Protocol = "http"
+		pool.Protocol = cloudv1.ProtocolHTTP
 	}
 	if l.AffinityTimeout > 0 {
-		pool.SessionAffinity = &cloudv1.SessionAffinity{Type: "source_ip", TimeoutS: int64(l.AffinityTimeout.Seconds())}
+		pool.SessionAffinity = &cloudv1.SessionAffinity{Type: cloudv1.AffinitySourceIP, TimeoutS: int64(l.AffinityTimeout.Seconds())}
 	}
 	return pool
 }

@@ -71,7 +71,7 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
-	identity := []string{"node-group", tags[ownership.ClusterUID], name}
+	identity := []string{cloudv1.KindNodeGroup, tags[ownership.ClusterUID], name}
 	tags[ownership.IngressGroup] = name
 	spec := cloudv1.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
 	made, err := ownership.Create(identity,
@@ -150,9 +150,9 @@ func toCloud(members []ingressnode.Member) []cloudv1.GroupMember {
 
 func family(address string) string {
 	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
-		return "ipv6"
+		return cloudv1.FamilyIPv6
 	}
-	return "ipv4"
+	return cloudv1.FamilyIPv4
 }
 
 func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {

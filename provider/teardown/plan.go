@@ -12,9 +12,9 @@ import (
 
 // The kinds of objects, in the order in which they go: pools of load balancers refer to node groups.
 const (
-	LoadBalancer = "load-balancer"
-	NodeGroup    = "node-group"
-	Route        = "route"
+	LoadBalancer = cloudv1.KindLoadBalancer
+	NodeGroup    = cloudv1.KindNodeGroup
+	Route        = cloudv1.KindRoute
 )
 
 // Wishes decide what stays.

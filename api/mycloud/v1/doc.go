@@ -1,19 +1,19 @@
-// Package v1 is version 1 of the mycloud API: the types, constants and header names that the cloud's server and its clients
-// share. It uses only the standard library. The OpenAPI document is generated from these types.
+// Package v1 is version 1 of the mycloud API: the types, constants and header names that the cloud's server and its
+// clients share. It uses only the standard library. The OpenAPI document is generated from these types.
 package v1
 
 // Version is the version of the API's contract.
 const Version = "1.0.0"
 
-// The headers of requests and responses that HTTP itself does not define.
+// The headers that HTTP itself does not define.
 const (
-	// HeaderRequestID identifies a request in the cloud's logs; the response repeats it.
+	// HeaderRequestID identifies a request in the cloud's logs. The response repeats it.
 	HeaderRequestID = "Request-Id"
-	// HeaderIfTags lists tags as key=value pairs, separated by commas, that the object of a write must have.
+	// HeaderIfTags lists, as key=value pairs separated by commas, the tags that the object of a write must have.
 	HeaderIfTags = "Mycloud-If-Tags"
 	// HeaderIdempotencyKey makes a POST take effect once, however often it is sent.
 	HeaderIdempotencyKey = "Idempotency-Key"
-	// HeaderIdempotencyReplayed is true on a response that repeats that of an earlier request with the same key.
+	// HeaderIdempotencyReplayed is true on a response that repeats an earlier one for the same idempotency key.
 	HeaderIdempotencyReplayed = "Idempotency-Replayed"
 )
 

@@ -2,7 +2,7 @@ package v1
 
 import "time"
 
-// JobState is the progress of an asynchronous write.
+// JobState is the state of a job.
 type JobState string
 
 // The states of a job.
@@ -14,7 +14,7 @@ const (
 	JobCancelled JobState = "cancelled"
 )
 
-// Job is an asynchronous write. Its name is what it does, such as load-balancer.update.
+// Job is an asynchronous write. Its name is the operation, such as load-balancer.update.
 type Job struct {
 	Object
 	State      JobState   `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
@@ -25,7 +25,7 @@ type Job struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
 
-// Done tells whether the job has ended, well or not.
+// Done reports whether the job has ended, successfully or not.
 func (j *Job) Done() bool {
 	return j.State == JobSucceeded || j.State == JobFailed || j.State == JobCancelled
 }

@@ -1,5 +1,11 @@
 package v1
 
+// The states of zones and regions.
+const (
+	PlaceAvailable   = "available"
+	PlaceUnavailable = "unavailable"
+)
+
 // Zone is a failure domain of a region.
 type Zone struct {
 	Object
@@ -13,7 +19,7 @@ type Region struct {
 	State string `json:"state" enum:"available,unavailable"`
 }
 
-// InstanceType is a size of machine.
+// InstanceType is a size of instances.
 type InstanceType struct {
 	Object
 	CPUs      int `json:"cpus"`

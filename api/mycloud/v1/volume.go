@@ -1,21 +1,28 @@
 package v1
 
+// The states of a volume.
+const (
+	VolumeAvailable = "available"
+	VolumeAttached  = "attached"
+	VolumeError     = "error"
+)
+
 // Volume is a block device.
 type Volume struct {
 	Object
-	Zone       string   `json:"zone,omitempty" doc:"Of a volume in one zone."`
-	Zones      []string `json:"zones,omitempty" nullable:"false" doc:"Of a volume in several zones."`
+	Zone       string   `json:"zone,omitempty" doc:"The zone of a volume in one zone."`
+	Zones      []string `json:"zones,omitempty" nullable:"false" doc:"The zones of a volume in several zones."`
 	Region     string   `json:"region"`
 	Type       string   `json:"type" example:"ssd"`
 	SizeGiB    int      `json:"size_gib"`
 	State      string   `json:"state" enum:"available,attached,error"`
-	AttachedTo string   `json:"attached_to,omitempty" doc:"An instance's id."`
+	AttachedTo string   `json:"attached_to,omitempty" doc:"The id of the instance that the volume is attached to."`
 }
 
-// VolumeType bounds what volumes of it may be.
+// VolumeType limits the size of volumes of that type.
 type VolumeType struct {
 	Object
 	MaxSizeGiB      int  `json:"max_size_gib"`
 	StepGiB         int  `json:"step_gib" doc:"Sizes are rounded up to a multiple of it."`
-	OnlineExpansion bool `json:"online_expansion" doc:"Whether an attached volume can grow."`
+	OnlineExpansion bool `json:"online_expansion" doc:"Whether a volume can grow while it is attached."`
 }

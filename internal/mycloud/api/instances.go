@@ -25,7 +25,7 @@ type CreateInstanceParams struct {
 func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 	problems := validateTags(p.Body.Tags)
 	for i, a := range p.Body.Addresses {
-		if a.Type != "internal" && a.Type != "external" {
+		if a.Type != cloudv1.AddressInternal && a.Type != cloudv1.AddressExternal {
 			continue
 		}
 		if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
@@ -218,7 +218,7 @@ func detach(tx *store.Tx, instance string) error {
 		return err
 	}
 	for _, r := range routes {
-		r.State = routeBlackhole
+		r.State = cloudv1.RouteBlackhole
 		if _, err := store.Routes.Put(tx, r); err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func detach(tx *store.Tx, instance string) error {
 		return err
 	}
 	for _, v := range volumes {
-		v.AttachedTo, v.State = "", "available"
+		v.AttachedTo, v.State = "", cloudv1.VolumeAvailable
 		if _, err := store.Volumes.Put(tx, v); err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 func (a *API) assignVIPs(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
 	if len(asked) == 0 {
-		asked = []cloudv1.VIP{{Family: "ipv4", Mode: "vip"}}
+		asked = []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: cloudv1.VIPModeVIP}}
 	}
 	has := map[string]cloudv1.VIP{}
 	for _, v := range lb.VIPs {

@@ -28,7 +28,7 @@ func (a *API) validateLoadBalancer(_ context.Context, p *ValidateParams) (*struc
 func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
 	lb := &cloudv1.LoadBalancer{
 		Object:            cloudv1.Object{ID: newID("lb-"), Name: p.Body.Name, Tags: p.Body.Tags},
-		ProvisioningState: cloudv1.Active,
+		ProvisioningState: cloudv1.ProvisioningActive,
 	}
 	if err := p.checkTags(store.LoadBalancers.Name, &cloudv1.Object{Tags: lb.Tags}); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 		return nil, err
 	}
 	if a.JobDuration > 0 {
-		lb.ProvisioningState = cloudv1.PendingCreate
+		lb.ProvisioningState = cloudv1.ProvisioningPendingCreate
 	}
 	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
 	if err == nil && p.DryRun {
@@ -93,7 +93,7 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 		if err != nil {
 			return nil, err
 		}
-		if lb.ProvisioningState == cloudv1.PendingDelete {
+		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 			return answerLoadBalancer(tx, lb, http.StatusOK)
 		}
 		if lb.DeletionProtection {
@@ -104,11 +104,11 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 			if err := removeLoadBalancer(tx, lb); err != nil {
 				return nil, err
 			}
-			lb.ProvisioningState = cloudv1.PendingDelete
-			lb.OperatingState = "unknown"
+			lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
+			lb.OperatingState = cloudv1.OperatingUnknown
 			return done(http.StatusOK, store.LoadBalancers, lb), nil
 		}
-		lb.ProvisioningState = cloudv1.PendingDelete
+		lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
 	})
 }
@@ -119,7 +119,7 @@ func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if lb.ProvisioningState == cloudv1.PendingDelete {
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s is being deleted", lb.ID).
 			on(store.LoadBalancers.Name, lb.ID)
 	}
@@ -133,8 +133,8 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 		return nil, err
 	}
 	if changed && job != "" && a.JobDuration > 0 {
-		if lb.ProvisioningState == cloudv1.Active {
-			lb.ProvisioningState = cloudv1.PendingUpdate
+		if lb.ProvisioningState == cloudv1.ProvisioningActive {
+			lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 			if _, err := store.LoadBalancers.Put(tx, lb); err != nil {
 				return nil, err
 			}
@@ -174,11 +174,11 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 		return removeLoadBalancer(tx, lb)
 	}
 	switch {
-	case lb.ProvisioningState == cloudv1.PendingDelete:
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 	case open:
-		lb.ProvisioningState = cloudv1.PendingUpdate
+		lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 	default:
-		lb.ProvisioningState = cloudv1.Active
+		lb.ProvisioningState = cloudv1.ProvisioningActive
 	}
 	_, err = store.LoadBalancers.Put(tx, lb)
 	return err

@@ -16,10 +16,10 @@ type Plain[T any] struct{ Body T }
 func (a *API) registerMeta() {
 	o := operation{"get-meta", "meta", "What the cloud offers"}
 	registerRead(a, o, "/v1/meta", func(context.Context, *None) (*Plain[cloudv1.Meta], error) {
-		status := "ok"
+		status := cloudv1.StatusOK
 		// A state that cannot be read is no state to conclude from.
 		if err := a.Store.View(func(*store.Tx) error { return nil }); err != nil {
-			status = "degraded"
+			status = cloudv1.StatusDegraded
 		}
 		return &Plain[cloudv1.Meta]{Body: cloudv1.Meta{
 			APIVersion: cloudv1.Version, Capabilities: a.capabilities(), Status: status, ServerTime: a.Clock.Now().UTC(),
@@ -34,7 +34,7 @@ func (a *API) registerMeta() {
 func (a *API) capabilities() []string {
 	c := []string{cloudv1.CapabilityNodeGroups}
 	if a.JobDuration > 0 {
-		c = append(c, "jobs")
+		c = append(c, cloudv1.CapabilityJobs)
 	}
 	return c
 }

@@ -11,12 +11,6 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// The states of routes.
-const (
-	routeActive    = "active"
-	routeBlackhole = "blackhole"
-)
-
 // ListRoutesParams are those of the read of a table's routes.
 type ListRoutesParams struct {
 	ListParams
@@ -76,14 +70,14 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[clou
 		results := make([]cloudv1.RouteResult, 0, len(p.Body.Upsert)+len(p.Body.Remove))
 		for _, s := range p.Body.Upsert {
 			status, route, err := b.upsert(s)
-			res, err := result("upsert", s.Destination, status, route, err)
+			res, err := result(cloudv1.RouteUpsert, s.Destination, status, route, err)
 			if err != nil {
 				return nil, err
 			}
 			results = append(results, res)
 		}
 		for _, r := range p.Body.Remove {
-			res, err := result("remove", r.Destination, http.StatusOK, nil, b.remove(r))
+			res, err := result(cloudv1.RouteRemove, r.Destination, http.StatusOK, nil, b.remove(r))
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +127,7 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 		return 0, nil, fail(http.StatusConflict, cloudv1.CodeDestinationTaken,
 			"%s is the destination of route %s with the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
 	}
-	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, routeActive
+	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, cloudv1.RouteActive
 	if !exists {
 		if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 			return 0, nil, err

@@ -2,16 +2,6 @@ package balancer
 
 import cloudv1 "quaymaster.dev/api/mycloud/v1"
 
-// The operating states of load balancers and members.
-const (
-	online    = "online"
-	degraded  = "degraded"
-	offline   = "offline"
-	draining  = "draining"
-	noMembers = "no_members"
-	unknown   = "unknown"
-)
-
 // Facts are what the health of members depends on.
 type Facts struct {
 	// Group gives the members of a node group.
@@ -44,20 +34,20 @@ func Observe(lb *cloudv1.LoadBalancer, f Facts) (cloudv1.Health, error) {
 }
 
 func overall(s cloudv1.ProvisioningState, count map[string]int) string {
-	up, down := count[online], count[offline]
+	up, down := count[cloudv1.OperatingOnline], count[cloudv1.OperatingOffline]
 	switch {
-	case s == cloudv1.PendingCreate:
-		return unknown
+	case s == cloudv1.ProvisioningPendingCreate:
+		return cloudv1.OperatingUnknown
 	case up > 0 && down > 0:
-		return degraded
+		return cloudv1.OperatingDegraded
 	case up > 0:
-		return online
+		return cloudv1.OperatingOnline
 	case down > 0:
-		return offline
-	case count[unknown] > 0:
-		return unknown
+		return cloudv1.OperatingOffline
+	case count[cloudv1.OperatingUnknown] > 0:
+		return cloudv1.OperatingUnknown
 	}
-	return noMembers
+	return cloudv1.OperatingNoMembers
 }
 
 // members are the pool's own, or those of its node group that have an address of the pool's family.
@@ -87,18 +77,18 @@ func members(p *cloudv1.Pool, f Facts) ([]cloudv1.Member, error) {
 
 func memberState(m *cloudv1.Member, f Facts) (string, error) {
 	if m.State == cloudv1.MemberDraining || m.Weight == 0 {
-		return draining, nil
+		return cloudv1.OperatingDraining, nil
 	}
 	if m.InstanceID == "" {
 		// The cloud has no view of a machine that is none of its own.
-		return unknown, nil
+		return cloudv1.OperatingUnknown, nil
 	}
 	s, err := f.Instance(m.InstanceID)
 	if err != nil {
 		return "", err
 	}
 	if s == cloudv1.InstanceRunning || s == cloudv1.InstanceMigrating {
-		return online, nil
+		return cloudv1.OperatingOnline, nil
 	}
-	return offline, nil
+	return cloudv1.OperatingOffline, nil
 }

@@ -57,7 +57,7 @@ func Validate(s *cloudv1.LoadBalancerSpec) []cloudv1.ProblemField {
 
 // sameTransport tells whether two protocols use one transport. Of a protocol that is none it does not judge.
 func sameTransport(a, b string) bool {
-	transports := map[string]string{"tcp": "tcp", "http": "tcp", "https": "tcp", "udp": "udp"}
+	transports := map[string]string{cloudv1.ProtocolTCP: "tcp", cloudv1.ProtocolHTTP: "tcp", cloudv1.ProtocolHTTPS: "tcp", cloudv1.ProtocolUDP: "udp"}
 	return transports[a] == transports[b] || transports[a] == "" || transports[b] == ""
 }
 
@@ -67,7 +67,7 @@ type poolID struct{ key, family string }
 // validateVIPs gives the families that the load balancer will have.
 func validateVIPs(p *problems, vips []cloudv1.VIP) []string {
 	if len(vips) == 0 {
-		return []string{"ipv4"}
+		return []string{cloudv1.FamilyIPv4}
 	}
 	var families []string
 	seen := map[string]bool{}
@@ -84,7 +84,7 @@ func validateVIPs(p *problems, vips []cloudv1.VIP) []string {
 
 func validateListener(p *problems, at string, l *cloudv1.Listener) {
 	transport := "tcp"
-	if l.Protocol == "udp" {
+	if l.Protocol == cloudv1.ProtocolUDP {
 		transport = "udp"
 	}
 	if want := transport + "/" + strconv.Itoa(int(l.Port)); l.Key != want {
@@ -92,12 +92,12 @@ func validateListener(p *problems, at string, l *cloudv1.Listener) {
 	}
 	hasCertificate := l.TLS != nil && len(l.TLS.CertificateIDs) > 0
 	switch {
-	case l.Protocol == "https" && !hasCertificate:
+	case l.Protocol == cloudv1.ProtocolHTTPS && !hasCertificate:
 		p.add(at+"/tls", "is required for https: name at least one certificate")
-	case l.Protocol != "https" && l.TLS != nil:
+	case l.Protocol != cloudv1.ProtocolHTTPS && l.TLS != nil:
 		p.add(at+"/tls", "is for https alone, not for %s", l.Protocol)
 	}
-	if (l.ProxyProtocol == "v1" || l.ProxyProtocol == "v2") && l.Protocol != "tcp" {
+	if (l.ProxyProtocol == cloudv1.ProxyProtocolV1 || l.ProxyProtocol == cloudv1.ProxyProtocolV2) && l.Protocol != cloudv1.ProtocolTCP {
 		p.add(at+"/proxy_protocol", "must be none for %s", l.Protocol)
 	}
 	seen := map[string]bool{}
@@ -143,7 +143,7 @@ func validatePool(p *problems, at string, pool *cloudv1.Pool, seen map[poolID]st
 }
 
 func validateMonitor(p *problems, at string, m *cloudv1.HealthMonitor) {
-	isHTTP := m.Type == "http" || m.Type == "https"
+	isHTTP := m.Type == cloudv1.ProtocolHTTP || m.Type == cloudv1.ProtocolHTTPS
 	switch {
 	case isHTTP && m.Path != "" && !strings.HasPrefix(m.Path, "/"):
 		p.add(at+"/path", "must begin with /")
@@ -158,7 +158,7 @@ func validateMonitor(p *problems, at string, m *cloudv1.HealthMonitor) {
 			p.add(at+"/expected_codes", "must have its ranges in order: not %s", r)
 		}
 	}
-	if m.Type == "none" {
+	if m.Type == cloudv1.ProtocolNone {
 		return
 	}
 	if m.IntervalMS < 1000 {
@@ -190,7 +190,7 @@ func AddressProblem(family, address string) string {
 // Family is ipv4 or ipv6.
 func Family(a netip.Addr) string {
 	if a.Is4() {
-		return "ipv4"
+		return cloudv1.FamilyIPv4
 	}
-	return "ipv6"
+	return cloudv1.FamilyIPv6
 }

@@ -10,10 +10,10 @@ import (
 func (inv *Inventory) Seed(tx *store.Tx) error {
 	s := seeder{tx: tx}
 	for _, v := range inv.Regions {
-		seed(&s, store.Regions, &cloudv1.Region{Object: object(v.ID, nil), State: "available"})
+		seed(&s, store.Regions, &cloudv1.Region{Object: object(v.ID, nil), State: cloudv1.PlaceAvailable})
 	}
 	for _, v := range inv.Zones {
-		seed(&s, store.Zones, &cloudv1.Zone{Object: object(v.ID, nil), Region: v.Region, State: "available"})
+		seed(&s, store.Zones, &cloudv1.Zone{Object: object(v.ID, nil), Region: v.Region, State: cloudv1.PlaceAvailable})
 	}
 	for _, v := range inv.InstanceTypes {
 		seed(&s, store.InstanceTypes, &cloudv1.InstanceType{Object: object(v.ID, nil), CPUs: v.CPUs, MemoryMiB: v.MemoryMiB})
@@ -50,7 +50,7 @@ func (inv *Inventory) instance(v Instance) *cloudv1.Instance {
 func (inv *Inventory) volume(v Volume) *cloudv1.Volume {
 	out := &cloudv1.Volume{
 		Object: object(v.ID, v.Tags), Zone: v.Zone, Zones: v.Zones, Type: v.Type,
-		SizeGiB: v.SizeGiB, State: "available", AttachedTo: v.AttachedTo,
+		SizeGiB: v.SizeGiB, State: cloudv1.VolumeAvailable, AttachedTo: v.AttachedTo,
 	}
 	zone := v.Zone
 	if len(v.Zones) > 0 {
@@ -58,7 +58,7 @@ func (inv *Inventory) volume(v Volume) *cloudv1.Volume {
 	}
 	out.Region = inv.RegionOf(zone)
 	if v.AttachedTo != "" {
-		out.State = "attached"
+		out.State = cloudv1.VolumeAttached
 	}
 	return out
 }

@@ -57,14 +57,16 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 	if !slices.Contains(states, i.State) {
 		errs = append(errs, field.NotSupported(at.Child("state"), i.State, states[1:]))
 	}
-	addressTypes := []string{"internal", "external", "hostname", "internal-dns", "external-dns"}
+	addressTypes := []string{
+		cloudv1.AddressInternal, cloudv1.AddressExternal, cloudv1.AddressHostname, cloudv1.AddressInternalDNS, cloudv1.AddressExternalDNS,
+	}
 	for n, a := range i.Addresses {
 		at := at.Child("addresses").Index(n)
 		if !slices.Contains(addressTypes, a.Type) {
 			errs = append(errs, field.NotSupported(at.Child("type"), a.Type, addressTypes))
 			continue
 		}
-		if a.Type != "internal" && a.Type != "external" {
+		if a.Type != cloudv1.AddressInternal && a.Type != cloudv1.AddressExternal {
 			continue
 		}
 		if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
@@ -76,8 +78,8 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 
 func (p AddressPool) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if p.Scheme != "public" && p.Scheme != "internal" {
-		errs = append(errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{"internal", "public"}))
+	if p.Scheme != cloudv1.SchemePublic && p.Scheme != cloudv1.SchemeInternal {
+		errs = append(errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{cloudv1.SchemeInternal, cloudv1.SchemePublic}))
 	}
 	prefix, err := netip.ParsePrefix(p.CIDR)
 	if err != nil || prefix.Masked() != prefix {

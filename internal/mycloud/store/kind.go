@@ -17,17 +17,17 @@ type Kind[T any] struct {
 
 // The kinds of objects.
 var (
-	Instances     = Kind[cloudv1.Instance]{"instance", func(v *cloudv1.Instance) *cloudv1.Object { return &v.Object }}
-	Regions       = Kind[cloudv1.Region]{"region", func(v *cloudv1.Region) *cloudv1.Object { return &v.Object }}
-	Zones         = Kind[cloudv1.Zone]{"zone", func(v *cloudv1.Zone) *cloudv1.Object { return &v.Object }}
-	InstanceTypes = Kind[cloudv1.InstanceType]{"instance-type", func(v *cloudv1.InstanceType) *cloudv1.Object { return &v.Object }}
-	NodeGroups    = Kind[cloudv1.NodeGroup]{"node-group", func(v *cloudv1.NodeGroup) *cloudv1.Object { return &v.Object }}
-	LoadBalancers = Kind[cloudv1.LoadBalancer]{"load-balancer", func(v *cloudv1.LoadBalancer) *cloudv1.Object { return &v.Object }}
-	RouteTables   = Kind[cloudv1.RouteTable]{"route-table", func(v *cloudv1.RouteTable) *cloudv1.Object { return &v.Object }}
-	Routes        = Kind[cloudv1.Route]{"route", func(v *cloudv1.Route) *cloudv1.Object { return &v.Object }}
-	Volumes       = Kind[cloudv1.Volume]{"volume", func(v *cloudv1.Volume) *cloudv1.Object { return &v.Object }}
-	VolumeTypes   = Kind[cloudv1.VolumeType]{"volume-type", func(v *cloudv1.VolumeType) *cloudv1.Object { return &v.Object }}
-	Jobs          = Kind[cloudv1.Job]{"job", func(v *cloudv1.Job) *cloudv1.Object { return &v.Object }}
+	Instances     = Kind[cloudv1.Instance]{cloudv1.KindInstance, func(v *cloudv1.Instance) *cloudv1.Object { return &v.Object }}
+	Regions       = Kind[cloudv1.Region]{cloudv1.KindRegion, func(v *cloudv1.Region) *cloudv1.Object { return &v.Object }}
+	Zones         = Kind[cloudv1.Zone]{cloudv1.KindZone, func(v *cloudv1.Zone) *cloudv1.Object { return &v.Object }}
+	InstanceTypes = Kind[cloudv1.InstanceType]{cloudv1.KindInstanceType, func(v *cloudv1.InstanceType) *cloudv1.Object { return &v.Object }}
+	NodeGroups    = Kind[cloudv1.NodeGroup]{cloudv1.KindNodeGroup, func(v *cloudv1.NodeGroup) *cloudv1.Object { return &v.Object }}
+	LoadBalancers = Kind[cloudv1.LoadBalancer]{cloudv1.KindLoadBalancer, func(v *cloudv1.LoadBalancer) *cloudv1.Object { return &v.Object }}
+	RouteTables   = Kind[cloudv1.RouteTable]{cloudv1.KindRouteTable, func(v *cloudv1.RouteTable) *cloudv1.Object { return &v.Object }}
+	Routes        = Kind[cloudv1.Route]{cloudv1.KindRoute, func(v *cloudv1.Route) *cloudv1.Object { return &v.Object }}
+	Volumes       = Kind[cloudv1.Volume]{cloudv1.KindVolume, func(v *cloudv1.Volume) *cloudv1.Object { return &v.Object }}
+	VolumeTypes   = Kind[cloudv1.VolumeType]{cloudv1.KindVolumeType, func(v *cloudv1.VolumeType) *cloudv1.Object { return &v.Object }}
+	Jobs          = Kind[cloudv1.Job]{cloudv1.KindJob, func(v *cloudv1.Job) *cloudv1.Object { return &v.Object }}
 )
 
 // NotFoundError says that there is no such object.
