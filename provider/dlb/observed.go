@@ -1,6 +1,7 @@
 package dlb
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +10,8 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// observed is a load balancer in the cloud in the terms of a Service: what tree made it of. What the cloud does not keep, or
-// chose by itself, is as wanted.
+// observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does not
+// keep, or that it chose itself because the Service leaves them open, are as wanted.
 func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
 	is := *want
 	is.NetworkType = networkType(lb)
@@ -32,9 +33,11 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 			is.Tags = nil
 		}
 	}
+	observeAddresses(&is, lb)
 	is.Listeners = nil
 	for i := range lb.Listeners {
 		l := &lb.Listeners[i]
+		is.AllowedSources = allowedSources(want, l)
 		at := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == l.PoolKey })
 		if at < 0 {
 			continue
@@ -43,6 +46,34 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 		is.Listeners = append(is.Listeners, observedListener(l, &lb.Pools[at]))
 	}
 	return &is
+}
+
+// observeAddresses sets the families and the mode of the load balancer's addresses. The cloud may list them in any order.
+func observeAddresses(is *loadbalancer.Desired, lb *cloudv1.LoadBalancer) {
+	var families []string
+	for _, vip := range lb.VIPs {
+		families = append(families, vip.Family)
+		if vip.Mode != "" {
+			is.IPMode = vip.Mode
+		}
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(is.Families)), slices.Sorted(slices.Values(families))) {
+		is.Families = families
+	}
+}
+
+// allowedSources returns the source ranges of a listener, in the order of those wanted if they are the same.
+func allowedSources(want *loadbalancer.Desired, l *cloudv1.Listener) []netip.Prefix {
+	if slices.Equal(sources(want), slices.Sorted(slices.Values(l.AllowedCIDRs))) {
+		return want.AllowedSources
+	}
+	var list []netip.Prefix
+	for _, cidr := range l.AllowedCIDRs {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			list = append(list, prefix)
+		}
+	}
+	return list
 }
 
 func networkType(lb *cloudv1.LoadBalancer) string {

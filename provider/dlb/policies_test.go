@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
@@ -104,6 +105,20 @@ func TestPoliciesAndChanges(t *testing.T) {
 	three := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("new", corev1.ProtocolTCP, 8080))
 	if _, err := f.ensure(builder.Service(three, builder.DLB("listener-maxqps", "30000"))); err == nil {
 		t.Error("a new listener above the limit was accepted")
+	}
+}
+
+// A mode of addresses that the load balancer does not have yet is new, although only the cloud's addresses show it.
+func TestPoliciesAndTheIPMode(t *testing.T) {
+	f, p := startWithPolicies(t)
+	f.mustEnsure(builder.Service())
+	p.set(t, v1alpha1.LoadBalancerPolicySpec{Rules: []v1alpha1.Rule{{Annotation: annotation + "ip-mode", Allowed: []string{"vip"}}}})
+	proxy := builder.Service(builder.DLB("ip-mode", "proxy"))
+	if _, err := f.ensure(proxy); err == nil {
+		t.Error("a forbidden mode was accepted")
+	}
+	if lb := f.only(); lb.VIPs[0].Mode != cloudv1.VIPModeVIP {
+		t.Errorf("mode %s, want vip", lb.VIPs[0].Mode)
 	}
 }
 
