@@ -34,7 +34,8 @@ func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	return g, all
 }
 
-// bury asks for each Node, as the lifecycle controller does, deletes those that are said to be gone, and tells how many those were.
+// bury asks for each Node, as the lifecycle controller does, deletes those that are said to be gone, and tells how many
+// those were.
 func (g *guarded) bury(nodes ...*corev1.Node) int {
 	g.t.Helper()
 	gone := 0
@@ -109,8 +110,8 @@ func TestPastTheLimitAPersonDecides(t *testing.T) {
 	if got := g.bury(all[0], all[1]); got != 1 {
 		t.Fatalf("%d Nodes are reported gone, want 1", got)
 	}
-	const event = "Warning DeletionHeld The cloud says that instance i-node-1 was deleted, as it says of too many. " +
-		"The node stays until you delete it, or annotate it quaymaster.dev/allow-deletion=true"
+	const event = "Warning DeletionHeld The cloud reports instance i-node-1 as deleted, and those of too many other nodes, too. " +
+		"The node is kept until you delete it or annotate it with quaymaster.dev/allow-deletion=true"
 	g.expect("the second", held{tooMany: 1}, event)
 	g.clock.SetTime(g.clock.Now().Add(24 * time.Hour))
 	if got := g.bury(all[1], all[2]); got != 0 {

@@ -81,7 +81,7 @@ type held struct{ tooMany, unknownHostname, unknownInstance int }
 func (g *guarded) expect(when string, count held, events ...string) {
 	g.t.Helper()
 	want := fmt.Sprintf(`
-# HELP quaymaster_node_deletions_held Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.
+# HELP quaymaster_node_deletions_held Nodes that are kept although the cloud reports no machine for them, by reason.
 # TYPE quaymaster_node_deletions_held gauge
 quaymaster_node_deletions_held{reason="too-many"} %d
 quaymaster_node_deletions_held{reason="unknown-hostname"} %d
@@ -110,7 +110,7 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g.expect("at first", held{})
 	unknown, nameless := g.add("node-9", "mycloud://i-node-9"), g.add("node-8", "")
 	g.ask(unknown, nameless, g.add("node-1", "mycloud://i-node-1"), g.add("foreign", "aws:///eu/i-1"))
-	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1}, "Warning DeletionHeld The cloud does not know mycloud://i-node-9", "no instance in the cloud has its name")
+	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1}, "Warning DeletionHeld The cloud has no instance mycloud://i-node-9", "no instance has its name")
 	g.cloud.Calls()
 	g.ask(unknown, nameless)
 	g.expect("asked again", held{unknownHostname: 1, unknownInstance: 1})

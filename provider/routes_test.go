@@ -161,8 +161,8 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	}
 }
 
-// A new Node takes the destination of one that is gone: the controller creates its route and deletes the black hole that it
-// has listed, in whatever order.
+// A new Node takes the destination of one that is gone: the controller creates its route and deletes the black hole
+// that it has listed, in whatever order.
 func TestDeleteRouteOfAnotherHop(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)

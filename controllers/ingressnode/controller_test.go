@@ -351,7 +351,7 @@ func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
 	}
 	f.stop()
 	f.run()
-	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both bear the tag") {
+	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both have the tag") {
 		t.Errorf("ID = %q, %v; want an error that names both", id, err)
 	}
 	// It is the error of this group alone, and ends with its cause.

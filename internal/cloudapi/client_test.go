@@ -72,10 +72,10 @@ func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 		"200 in HTML":                   {handler: answer(200, asHTML, "<h1>Welcome</h1>"), want: `content type "text/html"`},
 		"200 with another object":       {handler: answer(200, asJSON, `{"id":"i-2"}`), want: `the object's id is "i-2"`},
 		"200 with an empty object":      {handler: answer(200, asJSON, `{}`), want: `the object's id is ""`},
-		"200 with null":                 {handler: answer(200, asJSON, `null`), want: "malformed answer"},
-		"200 with nothing":              {handler: answer(200, asJSON, ``), want: "decode answer"},
-		"200 with half an object":       {handler: answer(200, asJSON, instance[:20]), want: "decode answer"},
-		"200 with more than an object":  {handler: answer(200, asJSON, instance+instance), want: "decode answer"},
+		"200 with null":                 {handler: answer(200, asJSON, `null`), want: "malformed response"},
+		"200 with nothing":              {handler: answer(200, asJSON, ``), want: "decode response"},
+		"200 with half an object":       {handler: answer(200, asJSON, instance[:20]), want: "decode response"},
+		"200 with more than an object":  {handler: answer(200, asJSON, instance+instance), want: "decode response"},
 		"200 cut short":                 {handler: answer(200, asJSON, instance, "Content-Length", "1000"), want: "unexpected EOF"},
 		"404 cut short":                 {handler: answer(404, asProblem, problem("resource-not-found"), "Content-Length", "1000"), want: "unexpected EOF"},
 		"redirect":                      {handler: answer(302, asHTML, "", "Location", "/v1/instances/i-1?again"), want: "302"},
@@ -132,7 +132,7 @@ func TestListsAreWholeOrAnError(t *testing.T) {
 		"no revision":             {handler: pages(`{"items":[],"complete":true}`), want: "items or revision is missing"},
 		"null":                    {handler: pages(`null`), want: "items or revision is missing"},
 		"pages of two snapshots":  {handler: pages(page(`[]`, "more", "7", false), page(`[]`, "", "8", true)), want: "a page of revision 8 follows one of 7"},
-		"the second page is HTML": {handler: pages(page(`[]`, "more", "7", false), "<html>"), want: "decode answer"},
+		"the second page is HTML": {handler: pages(page(`[]`, "more", "7", false), "<html>"), want: "decode response"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// ErrIncomplete is a list of which the cloud itself says that objects are missing.
-var ErrIncomplete = errors.New("the cloud says that its list is incomplete")
+// ErrIncomplete is returned for a list that the cloud itself marks as incomplete.
+var ErrIncomplete = errors.New("the cloud reports an incomplete list")
 
-// object lets the generic reads see what all objects share.
+// object is an object of the cloud.
 type object interface{ GetID() string }
 
-// get reads one object and makes sure that it is the one asked for: an empty answer of something else than the cloud
-// must not pass for an object.
+// get reads one object and checks its id: an empty response of something other than the cloud must not be taken for an
+// object.
 func get[T any, P interface {
 	*T
 	object
@@ -39,7 +39,7 @@ func get[T any, P interface {
 	return v, nil
 }
 
-// write sends a write whose answer is the object.
+// write sends a write whose response is the object.
 func write[T any, P interface {
 	*T
 	object
@@ -81,7 +81,7 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cl
 		if page.NextPageToken == "" {
 			break
 		}
-		// The token stands for the snapshot; the revision that the caller knew has been passed.
+		// The page token stands for the snapshot, which is newer than the revision that the caller has.
 		r.header = nil
 		r.query.Set("page_token", page.NextPageToken)
 	}

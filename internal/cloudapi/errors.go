@@ -11,23 +11,24 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// ErrNotModified answers a conditional read: what the caller knows is still so.
+// ErrNotModified is returned by a conditional read if the caller's revision is still current.
 var ErrNotModified = errors.New("not modified")
 
-// Error is an answer of the cloud that is no success.
+// Error is a response of the cloud other than success.
 type Error struct {
 	Method, Path string
 	// Status is the HTTP status.
 	Status int
-	// Problem is nil where the answer was none of the API's own: from a proxy, say. It is then no evidence of anything.
+	// Problem is nil if the response is not of the API, but of a proxy, for example. Then nothing may be concluded from
+	// it.
 	Problem *cloudv1.Problem
-	// RetryAfter is how long the cloud asks to wait; 0 where it does not.
+	// RetryAfter is how long the cloud asks to wait, or 0.
 	RetryAfter time.Duration
-	// RequestID finds the request in the cloud's logs.
+	// RequestID identifies the request in the cloud's logs.
 	RequestID string
 }
 
-// Error tells request, status, code and detail in one line.
+// Error returns request, status, code and detail in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
@@ -52,23 +53,23 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// IsNotFound tells whether the cloud itself says that there is no such object. No other 404 counts.
+// IsNotFound reports whether the cloud itself answered that the object does not exist. No other 404 counts.
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == http.StatusNotFound && HasCode(err, cloudv1.CodeResourceNotFound)
 }
 
-// IsAbsent tells whether the cloud itself says that the object it was asked for is not there, or not there any more.
+// IsAbsent reports whether the cloud itself answered that the object does not exist, or no longer exists.
 func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, cloudv1.CodeResourceGone) }
 
-// HasCode tells whether err is an answer of the cloud with one of the codes.
+// HasCode reports whether err is a problem of the cloud with one of the codes.
 func HasCode(err error, codes ...string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Problem != nil && slices.Contains(codes, e.Problem.Code)
 }
 
-// ResourceID is the id of the object that err, an answer of the cloud, speaks of, such as the holder of a name that is taken;
-// empty if it names none.
+// ResourceID returns the id of the object that a problem of the cloud names, such as the holder of a name that is
+// taken, or an empty string.
 func ResourceID(err error) string {
 	var e *Error
 	if !errors.As(err, &e) || e.Problem == nil || e.Problem.Resource == nil {
@@ -77,9 +78,9 @@ func ResourceID(err error) string {
 	return e.Problem.Resource.ID
 }
 
-var errMalformed = errors.New("malformed answer")
+var errMalformed = errors.New("malformed response")
 
-// malformed is a success whose content is not what the API promises.
+// malformed returns the error for a success whose content violates the API.
 func malformed(r *request, what string) error { return fmt.Errorf("%s: %w: %s", r, errMalformed, what) }
 
 func unauthorized(err error) bool {

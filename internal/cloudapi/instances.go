@@ -7,7 +7,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// Instance reads an instance. That of a deleted one is a tombstone, for some days.
+// Instance reads an instance. A deleted one is returned as a tombstone for some days.
 func (c *Client) Instance(ctx context.Context, id string, o ReadOptions) (*cloudv1.Instance, error) {
 	return get[cloudv1.Instance](ctx, c, "/v1/instances/{id}", id, o)
 }
@@ -35,12 +35,12 @@ func (c *Client) CreateInstance(ctx context.Context, s cloudv1.InstanceSpec, o W
 	return write[cloudv1.Instance](ctx, c, http.MethodPost, "/v1/instances", "", s, o)
 }
 
-// StartInstance starts an instance that is stopped.
+// StartInstance starts a stopped instance.
 func (c *Client) StartInstance(ctx context.Context, id string, o WriteOptions) (*cloudv1.Instance, error) {
 	return write[cloudv1.Instance](ctx, c, http.MethodPost, "/v1/instances/{id}:start", id, nil, o)
 }
 
-// StopInstance stops an instance that runs.
+// StopInstance stops a running instance.
 func (c *Client) StopInstance(ctx context.Context, id string, o WriteOptions) (*cloudv1.Instance, error) {
 	return write[cloudv1.Instance](ctx, c, http.MethodPost, "/v1/instances/{id}:stop", id, nil, o)
 }

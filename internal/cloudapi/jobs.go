@@ -12,10 +12,10 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// JobError is a job that did not succeed.
+// JobError is the error of a job that did not succeed.
 type JobError struct{ Job *cloudv1.Job }
 
-// Error names the job, its state and what the cloud says about it.
+// Error returns the job, its state and the cloud's problem.
 func (e *JobError) Error() string {
 	s := fmt.Sprintf("job %s on %s %s: %s", e.Job.ID, e.Job.Target.Kind, e.Job.Target.ID, e.Job.State)
 	if p := e.Job.Error; p != nil {
@@ -25,13 +25,13 @@ func (e *JobError) Error() string {
 }
 
 const (
-	// jobWait is how long the cloud may hold one question about a job.
+	// jobWait is how long the cloud may hold the response to one read of a job.
 	jobWait = 30 * time.Second
-	// jobPause keeps a cloud that does not hold questions from being asked without pause.
+	// jobPause limits the rate of reads if the cloud does not hold responses.
 	jobPause = 250 * time.Millisecond
 )
 
-// Job reads a job. The cloud holds the answer until the job ends, at most for wait, in whole seconds.
+// Job reads a job. The cloud holds the response until the job ends, at most for wait, in whole seconds.
 func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloudv1.Job, error) {
 	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
 	if s := int(wait / time.Second); s > 0 {
@@ -52,8 +52,8 @@ func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*cloudv1.List[clo
 	return list[cloudv1.Job](ctx, c, &request{path: "/v1/jobs"}, o)
 }
 
-// WaitJob waits until a job ends or ctx does. A job that did not succeed is a *JobError. An empty id is that of a write
-// that was done at once: there is nothing to wait for.
+// WaitJob waits until the job ends or ctx is done. If the job did not succeed, the error is a *JobError. An empty id
+// means that the write completed synchronously: there is nothing to wait for.
 func (c *Client) WaitJob(ctx context.Context, id string) error {
 	for id != "" {
 		j, err := c.Job(ctx, id, jobWait)
@@ -75,7 +75,7 @@ func (c *Client) WaitJob(ctx context.Context, id string) error {
 	return nil
 }
 
-// jobID takes the id from a job's location.
+// jobID returns the id in the URL of a job.
 func jobID(location string) (string, bool) {
 	u, err := url.Parse(location)
 	if err != nil {

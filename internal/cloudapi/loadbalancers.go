@@ -18,36 +18,36 @@ func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*cloudv1
 	return list[cloudv1.LoadBalancer](ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o)
 }
 
-// CreateLoadBalancer creates a load balancer. Where the cloud goes on working after its answer, the job's id is
-// returned, for WaitJob; else it is empty. So for the other writes.
+// CreateLoadBalancer creates a load balancer. If the cloud continues in a job, it returns the job's id, for WaitJob;
+// otherwise the id is empty. The same holds for the other writes.
 func (c *Client) CreateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers", "", s, o)
 }
 
-// UpdateLoadBalancer replaces the whole tree (PUT). It needs WriteOptions.IfMatch. VIPs keep id and address as long as
-// their family stays.
+// UpdateLoadBalancer replaces the whole tree (PUT). It requires WriteOptions.IfMatch. VIPs keep id and address as long
+// as the tree has their family.
 func (c *Client) UpdateLoadBalancer(ctx context.Context, id string, s cloudv1.LoadBalancerSpec, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, s, o)
 }
 
-// PatchLoadBalancer changes name, tags or deletion protection and leaves the tree alone. It needs WriteOptions.IfMatch.
+// PatchLoadBalancer changes name, tags or deletion protection, but not the tree. It requires WriteOptions.IfMatch.
 func (c *Client) PatchLoadBalancer(ctx context.Context, id string, p cloudv1.LoadBalancerPatch, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPatch, "/v1/load-balancers/{id}", id, p, o)
 }
 
-// AdoptLoadBalancer adds tags to a load balancer that bears no other values for them. It needs WriteOptions.IfMatch.
+// AdoptLoadBalancer adds tags to a load balancer that has no other values for them. It requires WriteOptions.IfMatch.
 func (c *Client) AdoptLoadBalancer(ctx context.Context, id string, tags map[string]string, o WriteOptions) (*cloudv1.LoadBalancer, string, error) {
 	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers/{id}:adopt", id, cloudv1.Adoption{Tags: tags}, o)
 }
 
-// DeleteLoadBalancer deletes a load balancer with its tree and returns the id of the job, empty if it is gone already.
-// It needs WriteOptions.IfMatch.
+// DeleteLoadBalancer deletes a load balancer with its tree and returns the id of the job, which is empty if the load
+// balancer is already deleted. It requires WriteOptions.IfMatch.
 func (c *Client) DeleteLoadBalancer(ctx context.Context, id string, o WriteOptions) (string, error) {
 	_, job, err := writeLB(ctx, c, http.MethodDelete, "/v1/load-balancers/{id}", id, nil, o)
 	return job, err
 }
 
-// ValidateLoadBalancer asks whether CreateLoadBalancer would take the tree; nil is yes.
+// ValidateLoadBalancer returns nil if CreateLoadBalancer would accept the tree.
 func (c *Client) ValidateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec) error {
 	_, err := c.do(ctx, &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
 	return err
@@ -80,7 +80,7 @@ func writeLB(ctx context.Context, c *Client, method, path, id string, body any, 
 	}
 	job, ok := jobID(resp.header.Get("Location"))
 	if !ok {
-		return nil, "", malformed(r, "status 202 without the location of a job")
+		return nil, "", malformed(r, "status 202 without a job in Location")
 	}
 	return &lb, job, nil
 }

@@ -22,17 +22,17 @@ func (c *Client) CreateNodeGroup(ctx context.Context, s cloudv1.NodeGroupSpec, o
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", "", s, o)
 }
 
-// UpdateNodeGroup replaces name, tags and members. It needs WriteOptions.IfMatch.
+// UpdateNodeGroup replaces name, tags and members. It requires WriteOptions.IfMatch.
 func (c *Client) UpdateNodeGroup(ctx context.Context, id string, s cloudv1.NodeGroupSpec, o WriteOptions) (*cloudv1.NodeGroup, error) {
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPut, "/v1/node-groups/{id}", id, s, o)
 }
 
-// PatchMembers changes members of a node group, all or none. It needs WriteOptions.IfMatch.
+// PatchMembers changes members of a node group atomically. It requires WriteOptions.IfMatch.
 func (c *Client) PatchMembers(ctx context.Context, id string, p cloudv1.MembersPatch, o WriteOptions) (*cloudv1.NodeGroup, error) {
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPatch, "/v1/node-groups/{id}/members", id, p, o)
 }
 
-// DeleteNodeGroup deletes a node group that no pool refers to. It needs WriteOptions.IfMatch.
+// DeleteNodeGroup deletes a node group that no pool refers to. It requires WriteOptions.IfMatch.
 func (c *Client) DeleteNodeGroup(ctx context.Context, id string, o WriteOptions) error {
 	_, err := write[cloudv1.NodeGroup](ctx, c, http.MethodDelete, "/v1/node-groups/{id}", id, nil, o)
 	return err

@@ -17,7 +17,7 @@ func (c *Client) ListRoutes(ctx context.Context, tableID string, o ListOptions) 
 	return list[cloudv1.Route](ctx, c, &request{path: "/v1/route-tables/{id}/routes", id: tableID}, o)
 }
 
-// BatchRoutes changes many routes of a table, up to Limits.BatchMax. An error of one operation is in its result.
+// BatchRoutes changes many routes of a table, up to Limits.BatchMax. The result has the error of each operation.
 func (c *Client) BatchRoutes(ctx context.Context, tableID string, b cloudv1.RoutesBatch, o WriteOptions) (*cloudv1.RoutesBatchResult, error) {
 	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
 	var res cloudv1.RoutesBatchResult

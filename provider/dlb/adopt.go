@@ -14,9 +14,9 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// adopt makes the load balancer that the Service names its own, if its owner offers it by a tag and it can become what the
-// Service asks for. The latter is tried before it is taken: one that stays as it is must not be ours, to be deleted with
-// the Service.
+// adopt makes the load balancer that the Service names its own, if its owner offers it by a tag and it can become what
+// the Service asks for. The latter is tried before it is taken: one that stays as it is must not be ours, to be deleted
+// with the Service.
 func (b *Balancer) adopt(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {

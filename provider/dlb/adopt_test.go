@@ -125,7 +125,8 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 	}
 }
 
-// The owner's tags stay, whatever tags the Service asks for; those of a load balancer that we made are the Service's alone.
+// The owner's tags stay, whatever tags the Service asks for; those of a load balancer that we made are the Service's
+// alone.
 func TestTagsOfOthers(t *testing.T) {
 	for name, adopted := range map[string]bool{"adopted": true, "made for the service": false} {
 		t.Run(name, func(t *testing.T) {

@@ -110,8 +110,9 @@ func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.
 	return plain
 }
 
-// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it. The service controller
-// asks no more of a Service that wants none any more and never got one, so what was said of that one is taken back here.
+// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it. The service
+// controller asks no more of a Service that wants none any more and never got one, so what was said of that one is
+// taken back here.
 func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	lb, err := b.find(ctx, svc)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ConditionConfigured tells of a Service whether its load balancer is what it asks for. Its False reasons say what keeps it
-// from being so.
+// ConditionConfigured tells of a Service whether its load balancer is what it asks for. Its False reasons say what
+// keeps it from being so.
 const ConditionConfigured = "quaymaster.dev/LoadBalancerConfigured"
 
 // The reasons of ConditionConfigured.

@@ -34,8 +34,8 @@ func TestConditionGoesWithTheType(t *testing.T) {
 	}
 }
 
-// What the API server answers a condition for a Service that is gone, or that has a namesake, is no error; what it answers
-// for one that is there is.
+// What the API server answers a condition for a Service that is gone, or that has a namesake, is no error; what it
+// answers for one that is there is.
 func TestConditionRefusedByAPIServer(t *testing.T) {
 	services := schema.GroupResource{Resource: "services"}
 	conflict := apierrors.NewConflict(services, "web", nil)

@@ -18,8 +18,8 @@ type created struct {
 	job string
 }
 
-// create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it is
-// taken by what we have created before and could not see in the list: that one is brought up to date.
+// create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it
+// is taken by what we have created before and could not see in the list: that one is brought up to date.
 func (b *Balancer) create(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {

@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds only
-// when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
+// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds
+// only when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
 func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
 	err := b.deleteAndReport(ctx, svc)
 	b.overview.note(svc, err)
@@ -81,8 +81,8 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudv1.
 	return step(ctx, svc, lb, tags)
 }
 
-// wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it is:
-// a guess could destroy what was to be kept.
+// wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it
+// is: a guess could destroy what was to be kept.
 func wish(svc *corev1.Service, key string) (bool, error) {
 	raw, set := svc.Annotations[loadbalancer.Prefix+key]
 	if !set {

@@ -29,8 +29,8 @@ const (
 	keyRetainOnDelete     = "retain-on-delete"
 )
 
-// EnsureLoadBalancer makes the Service's load balancer what the Service asks for. The nodes do not matter: pools refer to
-// node groups. A Service whose annotations are wrong keeps its last good load balancer.
+// EnsureLoadBalancer makes the Service's load balancer what the Service asks for. The nodes do not matter: pools refer
+// to node groups. A Service whose annotations are wrong keeps its last good load balancer.
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
@@ -171,8 +171,8 @@ func (b *Balancer) update(
 	}
 }
 
-// wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it has
-// it already.
+// wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it
+// has it already.
 func (b *Balancer) wanted(
 	svc *corev1.Service, spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {

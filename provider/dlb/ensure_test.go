@@ -277,7 +277,8 @@ func TestEnsurePublishesHostname(t *testing.T) {
 	}
 }
 
-// The cloud works for longer than a call waits: the service controller is to come back, and nothing is published before.
+// The cloud works for longer than a call waits: the service controller is to come back, and nothing is published
+// before.
 func TestEnsureWaitsForJobs(t *testing.T) {
 	f := start(t, time.Second, func(o *dlb.Options) { o.Wait = 100 * time.Millisecond })
 	svc := builder.Service()

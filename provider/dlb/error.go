@@ -17,8 +17,8 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// refusal is an error that stays until someone changes the Service or the cloud, or until the cloud has finished its work.
-// Its text is the condition's message and ends up in an Event, so it does not change from one try to the next.
+// refusal is an error that stays until someone changes the Service or the cloud, or until the cloud has finished its
+// work. Its text is the condition's message and ends up in an Event, so it does not change from one try to the next.
 type refusal struct {
 	reason, message string
 	cause           error
@@ -67,8 +67,8 @@ func fault(p *cloudv1.Problem) string {
 	return text
 }
 
-// report writes an error that is the Service's to its condition, and gives the service controller the error in terms that
-// it understands.
+// report writes an error that is the Service's to its condition, and gives the service controller the error in terms
+// that it understands.
 func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) error {
 	err = explain(err)
 	var refused *refusal
@@ -87,7 +87,8 @@ func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) e
 	return err
 }
 
-// explain tells a refusal of what was asked from trouble on the way, and passes on when the cloud wants to be asked again.
+// explain tells a refusal of what was asked from trouble on the way, and passes on when the cloud wants to be asked
+// again.
 func explain(err error) error {
 	var answer *cloudapi.Error
 	var job *cloudapi.JobError

@@ -43,8 +43,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	}
 }
 
-// The controllers die after the cloud has created the load balancer and before they know it. Whatever they see after the
-// restart, there is one load balancer.
+// The controllers die after the cloud has created the load balancer and before they know it. Whatever they see after
+// the restart, there is one load balancer.
 func TestCrashAfterCreate(t *testing.T) {
 	for name, lagging := range map[string]bool{"the list shows it": false, "the list lags behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// Someone deletes the load balancer in the cloud: the next try makes a new one, though the cloud still remembers the key
-// that made the first.
+// Someone deletes the load balancer in the cloud: the next try makes a new one, though the cloud still remembers the
+// key that made the first.
 func TestRecreate(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -160,7 +160,8 @@ func TestStaleRevision(t *testing.T) {
 	}
 }
 
-// Someone else takes the load balancer while we read it again after a race: it is theirs, with all that they made of it.
+// Someone else takes the load balancer while we read it again after a race: it is theirs, with all that they made of
+// it.
 func TestTakenBetweenReadAndWrite(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()

@@ -10,8 +10,8 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does not
-// keep, or that it chose itself because the Service leaves them open, are as wanted.
+// observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does
+// not keep, or that it chose itself because the Service leaves them open, are as wanted.
 func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
 	is := *want
 	is.NetworkType = networkType(lb)
@@ -48,7 +48,8 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 	return &is
 }
 
-// observeAddresses sets the families and the mode of the load balancer's addresses. The cloud may list them in any order.
+// observeAddresses sets the families and the mode of the load balancer's addresses. The cloud may list them in any
+// order.
 func observeAddresses(is *loadbalancer.Desired, lb *cloudv1.LoadBalancer) {
 	var families []string
 	for _, vip := range lb.VIPs {

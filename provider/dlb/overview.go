@@ -37,8 +37,8 @@ var (
 		[]string{"reason"}, nil)
 )
 
-// overview counts Services by what has come of them. It knows that from their conditions and from the last try, so that it asks
-// the cloud for nothing.
+// overview counts Services by what has come of them. It knows that from their conditions and from the last try, so that
+// it asks the cloud for nothing.
 type overview struct {
 	services corelisters.ServiceLister
 	options  loadbalancer.Options
@@ -108,8 +108,8 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	return count, unsettled
 }
 
-// standing is what has come of a Service and, unless it is as configured, since when it is not. failing is since when every try
-// failed, zero if the last one did not.
+// standing is what has come of a Service and, unless it is as configured, since when it is not. failing is since when
+// every try failed, zero if the last one did not.
 func standing(svc *corev1.Service, failing time.Time) (reason string, since time.Time) {
 	condition := meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/test/cloud"
 )
 
-// What admission let pass, because the rest was so before, reaches the cloud. In each of these, the load balancer breaks a rule
-// that came later, and the Service changes something else.
+// What admission let pass, because the rest was so before, reaches the cloud. In each of these, the load balancer
+// breaks a rule that came later, and the Service changes something else.
 func TestPoliciesLetOtherChangesPass(t *testing.T) {
 	web, tls := builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("tls", corev1.ProtocolTCP, 443)
 	dnsTCP, dnsUDP := builder.Port("dns-tcp", corev1.ProtocolTCP, 53), builder.Port("dns", corev1.ProtocolUDP, 53)
@@ -50,7 +50,8 @@ func TestPoliciesLetOtherChangesPass(t *testing.T) {
 	}
 }
 
-// A Service may name its subnet and leave it to its policy that the load balancer is private, also when that is decided already.
+// A Service may name its subnet and leave it to its policy that the load balancer is private, also when that is decided
+// already.
 func TestPoliciesKeepWhatGoesWithTheNetworkType(t *testing.T) {
 	f, p := startWithPolicies(t)
 	p.set(t, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{annotation + "network-type": "private"}})

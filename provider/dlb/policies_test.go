@@ -71,8 +71,8 @@ func TestPoliciesWithoutAdmission(t *testing.T) {
 	}
 }
 
-// A load balancer stays as it was when its Service comes to break a rule, and when a rule comes to forbid what it has; whatever
-// else the Service changes then still reaches the cloud, as admission promised.
+// A load balancer stays as it was when its Service comes to break a rule, and when a rule comes to forbid what it has;
+// whatever else the Service changes then still reaches the cloud, as admission promised.
 func TestPoliciesAndChanges(t *testing.T) {
 	f, p := startWithPolicies(t)
 	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
@@ -122,8 +122,8 @@ func TestPoliciesAndTheIPMode(t *testing.T) {
 	}
 }
 
-// Whatever a Service can say, the cloud's load balancer is recognised as made of it: with everything forbidden afterwards,
-// nothing is new.
+// Whatever a Service can say, the cloud's load balancer is recognised as made of it: with everything forbidden
+// afterwards, nothing is new.
 func TestPoliciesRecogniseWhatIsThere(t *testing.T) {
 	f, p := startWithPolicies(t)
 	svc := builder.Service(

@@ -15,7 +15,8 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// notObserved lists the fields of the desired state that observed does not read from the load balancer, each with the reason.
+// notObserved lists the fields of the desired state that observed does not read from the load balancer, each with the
+// reason.
 var notObserved = map[string]string{
 	"IngressGroup":   "the cloud knows only the id of the node group",
 	"Tags":           "the load balancer may have tags of others, so observed only compares those wanted",
@@ -33,8 +34,8 @@ var notInTree = map[string]string{
 	"Pools.Members": "the members are those of the node group",
 }
 
-// The test walks the desired state by reflection: a field that is added to it fails here until tree.go sends it to the cloud and
-// observed.go reads it back, or until notObserved says why not.
+// The test walks the desired state by reflection: a field that is added to it fails here until tree.go sends it to the
+// cloud and observed.go reads it back, or until notObserved says why not.
 func TestEveryFieldSurvivesTheCloud(t *testing.T) {
 	original, other := filled(t, true), filled(t, false)
 	each(reflect.ValueOf(original), "", func(path string, v reflect.Value) {
@@ -107,8 +108,8 @@ func returned(t *testing.T, d *loadbalancer.Desired) *cloudv1.LoadBalancer {
 	return lb
 }
 
-// filled returns a desired state whose every field differs from its zero value. In the original every field also differs from
-// its default; in the other one, every field differs from the original.
+// filled returns a desired state whose every field differs from its zero value. In the original every field also
+// differs from its default; in the other one, every field differs from the original.
 func filled(t *testing.T, original bool) *loadbalancer.Desired {
 	t.Helper()
 	f := filler{t: t, original: original, number: 100}

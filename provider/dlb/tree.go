@@ -110,12 +110,13 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 	return pool
 }
 
-// settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its addresses,
-// its flavor and zones where the Service leaves them open, and tags that are not the Service's to remove. Else a cloud
-// that writes its defaults down would be written to for ever.
+// settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its
+// addresses, its flavor and zones where the Service leaves them open, and tags that are not the Service's to remove.
+// Else a cloud that writes its defaults down would be written to for ever.
 //
-// Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them, and
-// nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays there.
+// Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them,
+// and nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays
+// there.
 func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {

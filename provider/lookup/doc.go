@@ -1,3 +1,4 @@
-// Package lookup reads volumes and their types for admission, where somebody waits for the answer: within a time, at most a few
-// at once, once for all who ask the same, and not again what was read a moment ago. That holds for failures, too.
+// Package lookup reads volumes and volume types for admission, where a user waits for the answer. Reads have a timeout
+// and are limited in number, concurrent reads of the same object are merged, and results are cached for a short time,
+// including failures.
 package lookup

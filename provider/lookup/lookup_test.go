@@ -157,8 +157,8 @@ func volumeBody(t *testing.T, v cloudv1.Volume) func(http.ResponseWriter, *http.
 	return body(http.StatusOK, "application/json", string(text))
 }
 
-// What is no word of the cloud about the volume is neither a label nor its absence. If it is about the cloud as a whole, other
-// volumes are not asked for either, for a moment.
+// What is no word of the cloud about the volume is neither a label nor its absence. If it is about the cloud as a
+// whole, other volumes are not asked for either, for a moment.
 func TestOutages(t *testing.T) {
 	named := func(id string) cloudv1.Object { return cloudv1.Object{ID: id} }
 	for name, tc := range map[string]struct {

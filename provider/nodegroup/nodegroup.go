@@ -1,4 +1,4 @@
-// Package nodegroup keeps the ingress nodes' groups in the cloud.
+// Package nodegroup manages the groups of ingress nodes in the cloud.
 package nodegroup
 
 import (
@@ -13,10 +13,10 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// weight is every member's: the nodes are equal.
+// weight is the weight of every member: the nodes are equal.
 const weight = 1
 
-// batch is how many members the cloud takes and loses at once.
+// batch is the number of members that one request may change.
 const batch = 1000
 
 // Groups are this cluster's node groups in the cloud.
@@ -28,7 +28,7 @@ type Groups struct {
 
 var _ ingressnode.Groups = (*Groups)(nil)
 
-// New gives access to the groups of a cluster. clusterID begins their names.
+// New returns the groups of a cluster. Their names begin with clusterID.
 func New(cloud *cloudapi.Client, cluster *ownership.Cluster, clusterID string) *Groups {
 	return &Groups{cloud: cloud, cluster: cluster, clusterID: clusterID}
 }
@@ -54,7 +54,7 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 			continue
 		}
 		if first, twice := at[group.Name]; twice {
-			groups[first].Err = fmt.Errorf("node groups %s and %s both bear the tag %s=%s; remove it from the wrong one",
+			groups[first].Err = fmt.Errorf("node groups %s and %s both have the tag %s=%s; remove it from the wrong one",
 				groups[first].ID, group.ID, ownership.IngressGroup, group.Name)
 			continue
 		}
@@ -64,8 +64,8 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 	return groups, list.Revision, true, nil
 }
 
-// Create implements ingressnode.Groups. What it sends depends on nothing but the group's name, so that whoever creates the
-// group again, after a crash or beside us, finds this one.
+// Create implements ingressnode.Groups. The request depends only on the group's name, so that a second creation, after
+// a crash or by another leader, finds this group.
 func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	return fromCloud(made), nil
 }
 
-// holder is the group that has the name already, if it is the very group that was to be created.
+// holder returns the group that already has the name, if it is the one to be created.
 func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroupSpec) (*cloudv1.NodeGroup, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
@@ -102,15 +102,15 @@ func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroup
 	}
 	held, err := g.cloud.NodeGroup(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("look who has the name %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}
 	if !ownership.Bears(held.Tags, spec.Tags) {
-		return nil, fmt.Errorf("the name %s is taken by node group %s, which is not ours by its tags; rename or delete it", spec.Name, id)
+		return nil, fmt.Errorf("name %q is taken by node group %s, which lacks the ownership tags of this group; rename or delete it", spec.Name, id)
 	}
 	return held, nil
 }
 
-// Change implements ingressnode.Groups. Nothing to change is no write.
+// Change implements ingressnode.Groups. Without changes it does not write.
 func (g *Groups) Change(
 	ctx context.Context, group ingressnode.Group, upsert []ingressnode.Member, remove []string,
 ) (ingressnode.Group, error) {

@@ -159,9 +159,9 @@ func TestNameTaken(t *testing.T) {
 		err  string
 	}{
 		"by the very group":           {tags: ours},
-		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "is not ours by its tags; rename or delete it"},
-		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "is not ours"},
-		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "is not ours"},
+		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "lacks the ownership tags of this group; rename or delete it"},
+		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "lacks the ownership tags of this group"},
+		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "lacks the ownership tags of this group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)

@@ -1,5 +1,5 @@
-// Package teardown removes from the cloud what a cluster owns there, when the cluster goes away. What is to go is decided
-// without the cloud; every delete is sent with the conditions under which it was decided.
+// Package teardown removes from the cloud what a cluster owns there, when the cluster goes away. What is to go is
+// decided without the cloud; every delete is sent with the conditions under which it was decided.
 package teardown
 
 import (
@@ -15,8 +15,8 @@ import (
 // errDegraded keeps an incomplete list from passing for a clean cloud.
 var errDegraded = errors.New("the cloud says that it is degraded, so its lists may lack what is there; try again later")
 
-// Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be retained, bears
-// none and is not in it.
+// Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be
+// retained, bears none and is not in it.
 type Inventory struct {
 	LoadBalancers []cloudv1.LoadBalancer
 	NodeGroups    []cloudv1.NodeGroup
@@ -54,7 +54,8 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	}, nil
 }
 
-// listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may have changed.
+// listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may
+// have changed.
 func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudv1.Route, error) {
 	tables, err := cloud.ListRouteTables(ctx, cloudapi.ListOptions{})
 	if err != nil {

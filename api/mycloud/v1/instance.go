@@ -63,8 +63,8 @@ type LookupRequest struct {
 	Hostnames []string `json:"hostnames,omitempty" maxItems:"500"`
 }
 
-// LookupResult answers a LookupRequest. Instances asked for by id may be tombstones. NotFound lists the ids and hostnames
-// that no instance has.
+// LookupResult answers a LookupRequest. Instances asked for by id may be tombstones. NotFound lists the ids and
+// hostnames that no instance has.
 type LookupResult struct {
 	Items    []Instance `json:"items" nullable:"false"`
 	NotFound []string   `json:"not_found" nullable:"false"`

@@ -118,8 +118,8 @@ type Network struct {
 	SubnetIDs []string `json:"subnet_ids,omitempty"`
 }
 
-// VIP is an address of a load balancer. The cloud assigns ID and Address, and keeps them as long as the load balancer has
-// a VIP of the family.
+// VIP is an address of a load balancer. The cloud assigns ID and Address, and keeps them as long as the load balancer
+// has a VIP of the family.
 type VIP struct {
 	ID      string `json:"id,omitempty" readOnly:"true"`
 	Family  string `json:"family" enum:"ipv4,ipv6"`

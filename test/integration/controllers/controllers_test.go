@@ -475,7 +475,7 @@ func secondDeletedInstance(w *world) {
 		w.t.Fatal(err)
 	}
 	node := w.node("node-3")
-	w.event(node, "instance i-node-3 was deleted, as it says of too many")
+	w.event(node, "The cloud reports instance i-node-3 as deleted, and those of too many other nodes, too")
 	w.patch(node, map[string]string{provider.AnnotationAllowDeletion: "true"})
 	w.gone(node, 20*time.Second)
 }
