@@ -22,8 +22,8 @@ func TestAdopt(t *testing.T) {
 		err  string
 	}{
 		"offered":                    {tags: map[string]string{ownership.Adopt: offer, "owner": "net"}},
-		"not offered":                {tags: map[string]string{"owner": "net"}, err: "must set its tag quaymaster.dev/adopt=" + offer},
-		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "must set its tag"},
+		"not offered":                {tags: map[string]string{"owner": "net"}, err: "requires the tag quaymaster.dev/adopt=" + offer},
+		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "requires the tag quaymaster.dev/adopt="},
 		"of another service": {
 			tags: map[string]string{ownership.Adopt: offer, ownership.ClusterUID: clusterUID, ownership.ServiceUID: "other"},
 			err:  "belongs to another service",
@@ -77,7 +77,7 @@ func TestAdoptBesideAnother(t *testing.T) {
 	f.mustEnsure(svc)
 	has := f.only()
 	builder.DLB("load-balancer-id", "lb-another")(svc)
-	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service has load balancer "+has.ID) {
+	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service already has load balancer "+has.ID) {
 		t.Errorf("error %v, want one that names %s", err, has.ID)
 	}
 }
@@ -98,7 +98,7 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 			},
 			err: "/network: cannot change",
 		},
-		"zones": {scheme: "public", option: builder.DLB("zones", "eu-1x"), err: "must be zones of the cloud"},
+		"zones": {scheme: "public", option: builder.DLB("zones", "eu-1x"), err: "must be one of the cloud's zones"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)

@@ -12,14 +12,15 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// created is a new load balancer and the job that the cloud still works on.
+// created is a new load balancer and the job that is still running for it.
 type created struct {
 	lb  *cloudv1.LoadBalancer
 	job string
 }
 
-// create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it
-// is taken by what we have created before and could not see in the list: that one is brought up to date.
+// create creates the Service's load balancer exactly once: see ownership.Create. If the name is taken, it gets a
+// suffix, unless its holder is a load balancer that we created earlier but that the list did not show yet: that one is
+// updated.
 func (b *Balancer) create(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
@@ -40,9 +41,9 @@ func (b *Balancer) create(
 		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 			return nil, fmt.Errorf("create load balancer: %w", err)
 		}
-		ours, lookErr := b.holder(ctx, err, spec)
-		if lookErr != nil {
-			return nil, lookErr
+		ours, readErr := b.holder(ctx, err, spec)
+		if readErr != nil {
+			return nil, readErr
 		}
 		if ours != nil {
 			return b.update(ctx, svc, d, spec, ours)
@@ -68,7 +69,7 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpe
 		})
 }
 
-// holder is the load balancer that has the name, if it bears the Service's tags, or nil.
+// holder returns the load balancer that has the name, if it has the Service's tags, or nil.
 func (b *Balancer) holder(ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
@@ -76,7 +77,7 @@ func (b *Balancer) holder(ctx context.Context, taken error, spec cloudv1.LoadBal
 	}
 	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("look who has the name: %w", err)
+		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}
 	if !ownership.Bears(lb.Tags, owner(spec)) {
 		return nil, nil

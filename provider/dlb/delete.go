@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds
-// only when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
+// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service asks for that, and
+// succeeds only when the cloud has confirmed it. Other annotations may be invalid: they no longer matter.
 func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
 	err := b.deleteAndReport(ctx, svc)
 	b.overview.note(svc, err)
@@ -39,24 +39,24 @@ func (b *Balancer) deleteAndReport(ctx context.Context, svc *corev1.Service) err
 }
 
 func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer) error {
-	// What it was decides, too, where it is a load balancer no more.
+	// The settings of a Service that is no longer a load balancer count as well.
 	was := *svc
 	was.Spec.Type = corev1.ServiceTypeLoadBalancer
 	asked, err := b.read(ctx, &was)
 	if err != nil {
 		return err
 	}
-	protected, err := wish(asked.completed, keyDeletionProtection)
+	protected, err := flag(asked.completed, keyDeletionProtection)
 	if err != nil {
 		return err
 	}
-	retain, err := wish(asked.completed, keyRetainOnDelete)
+	retain, err := flag(asked.completed, keyRetainOnDelete)
 	if err != nil {
 		return err
 	}
 	if protected {
 		return &refusal{reason: reasonProtected, message: fmt.Sprintf(
-			"load balancer %s is protected, so the service waits; set the annotation %s to false to go on",
+			"load balancer %s has deletion protection, so the service is kept; to delete both, set the annotation %s to false",
 			lb.ID, loadbalancer.Prefix+keyDeletionProtection)}
 	}
 	tags, err := b.cluster.ServiceTags(ctx, svc)
@@ -81,16 +81,16 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudv1.
 	return step(ctx, svc, lb, tags)
 }
 
-// wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it
-// is: a guess could destroy what was to be kept.
-func wish(svc *corev1.Service, key string) (bool, error) {
+// flag returns the value of an annotation that decides whether the load balancer is deleted. If the value is invalid,
+// nothing is deleted: a guess could destroy what was to be kept.
+func flag(svc *corev1.Service, key string) (bool, error) {
 	raw, set := svc.Annotations[loadbalancer.Prefix+key]
 	if !set {
 		return false, nil
 	}
 	value, err := annotation.ParseBool(raw)
 	if err != nil {
-		return false, invalid(key, raw, "must be true or false; until then the load balancer stays")
+		return false, invalid(key, raw, "must be true or false; until then the load balancer is kept")
 	}
 	return value, nil
 }
@@ -101,7 +101,7 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.Lo
 		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off},
 			cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if lb, err = b.finish(ctx, unprotected, job); err != nil {
 			return err
@@ -123,10 +123,10 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.Lo
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
-	return cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is not gone yet", lb.ID), comeBack)
+	return cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is still being deleted", lb.ID), retryAfter)
 }
 
-// release takes our tags from the load balancer, which goes on serving without us.
+// release removes our tags from the load balancer, which continues to serve.
 func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string) error {
 	patch := cloudv1.LoadBalancerPatch{Tags: map[string]*string{}}
 	for key := range tags {
@@ -145,9 +145,9 @@ func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudv1
 	}
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		if _, still := released.Tags[key]; still {
-			return fmt.Errorf("release load balancer: %s still bears the tag %s", lb.ID, key)
+			return fmt.Errorf("release load balancer: %s still has the tag %s", lb.ID, key)
 		}
 	}
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer", "Released load balancer %s (%s), which goes on serving", lb.Name, lb.ID)
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer", "Released load balancer %s (%s), which continues to serve", lb.Name, lb.ID)
 	return nil
 }

@@ -69,7 +69,7 @@ func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
 	deleting(svc)
 	for range 2 {
 		if err := f.remove(svc); err == nil {
-			t.Fatal("deleted, though the cloud is still at work")
+			t.Fatal("deleted, though the cloud is still working")
 		}
 	}
 	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); !exists || err != nil {

@@ -1,4 +1,4 @@
-// Package dlb makes the cloud's load balancers what Services ask for. It decides in tree.go what a load balancer is to
-// be, and everywhere else how the cloud gets there: by as few calls as possible, and by writes that name the owner, the
-// revision and, where something is created, the deed.
+// Package dlb reconciles the cloud's load balancers with Services. tree.go decides what a load balancer is to be. The
+// other files decide how to get there: with as few requests as possible, and by writes that require the owner's tags,
+// the revision and, for creations, an idempotency key.
 package dlb

@@ -19,7 +19,7 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// The annotations, without their prefix, that the cloud has a say in.
+// The annotations, without their prefix, that this package itself reads or validates.
 const (
 	keyNetworkType        = "network-type"
 	keySubnetID           = "subnet-id"
@@ -29,8 +29,8 @@ const (
 	keyRetainOnDelete     = "retain-on-delete"
 )
 
-// EnsureLoadBalancer makes the Service's load balancer what the Service asks for. The nodes do not matter: pools refer
-// to node groups. A Service whose annotations are wrong keeps its last good load balancer.
+// EnsureLoadBalancer creates or updates the Service's load balancer. It ignores the nodes: pools refer to node groups.
+// If the Service's annotations are invalid, the load balancer is kept as last configured.
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
@@ -53,9 +53,9 @@ func (b *Balancer) ensureAndReport(ctx context.Context, svc *corev1.Service) (*c
 	}
 	published, err := status(asked.desired, lb)
 	if err != nil {
-		return nil, cloudproviderapi.NewRetryError(err.Error(), comeBack)
+		return nil, cloudproviderapi.NewRetryError(err.Error(), retryAfter)
 	}
-	message := fmt.Sprintf("load balancer %s (%s) is as configured", lb.Name, lb.ID)
+	message := fmt.Sprintf("load balancer %s (%s) is configured as requested", lb.Name, lb.ID)
 	if err := b.conditions.set(ctx, svc, metav1.ConditionTrue, reasonConfigured, message); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalan
 	d := asked.desired
 	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
 	if adopt && lb != nil {
-		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service has load balancer %s; remove the annotation, or create a new service", lb.ID))
+		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
 	}
 	spec, err := b.spec(ctx, svc, d)
 	if err != nil {
@@ -110,16 +110,16 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalan
 	case cloudv1.ProvisioningPendingCreate, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningPendingDelete:
 		return nil, pending(lb)
 	case cloudv1.ProvisioningError:
-		text := "it does not say why"
+		text := "no reason given"
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
 		}
-		return nil, &refusal{reason: reasonRefused, message: fmt.Sprintf("the cloud could not provision load balancer %s: %s", lb.ID, text)}
+		return nil, &refusal{reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text)}
 	}
 	return lb, nil
 }
 
-// spec is the tree that the Service asks for, with the tags of ownership.
+// spec returns the tree that the Service asks for, with the tags of ownership.
 func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudv1.LoadBalancerSpec, error) {
 	groupID, err := b.groupID(ctx, d.IngressGroup)
 	if err != nil {
@@ -138,17 +138,17 @@ func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
 	defer cancel()
 	id, err := b.groups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s has not been synced yet", group), comeBack)
+		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s is not synced yet", group), retryAfter)
 	}
 	return id, err
 }
 
-// update writes the tree if it differs. A revision that has been passed is read again, once.
+// update writes the tree if it differs. If the revision is stale, it reads the load balancer again, once.
 func (b *Balancer) update(
 	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 ) (*cloudv1.LoadBalancer, error) {
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
-		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
+		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), retryAfter)
 	}
 	for reread := false; ; reread = true {
 		want := b.wanted(svc, spec, d, lb)
@@ -171,8 +171,8 @@ func (b *Balancer) update(
 	}
 }
 
-// wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it
-// has it already.
+// wanted returns the tree to write to an existing load balancer. Its name is the plain one, or the one with the suffix
+// if the load balancer already has that.
 func (b *Balancer) wanted(
 	svc *corev1.Service, spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
@@ -185,7 +185,7 @@ func (b *Balancer) wanted(
 	return want
 }
 
-// put replaces a tree. A name that is taken gets its suffix.
+// put replaces a tree. If the name is taken, it gets the suffix.
 func (b *Balancer) put(
 	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, o cloudapi.WriteOptions,
 ) (*cloudv1.LoadBalancer, string, error) {
@@ -208,7 +208,7 @@ func (b *Balancer) put(
 	return updated, job, err
 }
 
-// owner are the tags by which the cloud makes sure that a write reaches the Service's own load balancer.
+// owner returns the tags that a write requires, so that it can only change the Service's own load balancer.
 func owner(spec cloudv1.LoadBalancerSpec) map[string]string {
 	return map[string]string{
 		ownership.ClusterUID: spec.Tags[ownership.ClusterUID],
@@ -218,10 +218,10 @@ func owner(spec cloudv1.LoadBalancerSpec) map[string]string {
 
 func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
 	b.recorder.Eventf(svc, corev1.EventTypeNormal, "LoadBalancerNameTaken",
-		"The name %s is taken in the cloud; the load balancer is called %s", plain, unique)
+		"Name %q is taken in the cloud; the load balancer is named %q", plain, unique)
 }
 
-// checkZones asks the cloud whether the zones exist: only it knows.
+// checkZones checks with the cloud that the zones exist.
 func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) error {
 	if len(d.Zones) == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) erro
 	slices.Sort(known)
 	for _, zone := range d.Zones {
 		if !slices.Contains(known, zone) {
-			return invalid(keyZones, zone, "must be zones of the cloud: "+strings.Join(known, ", "))
+			return invalid(keyZones, zone, "must be one of the cloud's zones: "+strings.Join(known, ", "))
 		}
 	}
 	return nil

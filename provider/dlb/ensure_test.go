@@ -220,7 +220,7 @@ func TestEnsureRefusals(t *testing.T) {
 		"zone that does not exist": {
 			service: builder.Service(builder.DLB("zones", "eu-1a,eu-1x")),
 			reason:  "InvalidConfiguration",
-			err:     `metadata.annotations[` + annotation + `zones]: Invalid value: "eu-1x": must be zones of the cloud: eu-1a, eu-1b, eu-1c`,
+			err:     `metadata.annotations[` + annotation + `zones]: Invalid value: "eu-1x": must be one of the cloud's zones: eu-1a, eu-1b, eu-1c`,
 			calls:   []string{"GET load-balancers", "GET zones"},
 		},
 		"load balancer to adopt that does not exist": {
@@ -340,7 +340,7 @@ func TestPendingUpdateIsNotConfigured(t *testing.T) {
 		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
 			t.Fatalf("try %d: error %v, want a RetryError", try, err)
 		}
-		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still at work on load balancer "+f.only().ID)
+		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still working on load balancer "+f.only().ID)
 	}
 	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingUpdate {
 		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingUpdate)

@@ -34,7 +34,7 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
 	deleteErr := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc)
 	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
-		if err == nil || !strings.Contains(err.Error(), "all bear the tags of this service") || !strings.Contains(err.Error(), lb.ID) {
+		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") || !strings.Contains(err.Error(), lb.ID) {
 			t.Errorf("%s: error %v, want one that names both", what, err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestCloudErrors(t *testing.T) {
 				t.Errorf("error %v: retry %v, want after %s", err, retry, tc.retry)
 			}
 			if tc.condition != "" {
-				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud refuses it: ")
+				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud rejected the request: ")
 			} else if c := f.condition(svc); c != nil {
 				t.Errorf("condition %+v for what passes with time", c)
 			}

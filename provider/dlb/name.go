@@ -8,11 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// suffixLength is how much of the hash a name gets when the plain one is taken.
+// suffixLength is the number of characters of the hash in the name's suffix.
 const suffixLength = 8
 
-// names are what a Service's load balancer may be called: the plain one, and the one to use where that is taken. They
-// are for people: two Services can have the same plain name, since namespaces and Services may hold dashes.
+// names returns the possible names of a Service's load balancer: the plain one, and the one to use if that is taken.
+// They are for human readers: two Services can have the same plain name, since names of namespaces and Services may
+// contain dashes.
 func names(clusterID, clusterUID string, svc *corev1.Service) (plain, unique string) {
 	plain = strings.Join([]string{clusterID, svc.Namespace, svc.Name}, "-")
 	hash := sha256.Sum256([]byte(strings.Join([]string{clusterUID, svc.Namespace, svc.Name}, "/")))

@@ -22,7 +22,7 @@ func TestNameTaken(t *testing.T) {
 	f.mustEnsure(two)
 	f.expectCalls("name taken", "GET load-balancers", "POST load-balancers", "GET load-balancers/{id}",
 		"POST load-balancers", "GET load-balancers/{id}")
-	f.expectEvent("The name dev-a-b-c is taken")
+	f.expectEvent("Name \"dev-a-b-c\" is taken")
 	var names []string
 	for _, lb := range f.all() {
 		names = append(names, lb.Name)
@@ -70,7 +70,7 @@ func TestBothNamesTaken(t *testing.T) {
 				}
 			}
 			take(unique)
-			want := "the names dev-shop-web and " + unique + " are taken by other load balancers in the cloud; rename or delete one of them"
+			want := `names "dev-shop-web" and "` + unique + `" are taken by other load balancers; rename or delete one of them`
 			_, first := f.ensure(svc)
 			_, second := f.ensure(svc)
 			if first == nil || second == nil || first.Error() != second.Error() || !strings.HasSuffix(first.Error(), want) {

@@ -76,10 +76,10 @@ func (w *watched) expectMetrics(when string, want map[string][2]int) {
 		}
 		fmt.Fprintf(&unsettled, "quaymaster_load_balancer_unsettled_timestamp_seconds{reason=%q} %d\n", reason, since)
 	}
-	text := "# HELP quaymaster_load_balancer_services Services that are load balancers of ours, by what has come of them.\n" +
+	text := "# HELP quaymaster_load_balancer_services Services of type LoadBalancer handled by this controller, by the state of their load balancers.\n" +
 		"# TYPE quaymaster_load_balancer_services gauge\n" + services.String() +
-		"# HELP quaymaster_load_balancer_unsettled_timestamp_seconds Since when a load balancer is not what its Service asks for: " +
-		"the longest of those with the reason, 0 if there is none.\n" +
+		"# HELP quaymaster_load_balancer_unsettled_timestamp_seconds Time since which a load balancer is not what its Service asks for: " +
+		"the earliest of those with the reason, 0 if there is none.\n" +
 		"# TYPE quaymaster_load_balancer_unsettled_timestamp_seconds gauge\n" + unsettled.String()
 	w.cloud.Calls()
 	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text)); err != nil {

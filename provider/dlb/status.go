@@ -10,8 +10,8 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// status is what the Service publishes of its load balancer: an address of every family, or the hostname. An address
-// that is not there yet, or not yet served, is an error.
+// status returns what the Service publishes of its load balancer: an address of every family, or the hostname. It fails
+// if an address is not assigned or not served yet.
 func status(d *loadbalancer.Desired, lb *cloudv1.LoadBalancer) (*corev1.LoadBalancerStatus, error) {
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingCreate {
 		return nil, fmt.Errorf("load balancer %s is still being created", lb.ID)

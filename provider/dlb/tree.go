@@ -19,13 +19,13 @@ import (
 
 // Network places new load balancers in the cloud. One that exists stays where it is.
 type Network struct {
-	// VPCID is empty where the cloud chooses.
+	// VPCID is the network; if empty, the cloud chooses one.
 	VPCID string
-	// SubnetIDs are for Services that name none.
+	// SubnetIDs is the default for Services that do not name a subnet.
 	SubnetIDs []string
 }
 
-// checkAllocated makes sure that the API server has allocated the ports that backends listen on.
+// checkAllocated checks that the API server has allocated the ports that backends listen on.
 func checkAllocated(svc *corev1.Service) error {
 	for _, p := range svc.Spec.Ports {
 		if p.NodePort == 0 {
@@ -38,7 +38,7 @@ func checkAllocated(svc *corev1.Service) error {
 	return nil
 }
 
-// tree is the desired load balancer in the cloud's terms.
+// tree returns the desired load balancer in the cloud's terms. Each field that it sets is read back by observed.
 func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
 	fields := cloudv1.LoadBalancerFields{
 		Scheme: cloudv1.SchemePublic, Flavor: d.Flavor, Zones: d.Zones,
@@ -67,7 +67,7 @@ func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.
 	return fields
 }
 
-// sources are the ranges of clients, each once.
+// sources returns the allowed source ranges, sorted and without duplicates.
 func sources(d *loadbalancer.Desired) []string {
 	var list []string
 	for _, prefix := range d.AllowedSources {
@@ -145,7 +145,7 @@ func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *clou
 	return spec
 }
 
-// same tells whether the load balancer is what spec says, in whatever order the cloud lists its parts.
+// same reports whether the load balancer matches spec. The order in which the cloud lists its parts does not matter.
 func same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
 	is := cloudv1.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
 	return equality.Semantic.DeepEqual(ordered(spec), ordered(is))

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// parallel is how many objects are worked on at the same time: the cloud takes its time for each.
+	// parallel is the number of objects that are deleted concurrently: each takes the cloud a while.
 	parallel = 8
-	// routesBatch is how many routes the cloud removes at once.
+	// routesBatch is the number of routes that one request may remove.
 	routesBatch = 500
-	// jobWait bounds the wait for one load balancer.
+	// jobWait limits the wait for one load balancer.
 	jobWait = 2 * time.Minute
 )
 
@@ -45,7 +45,7 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 				return nil
 			})
 		}
-		_ = work.Wait() // no item's error ends the others
+		_ = work.Wait() // the errors are in failed: one must not cancel the others
 	}
 	removeRoutes(ctx, cloud, plan, failed)
 	return failed
@@ -61,10 +61,10 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1
 		off := false
 		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions)
 		if err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if err := cloud.WaitJob(ctx, job); err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if job != "" {
 			if unprotected, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
@@ -90,7 +90,7 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
-	return errors.New("the cloud is still deleting it; repeat the command")
+	return errors.New("the cloud is still deleting it; run the command again")
 }
 
 func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1.NodeGroup) error {
@@ -140,7 +140,7 @@ func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan
 	}
 }
 
-// ours are the tags by which an object is the cluster's, and a Service's.
+// ours returns the tags that make an object the cluster's, and a Service's.
 func ours(tags map[string]string) map[string]string {
 	kept := maps.Clone(tags)
 	maps.DeleteFunc(kept, func(key, _ string) bool { return !strings.HasPrefix(key, ownership.Prefix) })

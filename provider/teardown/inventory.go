@@ -1,5 +1,5 @@
-// Package teardown removes from the cloud what a cluster owns there, when the cluster goes away. What is to go is
-// decided without the cloud; every delete is sent with the conditions under which it was decided.
+// Package teardown deletes a cluster's objects in the cloud when the cluster is decommissioned. The plan is made
+// without the cloud; every delete is sent with the preconditions under which it was planned.
 package teardown
 
 import (
@@ -12,8 +12,8 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// errDegraded keeps an incomplete list from passing for a clean cloud.
-var errDegraded = errors.New("the cloud says that it is degraded, so its lists may lack what is there; try again later")
+// errDegraded is returned so that an incomplete list is not taken for a clean cloud.
+var errDegraded = errors.New("the cloud is degraded and may not list all objects; try again later")
 
 // Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be
 // retained, bears none and is not in it.
@@ -23,7 +23,7 @@ type Inventory struct {
 	Routes        []cloudv1.Route
 }
 
-// Take lists what the cluster with the UID owns, or fails: half a list is none.
+// Take lists the objects of the cluster with the UID. It fails if it cannot list all of them.
 func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inventory, error) {
 	meta, err := cloud.Meta(ctx)
 	if err != nil {

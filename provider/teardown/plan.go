@@ -10,28 +10,28 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// The kinds of objects, in the order in which they go: pools of load balancers refer to node groups.
+// The kinds of objects, in the order of their deletion: pools of load balancers refer to node groups.
 const (
 	LoadBalancer = cloudv1.KindLoadBalancer
 	NodeGroup    = cloudv1.KindNodeGroup
 	Route        = cloudv1.KindRoute
 )
 
-// Wishes decide what stays.
+// Wishes configures what is kept.
 type Wishes struct {
-	// IncludeProtected deletes load balancers with deletion protection, too.
+	// IncludeProtected also deletes load balancers with deletion protection.
 	IncludeProtected bool
-	// Retained are Services, as namespace/name by UID, whose load balancers outlive them.
+	// Retained maps the UIDs of Services with retain-on-delete to their namespace/name. Their load balancers are kept.
 	Retained map[string]string
 }
 
-// Item is one object of the cloud and what is to become of it.
+// Item is one object of the cloud and what to do with it.
 type Item struct {
 	// Kind is LoadBalancer, NodeGroup or Route.
 	Kind string
-	// ID and Name are the cloud's; Detail tells people what hangs on it.
+	// ID and Name are the cloud's; Detail describes the object to the operator.
 	ID, Name, Detail string
-	// Keep says why the object stays; empty if it goes.
+	// Keep is the reason why the object is kept; it is empty for objects to delete.
 	Keep string
 
 	balancer *cloudv1.LoadBalancer
@@ -58,7 +58,7 @@ func Plan(found Inventory, wishes Wishes) []Item {
 		group := &found.NodeGroups[i]
 		item := Item{Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)), group: group}
 		if user, used := users[group.ID]; used {
-			item.Keep = fmt.Sprintf("load balancer %s, which stays, needs it", user)
+			item.Keep = fmt.Sprintf("load balancer %s, which is kept, needs it", user)
 		}
 		items = append(items, item)
 	}
@@ -76,13 +76,13 @@ func Plan(found Inventory, wishes Wishes) []Item {
 	return items
 }
 
-// keep says why a load balancer stays, or nothing.
+// keep returns the reason why a load balancer is kept, or an empty string.
 func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
-		return fmt.Sprintf("Service %s wants it retained; delete that Service while the controllers run", service)
+		return fmt.Sprintf("Service %s has retain-on-delete; delete that Service while the controllers run", service)
 	}
 	if lb.DeletionProtection && !w.IncludeProtected {
-		return "it has deletion protection; say --include-protected"
+		return "it has deletion protection; to delete it, use --include-protected"
 	}
 	return ""
 }

@@ -52,8 +52,8 @@ func TestPlan(t *testing.T) {
 				NodeGroups:    []cloudv1.NodeGroup{group("a"), group("b")},
 			},
 			want: []string{
-				"a: it has deletion protection; say --include-protected", "b: ",
-				"ng-a: load balancer a, which stays, needs it", "ng-b: ",
+				"a: it has deletion protection; to delete it, use --include-protected", "b: ",
+				"ng-a: load balancer a, which is kept, needs it", "ng-b: ",
 			},
 		},
 		"protected, but included": {
@@ -64,7 +64,7 @@ func TestPlan(t *testing.T) {
 		"retained, even if protected ones are included": {
 			found:  Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("a", protected)}},
 			wishes: Wishes{IncludeProtected: true, Retained: map[string]string{"uid-a": "shop/web"}},
-			want:   []string{"a: Service shop/web wants it retained; delete that Service while the controllers run"},
+			want:   []string{"a: Service shop/web has retain-on-delete; delete that Service while the controllers run"},
 		},
 		"without a Service": {
 			found:  Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("a", func(lb *cloudv1.LoadBalancer) { lb.Tags = nil })}},

@@ -182,7 +182,7 @@ func TestTakeFails(t *testing.T) {
 		status           int
 	}{
 		"degraded": {
-			path: "/v1/meta", status: http.StatusOK, want: "the cloud says that it is degraded",
+			path: "/v1/meta", status: http.StatusOK, want: "the cloud is degraded",
 			body: `{"api_version": "1.0.0", "capabilities": [], "status": "degraded", "limits": {}, "server_time": "2026-01-01T00:00:00Z"}`,
 		},
 		"no list":     {path: "/v1/node-groups", status: http.StatusBadGateway, body: "oops", want: "list node groups: "},

@@ -77,12 +77,12 @@ func TestTeardown(t *testing.T) {
 	}
 
 	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; say --yes to delete them")
-	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept wants it retained")
+	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept has retain-on-delete")
 	if again := run(t, "quaymaster", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
 		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
 	}
 	run(t, "quaymaster", args("--ignore-services", "--yes"), 1,
-		"deleted", "kept: it has deletion protection", "kept: Service default/kept wants it retained", "needs it", "still owns 3 objects")
+		"deleted", "kept: it has deletion protection", "kept: Service default/kept has retain-on-delete", "needs it", "still owns 3 objects")
 
 	// Its owner has seen to it elsewhere: without Services nothing is retained any more.
 	for _, name := range []string{"kept", "deleted", "guarded"} {

@@ -114,7 +114,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 	s.known("ClusterLoadBalancerPolicy strict", "30000")
 	web := s.create(s.service("web", builder.DLB("listener-maxqps", "15000")))
 	before := s.balancer(shared.cloud, web, 15000, "round_robin")
-	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is as configured", before.Name, before.ID))
+	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is configured as requested", before.Name, before.ID))
 
 	s.apply(s.limit("strict", "Deny", 1000))
 	s.known("ClusterLoadBalancerPolicy strict", "1500")
@@ -148,7 +148,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 	if after.ID != before.ID || after.VIPs[0].Address != before.VIPs[0].Address {
 		t.Errorf("load balancer %s at %v, want %s at %v", after.ID, after.VIPs, before.ID, before.VIPs)
 	}
-	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is as configured", before.Name, before.ID))
+	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is configured as requested", before.Name, before.ID))
 
 	out := s.user("", "annotate", "--overwrite", "service", "web", maxQPS+"=14000")
 	if out.Code != 1 {
