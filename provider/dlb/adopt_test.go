@@ -89,14 +89,14 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 		option builder.ServiceOption
 		err    string
 	}{
-		"scheme": {scheme: "internal", option: builder.DLB("network-type", "public"), err: "/scheme: cannot change"},
+		"scheme": {scheme: "internal", option: builder.DLB("network-type", "public"), err: "/scheme: is immutable"},
 		"subnet": {
 			scheme: "internal",
 			option: func(svc *corev1.Service) {
 				builder.DLB("network-type", "private")(svc)
 				builder.DLB("subnet-id", "subnet-b2")(svc)
 			},
-			err: "/network: cannot change",
+			err: "/network: is immutable",
 		},
 		"zones": {scheme: "public", option: builder.DLB("zones", "eu-1x"), err: "must be one of the cloud's zones"},
 	} {

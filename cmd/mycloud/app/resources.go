@@ -11,18 +11,18 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 )
 
-// resource is a kind of objects that get can show.
+// resource is a kind of objects that get shows.
 type resource struct {
-	// names are what the kind is called, the usual name first.
+	// names are the names of the kind, the usual one first.
 	names   []string
 	columns []string
 	list    func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error)
 }
 
-// found is what a list has, for people and for programs.
+// found is the content of a list, as table rows and as objects.
 type found struct {
 	rows [][]string
-	// all is the list, first its first object.
+	// all is the list, first is its first object.
 	all, first any
 }
 
@@ -64,7 +64,7 @@ func newTableResource[T any](names, columns string, list func(context.Context, *
 	}
 }
 
-// resources are all kinds.
+// resources returns all kinds.
 func resources() []resource {
 	return []resource{
 		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES", (*cloudapi.Client).ListInstances, instanceRow),
@@ -137,7 +137,7 @@ func volumeRow(v *cloudv1.Volume) []string {
 
 func gib(n int) string { return strconv.Itoa(n) + "GiB" }
 
-// listRoutes reads the routes of one table, or of all.
+// listRoutes reads the routes of one table, or of all tables.
 func listRoutes(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.Route], error) {
 	if table != "" {
 		return c.ListRoutes(ctx, table, o)

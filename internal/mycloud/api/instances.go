@@ -15,13 +15,13 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// CreateInstanceParams are those of the creation of an instance.
+// CreateInstanceParams holds the parameters of create-instance.
 type CreateInstanceParams struct {
 	PostParams
 	Body cloudv1.InstanceSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 	problems := validateTags(p.Body.Tags)
 	for i, a := range p.Body.Addresses {
@@ -35,19 +35,19 @@ func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 	return fields(problems)
 }
 
-// InstanceActionParams are those of starting and stopping an instance.
+// InstanceActionParams holds the parameters of start-instance and stop-instance.
 type InstanceActionParams struct {
 	PostParams
 	ID string `path:"id" maxLength:"255"`
 }
 
-// DeleteParams are those of a deletion.
+// DeleteParams holds the parameters of deletions.
 type DeleteParams struct {
 	WriteParams
 	ID string `path:"id" maxLength:"255"`
 }
 
-// LookupParams are those of a lookup of instances.
+// LookupParams holds the parameters of lookup-instances.
 type LookupParams struct{ Body cloudv1.LookupRequest }
 
 func (a *API) registerInstances() {
@@ -64,10 +64,10 @@ func (a *API) registerInstances() {
 			}
 			return listObjects(a, v, *p)
 		})
-	registerQuestion(a, operation{"lookup-instances", "instances", "Many instances by id and hostname"}, "/v1/instances:lookup", a.lookupInstances)
+	registerQuestion(a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup", a.lookupInstances)
 	registerWrite(a, operation{"create-instance", "instances", "Creates and starts an instance"},
 		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance)
-	registerWrite(a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone stays for seven days"},
+	registerWrite(a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone is kept for at least seven days"},
 		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance)
 	registerWrite(a, operation{"start-instance", "instances", "Starts an instance"},
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
@@ -143,7 +143,7 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 		i.Region = zone.Region
 		err = store.Instances.Each(tx, func(other *cloudv1.Instance) error {
 			if other.Hostname == s.Hostname && other.State != cloudv1.InstanceDeleted {
-				return fail(http.StatusConflict, cloudv1.CodeNameTaken, "the hostname %s is taken by instance %s",
+				return fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
 					s.Hostname, other.ID).on(store.Instances.Name, other.ID)
 			}
 			return nil
@@ -171,7 +171,7 @@ func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to clou
 		case cloudv1.InstanceDeleted:
 			return nil, fail(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted", i.ID).on(store.Instances.Name, i.ID)
 		default:
-			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s while it is %s",
+			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s in state %s",
 				verb, i.ID, i.State).on(store.Instances.Name, i.ID)
 		}
 		if _, err := store.Instances.Put(tx, i); err != nil {
@@ -181,7 +181,7 @@ func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to clou
 	})
 }
 
-// deleteInstance leaves a tombstone. Routes that lead to the instance become black holes, its volumes become free.
+// deleteInstance turns an instance into a tombstone, its routes into black holes, and detaches its volumes.
 func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[cloudv1.Instance], error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.Instance], error) {
 		i, err := store.Instances.Get(tx, p.ID)
@@ -242,7 +242,7 @@ func detach(tx *store.Tx, instance string) error {
 	return nil
 }
 
-// create stores a new object and answers 201. A dry run gives no id away.
+// create stores a new object and responds with 201. The response of a dry run has no id.
 func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v *T) (*Answer[T], error) {
 	k.Object(v).ID = newID(prefix)
 	if _, err := k.Put(tx, v); err != nil {
@@ -256,15 +256,15 @@ func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v 
 
 func newID(prefix string) string {
 	var b [8]byte
-	// The standard library promises that this never fails.
+	// The standard library guarantees that this never fails.
 	_, _ = rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// reference turns the absence of an object that a field names into the field's fault.
+// reference converts the absence of an object that a field refers to into a problem of that field.
 func reference(pointer string, err error) error {
 	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return invalidField(pointer, "must exist: %s", none)
+		return invalidField(pointer, "%s", none)
 	}
 	return err
 }

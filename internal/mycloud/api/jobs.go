@@ -8,12 +8,12 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// GetJobParams are those of the read of a job.
+// GetJobParams holds the parameters of get-job.
 type GetJobParams struct {
 	ID   string `path:"id" maxLength:"255"`
-	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Seconds to hold the answer for at most, until the job ends."`
-	// IfNoneMatch is looked at when the answer is due: it does not cut the waiting short.
-	IfNoneMatch string `header:"If-None-Match" doc:"A revision; the answer is 304 if it is still the job's once the waiting is over."`
+	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Maximum time in seconds to hold the response until the job ends."`
+	// IfNoneMatch is compared when the response is due: it does not shorten the wait.
+	IfNoneMatch string `header:"If-None-Match" doc:"A revision. The response is 304 if the job still has it when the wait is over."`
 }
 
 func (a *API) registerJobs() {
@@ -44,7 +44,7 @@ func (a *API) registerJobs() {
 	})
 }
 
-// showJobs tells how far running jobs are.
+// showJobs sets the progress of running jobs.
 func (a *API) showJobs(tx *store.Tx) func(*cloudv1.Job) error {
 	return func(j *cloudv1.Job) error {
 		if j.State == cloudv1.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {

@@ -12,47 +12,47 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// CreateLoadBalancerParams are those of the creation of a load balancer.
+// CreateLoadBalancerParams holds the parameters of create-load-balancer.
 type CreateLoadBalancerParams struct {
 	PostParams
 	Body cloudv1.LoadBalancerSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// ValidateParams are those of the validation of a load balancer.
+// ValidateParams holds the parameters of validate-load-balancer.
 type ValidateParams struct{ Body cloudv1.LoadBalancerSpec }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *ValidateParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// UpdateLoadBalancerParams are those of the replacement of a load balancer.
+// UpdateLoadBalancerParams holds the parameters of update-load-balancer.
 type UpdateLoadBalancerParams struct {
 	DeleteParams
 	Body cloudv1.LoadBalancerSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *UpdateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// AdoptParams are those of an adoption.
+// AdoptParams holds the parameters of adopt-load-balancer.
 type AdoptParams struct {
 	PostParams
 	ID   string `path:"id" maxLength:"255"`
 	Body cloudv1.Adoption
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *AdoptParams) Resolve(huma.Context) []error { return fields(validateTags(p.Body.Tags)) }
 
-// ListLoadBalancersParams are those of the read of load balancers.
+// ListLoadBalancersParams holds the parameters of list-load-balancers.
 type ListLoadBalancersParams struct {
 	ListParams
-	Expand string `query:"expand" enum:"tree" doc:"Adds listeners and pools; then at most 100 a page."`
+	Expand string `query:"expand" enum:"tree" doc:"Adds listeners and pools; limits pages to 100 objects."`
 }
 
-// HealthParams are those of the read of a load balancer's health.
+// HealthParams holds the parameters of get-load-balancer-health.
 type HealthParams struct {
 	ID string `path:"id" maxLength:"255"`
 }
@@ -66,16 +66,16 @@ func (a *API) registerLoadBalancers() {
 	const tag, path = "load-balancers", "/v1/load-balancers"
 	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
 	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
-	registerRead(a, operation{"get-load-balancer-health", tag, "The health of every member"}, path+"/{id}/health", a.loadBalancerHealth)
+	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"}, path+"/{id}/health", a.loadBalancerHealth)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
-	registerQuestion(a, operation{"validate-load-balancer", tag, "Tells whether a creation would succeed"}, path+":validate", a.validateLoadBalancer)
+	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"}, path+":validate", a.validateLoadBalancer)
 	either := []int{http.StatusOK, http.StatusAccepted}
-	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips stay as long as their family does"},
+	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips keep id and address as long as their family stays"},
 		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
 		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, a.takesMergePatch)
-	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags that the load balancer bears no other values for"},
+	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags for which the load balancer has no other values"},
 		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
@@ -129,7 +129,7 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 	return &Plain[cloudv1.Health]{Body: h}, err
 }
 
-// facts reads what health depends on, each thing once a transaction.
+// facts returns the facts that health depends on. It reads each object once per transaction.
 func facts(tx *store.Tx) balancer.Facts {
 	groups := map[string][]cloudv1.GroupMember{}
 	instances := map[string]cloudv1.InstanceState{}

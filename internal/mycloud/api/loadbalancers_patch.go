@@ -15,19 +15,19 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// PatchLoadBalancerParams are those of a change of a load balancer's metadata.
+// PatchLoadBalancerParams holds the parameters of patch-load-balancer.
 type PatchLoadBalancerParams struct {
 	DeleteParams
 	Body loadBalancerPatch
 }
 
-// loadBalancerPatch is a patch that remembers everything it names.
+// loadBalancerPatch is a patch that keeps the names of all its fields.
 type loadBalancerPatch struct {
 	cloudv1.LoadBalancerPatch
 	named map[string]json.RawMessage
 }
 
-// UnmarshalJSON reads the patch, and the names.
+// UnmarshalJSON decodes the patch and the names of its fields.
 func (b *loadBalancerPatch) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &b.named); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (b *loadBalancerPatch) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &b.LoadBalancerPatch)
 }
 
-// Resolve checks what the schema cannot. A field that load balancers have, but that no patch changes, is refused: unlike
-// an unknown one, it must not look as if it had been changed.
+// Resolve validates what the schema cannot express. It rejects fields that load balancers have but that cannot be
+// patched: unlike unknown ones, they must not be ignored as if they had been changed.
 func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 	tags := map[string]string{}
 	for k, v := range p.Body.Tags {
@@ -50,14 +50,14 @@ func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 		if folded := strings.ToLower(name); known[folded] && !patched[folded] {
 			problems = append(problems, cloudv1.ProblemField{
 				Pointer: "/" + name, Code: cloudv1.CodeUnsupported,
-				Detail: "cannot be patched: a patch changes name, tags and deletion_protection",
+				Detail: "cannot be patched; only name, tags and deletion_protection can",
 			})
 		}
 	}
 	return fields(problems)
 }
 
-// jsonNames are the names of the fields that a type has in JSON, whose decoder takes no notice of their case.
+// jsonNames returns the JSON names of a type's fields in lower case, since the JSON decoder ignores case.
 func jsonNames[T any]() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -76,7 +76,7 @@ func (a *API) takesMergePatch(op *huma.Operation) {
 	}}
 }
 
-// patchLoadBalancer changes what needs no work on the data path, so it is done at once.
+// patchLoadBalancer changes fields that do not affect the data path, so it needs no job.
 func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
 		lb, err := p.load(tx)

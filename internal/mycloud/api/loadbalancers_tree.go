@@ -12,16 +12,16 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// capacityPause is when an address may have become free.
+// capacityPause is the time after which an address may have become free.
 const capacityPause = time.Minute
 
-// takeName makes a load balancer's name its own and gives its former one up.
+// takeName reserves a load balancer's name and releases its former one.
 func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
 	if lb.Name == was {
 		return nil
 	}
 	if owner := store.LoadBalancerNames.Get(tx, lb.Name); owner != "" {
-		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "the name %s is taken by load balancer %s", lb.Name, owner).
+		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by load balancer %s", lb.Name, owner).
 			on(store.LoadBalancers.Name, owner)
 	}
 	if was != "" {
@@ -44,7 +44,7 @@ func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
 	return store.LoadBalancers.Delete(tx, lb.ID)
 }
 
-// applyTree gives a load balancer the settings of a spec that is valid in itself.
+// applyTree sets the fields of a load balancer to those of a spec that balancer.Validate has accepted.
 func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	if err := checkReferences(tx, lb, want); err != nil {
 		return err
@@ -63,26 +63,26 @@ func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.Loa
 	return nil
 }
 
-// checkReferences finds fields that name what does not exist, and those that cannot change.
+// checkReferences rejects references to objects that do not exist, and changes of immutable fields.
 func checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	problems, err := danglingReferences(tx, &want)
 	if err != nil {
 		return err
 	}
-	unchanging := func(pointer string, same bool) {
+	immutable := func(pointer string, same bool) {
 		if lb.Revision != "" && !same {
-			problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "cannot change"})
+			problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "is immutable"})
 		}
 	}
-	unchanging("/scheme", lb.Scheme == want.Scheme)
-	unchanging("/network", reflect.DeepEqual(lb.Network, want.Network))
+	immutable("/scheme", lb.Scheme == want.Scheme)
+	immutable("/network", reflect.DeepEqual(lb.Network, want.Network))
 	if len(problems) > 0 {
 		return invalid(problems)
 	}
 	return nil
 }
 
-// danglingReferences finds fields that name what does not exist.
+// danglingReferences returns the fields that refer to objects that do not exist.
 func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloudv1.ProblemField, error) {
 	var problems []cloudv1.ProblemField
 	exists := func(pointer string, err error) error {
@@ -90,7 +90,7 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 		if !errors.As(err, &none) {
 			return err
 		}
-		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: "must exist: " + none.Error()})
+		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: none.Error()})
 		return nil
 	}
 	for i, z := range want.Zones {
@@ -111,7 +111,7 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 	return problems, nil
 }
 
-// assignVIPs keeps the addresses of families that stay, takes new ones for those that come, and frees the rest.
+// assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and releases the others.
 func (a *API) assignVIPs(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
 	if len(asked) == 0 {
@@ -143,13 +143,13 @@ func (a *API) assignVIPs(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.Lo
 	return vips, nil
 }
 
-// allocate takes a free address of the first pool that has one.
+// allocate reserves a free address of the first pool that has one.
 func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
 	for _, pool := range a.Addresses {
 		if pool.Scheme != scheme || pool.Family != family {
 			continue
 		}
-		// A pool that has given out nothing has no last address; the zero one is in no pool.
+		// A pool without allocations has no last address; the zero address is in no pool.
 		last, _ := netip.ParseAddr(store.AddressCursors.Get(tx, pool.Key()))
 		next, ok := pool.Next(last, func(addr netip.Addr) bool { return store.Addresses.Get(tx, addr.String()) != "" })
 		if !ok {
@@ -160,6 +160,6 @@ func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, erro
 		}
 		return next.String(), store.Addresses.Set(tx, next.String(), owner)
 	}
-	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no free %s address of family %s", scheme, family).
+	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free", scheme, family).
 		retryAfter(capacityPause)
 }

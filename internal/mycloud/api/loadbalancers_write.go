@@ -75,7 +75,7 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[clou
 		}
 		for k, v := range p.Body.Tags {
 			if has, ok := lb.Tags[k]; ok && has != v {
-				return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s bears the tag %s=%s already",
+				return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s already has the tag %s=%s",
 					lb.ID, k, has).on(store.LoadBalancers.Name, lb.ID)
 			}
 			lb.Tags[k] = v
@@ -98,7 +98,7 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 		}
 		if lb.DeletionProtection {
 			return nil, fail(http.StatusConflict, cloudv1.CodeProtected,
-				"load balancer %s has deletion protection: end it first", lb.ID).on(store.LoadBalancers.Name, lb.ID)
+				"load balancer %s has deletion protection; set deletion_protection to false first", lb.ID).on(store.LoadBalancers.Name, lb.ID)
 		}
 		if a.JobDuration == 0 {
 			if err := removeLoadBalancer(tx, lb); err != nil {
@@ -113,7 +113,7 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 	})
 }
 
-// load reads the load balancer to be changed, if it is as the write presumes and not about to go.
+// load reads the load balancer to change, if it meets the preconditions of the write and is not being deleted.
 func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 	lb, err := demanded(tx, store.LoadBalancers, p)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
-// storeLoadBalancer writes a load balancer and, where that changes it and takes time, the job.
+// storeLoadBalancer writes a load balancer and, if that changes it and needs a job, the job.
 func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int, job string) (*Answer[cloudv1.LoadBalancer], error) {
 	changed, err := store.LoadBalancers.Put(tx, lb)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 	return answerLoadBalancer(tx, lb, status)
 }
 
-// answerLoadBalancer answers 202 as long as a job goes on. A dry run has started none and waits for none.
+// answerLoadBalancer responds with 202 as long as a job is open, except to a dry run, which starts no job.
 func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*Answer[cloudv1.LoadBalancer], error) {
 	job, err := jobs.Last(tx, target(lb))
 	if err != nil {
@@ -164,7 +164,7 @@ func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*An
 	return answer, nil
 }
 
-// FinishJob makes true what a job was for.
+// FinishJob applies the result of a job.
 func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 	lb, err := store.LoadBalancers.Get(tx, j.Target.ID)
 	if err != nil {

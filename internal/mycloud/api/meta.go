@@ -7,17 +7,17 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// None are the parameters of operations without any.
+// None is for operations without parameters.
 type None struct{}
 
-// Plain is an answer without ETag.
+// Plain is a response without ETag.
 type Plain[T any] struct{ Body T }
 
 func (a *API) registerMeta() {
-	o := operation{"get-meta", "meta", "What the cloud offers"}
+	o := operation{"get-meta", "meta", "Describes the API and what this cloud offers"}
 	registerRead(a, o, "/v1/meta", func(context.Context, *None) (*Plain[cloudv1.Meta], error) {
 		status := cloudv1.StatusOK
-		// A state that cannot be read is no state to conclude from.
+		// If the state cannot be read, clients must not conclude anything from it.
 		if err := a.Store.View(func(*store.Tx) error { return nil }); err != nil {
 			status = cloudv1.StatusDegraded
 		}
@@ -30,7 +30,7 @@ func (a *API) registerMeta() {
 	})
 }
 
-// capabilities are what not every mycloud need have.
+// capabilities returns the optional features of this cloud.
 func (a *API) capabilities() []string {
 	c := []string{cloudv1.CapabilityNodeGroups}
 	if a.JobDuration > 0 {

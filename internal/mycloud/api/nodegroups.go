@@ -14,40 +14,40 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// CreateNodeGroupParams are those of the creation of a node group.
+// CreateNodeGroupParams holds the parameters of create-node-group.
 type CreateNodeGroupParams struct {
 	PostParams
 	Body cloudv1.NodeGroupSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
 
-// UpdateNodeGroupParams are those of the replacement of a node group.
+// UpdateNodeGroupParams holds the parameters of update-node-group.
 type UpdateNodeGroupParams struct {
 	DeleteParams
 	Body cloudv1.NodeGroupSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *UpdateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
 
-// PatchMembersParams are those of a change of members.
+// PatchMembersParams holds the parameters of patch-members.
 type PatchMembersParams struct {
 	DeleteParams
 	Body cloudv1.MembersPatch
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *PatchMembersParams) Resolve(huma.Context) []error {
 	problems := checkMembers("/upsert", p.Body.Upsert)
 	for i, key := range p.Body.Remove {
 		if slices.ContainsFunc(p.Body.Upsert, func(m cloudv1.GroupMember) bool { return m.Key == key }) {
-			problems = append(problems, cloudv1.ProblemField{Pointer: fmt.Sprintf("/remove/%d", i), Detail: "must not be in upsert too"})
+			problems = append(problems, cloudv1.ProblemField{Pointer: fmt.Sprintf("/remove/%d", i), Detail: "must not also be in upsert"})
 		}
 	}
 	if n := len(p.Body.Upsert) + len(p.Body.Remove); n > membersMax {
-		problems = append(problems, cloudv1.ProblemField{Detail: fmt.Sprintf("must have %d members at most, not %d", membersMax, n)})
+		problems = append(problems, cloudv1.ProblemField{Detail: fmt.Sprintf("must change at most %d members, not %d", membersMax, n)})
 	}
 	return fields(problems)
 }
@@ -64,7 +64,7 @@ func checkMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemFie
 	keys := map[string]bool{}
 	for i, m := range members {
 		if keys[m.Key] {
-			add(i, "/key", "must be unique: "+m.Key+" occurs before")
+			add(i, "/key", fmt.Sprintf("must be unique; %q is a duplicate", m.Key))
 		}
 		keys[m.Key] = true
 		families := map[string]bool{}
@@ -73,7 +73,7 @@ func checkMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemFie
 				add(i, fmt.Sprintf("/addresses/%d/address", j), problem)
 			}
 			if families[a.Family] {
-				add(i, fmt.Sprintf("/addresses/%d/family", j), "must be unique: "+a.Family+" occurs before")
+				add(i, fmt.Sprintf("/addresses/%d/family", j), fmt.Sprintf("must be unique; %q is a duplicate", a.Family))
 			}
 			families[a.Family] = true
 		}
@@ -95,7 +95,7 @@ func (a *API) registerNodeGroups() {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
 		}, demandsRevision)
-	registerWrite(a, operation{"patch-members", tag, "Changes members, all or none, in every pool that refers to the group"},
+	registerWrite(a, operation{"patch-members", tag, "Changes members atomically, in every pool that refers to the group"},
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*Answer[cloudv1.NodeGroup], error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) { patchMembers(g, p.Body) })
 		}, demandsRevision)
@@ -117,11 +117,11 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Ans
 	})
 }
 
-// groupNameFree makes sure that no node group bears a name.
+// groupNameFree checks that no node group has the name.
 func groupNameFree(tx *store.Tx, name string) error {
 	return store.NodeGroups.Each(tx, func(g *cloudv1.NodeGroup) error {
 		if g.Name == name {
-			return fail(http.StatusConflict, cloudv1.CodeNameTaken, "the name %s is taken by node group %s", name, g.ID).
+			return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by node group %s", name, g.ID).
 				on(store.NodeGroups.Name, g.ID)
 		}
 		return nil
@@ -157,7 +157,7 @@ func patchMembers(g *cloudv1.NodeGroup, p cloudv1.MembersPatch) {
 	g.Members = append(g.Members, p.Upsert...)
 }
 
-// arrangeMembers makes the order of members no difference.
+// arrangeMembers sorts members, so that their order in a request does not matter.
 func arrangeMembers(g *cloudv1.NodeGroup) {
 	if g.Members == nil {
 		g.Members = []cloudv1.GroupMember{}
@@ -173,8 +173,8 @@ func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*Answer[cloud
 		}
 		err = store.LoadBalancers.Each(tx, func(lb *cloudv1.LoadBalancer) error {
 			if slices.ContainsFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.NodeGroupID == g.ID }) {
-				return fail(http.StatusConflict, cloudv1.CodeConflict, "pools of load balancer %s refer to node group %s",
-					lb.ID, g.ID).on(store.LoadBalancers.Name, lb.ID)
+				return fail(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
+					g.ID, lb.ID).on(store.LoadBalancers.Name, lb.ID)
 			}
 			return nil
 		})

@@ -8,8 +8,8 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// notes are what a request leaves behind for the problem that may answer it. The library ends a request that does not
-// fit its schema before the handler sees it; what only the state can tell of its tree is to be told all the same.
+// notes holds the tree of a request for the problem that may be the response. The library rejects a request that does
+// not match its schema before the handler sees it, but the problem should list dangling references, too.
 type notes struct{ tree *cloudv1.LoadBalancerFields }
 
 type notesKey struct{}
@@ -18,14 +18,14 @@ func withNotes(ctx context.Context) context.Context {
 	return context.WithValue(ctx, notesKey{}, new(notes))
 }
 
-// noteTree remembers the tree of a request.
+// noteTree stores the tree of a request in its notes.
 func noteTree(ctx context.Context, s *cloudv1.LoadBalancerSpec) {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		n.tree = &s.LoadBalancerFields
 	}
 }
 
-// addDangling adds the fields of the request's tree that name what does not exist, but for those at fault already.
+// addDangling adds the dangling references of the request's tree, except for fields that already have a problem.
 func (a *API) addDangling(ctx context.Context, problems []cloudv1.ProblemField) ([]cloudv1.ProblemField, error) {
 	n, ok := ctx.Value(notesKey{}).(*notes)
 	if !ok || n.tree == nil {

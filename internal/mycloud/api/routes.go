@@ -11,13 +11,13 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// ListRoutesParams are those of the read of a table's routes.
+// ListRoutesParams holds the parameters of list-routes.
 type ListRoutesParams struct {
 	ListParams
 	Table string `path:"id" maxLength:"255"`
 }
 
-// BatchRoutesParams are those of a batch of routes.
+// BatchRoutesParams holds the parameters of batch-routes.
 type BatchRoutesParams struct {
 	PostParams
 	Table string `path:"id" maxLength:"255"`
@@ -30,7 +30,7 @@ func (a *API) registerRoutes() {
 	registerList(a, operation{"list-route-tables", tag, "Route tables"}, path, tables)
 	registerGet(a, operation{"get-route-table", tag, "A route table"}, path+"/{id}", tables)
 	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes)
-	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails alone"},
+	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails independently"},
 		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes)
 }
 
@@ -87,7 +87,7 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[clou
 	})
 }
 
-// result is one operation's; what is no fault of the operation fails the batch.
+// result returns the result of one operation. An error other than a failure of the operation fails the whole batch.
 func result(op, destination string, status int, r *cloudv1.Route, err error) (cloudv1.RouteResult, error) {
 	res := cloudv1.RouteResult{Op: op, Destination: destination, Status: status, Route: r}
 	if err == nil {
@@ -103,11 +103,11 @@ func result(op, destination string, status int, r *cloudv1.Route, err error) (cl
 	return res, nil
 }
 
-// routesBatch is a batch being worked on.
+// routesBatch is a batch in progress.
 type routesBatch struct {
 	tx     *store.Tx
 	params *BatchRoutesParams
-	// routes are the table's, by destination.
+	// routes has the routes of the table by destination.
 	routes map[string]*cloudv1.Route
 }
 
@@ -125,7 +125,7 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 		}
 	} else if !b.owns(r, s) {
 		return 0, nil, fail(http.StatusConflict, cloudv1.CodeDestinationTaken,
-			"%s is the destination of route %s with the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
+			"destination %q is taken by route %s, which has the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
 	}
 	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, cloudv1.RouteActive
 	if !exists {
@@ -140,8 +140,8 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 	return status, r, nil
 }
 
-// owns tells whether who wrote the batch may change a route: it bears the tags that he names, or the very tags that he
-// writes if he names none.
+// owns reports whether the author of the batch may change a route: it must have the tags of Mycloud-If-Tags or, without
+// that header, exactly the tags that the batch writes.
 func (b *routesBatch) owns(r *cloudv1.Route, s cloudv1.RouteSpec) bool {
 	if b.params.IfTags != "" {
 		return b.params.checkTags(store.Routes.Name, &r.Object) == nil
@@ -168,7 +168,7 @@ func (b *routesBatch) validate(s cloudv1.RouteSpec) error {
 	}
 	switch hop := s.NextHop; {
 	case (hop.InstanceID == "") == (hop.Address == ""):
-		add("/next_hop", "must have either instance_id or address")
+		add("/next_hop", "must have exactly one of instance_id and address")
 	case hop.Address != "":
 		if _, err := netip.ParseAddr(hop.Address); err != nil {
 			add("/next_hop/address", "must be an IP address")
@@ -180,7 +180,7 @@ func (b *routesBatch) validate(s cloudv1.RouteSpec) error {
 			return err
 		}
 		if err != nil || i.State == cloudv1.InstanceDeleted {
-			add("/next_hop/instance_id", "must be an instance that exists")
+			add("/next_hop/instance_id", "must be an existing instance")
 		}
 	}
 	problems = slices.Concat(problems, validateTags(s.Tags))
@@ -196,7 +196,7 @@ func (b *routesBatch) remove(s cloudv1.RouteRemoval) error {
 		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
 	}
 	if s.NextHop != nil && *s.NextHop != r.NextHop {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s leads elsewhere", r.ID).on(store.Routes.Name, r.ID)
+		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has another next hop", r.ID).on(store.Routes.Name, r.ID)
 	}
 	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 		return err

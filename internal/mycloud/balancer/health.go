@@ -2,15 +2,15 @@ package balancer
 
 import cloudv1 "quaymaster.dev/api/mycloud/v1"
 
-// Facts are what the health of members depends on.
+// Facts provides the facts that the health of members depends on.
 type Facts struct {
-	// Group gives the members of a node group.
+	// Group returns the members of a node group.
 	Group func(id string) ([]cloudv1.GroupMember, error)
-	// Instance gives the state of an instance, empty if there is none.
+	// Instance returns the state of an instance, or an empty string if there is none.
 	Instance func(id string) (cloudv1.InstanceState, error)
 }
 
-// Observe tells the health of every member and of the whole. A member whose instance does not run fails its probes.
+// Observe returns the health of every member and of the load balancer. A member whose instance does not run is offline.
 func Observe(lb *cloudv1.LoadBalancer, f Facts) (cloudv1.Health, error) {
 	h := cloudv1.Health{Pools: make([]cloudv1.PoolHealth, 0, len(lb.Pools))}
 	count := map[string]int{}
@@ -50,7 +50,7 @@ func overall(s cloudv1.ProvisioningState, count map[string]int) string {
 	return cloudv1.OperatingNoMembers
 }
 
-// members are the pool's own, or those of its node group that have an address of the pool's family.
+// members returns the pool's own members, or those of its node group that have an address of the pool's family.
 func members(p *cloudv1.Pool, f Facts) ([]cloudv1.Member, error) {
 	if p.NodeGroupID == "" {
 		return append([]cloudv1.Member{}, p.Members...), nil
@@ -80,7 +80,7 @@ func memberState(m *cloudv1.Member, f Facts) (string, error) {
 		return cloudv1.OperatingDraining, nil
 	}
 	if m.InstanceID == "" {
-		// The cloud has no view of a machine that is none of its own.
+		// The cloud cannot observe machines that are not its instances.
 		return cloudv1.OperatingUnknown, nil
 	}
 	s, err := f.Instance(m.InstanceID)

@@ -57,7 +57,7 @@ func TestParseNamesEveryProblem(t *testing.T) {
 				"volumes: [{id: a, type: t, size_gib: 1, zones: [za, zb]}, {id: b, type: u, size_gib: 0, attached_to: i}]",
 			[]string{
 				"volume_types[0].step_gib: Invalid value", "volumes[0].zones[1]: Invalid value", `volumes[1].type: Not found: "u"`,
-				"volumes[1].size_gib: Invalid value", "must have either zone or zones", `volumes[1].attached_to: Not found: "i"`,
+				"volumes[1].size_gib: Invalid value", "must have exactly one of zone and zones", `volumes[1].attached_to: Not found: "i"`,
 			},
 		},
 	}

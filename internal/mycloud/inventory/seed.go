@@ -5,8 +5,8 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// Seed stocks a cloud with what has never come from an inventory before. So a restart neither undoes what was changed
-// nor brings back what was deleted.
+// Seed adds the objects that were never added from an inventory before, so that a restart neither reverts changed
+// objects nor recreates deleted ones.
 func (inv *Inventory) Seed(tx *store.Tx) error {
 	s := seeder{tx: tx}
 	for _, v := range inv.Regions {
@@ -67,7 +67,7 @@ func object(id string, tags map[string]string) cloudv1.Object {
 	return cloudv1.Object{ID: id, Name: id, Tags: tags}
 }
 
-// seeder remembers the first error.
+// seeder keeps the first error.
 type seeder struct {
 	tx  *store.Tx
 	err error

@@ -93,7 +93,7 @@ func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, ins
 	known(&errs, at.Child("type"), v.Type, types)
 	positive(&errs, at.Child("size_gib"), v.SizeGiB)
 	if (v.Zone == "") == (len(v.Zones) == 0) {
-		errs = append(errs, field.Invalid(at, v.ID, "must have either zone or zones"))
+		errs = append(errs, field.Invalid(at, v.ID, "must have exactly one of zone and zones"))
 	}
 	if v.Zone != "" {
 		known(&errs, at.Child("zone"), v.Zone, zones)
@@ -101,7 +101,7 @@ func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, ins
 	for n, z := range v.Zones {
 		known(&errs, at.Child("zones").Index(n), z, zones)
 		if inv.RegionOf(z) != inv.RegionOf(v.Zones[0]) {
-			errs = append(errs, field.Invalid(at.Child("zones").Index(n), z, "must be in one region with the others"))
+			errs = append(errs, field.Invalid(at.Child("zones").Index(n), z, "must be in the same region as the other zones"))
 		}
 	}
 	if v.AttachedTo != "" {
@@ -110,7 +110,7 @@ func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, ins
 	return errs
 }
 
-// RegionOf gives a zone's region, empty for an unknown zone.
+// RegionOf returns a zone's region, or an empty string for an unknown zone.
 func (inv *Inventory) RegionOf(zone string) string {
 	for _, z := range inv.Zones {
 		if z.ID == zone {
@@ -120,7 +120,7 @@ func (inv *Inventory) RegionOf(zone string) string {
 	return ""
 }
 
-// Prefixes gives the address pools as the allocator wants them.
+// Prefixes returns the address pools for the allocator.
 func (inv *Inventory) Prefixes() []balancer.AddressPool {
 	pools := make([]balancer.AddressPool, 0, len(inv.AddressPools))
 	for _, p := range inv.AddressPools {
@@ -130,7 +130,7 @@ func (inv *Inventory) Prefixes() []balancer.AddressPool {
 	return pools
 }
 
-// ids gives the ids of a list and complains of missing and repeated ones.
+// ids returns the ids of a list and adds errors for missing and duplicate ones.
 func ids[T any](errs *field.ErrorList, list string, items []T, id func(T) string) map[string]bool {
 	seen := map[string]bool{}
 	for i, v := range items {
@@ -155,6 +155,6 @@ func known(errs *field.ErrorList, at *field.Path, id string, all map[string]bool
 
 func positive(errs *field.ErrorList, at *field.Path, n int) {
 	if n < 1 {
-		*errs = append(*errs, field.Invalid(at, n, "must be 1 or more"))
+		*errs = append(*errs, field.Invalid(at, n, "must be at least 1"))
 	}
 }

@@ -30,19 +30,19 @@ var (
 	Jobs          = Kind[cloudv1.Job]{cloudv1.KindJob, func(v *cloudv1.Job) *cloudv1.Object { return &v.Object }}
 )
 
-// NotFoundError says that there is no such object.
+// NotFoundError is the error for an object that does not exist.
 type NotFoundError struct{ Kind, ID string }
 
-// Error names kind and id.
+// Error returns kind and id.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no %s %q", e.Kind, e.ID) }
 
-// Object gives what v has in common with all objects.
+// Object returns the fields of v that all objects share.
 func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
 
-// Revision is that of the collection: of its last change.
+// Revision returns the revision of the collection, which is that of its last change.
 func (k Kind[T]) Revision(tx *Tx) string { return tx.collectionRevision(k.Name) }
 
-// Get reads an object; the error is a *NotFoundError if there is none.
+// Get reads an object. The error is a *NotFoundError if there is none.
 func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
 	var raw []byte
 	if b := tx.bolt.Bucket([]byte(k.Name)); b != nil {
@@ -54,7 +54,7 @@ func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
 	return k.decode(id, raw)
 }
 
-// Each calls fn for every object in the order of their ids, until fn returns an error.
+// Each calls fn for every object in the order of ids, until fn returns an error.
 func (k Kind[T]) Each(tx *Tx, fn func(*T) error) error {
 	b := tx.bolt.Bucket([]byte(k.Name))
 	if b == nil {
@@ -69,7 +69,8 @@ func (k Kind[T]) Each(tx *Tx, fn func(*T) error) error {
 	})
 }
 
-// Put writes an object and gives it a new revision. An object that is as it was keeps its revision, and Put says false.
+// Put writes an object with a new revision and returns true. If the object did not change, it keeps its revision and
+// Put returns false.
 func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 	o := k.object(v)
 	if o.Tags == nil {
@@ -119,7 +120,7 @@ func (k Kind[T]) write(tx *Tx, v *T) error {
 	return nil
 }
 
-// Delete removes an object; it is no error if there is none.
+// Delete removes an object. It is not an error if there is none.
 func (k Kind[T]) Delete(tx *Tx, id string) error {
 	b, err := tx.bucket(k.Name)
 	if err != nil {
