@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/provider"
 )
 
-// massacre is a cluster of which the cloud says that every machine is deleted.
+// massacre returns a cluster all of whose machines the cloud reports as deleted.
 func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	t.Helper()
 	g := newGuarded(t)
@@ -34,8 +34,7 @@ func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	return g, all
 }
 
-// bury asks for each Node, as the lifecycle controller does, deletes those that are said to be gone, and tells how many
-// those were.
+// bury checks each Node, as the lifecycle controller does, deletes those reported as gone, and returns their number.
 func (g *guarded) bury(nodes ...*corev1.Node) int {
 	g.t.Helper()
 	gone := 0
@@ -52,7 +51,7 @@ func (g *guarded) bury(nodes ...*corev1.Node) int {
 	return gone
 }
 
-// forget drops the Events, which other tests are about.
+// forget drops the Events, which other tests check.
 func (g *guarded) forget() {
 	for len(g.events) > 0 {
 		<-g.events
@@ -72,7 +71,7 @@ func TestHowManyNodesGoAtOnce(t *testing.T) {
 	}
 }
 
-// A Node that was reported gone and is still there is one Node.
+// A Node that was reported as gone and still exists counts as one Node.
 func TestNodesThatAreDeletedLateCountOnce(t *testing.T) {
 	g, all := massacre(t, 39)
 	if got := g.bury(all[0]); got != 1 {
@@ -84,7 +83,7 @@ func TestNodesThatAreDeletedLateCountOnce(t *testing.T) {
 	}
 }
 
-// The budget is for any ten minutes, not for each, and those who asked within it cost nothing more.
+// The budget is for any period of ten minutes. Asking again within it for the same Nodes is free.
 func TestBudgetSlides(t *testing.T) {
 	g, all := massacre(t, 50)
 	if got := g.bury(all[0]); got != 1 {
@@ -104,7 +103,7 @@ func TestBudgetSlides(t *testing.T) {
 	}
 }
 
-// Past the limit nothing goes on by itself: a person says of each Node that stays what is to become of it.
+// Beyond the limit nothing resolves with time: an operator decides about each Node that is kept.
 func TestPastTheLimitAPersonDecides(t *testing.T) {
 	g, all := massacre(t, 4)
 	if got := g.bury(all[0], all[1]); got != 1 {
@@ -115,26 +114,26 @@ func TestPastTheLimitAPersonDecides(t *testing.T) {
 	g.expect("the second", held{tooMany: 1}, event)
 	g.clock.SetTime(g.clock.Now().Add(24 * time.Hour))
 	if got := g.bury(all[1], all[2]); got != 0 {
-		t.Error("Nodes are reported gone a day later, and nobody has looked")
+		t.Error("Nodes are reported as gone a day later, without an operator's decision")
 	}
 	g.expect("a day later", held{tooMany: 2}, "i-node-2")
 
 	all[1].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
 	g.put(all[1])
 	if got := g.bury(all[1], all[2]); got != 1 {
-		t.Errorf("%d Nodes are reported gone, want the one that a person has annotated", got)
+		t.Errorf("%d Nodes are reported as gone, want the one that the operator has annotated", got)
 	}
 	g.expect("one is allowed", held{tooMany: 1})
 	if err := g.nodes.Delete(all[2]); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.bury(all[3]); got != 1 {
-		t.Error("the last Node stays, though a person has deleted the one that was held")
+		t.Error("the last Node is kept, though the operator has deleted the one that was held")
 	}
 	g.expect("all is settled", held{})
 }
 
-// Nodes that somebody in the cluster takes away are not the cloud's doing, and leave the others their share.
+// Nodes that are deleted from within the cluster do not count against the budget of the others.
 func TestExpectedDeletionsAreFree(t *testing.T) {
 	g, all := massacre(t, 4)
 	all[0].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}

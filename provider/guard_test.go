@@ -23,7 +23,7 @@ import (
 	"quaymaster.dev/test/cloud"
 )
 
-// guarded is a provider in a cluster whose Nodes the test chooses.
+// guarded is a provider in a cluster with the Nodes of the test.
 type guarded struct {
 	cloudprovider.InstancesV2
 
@@ -37,7 +37,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	// One that is full would block.
+	// A full recorder would block.
 	recorder := record.NewFakeRecorder(1000)
 	g := &guarded{t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events}
 	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder, Clock: g.clock})
@@ -48,7 +48,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// add makes a Node that is not ready.
+// add adds a Node that is not ready.
 func (g *guarded) add(name, providerID string) *corev1.Node {
 	g.t.Helper()
 	n := node(name, providerID)
@@ -64,20 +64,20 @@ func (g *guarded) put(n *corev1.Node) {
 	}
 }
 
-// ask asks for each Node whether it is there, as the lifecycle controller does every few seconds.
+// ask checks each Node, as the lifecycle controller does every few seconds.
 func (g *guarded) ask(nodes ...*corev1.Node) {
 	g.t.Helper()
 	for _, n := range nodes {
 		if exists, err := g.InstanceExists(g.t.Context(), n); err == nil && !exists {
-			g.t.Errorf("%s is said to be gone", n.Name)
+			g.t.Errorf("%s is reported as gone", n.Name)
 		}
 	}
 }
 
-// held is how many Nodes are held, by reason.
+// held is the number of held Nodes by reason.
 type held struct{ tooMany, unknownHostname, unknownInstance int }
 
-// expect compares how many Nodes are held, and what was told of them since the last time.
+// expect compares the numbers of held Nodes and the Events since the last call.
 func (g *guarded) expect(when string, count held, events ...string) {
 	g.t.Helper()
 	want := fmt.Sprintf(`
@@ -143,7 +143,7 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g.expect("the Node is ready again", held{})
 }
 
-// A machine that the cloud knows again, or of which it shows a tombstone, is held no more.
+// A Node is no longer held if the cloud returns its machine again, or a tombstone of it.
 func TestHoldsEndWithTheCloudsWord(t *testing.T) {
 	for name, word := range map[string]func(t *testing.T, c *cloud.Cloud){
 		"it runs": func(*testing.T, *cloud.Cloud) {},

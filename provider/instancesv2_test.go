@@ -79,7 +79,7 @@ func matches(err error, text string) bool {
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
-// Whatever a sick cloud, a proxy or a wrong token answers, no Node is said to be gone.
+// Whatever the response of a faulty cloud or a proxy, or to a wrong token, no Node is reported as gone.
 func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 	c := cloud.Start(t, 0)
 	v2 := instancesOf(t, c)
@@ -123,7 +123,7 @@ func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 			defer c.Intercept(nil)
 			for _, n := range []*corev1.Node{node("node-1", "mycloud://i-node-1"), node("node-1", "")} {
 				if exists, err := v2.InstanceExists(t.Context(), n); err == nil && !exists {
-					t.Errorf("node with provider ID %q is said to be gone", n.Spec.ProviderID)
+					t.Errorf("node with provider ID %q is reported as gone", n.Spec.ProviderID)
 				} else if err == nil {
 					t.Errorf("node with provider ID %q: no error", n.Spec.ProviderID)
 				}

@@ -25,7 +25,7 @@ const (
 	clusterUID = "c1a5e000-0000-4000-8000-000000000001"
 )
 
-// routesOf is the provider's routes in a cluster with the Nodes. synced tells whether the provider has seen them.
+// routesOf returns the provider's routes in a cluster with the Nodes. synced is true if the provider's lister has them.
 func routesOf(t *testing.T, c *cloud.Cloud, synced bool, nodes ...*corev1.Node) cloudprovider.Routes {
 	t.Helper()
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
@@ -102,7 +102,7 @@ func TestListRoutes(t *testing.T) {
 	}
 }
 
-// A list without the Nodes would make every route a black hole, and the route controller would delete them all.
+// Without the Nodes, every route would be a black hole, and the route controller would delete them all.
 func TestListRoutesNeedsTheNodes(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)
@@ -161,8 +161,8 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	}
 }
 
-// A new Node takes the destination of one that is gone: the controller creates its route and deletes the black hole
-// that it has listed, in whatever order.
+// A new Node takes over the destination of a deleted one: the controller creates its route and deletes the black hole
+// that it has listed, in any order.
 func TestDeleteRouteOfAnotherHop(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)
@@ -183,7 +183,7 @@ func TestDeleteRouteOfAnotherHop(t *testing.T) {
 	}
 }
 
-// A route that leads to an address is deleted like one to an instance.
+// A route to an address is deleted like one to an instance.
 func TestDeleteRouteToAddress(t *testing.T) {
 	c := cloud.Start(t, 0)
 	result, err := c.Client.BatchRoutes(t.Context(), table, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{

@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 )
 
-// newClient speaks to a server that answers as the test likes.
+// newClient returns a client of a server whose responses the test chooses.
 func newClient(t *testing.T, h http.HandlerFunc) *cloudapi.Client {
 	t.Helper()
 	ts := httptest.NewServer(h)
@@ -47,7 +47,8 @@ const (
 	asHTML    = "text/html; charset=utf-8"
 )
 
-// TestOnlyTheCloudSaysNotFound is the client's half of the rule that no Node is gone but by the cloud's own word.
+// TestOnlyTheCloudSaysNotFound tests the client's part of the rule that only the cloud itself can declare a Node's
+// machine gone.
 func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 	instance := `{"id":"i-1","name":"n","state":"running","revision":"1"}`
 	problem := func(code string) string {

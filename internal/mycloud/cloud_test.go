@@ -24,7 +24,7 @@ import (
 
 const token = "sesame"
 
-// cloud is a server under test. Every exchange with it is held against the OpenAPI document.
+// cloud is a server under test. Every exchange with it is checked against the OpenAPI document.
 type cloud struct {
 	t      *testing.T
 	dir    string
@@ -88,7 +88,7 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	return c
 }
 
-// answer is what came back, read to its end.
+// answer is a response with its whole body.
 type answer struct {
 	status  int
 	header  http.Header
@@ -96,7 +96,7 @@ type answer struct {
 	problem cloudv1.Problem
 }
 
-// send sends a request as it is; headers are pairs of name and value.
+// send sends a request; headers are pairs of name and value.
 func (c *cloud) send(method, path string, body any, headers ...string) answer {
 	c.t.Helper()
 	var reader io.Reader
@@ -139,7 +139,7 @@ func (c *cloud) send(method, path string, body any, headers ...string) answer {
 	return a
 }
 
-// want fails the test unless the answer has the status and, for a problem, the code.
+// want fails the test unless the response has the status and, for a problem, the code.
 func (a answer) want(t *testing.T, status int, code string) answer {
 	t.Helper()
 	if a.status != status || a.problem.Code != code {
@@ -148,7 +148,7 @@ func (a answer) want(t *testing.T, status int, code string) answer {
 	return a
 }
 
-// pointers are the fields at fault.
+// pointers returns the pointers to the invalid fields.
 func (a answer) pointers() []string {
 	var all []string
 	for _, e := range a.problem.Errors {
@@ -176,7 +176,7 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// tree is a valid load balancer.
+// tree returns a valid load balancer.
 func tree(name string) cloudv1.LoadBalancerSpec {
 	return cloudv1.LoadBalancerSpec{
 		Name: name, Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"},
@@ -195,7 +195,7 @@ func tree(name string) cloudv1.LoadBalancerSpec {
 	}
 }
 
-// createLB creates a load balancer that must succeed at once.
+// createLB creates a load balancer. The creation must succeed without a job.
 func (c *cloud) createLB(s cloudv1.LoadBalancerSpec) *cloudv1.LoadBalancer {
 	c.t.Helper()
 	lb, job, err := c.client.CreateLoadBalancer(c.t.Context(), s, cloudapi.WriteOptions{})
@@ -216,7 +216,7 @@ func diff(t *testing.T, what string, want, got any) {
 	}
 }
 
-// eventually polls until ok says true.
+// eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)

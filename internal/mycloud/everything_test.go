@@ -7,7 +7,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 )
 
-// TestEveryOperation uses each operation of the document through the client, or by hand where the client has none.
+// TestEveryOperation uses each operation of the document, through the client or, if the client lacks it, directly.
 func TestEveryOperation(t *testing.T) {
 	c := newCloud(t)
 	ctx, cl := t.Context(), c.client
@@ -85,7 +85,7 @@ func TestEveryOperation(t *testing.T) {
 	must[*cloudv1.List[cloudv1.Route]](t)(cl.ListRoutes(ctx, "rt-main", none))
 	must[*cloudv1.List[cloudv1.Job]](t)(cl.ListJobs(ctx, none))
 
-	// There are jobs only where writes take time.
+	// There are jobs only if writes take time.
 	diff(t, "operations that this test does not use", []string{"get-job"}, c.check.unseen())
 }
 

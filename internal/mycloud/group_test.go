@@ -27,7 +27,7 @@ func TestNodeGroups(t *testing.T) {
 	g = patch(cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"}})
 	diff(t, "members", []cloudv1.GroupMember{member("a", "10.0.0.21"), member("c", "10.0.0.13")}, g.Members)
 
-	// One bad member fails the whole change.
+	// One invalid member fails the whole change.
 	bad := map[string]any{
 		"upsert": []cloudv1.GroupMember{member("d", "10.0.0.14"), member("e", "fd00::1"), member("d", "10.0.0.15")},
 		"remove": []string{"d"},

@@ -55,9 +55,9 @@ func TestInstanceLife(t *testing.T) {
 	spec.Hostname, spec.Zone = "node-8", "eu-9z"
 	diff(t, "fields at fault", []string{"/zone"}, c.send("POST", "/v1/instances", spec).want(t, 422, "invalid").pointers())
 
-	// The tombstone stays for seven days, and not for ever.
+	// The tombstone is kept for seven days, but not forever.
 	pass := func(d time.Duration) {
-		// What is old is cleared away between two waits of the server.
+		// Expired records are deleted between two waits of the server.
 		eventually(t, "the server waits", clock.HasWaiters)
 		clock.Step(d)
 		eventually(t, "the server waits again", clock.HasWaiters)

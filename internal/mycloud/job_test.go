@@ -23,7 +23,7 @@ func TestJobs(t *testing.T) {
 	}
 	diff(t, "the job of a repeated request", create, again)
 
-	// A load balancer takes further writes while it is being made; their order stays.
+	// A load balancer accepts further writes while it is being created; their order is kept.
 	s := tree("one")
 	s.Listeners[0].MaxQPS = 7
 	lb, update, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
@@ -55,7 +55,7 @@ func TestJobs(t *testing.T) {
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "state", cloudv1.ProvisioningPendingUpdate, now.ProvisioningState)
 
-	// What a stopped server left undone is done by the next one.
+	// The next server finishes the jobs of a stopped one.
 	c.stop()
 	c = newCloud(t, withClock(clock), withDir(c.dir), withJobs(time.Minute))
 	waited := make(chan error, 1)
@@ -93,7 +93,7 @@ func TestJobs(t *testing.T) {
 	done := must[*cloudv1.List[cloudv1.Job]](t)(c.client.ListJobs(ctx, cloudapi.ListOptions{State: "succeeded"}))
 	diff(t, "jobs done", 3, len(done.Items))
 	if _, err := c.client.Job(ctx, "job-none", time.Second); !cloudapi.IsNotFound(err) {
-		t.Errorf("a job that is none: %v", err)
+		t.Errorf("a job that does not exist: %v", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestDryRunsTellNoRevision(t *testing.T) {
 	for _, r := range batch.Results {
 		diff(t, "revision of a route", "", r.Route.Revision)
 	}
-	// What would not change has the revision that it has.
+	// The dry run of a write without changes returns the present revision.
 	same := c.send("PUT", lbPath+"?dry_run=true", tree("one"), "If-Match", lbMatch).want(t, 200, "")
 	diff(t, "ETag of what stays", lbMatch, same.header.Get("ETag"))
 }

@@ -29,7 +29,7 @@ func TestConditionalReads(t *testing.T) {
 	}
 	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
 	if one, _ := unchanged(); one {
-		t.Error("the object has changed, yet is said not to")
+		t.Error("the object has changed, but the response is 304")
 	}
 	a := c.send("GET", "/v1/instances/i-node-3", nil)
 	weak := c.send("GET", "/v1/instances/i-node-3", nil, "If-None-Match", `"0", W/`+a.header.Get("ETag")).want(t, 304, "")
@@ -82,7 +82,7 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 	if len(first.Items) != 2 || first.NextPageToken == "" || first.Complete {
 		t.Fatalf("first page: %+v", first)
 	}
-	// What happens between the pages happens after the snapshot.
+	// Changes between the reads of two pages are not in the snapshot.
 	must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "late"}, cloudapi.WriteOptions{}))
 	seen := map[string]bool{}
 	page, next := first, first.NextPageToken
@@ -123,7 +123,7 @@ func TestTreesComeInSmallPages(t *testing.T) {
 		sizes = append(sizes, len(page.Items))
 		path = ""
 		if page.NextPageToken != "" {
-			// The token stands for the trees too.
+			// The pages of the token have trees, too.
 			path = "/v1/load-balancers?limit=500&page_token=" + page.NextPageToken
 		}
 	}

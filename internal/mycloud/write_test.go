@@ -53,10 +53,10 @@ func TestPreconditions(t *testing.T) {
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "after refused writes and dry runs", lb, now)
 	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).want(t, 404, "resource-not-found")
-	// Of a creation, the tags are those that the object is to bear.
+	// In a creation, the new object must have the tags.
 	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c2").want(t, 412, "tags-mismatch")
 	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").want(t, 201, "")
-	// Any write takes tags, those that need no revision too.
+	// All writes accept tags, including those that do not require a revision.
 	c.send("DELETE", "/v1/instances/i-node-1", nil, "Mycloud-If-Tags", "a=b").want(t, 412, "tags-mismatch")
 	c.send("POST", "/v1/instances/i-node-1:stop", nil, "If-Match", `"1000"`).want(t, 412, "stale-revision")
 }
@@ -76,13 +76,13 @@ func TestIdempotency(t *testing.T) {
 	c.send("POST", "/v1/load-balancers", tree("two"), key...).want(t, 422, "idempotency-key-reused")
 	c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: "one"}, key...).want(t, 422, "idempotency-key-reused")
 
-	// A problem leaves the key unused: nothing has taken place.
+	// A problem leaves the key unused, since nothing has taken effect.
 	other := []string{"Idempotency-Key", "k2"}
 	c.send("POST", "/v1/load-balancers", tree("one"), other...).want(t, 409, "name-taken")
 	c.send("POST", "/v1/load-balancers?dry_run=true", tree("three"), other...).want(t, 201, "")
 	c.send("POST", "/v1/load-balancers", tree("three"), other...).want(t, 201, "")
 
-	// The answer outlives the server, and a day.
+	// The stored response survives a restart, and a day.
 	c.stop()
 	clock.Step(25 * time.Hour)
 	c = newCloud(t, withClock(clock), withDir(c.dir))

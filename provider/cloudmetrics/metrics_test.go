@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/test/cloud"
 )
 
-// Metrics count what the cloud itself counts, and no id is among the labels.
+// The metrics match the cloud's own count, and no label contains an id.
 func TestMetricsOfCalls(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := cloudmetrics.New(registry)

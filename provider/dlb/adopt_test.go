@@ -82,7 +82,8 @@ func TestAdoptBesideAnother(t *testing.T) {
 	}
 }
 
-// A load balancer that cannot become what the Service asks for stays its owner's: deleting the Service leaves it alone.
+// A load balancer that cannot be changed to what the Service asks for is not adopted: deleting the Service does not
+// delete it.
 func TestAdoptWhatCannotFit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scheme string
@@ -125,8 +126,8 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 	}
 }
 
-// The owner's tags stay, whatever tags the Service asks for; those of a load balancer that we made are the Service's
-// alone.
+// The owner's tags are kept, whatever tags the Service asks for. A load balancer that we created has only the Service's
+// tags.
 func TestTagsOfOthers(t *testing.T) {
 	for name, adopted := range map[string]bool{"adopted": true, "made for the service": false} {
 		t.Run(name, func(t *testing.T) {

@@ -277,8 +277,8 @@ func TestEnsurePublishesHostname(t *testing.T) {
 	}
 }
 
-// The cloud works for longer than a call waits: the service controller is to come back, and nothing is published
-// before.
+// If the cloud takes longer than a call waits, the service controller has to retry, and nothing is published before
+// that.
 func TestEnsureWaitsForJobs(t *testing.T) {
 	f := start(t, time.Second, func(o *dlb.Options) { o.Wait = 100 * time.Millisecond })
 	svc := builder.Service()
@@ -321,7 +321,7 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	}
 }
 
-// What the cloud still works on is not what the Service asks for, however often the service controller comes back.
+// A load balancer that the cloud is still working on is pending, however often the service controller retries.
 func TestPendingUpdateIsNotConfigured(t *testing.T) {
 	f := start(t, 500*time.Millisecond, func(o *dlb.Options) { o.Wait = 20 * time.Millisecond })
 	svc := builder.Service()
@@ -348,7 +348,7 @@ func TestPendingUpdateIsNotConfigured(t *testing.T) {
 	until("a changed load balancer")
 }
 
-// A cloud that writes its defaults down is not written to for it; what the Service asks for is still made so.
+// Defaults that the cloud stores cause no writes, while differences from what the Service asks for still do.
 func TestDefaultsOfTheCloud(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -384,7 +384,7 @@ func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 
 func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
 	f := start(t, 0)
-	// The service controller takes this for success, without an Event for every Service.
+	// The service controller treats this error as success and emits no Event for it.
 	if err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
 		t.Errorf("error %v, want %v", err, cloudprovider.ImplementedElsewhere)
 	}

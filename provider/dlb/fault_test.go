@@ -43,8 +43,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	}
 }
 
-// The controllers die after the cloud has created the load balancer and before they know it. Whatever they see after
-// the restart, there is one load balancer.
+// The controllers crash after the cloud has created the load balancer and before they get the response. Whatever they
+// see after the restart, there is one load balancer.
 func TestCrashAfterCreate(t *testing.T) {
 	for name, lagging := range map[string]bool{"the list shows it": false, "the list lags behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestCrashAfterCreate(t *testing.T) {
 					_, _ = w.Write([]byte(`{"items":[],"revision":"1","complete":true}`))
 					return true
 				})
-				// What the Service says has changed meanwhile, so that the same key has another body.
+				// The Service has changed in the meantime, so the same key has another body.
 				builder.DLB("listener-maxqps", "9")(svc)
 			}
 			f.Balancer = dlb.New(f.options)
@@ -92,15 +92,15 @@ func (f *fixture) onlyWithoutIntercept() string {
 	return f.only().ID
 }
 
-// discard is a ResponseWriter whose answer nobody gets.
+// discard is a ResponseWriter that discards the response.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// Someone deletes the load balancer in the cloud: the next try makes a new one, though the cloud still remembers the
-// key that made the first.
+// The load balancer is deleted in the cloud: the next try creates a new one, though the cloud still remembers the
+// idempotency key of the first one.
 func TestRecreate(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -118,7 +118,7 @@ func TestRecreate(t *testing.T) {
 	}
 }
 
-// Someone else writes between our read and our write.
+// Another client writes between our read and our write.
 func TestStaleRevision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		races int
@@ -160,8 +160,7 @@ func TestStaleRevision(t *testing.T) {
 	}
 }
 
-// Someone else takes the load balancer while we read it again after a race: it is theirs, with all that they made of
-// it.
+// Another owner takes the load balancer while we read it again after a race: we must not change it any more.
 func TestTakenBetweenReadAndWrite(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -192,7 +191,7 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 	}
 }
 
-// The cloud gives up on a load balancer: the Service hears why.
+// The cloud fails to provision a load balancer: the Service's condition has the reason.
 func TestProvisioningFails(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -217,7 +216,7 @@ func TestProvisioningFails(t *testing.T) {
 	f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", text)
 }
 
-// The cloud itself refuses a write to what bears no tags of ours.
+// The cloud itself rejects writes to objects without our tags.
 func TestWritesNameTheOwner(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()

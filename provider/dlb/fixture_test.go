@@ -25,7 +25,7 @@ const (
 	annotation = "service.beta.kubernetes.io/dlb-"
 )
 
-// fixture is a Balancer with its cloud and its cluster, which has the Service that the test is about.
+// fixture is a Balancer with its cloud and its cluster, which has the Service of the test.
 type fixture struct {
 	t *testing.T
 	*dlb.Balancer
@@ -36,7 +36,7 @@ type fixture struct {
 	options dlb.Options
 }
 
-// groups is a NodeGroups whose groups are in the cloud already.
+// groups implements NodeGroups for groups that are already in the cloud.
 type groups map[string]string
 
 func (g groups) ID(ctx context.Context, group string) (string, error) {
@@ -69,7 +69,7 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	return f
 }
 
-// put makes the Service what the cluster has.
+// put creates or updates the Service in the cluster.
 func (f *fixture) put(svc *corev1.Service) *corev1.Service {
 	f.t.Helper()
 	services := f.client.CoreV1().Services(svc.Namespace)
@@ -86,7 +86,7 @@ func (f *fixture) put(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// ensure makes the Service what the cluster has and ensures its load balancer.
+// ensure creates or updates the Service in the cluster and ensures its load balancer.
 func (f *fixture) ensure(svc *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 	f.t.Helper()
 	svc = f.put(svc)
@@ -102,7 +102,7 @@ func (f *fixture) mustEnsure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 	return status
 }
 
-// all are the cloud's load balancers.
+// all returns the cloud's load balancers.
 func (f *fixture) all() []cloudv1.LoadBalancer {
 	f.t.Helper()
 	list, err := f.cloud.Client.ListLoadBalancers(f.t.Context(), cloudapi.ListOptions{})
@@ -112,7 +112,7 @@ func (f *fixture) all() []cloudv1.LoadBalancer {
 	return list.Items
 }
 
-// only is the cloud's one load balancer.
+// only returns the cloud's only load balancer.
 func (f *fixture) only() cloudv1.LoadBalancer {
 	f.t.Helper()
 	all := f.all()
@@ -139,7 +139,7 @@ func (f *fixture) expectCondition(svc *corev1.Service, status metav1.ConditionSt
 	}
 }
 
-// expectCalls checks what was asked of the cloud, with ids left out of the paths.
+// expectCalls compares the requests to the cloud, with paths without ids.
 func (f *fixture) expectCalls(what string, want ...string) {
 	f.t.Helper()
 	var got []string

@@ -36,8 +36,7 @@ func TestNameTaken(t *testing.T) {
 	f.expectCalls("again", "GET load-balancers")
 }
 
-// Someone else has the name and the one with the suffix, too: that is refused once and for all, until someone gives
-// way.
+// Both possible names are taken: this is refused until one of them is free.
 func TestBothNamesTaken(t *testing.T) {
 	for name, exists := range map[string]bool{"of a new one": false, "of one renamed by hand": true} {
 		t.Run(name, func(t *testing.T) {

@@ -22,10 +22,10 @@ import (
 	"quaymaster.dev/test/cloud"
 )
 
-// begin is when these tests begin, in seconds.
+// begin is the time at which these tests begin, in seconds.
 const begin = 1_000_000
 
-// watched is a fixture whose Balancer sees Services as an informer shows them.
+// watched is a fixture whose Balancer has a lister of Services.
 type watched struct {
 	*fixture
 	seen  cache.Indexer
@@ -42,7 +42,7 @@ func startWatched(t *testing.T) *watched {
 	return w
 }
 
-// see shows the Balancer what the cluster has of the Service.
+// see updates the lister with the cluster's Service.
 func (w *watched) see(svc *corev1.Service) {
 	w.t.Helper()
 	now, err := w.client.CoreV1().Services(svc.Namespace).Get(w.t.Context(), svc.Name, metav1.GetOptions{})
@@ -54,12 +54,13 @@ func (w *watched) see(svc *corev1.Service) {
 	}
 }
 
-// pass lets seconds go by.
+// pass advances the clock by seconds.
 func (w *watched) pass(seconds int) {
 	w.clock.SetTime(w.clock.Now().Add(time.Duration(seconds) * time.Second))
 }
 
-// expectMetrics compares reasons with how many Services have them, and since how many seconds after the beginning.
+// expectMetrics compares, for each reason, the number of Services and the time of the earliest one in seconds after
+// begin.
 func (w *watched) expectMetrics(when string, want map[string][2]int) {
 	w.t.Helper()
 	reasons := []string{"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported"}
@@ -90,7 +91,7 @@ func (w *watched) expectMetrics(when string, want map[string][2]int) {
 	}
 }
 
-// named is a Service of its own, made at the beginning.
+// named returns a Service with another name, created at begin.
 func named(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Name, svc.UID, svc.CreationTimestamp = name, types.UID(name), metav1.Unix(begin, 0)
@@ -145,7 +146,7 @@ func TestMetricsOfServices(t *testing.T) {
 	w.expectMetrics("after the bad one wants no load balancer any more", map[string][2]int{"Configured": {1}})
 }
 
-// Services that wait to be deleted are among those that are not settled, and nothing stays of those that are gone.
+// Services that wait for their deletion count as unsettled, and deleted ones do not count.
 func TestMetricsOfDeletedServices(t *testing.T) {
 	w := startWatched(t)
 	first, second := named("first", builder.DLB("deletion-protection", "true")), named("second")

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// Network places new load balancers in the cloud. One that exists stays where it is.
+// Network places new load balancers in the cloud. Existing ones keep their network.
 type Network struct {
 	// VPCID is the network; if empty, the cloud chooses one.
 	VPCID string
@@ -110,13 +110,13 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 	return pool
 }
 
-// settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its
-// addresses, its flavor and zones where the Service leaves them open, and tags that are not the Service's to remove.
-// Else a cloud that writes its defaults down would be written to for ever.
+// settle copies to spec what the cloud has decided for the load balancer and what must not change: its network, its
+// addresses, its flavor and zones if the Service does not set them, and tags that the Service must not remove.
+// Otherwise, a cloud that stores its defaults would be written to again and again.
 //
-// Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them,
-// and nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays
-// there.
+// Those tags are the ones with our prefix and, on an adopted load balancer, all others: they may be its owner's, which
+// cannot be distinguished from those that the Service once asked for. So a tag that is removed from the Service's
+// annotation stays on an adopted load balancer.
 func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {
@@ -137,7 +137,7 @@ func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *clou
 	}
 	_, adopted := actual.Tags[ownership.Adopt]
 	for key, value := range actual.Tags {
-		// What the spec has wins: above all the owner, whose tags are a write's precondition.
+		// The tags of spec take precedence, above all those of ownership, which are the precondition of the write.
 		if _, wanted := spec.Tags[key]; !wanted && (adopted || strings.HasPrefix(key, ownership.Prefix)) {
 			spec.Tags[key] = value
 		}

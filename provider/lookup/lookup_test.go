@@ -39,10 +39,10 @@ func start(t *testing.T, o lookup.Options) *fixture {
 	return f
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
-// expectCalls is how many calls there were since the last time.
+// expectCalls compares the number of calls since the last time.
 func (f *fixture) expectCalls(t *testing.T, want int, when string) {
 	t.Helper()
 	if calls := f.cloud.Calls(); len(calls) != want {
@@ -57,7 +57,7 @@ func pv(handle string) *corev1.PersistentVolume {
 	return v
 }
 
-// together calls f so many times at once and gives all its errors.
+// together calls f n times concurrently and returns all errors.
 func together(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	var running sync.WaitGroup
@@ -157,8 +157,8 @@ func volumeBody(t *testing.T, v cloudv1.Volume) func(http.ResponseWriter, *http.
 	return body(http.StatusOK, "application/json", string(text))
 }
 
-// What is no word of the cloud about the volume is neither a label nor its absence. If it is about the cloud as a
-// whole, other volumes are not asked for either, for a moment.
+// A response that is not the cloud's answer about the volume results in neither labels nor the volume's absence. If the
+// error concerns the cloud as a whole, other volumes are not read either, for a moment.
 func TestOutages(t *testing.T) {
 	named := func(id string) cloudv1.Object { return cloudv1.Object{ID: id} }
 	for name, tc := range map[string]struct {
@@ -203,7 +203,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A cloud that is gone is asked once a moment, not once a volume.
+// A cloud that does not respond is called once per interval, not once per volume.
 func TestCloudThatIsStopped(t *testing.T) {
 	front := httptest.NewServer(http.NotFoundHandler())
 	client, err := cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken("t")})
@@ -227,7 +227,7 @@ func TestCloudThatIsStopped(t *testing.T) {
 	}
 }
 
-// counter counts calls that never reach a cloud.
+// counter counts calls that do not reach a cloud.
 type counter struct {
 	lookup.Cloud
 	mu    sync.Mutex
@@ -247,7 +247,7 @@ func (c *counter) count() int {
 	return c.calls
 }
 
-// A cloud that accepts calls and never answers costs a burst one wait, and few connections.
+// If the cloud accepts connections but never responds, a burst costs one timeout and few connections.
 func TestCloudThatHangs(t *testing.T) {
 	const timeout, atOnce = 200 * time.Millisecond, 4
 	f := start(t, lookup.Options{Timeout: timeout, MaxConcurrent: atOnce})

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/provider/lookup"
 )
 
-// Every question is told once, whoever answers it.
+// Every lookup is reported once, wherever the answer comes from.
 func TestResultsAreTold(t *testing.T) {
 	told := map[string]int{}
 	f := start(t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }})
@@ -23,7 +23,7 @@ func TestResultsAreTold(t *testing.T) {
 		clear(told)
 	}
 	ask := func() {
-		// What is no answer is told, and tested elsewhere.
+		// Lookups without an answer are reported, and checked elsewhere.
 		_, _ = f.Volume(t.Context(), "vol-data-1")
 		_, _ = f.FreshVolume(t.Context(), "vol-data-1")
 		_, _ = f.VolumeType(t.Context(), "ssd")

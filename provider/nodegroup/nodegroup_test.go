@@ -25,7 +25,7 @@ func groupsOf(c *cloud.Cloud) *nodegroup.Groups {
 	return nodegroup.New(c.Client, ownership.NewCluster(client.CoreV1()), "dev")
 }
 
-// The cloud takes a thousand members at once.
+// The cloud accepts a thousand members per request.
 func TestLargeGroup(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -94,7 +94,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A group that someone has taken from us is not written.
+// A group that another owner has taken over is not written.
 func TestChangeNamesTheOwner(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -113,7 +113,7 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	}
 }
 
-// Two leaders, or one behind a list that lags, create a group at the same time: there is one group.
+// Two leaders, or one with a stale list, create a group at the same time: there is one group.
 func TestCreateTwice(t *testing.T) {
 	c := cloud.Start(t, 0)
 	ctx := t.Context()
@@ -134,7 +134,7 @@ func TestCreateTwice(t *testing.T) {
 	}
 }
 
-// The cloud remembers the key of a group that we have lost since.
+// The cloud still remembers the idempotency key of a group that we have lost.
 func TestCreateAfterLoss(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -180,7 +180,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// Two groups of one name are an error of that name alone.
+// Two groups of the same name are an error only for that name.
 func TestListDuplicates(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)

@@ -25,8 +25,8 @@ const (
 	jobWait = 2 * time.Minute
 )
 
-// Execute deletes what the plan does not keep. The errors are the items' own, by their place; one that fails stops no
-// other. Node groups wait for the load balancers that refer to them.
+// Execute deletes the items that the plan does not keep. It returns the error of each item at the item's index; a
+// failed item does not stop the others. Node groups are deleted after the load balancers that refer to them.
 func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 	failed := make([]error, len(plan))
 	for _, kind := range []string{LoadBalancer, NodeGroup} {
@@ -51,8 +51,8 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 	return failed
 }
 
-// removeLoadBalancer ends a protection, which the plan has decided, deletes and confirms that it is gone. One that
-// changed on the way is left to the next run, which decides anew.
+// removeLoadBalancer removes the deletion protection if the plan says so, deletes the load balancer and confirms that
+// it is gone. If the load balancer changed in the meantime, this fails, and the next run plans again.
 func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1.LoadBalancer) error {
 	ctx, cancel := context.WithTimeout(ctx, jobWait)
 	defer cancel()
@@ -101,7 +101,7 @@ func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1
 	return err
 }
 
-// removeRoutes removes the plan's routes, in batches, as long as they lead where they did: routes have no revision to
+// removeRoutes removes the plan's routes, in batches, if they still have the same next hop: routes have no revision to
 // match.
 func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error) {
 	tables := map[string][]int{}

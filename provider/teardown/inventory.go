@@ -15,8 +15,8 @@ import (
 // errDegraded is returned so that an incomplete list is not taken for a clean cloud.
 var errDegraded = errors.New("the cloud is degraded and may not list all objects; try again later")
 
-// Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be
-// retained, bears none and is not in it.
+// Inventory holds the objects in the cloud that have a cluster's tag. Objects that were released, such as retained load
+// balancers, no longer have it.
 type Inventory struct {
 	LoadBalancers []cloudv1.LoadBalancer
 	NodeGroups    []cloudv1.NodeGroup
@@ -46,7 +46,8 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	if err != nil {
 		return Inventory{}, fmt.Errorf("list routes: %w", err)
 	}
-	// The cloud was asked for nothing else, but a filter that it ignores must not cost anybody his objects.
+	// The lists are filtered by the tag already. But if the cloud ignored the filter, other owners would lose their
+	// objects.
 	return Inventory{
 		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }),
 		NodeGroups:    bearing(groups.Items, tags, func(g *cloudv1.NodeGroup) map[string]string { return g.Tags }),
@@ -54,8 +55,8 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	}, nil
 }
 
-// listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may
-// have changed.
+// listRoutes reads the routes of all tables: only the cloud config knows which one the cluster used, and it may have
+// changed.
 func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudv1.Route, error) {
 	tables, err := cloud.ListRouteTables(ctx, cloudapi.ListOptions{})
 	if err != nil {

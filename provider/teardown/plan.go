@@ -39,8 +39,8 @@ type Item struct {
 	route    *cloudv1.Route
 }
 
-// Plan decides what goes: load balancers, then node groups that no load balancer of the cluster needs any more, then
-// routes.
+// Plan decides what to delete: load balancers, then node groups that no remaining load balancer of the cluster needs,
+// then routes.
 func Plan(found Inventory, wishes Wishes) []Item {
 	var items []Item
 	users := map[string]string{}

@@ -20,7 +20,7 @@ const (
 	foreign = "c1a5e000-0000-4000-8000-000000000002"
 )
 
-// tagged are the tags of a cluster's object; none if it was released.
+// tagged returns the tags of a cluster's object; a released one has none.
 func tagged(cluster string) map[string]string {
 	if cluster == "" {
 		return map[string]string{}
@@ -28,7 +28,7 @@ func tagged(cluster string) map[string]string {
 	return map[string]string{ownership.ClusterUID: cluster, "team": "shop"}
 }
 
-// stock gives the cluster a load balancer in a group of its own, and a route.
+// stock creates a load balancer with a node group, and a route, for the cluster.
 func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, protected bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -60,7 +60,7 @@ func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, prot
 	}
 }
 
-// left is what the cloud has, whosoever it is.
+// left returns all objects of the cloud, whatever their owner.
 func left(t *testing.T, c *cloud.Cloud) []string {
 	t.Helper()
 	balancers, err := c.Client.ListLoadBalancers(t.Context(), cloudapi.ListOptions{})
@@ -140,7 +140,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// Between plan and deed an object may change or be given away: it stays then.
+// An object that is changed or given away after the plan was made is kept.
 func TestConditions(t *testing.T) {
 	c := cloud.Start(t, 0)
 	stock(t, c, "ours", own, "10.244.1.0/24", false)

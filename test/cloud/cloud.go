@@ -87,8 +87,8 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Serve passes a request to the cloud itself, for an intercept that changes only the response.
 func (c *Cloud) Serve(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Intercept passes every call to f first. f responds and returns true, or returns false to leave the call to the cloud. nil
-// ends the interception.
+// Intercept passes every call to f first. f responds and returns true, or returns false to leave the call to the cloud.
+// nil ends the interception.
 func (c *Cloud) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/cmd/mycloud/app"
 )
 
-// TestMain lets the test binary be the program: tests that kill a server start it as a process.
+// TestMain makes the test binary act as the program: tests that kill a server start it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 )
 
-// getOptions are the flags of get.
+// getOptions holds the flags of get.
 type getOptions struct {
 	clientOptions
 	output, table  string

@@ -156,7 +156,7 @@ func problemField(d *huma.ErrorDetail) cloudv1.ProblemField {
 	f := cloudv1.ProblemField{Pointer: pointer(d.Location), Code: cloudv1.CodeInvalid, Detail: d.Message}
 	var missing string
 	if n, _ := fmt.Sscanf(d.Message, validation.MsgExpectedRequiredProperty, &missing); n == 1 {
-		// The library points at the object that lacks it.
+		// The library points at the object that lacks the field.
 		f.Pointer += "/" + missing
 	}
 	return f

@@ -107,7 +107,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("volumes: [{id: v, zones: [a, b]}]")
 	f.Fuzz(func(_ *testing.T, content string) {
 		if inv, err := Parse([]byte(content)); err == nil {
-			// What is taken can be used.
+			// An accepted inventory can be used.
 			inv.Prefixes()
 		}
 	})

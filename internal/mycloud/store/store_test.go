@@ -50,7 +50,7 @@ func TestRevisions(t *testing.T) {
 	z = &cloudv1.Zone{Object: cloudv1.Object{ID: "z"}, Region: "r"}
 	put(false)
 	if d := cmp.Diff(first, *z); d != "" {
-		t.Errorf("what did not change is as it was (-want +got):\n%s", d)
+		t.Errorf("the unchanged object differs (-want +got):\n%s", d)
 	}
 	z.Region = "s"
 	put(true)
@@ -98,14 +98,14 @@ func TestFailedUpdatesLeaveNothing(t *testing.T) {
 	})
 	select {
 	case <-changed:
-		t.Error("nothing was committed, yet a change is told")
+		t.Error("nothing was committed, but Changed fired")
 	default:
 	}
 	update(t, s, func(tx *Tx) error { return Seeded.Set(tx, "a", "b") })
 	select {
 	case <-changed:
 	default:
-		t.Error("a commit is not told")
+		t.Error("Changed did not fire after a commit")
 	}
 }
 
