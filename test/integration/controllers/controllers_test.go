@@ -484,7 +484,7 @@ func nodeWithoutMachine(w *world) {
 	w.register("ghost", "10.244.9.0/24")
 	w.setReady("ghost", corev1.ConditionUnknown)
 	ghost := w.node("ghost")
-	w.event(ghost, "no instance in the cloud has its name")
+	w.event(ghost, "no instance has its name")
 	if err := w.client.Delete(w.t.Context(), ghost); err != nil {
 		w.t.Fatal(err)
 	}
