@@ -41,9 +41,10 @@ func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bo
 	}
 	deleted := instance.State == cloudv1.InstanceDeleted
 	if deleted && !i.guard.mayGo(node) {
-		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud reports instance %s as deleted, and those of too many other nodes, too. "+
-			"The node is kept until you delete it or annotate it with %s=true", instance.ID, AnnotationAllowDeletion))
-		return false, fmt.Errorf("node %s: instance %s is deleted, but so are those of too many other nodes", node.Name, instance.ID)
+		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud reports instance %s as deleted, and those of too many "+
+			"other nodes, too. The node is kept until you delete it or annotate it with %s=true", instance.ID, AnnotationAllowDeletion))
+		return false, fmt.Errorf("node %s: instance %s is deleted, but so are those of too many other nodes",
+			node.Name, instance.ID)
 	}
 	i.guard.release(node)
 	return !deleted, nil
@@ -60,7 +61,9 @@ func (i *instancesV2) InstanceShutdown(ctx context.Context, node *corev1.Node) (
 }
 
 // InstanceMetadata returns what a Node is initialised with.
-func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+func (i *instancesV2) InstanceMetadata(
+	ctx context.Context, node *corev1.Node,
+) (*cloudprovider.InstanceMetadata, error) {
 	instance, err := i.find(ctx, node)
 	if err != nil {
 		return nil, err

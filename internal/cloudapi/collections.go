@@ -17,7 +17,7 @@ import (
 var ErrIncomplete = errors.New("the cloud reports an incomplete list")
 
 // object is an object of the cloud.
-type object interface{ GetID() string }
+type object interface{ Metadata() *cloudv1.Object }
 
 // get reads one object and checks its id: an empty response of something other than the cloud must not be taken for an
 // object.
@@ -33,8 +33,8 @@ func get[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.GetID() != id {
-		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.GetID()))
+	if v.Metadata().ID != id {
+		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.Metadata().ID))
 	}
 	return v, nil
 }
@@ -49,7 +49,7 @@ func write[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.GetID() == "" && !o.DryRun {
+	if v.Metadata().ID == "" && !o.DryRun {
 		return nil, malformed(r, "the object has no id")
 	}
 	return v, nil

@@ -31,7 +31,9 @@ func (c *Client) LookupInstances(ctx context.Context, r cloudv1.LookupRequest) (
 }
 
 // CreateInstance creates and starts an instance.
-func (c *Client) CreateInstance(ctx context.Context, s cloudv1.InstanceSpec, o WriteOptions) (*cloudv1.Instance, error) {
+func (c *Client) CreateInstance(
+	ctx context.Context, s cloudv1.InstanceSpec, o WriteOptions,
+) (*cloudv1.Instance, error) {
 	return write[cloudv1.Instance](ctx, c, http.MethodPost, "/v1/instances", "", s, o)
 }
 

@@ -18,17 +18,23 @@ func (c *Client) ListNodeGroups(ctx context.Context, o ListOptions) (*cloudv1.Li
 }
 
 // CreateNodeGroup creates a node group.
-func (c *Client) CreateNodeGroup(ctx context.Context, s cloudv1.NodeGroupSpec, o WriteOptions) (*cloudv1.NodeGroup, error) {
+func (c *Client) CreateNodeGroup(
+	ctx context.Context, s cloudv1.NodeGroupSpec, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", "", s, o)
 }
 
 // UpdateNodeGroup replaces name, tags and members. It requires WriteOptions.IfMatch.
-func (c *Client) UpdateNodeGroup(ctx context.Context, id string, s cloudv1.NodeGroupSpec, o WriteOptions) (*cloudv1.NodeGroup, error) {
+func (c *Client) UpdateNodeGroup(
+	ctx context.Context, id string, s cloudv1.NodeGroupSpec, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPut, "/v1/node-groups/{id}", id, s, o)
 }
 
 // PatchMembers changes members of a node group atomically. It requires WriteOptions.IfMatch.
-func (c *Client) PatchMembers(ctx context.Context, id string, p cloudv1.MembersPatch, o WriteOptions) (*cloudv1.NodeGroup, error) {
+func (c *Client) PatchMembers(
+	ctx context.Context, id string, p cloudv1.MembersPatch, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
 	return write[cloudv1.NodeGroup](ctx, c, http.MethodPatch, "/v1/node-groups/{id}/members", id, p, o)
 }
 

@@ -18,7 +18,9 @@ func (c *Client) ListRoutes(ctx context.Context, tableID string, o ListOptions) 
 }
 
 // BatchRoutes changes many routes of a table, up to Limits.BatchMax. The result has the error of each operation.
-func (c *Client) BatchRoutes(ctx context.Context, tableID string, b cloudv1.RoutesBatch, o WriteOptions) (*cloudv1.RoutesBatchResult, error) {
+func (c *Client) BatchRoutes(
+	ctx context.Context, tableID string, b cloudv1.RoutesBatch, o WriteOptions,
+) (*cloudv1.RoutesBatchResult, error) {
 	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
 	var res cloudv1.RoutesBatchResult
 	if _, err := c.do(ctx, r, &res); err != nil {

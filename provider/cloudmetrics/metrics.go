@@ -32,7 +32,8 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"operation"}),
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_cloud_lookups_total",
-			Help: "Lookups of volumes and volume types, by kind and by result: cached (hit), read from the cloud (miss) or unavailable.",
+			Help: "Lookups of volumes and volume types, by kind and by result: cached (hit), read from the cloud (miss) " +
+				"or unavailable.",
 		}, []string{"kind", "result"}),
 	}
 	for _, c := range []prometheus.Collector{m.requests, m.duration, m.lookups} {

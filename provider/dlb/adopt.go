@@ -27,14 +27,17 @@ func (b *Balancer) adopt(
 	if err != nil {
 		return nil, fmt.Errorf("read load balancer to adopt: %w", err)
 	}
-	offer := map[string]string{ownership.Adopt: strings.Join([]string{spec.Tags[ownership.ClusterUID], svc.Namespace, svc.Name}, "/")}
+	offer := map[string]string{
+		ownership.Adopt: strings.Join([]string{spec.Tags[ownership.ClusterUID], svc.Namespace, svc.Name}, "/"),
+	}
 	if !ownership.Bears(lb.Tags, offer) {
-		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("requires the tag %s=%s on the load balancer, set by its owner",
-			ownership.Adopt, offer[ownership.Adopt]))
+		return nil, invalid(keyAdoptID, d.AdoptID,
+			fmt.Sprintf("requires the tag %s=%s on the load balancer, set by its owner", ownership.Adopt, offer[ownership.Adopt]))
 	}
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		if owner, owned := lb.Tags[key]; owned {
-			return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the load balancer belongs to another service: it has the tag %s=%s", key, owner))
+			return nil, invalid(keyAdoptID, d.AdoptID,
+				fmt.Sprintf("the load balancer belongs to another service: it has the tag %s=%s", key, owner))
 		}
 	}
 	if err := b.checkZones(ctx, d); err != nil {
@@ -43,7 +46,9 @@ func (b *Balancer) adopt(
 	if err := b.rehearse(ctx, svc, b.wanted(svc, spec, d, lb), lb, offer); err != nil {
 		return nil, err
 	}
-	adopted, job, err := b.cloud.AdoptLoadBalancer(ctx, lb.ID, owner(spec), cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer})
+	adopted, job, err := b.cloud.AdoptLoadBalancer(
+		ctx, lb.ID, owner(spec), cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("adopt load balancer: %w", err)
 	}
@@ -54,7 +59,8 @@ func (b *Balancer) adopt(
 // rehearse sends the update as a dry run, to learn whether the cloud can change the load balancer to what the Service
 // asks for.
 func (b *Balancer) rehearse(
-	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, offer map[string]string,
+	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+	offer map[string]string,
 ) error {
 	_, _, err := b.put(ctx, svc, want, lb, cloudapi.WriteOptions{IfTags: offer, DryRun: true})
 	var answer *cloudapi.Error
@@ -62,7 +68,8 @@ func (b *Balancer) rehearse(
 	case err == nil:
 		return nil
 	case cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
-		return invalid(keyAdoptID, lb.ID, "the load balancer cannot be changed to what the service asks for: "+fault(answer.Problem))
+		return invalid(keyAdoptID, lb.ID,
+			"the load balancer cannot be changed to what the service asks for: "+fault(answer.Problem))
 	}
 	return fmt.Errorf("dry run of the update of the load balancer to adopt: %w", err)
 }

@@ -116,7 +116,9 @@ func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.
 // GetLoadBalancer returns the status that the Service publishes of its load balancer, and whether there is one. For a
 // Service that no longer wants a load balancer and never got one, the service controller calls nothing else, so this
 // clears the condition.
-func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+func (b *Balancer) GetLoadBalancer(
+	ctx context.Context, _ string, svc *corev1.Service,
+) (*corev1.LoadBalancerStatus, bool, error) {
 	lb, err := b.find(ctx, svc)
 	if err != nil {
 		b.overview.note(svc, err)

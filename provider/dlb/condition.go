@@ -46,7 +46,9 @@ type conditions struct {
 }
 
 // set writes the condition if it differs.
-func (c *conditions) set(ctx context.Context, svc *corev1.Service, status metav1.ConditionStatus, reason, message string) error {
+func (c *conditions) set(
+	ctx context.Context, svc *corev1.Service, status metav1.ConditionStatus, reason, message string,
+) error {
 	if len(message) > longestMessage {
 		message = strings.ToValidUTF8(message[:longestMessage], "")
 	}
@@ -71,7 +73,9 @@ func (c *conditions) clear(ctx context.Context, svc *corev1.Service) error {
 	return c.apply(ctx, svc)
 }
 
-func (c *conditions) apply(ctx context.Context, svc *corev1.Service, list ...*applymetav1.ConditionApplyConfiguration) error {
+func (c *conditions) apply(
+	ctx context.Context, svc *corev1.Service, list ...*applymetav1.ConditionApplyConfiguration,
+) error {
 	status := applycorev1.ServiceStatus().WithConditions(list...)
 	// With the UID, the condition cannot be set on a later Service of the same name.
 	object := applycorev1.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithStatus(status)

@@ -57,7 +57,9 @@ func (b *Balancer) create(
 }
 
 func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpec) (created, error) {
-	identity := []string{cloudv1.KindLoadBalancer, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
+	identity := []string{
+		cloudv1.KindLoadBalancer, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name,
+	}
 	return ownership.Create(identity,
 		func(key string) (created, error) {
 			lb, job, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
@@ -73,7 +75,9 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpe
 }
 
 // holder returns the load balancer that has the name, if it has the Service's tags, or nil.
-func (b *Balancer) holder(ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, error) {
+func (b *Balancer) holder(
+	ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
 		return nil, nil

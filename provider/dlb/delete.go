@@ -95,7 +95,9 @@ func flag(svc *corev1.Service, key string) (bool, error) {
 	return value, nil
 }
 
-func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string) error {
+func (b *Balancer) delete(
+	ctx context.Context, _ *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string,
+) error {
 	if lb.DeletionProtection {
 		off := false
 		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off},
@@ -127,7 +129,9 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudv1.Lo
 }
 
 // release removes our tags from the load balancer, which continues to serve.
-func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string) error {
+func (b *Balancer) release(
+	ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string,
+) error {
 	patch := cloudv1.LoadBalancerPatch{Tags: map[string]*string{}}
 	for key := range tags {
 		patch.Tags[key] = nil
@@ -148,6 +152,7 @@ func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudv1
 			return fmt.Errorf("release load balancer: %s still has the tag %s", lb.ID, key)
 		}
 	}
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer", "Released load balancer %s (%s), which continues to serve", lb.Name, lb.ID)
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer",
+		"Released load balancer %s (%s), which continues to serve", lb.Name, lb.ID)
 	return nil
 }

@@ -86,7 +86,8 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalan
 	d := asked.desired
 	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
 	if adopt && lb != nil {
-		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
+		return nil, invalid(keyAdoptID, d.AdoptID,
+			fmt.Sprintf("the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
 	}
 	spec, err := b.spec(ctx, svc, d)
 	if err != nil {
@@ -114,13 +115,17 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalan
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
 		}
-		return nil, &refusal{reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text)}
+		return nil, &refusal{
+			reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),
+		}
 	}
 	return lb, nil
 }
 
 // spec returns the tree that the Service asks for, with the tags of ownership.
-func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudv1.LoadBalancerSpec, error) {
+func (b *Balancer) spec(
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired,
+) (cloudv1.LoadBalancerSpec, error) {
 	groupID, err := b.groupID(ctx, d.IngressGroup)
 	if err != nil {
 		return cloudv1.LoadBalancerSpec{}, err
@@ -145,7 +150,8 @@ func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
 
 // update writes the tree if it differs. If the revision is stale, it reads the load balancer again, once.
 func (b *Balancer) update(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+	lb *cloudv1.LoadBalancer,
 ) (*cloudv1.LoadBalancer, error) {
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), retryAfter)
@@ -187,7 +193,8 @@ func (b *Balancer) wanted(
 
 // put replaces a tree. If the name is taken, it gets the suffix.
 func (b *Balancer) put(
-	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, o cloudapi.WriteOptions,
+	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+	o cloudapi.WriteOptions,
 ) (*cloudv1.LoadBalancer, string, error) {
 	o.IfMatch = lb.Revision
 	updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)

@@ -42,7 +42,9 @@ func pending(lb *cloudv1.LoadBalancer) error {
 
 // namesTaken returns the refusal for a load balancer whose two possible names are both taken.
 func namesTaken(err error, plain, unique string) error {
-	message := fmt.Sprintf("names %q and %q are taken by other load balancers; rename or delete one of them", plain, unique)
+	message := fmt.Sprintf(
+		"names %q and %q are taken by other load balancers; rename or delete one of them", plain, unique,
+	)
 	return &refusal{reason: reasonRefused, message: message, cause: err}
 }
 
@@ -97,7 +99,9 @@ func explain(err error) error {
 	case !errors.As(err, &answer):
 		return err
 	case cloudapi.HasCode(err, refusals...):
-		return &refusal{reason: reasonRefused, message: "the cloud rejected the request: " + fault(answer.Problem), cause: err}
+		return &refusal{
+			reason: reasonRefused, message: "the cloud rejected the request: " + fault(answer.Problem), cause: err,
+		}
 	case answer.RetryAfter > 0:
 		return fmt.Errorf("%w: %w", err, cloudproviderapi.NewRetryError("the cloud asks to retry later", answer.RetryAfter))
 	}

@@ -19,7 +19,8 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 	if want.Flavor != "" {
 		is.Flavor = lb.Flavor
 	}
-	if len(want.Zones) > 0 && !slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
+	if len(want.Zones) > 0 &&
+		!slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
 		is.Zones = lb.Zones
 	}
 	if want.SubnetID != "" {

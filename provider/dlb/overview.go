@@ -31,9 +31,11 @@ func conditionReasons() []string {
 
 var (
 	descServices = prometheus.NewDesc("quaymaster_load_balancer_services",
-		"Services of type LoadBalancer handled by this controller, by the state of their load balancers.", []string{"reason"}, nil)
+		"Services of type LoadBalancer handled by this controller, by the state of their load balancers.",
+		[]string{"reason"}, nil)
 	descUnsettled = prometheus.NewDesc("quaymaster_load_balancer_unsettled_timestamp_seconds",
-		"Time since which a load balancer is not what its Service asks for: the earliest of those with the reason, 0 if there is none.",
+		"Time since which a load balancer is not what its Service asks for: the earliest of those with the reason, "+
+			"0 if there is none.",
 		[]string{"reason"}, nil)
 )
 
@@ -90,7 +92,8 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	count, unsettled = map[string]int{}, map[string]int64{}
 	still := map[types.UID]time.Time{}
 	for _, svc := range services {
-		if !loadbalancer.Owned(svc, o.options) && meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
+		if !loadbalancer.Owned(svc, o.options) &&
+			meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
 			continue
 		}
 		failing, fails := o.failing[svc.UID]
@@ -113,7 +116,8 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 func standing(svc *corev1.Service, failing time.Time) (reason string, since time.Time) {
 	condition := meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured)
 	switch {
-	case condition != nil && condition.Status == metav1.ConditionFalse && slices.Contains(conditionReasons(), condition.Reason):
+	case condition != nil && condition.Status == metav1.ConditionFalse &&
+		slices.Contains(conditionReasons(), condition.Reason):
 		return condition.Reason, condition.LastTransitionTime.Time
 	case !failing.IsZero():
 		return reasonFailing, failing

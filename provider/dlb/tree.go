@@ -105,7 +105,9 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 		pool.Protocol = cloudv1.ProtocolHTTP
 	}
 	if l.AffinityTimeout > 0 {
-		pool.SessionAffinity = &cloudv1.SessionAffinity{Type: cloudv1.AffinitySourceIP, TimeoutS: int64(l.AffinityTimeout.Seconds())}
+		pool.SessionAffinity = &cloudv1.SessionAffinity{
+			Type: cloudv1.AffinitySourceIP, TimeoutS: int64(l.AffinityTimeout.Seconds()),
+		}
 	}
 	return pool
 }
@@ -117,7 +119,9 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 // Those tags are the ones with our prefix and, on an adopted load balancer, all others: they may be its owner's, which
 // cannot be distinguished from those that the Service once asked for. So a tag that is removed from the Service's
 // annotation stays on an adopted load balancer.
-func settle(spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
+func settle(
+	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer,
+) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
@@ -153,7 +157,9 @@ func same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
 
 func ordered(spec cloudv1.LoadBalancerSpec) cloudv1.LoadBalancerSpec {
 	spec.Zones = slices.Sorted(slices.Values(spec.Zones))
-	spec.VIPs = slices.SortedFunc(slices.Values(spec.VIPs), func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) })
+	spec.VIPs = slices.SortedFunc(
+		slices.Values(spec.VIPs), func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) },
+	)
 	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudv1.Listener) int {
 		return cmp.Compare(a.Key, b.Key)
 	})

@@ -16,10 +16,14 @@ import (
 // cloudprovider.DiskNotFound if the cloud answered that the volume does not exist; any other error, such as a response
 // without a zone, proves nothing about the volume.
 func Labels(ctx context.Context, cloud Cloud, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return labels(ctx, pv, func(ctx context.Context, id string) (*cloudv1.Volume, error) { return readVolume(ctx, cloud, id) })
+	return labels(
+		ctx, pv, func(ctx context.Context, id string) (*cloudv1.Volume, error) { return readVolume(ctx, cloud, id) },
+	)
 }
 
-func labels(ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudv1.Volume, error)) (map[string]string, error) {
+func labels(
+	ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudv1.Volume, error),
+) (map[string]string, error) {
 	if !volume.Zoned(pv) {
 		return nil, nil
 	}

@@ -105,7 +105,8 @@ func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroup
 		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}
 	if !ownership.Bears(held.Tags, spec.Tags) {
-		return nil, fmt.Errorf("name %q is taken by node group %s, which lacks the ownership tags of this group; rename or delete it", spec.Name, id)
+		return nil, fmt.Errorf("name %q is taken by node group %s, which lacks the ownership tags of this group; "+
+			"rename or delete it", spec.Name, id)
 	}
 	return held, nil
 }
@@ -122,7 +123,9 @@ func (g *Groups) Change(
 	for len(upsert) > 0 || len(remove) > 0 {
 		patch := cloudv1.MembersPatch{Upsert: toCloud(head(upsert, batch))}
 		patch.Remove = head(remove, batch-len(patch.Upsert))
-		changed, err := g.cloud.PatchMembers(ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
+		changed, err := g.cloud.PatchMembers(
+			ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags},
+		)
 		if err != nil {
 			return group, err
 		}

@@ -59,7 +59,9 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: ours(lb.Tags)}
 	if lb.DeletionProtection {
 		off := false
-		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions)
+		unprotected, job, err := cloud.PatchLoadBalancer(
+			ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions,
+		)
 		if err != nil {
 			return fmt.Errorf("remove deletion protection: %w", err)
 		}

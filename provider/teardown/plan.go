@@ -56,7 +56,10 @@ func Plan(found Inventory, wishes Wishes) []Item {
 	}
 	for i := range found.NodeGroups {
 		group := &found.NodeGroups[i]
-		item := Item{Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)), group: group}
+		item := Item{
+			Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)),
+			group: group,
+		}
 		if user, used := users[group.ID]; used {
 			item.Keep = fmt.Sprintf("load balancer %s, which is kept, needs it", user)
 		}

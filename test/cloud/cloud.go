@@ -48,7 +48,9 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := mycloud.Open(mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration})
+	server, err := mycloud.Open(
+		mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,5 +118,6 @@ func Problem(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", cloudv1.MediaTypeProblem)
 	w.WriteHeader(status)
 	// This fails only if the client is gone.
-	_ = json.NewEncoder(w).Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
+	_ = json.NewEncoder(w).
+		Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
 }

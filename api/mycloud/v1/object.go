@@ -27,8 +27,8 @@ type Object struct {
 	UpdatedAt time.Time         `json:"updated_at" readOnly:"true"`
 }
 
-// GetID returns the object's id.
-func (o *Object) GetID() string { return o.ID }
+// Metadata returns the fields that all objects share.
+func (o *Object) Metadata() *Object { return o }
 
 // List is a collection, or one page of it: a snapshot at Revision.
 type List[T any] struct {

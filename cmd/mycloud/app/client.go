@@ -44,14 +44,18 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 // newInstanceCommands returns the commands that change instances.
 func newInstanceCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newInstanceCommand("delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance),
+		newInstanceCommand(
+			"delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance,
+		),
 		newInstanceCommand("start", "Start an instance", (*cloudapi.Client).StartInstance),
 		newInstanceCommand("stop", "Stop an instance", (*cloudapi.Client).StopInstance),
 	}
 }
 
 // instanceWrite is a method of the client.
-type instanceWrite func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) (*cloudv1.Instance, error)
+type instanceWrite func(
+	c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions,
+) (*cloudv1.Instance, error)
 
 func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
 	var o clientOptions

@@ -38,13 +38,19 @@ func findResource(name string) (resource, bool) {
 // listFunc is a method of the client.
 type listFunc[T any] func(c *cloudapi.Client, ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[T], error)
 
+// tableFunc lists the objects of one table or, if it has no name, of all tables.
+type tableFunc[T any] func(
+	ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions,
+) (*cloudv1.List[T], error)
+
 func newResource[T any](names, columns string, list listFunc[T], row func(*T) []string) resource {
-	return newTableResource(names, columns, func(ctx context.Context, c *cloudapi.Client, _ string, o cloudapi.ListOptions) (*cloudv1.List[T], error) {
+	all := func(ctx context.Context, c *cloudapi.Client, _ string, o cloudapi.ListOptions) (*cloudv1.List[T], error) {
 		return list(c, ctx, o)
-	}, row)
+	}
+	return newTableResource(names, columns, all, row)
 }
 
-func newTableResource[T any](names, columns string, list func(context.Context, *cloudapi.Client, string, cloudapi.ListOptions) (*cloudv1.List[T], error), row func(*T) []string) resource {
+func newTableResource[T any](names, columns string, list tableFunc[T], row func(*T) []string) resource {
 	return resource{
 		names: strings.Fields(names), columns: strings.Fields(columns),
 		list: func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error) {
@@ -67,8 +73,10 @@ func newTableResource[T any](names, columns string, list func(context.Context, *
 // resources returns all kinds.
 func resources() []resource {
 	return []resource{
-		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES", (*cloudapi.Client).ListInstances, instanceRow),
-		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION", (*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
+		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES",
+			(*cloudapi.Client).ListInstances, instanceRow),
+		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION",
+			(*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
 		newResource("node-groups node-group ng", "ID NAME MEMBERS REVISION", (*cloudapi.Client).ListNodeGroups, nodeGroupRow),
 		newTableResource("routes route", "ID TABLE DESTINATION NEXT-HOP STATE", listRoutes, routeRow),
 		newResource("route-tables route-table", "ID NAME VPC", (*cloudapi.Client).ListRouteTables,
@@ -138,7 +146,9 @@ func volumeRow(v *cloudv1.Volume) []string {
 func gib(n int) string { return strconv.Itoa(n) + "GiB" }
 
 // listRoutes reads the routes of one table, or of all tables.
-func listRoutes(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.Route], error) {
+func listRoutes(
+	ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions,
+) (*cloudv1.List[cloudv1.Route], error) {
 	if table != "" {
 		return c.ListRoutes(ctx, table, o)
 	}

@@ -19,7 +19,7 @@ const (
 
 // Run runs the command and returns the exit code. It prints an error as one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra hands the context to the commands
+	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra passes the context on
 }
 
 // NewCommand returns the mycloud command with its subcommands.

@@ -49,8 +49,13 @@ func newServeCommand() *cobra.Command {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8090", "address to listen on; port 0 selects a free port")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state; created if it does not exist (required)")
 	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token that clients must send; overrides "+tokenVariable)
-	f.DurationVar(&o.jobDuration, "job-duration", 0, "how long writes of load balancers take; 0 means that they complete before the response")
+	f.StringVar(
+		&o.tokenFile, "token-file", "", "file with the bearer token that clients must send; overrides "+tokenVariable,
+	)
+	f.DurationVar(
+		&o.jobDuration, "job-duration", 0,
+		"how long writes of load balancers take; 0 means that they complete before the response",
+	)
 	f.BoolVar(&o.logRequests, "log-requests", false, "log every request")
 	return cmd
 }

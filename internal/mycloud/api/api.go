@@ -58,7 +58,8 @@ func New(o Options) *API {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "mycloud", Version: cloudv1.Version,
-				Description: "The API of the private cloud mycloud for cluster software: instances, node groups, load balancers, routes and volumes.",
+				Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
+					"load balancers, routes and volumes.",
 			},
 			Security: []map[string][]string{{"bearer": {}}},
 			Components: &huma.Components{

@@ -64,11 +64,16 @@ func (a *API) registerInstances() {
 			}
 			return listObjects(a, v, *p)
 		})
-	registerQuestion(a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup", a.lookupInstances)
+	registerQuestion(
+		a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup",
+		a.lookupInstances,
+	)
 	registerWrite(a, operation{"create-instance", "instances", "Creates and starts an instance"},
 		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance)
-	registerWrite(a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone is kept for at least seven days"},
-		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance)
+	registerWrite(
+		a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone is kept for at least seven days"},
+		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance,
+	)
 	registerWrite(a, operation{"start-instance", "instances", "Starts an instance"},
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
 		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudv1.Instance], error) {
@@ -155,7 +160,9 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 	})
 }
 
-func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to cloudv1.InstanceState) (*Answer[cloudv1.Instance], error) {
+func (a *API) switchInstance(
+	p *InstanceActionParams, verb string, from, to cloudv1.InstanceState,
+) (*Answer[cloudv1.Instance], error) {
 	return post(a, p.PostParams, verb+" instance "+p.ID, nil, func(tx *store.Tx) (*Answer[cloudv1.Instance], error) {
 		i, err := store.Instances.Get(tx, p.ID)
 		if err != nil {
@@ -169,7 +176,8 @@ func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to clou
 		case from:
 			i.State = to
 		case cloudv1.InstanceDeleted:
-			return nil, fail(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted", i.ID).on(store.Instances.Name, i.ID)
+			return nil, fail(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted",
+				i.ID).on(store.Instances.Name, i.ID)
 		default:
 			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s in state %s",
 				verb, i.ID, i.State).on(store.Instances.Name, i.ID)

@@ -23,25 +23,31 @@ func (a *API) registerJobs() {
 		show:  a.showJobs,
 	}
 	registerList(a, operation{"list-jobs", "jobs", "Jobs"}, "/v1/jobs", jobs)
-	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}", func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
-		held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
-		defer cancel()
-		for {
-			changed := a.Store.Changed()
-			j, err := getObject(a, jobs, GetParams{ID: p.ID})
-			if err != nil {
-				return nil, err
-			}
-			if j.Body.Done() {
-				return j.unless(p.IfNoneMatch, j.Body.Revision)
-			}
-			select {
-			case <-changed:
-			case <-held.Done():
-				return j.unless(p.IfNoneMatch, j.Body.Revision)
-			}
+	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}",
+		func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
+			return a.waitForJob(ctx, jobs, p)
+		})
+}
+
+// waitForJob reads a job when it has ended or the client's wait is over.
+func (a *API) waitForJob(ctx context.Context, jobs view[cloudv1.Job], p *GetJobParams) (*Found[cloudv1.Job], error) {
+	held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
+	defer cancel()
+	for {
+		changed := a.Store.Changed()
+		j, err := getObject(a, jobs, GetParams{ID: p.ID})
+		if err != nil {
+			return nil, err
 		}
-	})
+		if j.Body.Done() {
+			return j.unless(p.IfNoneMatch, j.Body.Revision)
+		}
+		select {
+		case <-changed:
+		case <-held.Done():
+			return j.unless(p.IfNoneMatch, j.Body.Revision)
+		}
+	}
 }
 
 // showJobs sets the progress of running jobs.

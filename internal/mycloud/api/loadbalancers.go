@@ -57,6 +57,9 @@ type HealthParams struct {
 	ID string `path:"id" maxLength:"255"`
 }
 
+// treeAnswer is the response to a write of a load balancer.
+type treeAnswer = Answer[cloudv1.LoadBalancer]
+
 func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 	noteTree(ctx.Context(), s)
 	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
@@ -66,12 +69,14 @@ func (a *API) registerLoadBalancers() {
 	const tag, path = "load-balancers", "/v1/load-balancers"
 	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
 	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
-	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"}, path+"/{id}/health", a.loadBalancerHealth)
+	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"},
+		path+"/{id}/health", a.loadBalancerHealth)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
-	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"}, path+":validate", a.validateLoadBalancer)
+	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
+		path+":validate", a.validateLoadBalancer)
 	either := []int{http.StatusOK, http.StatusAccepted}
-	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips keep id and address as long as their family stays"},
+	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree; vips of unchanged families are kept"},
 		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
 		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, a.takesMergePatch)
@@ -89,7 +94,9 @@ func loadBalancers() view[cloudv1.LoadBalancer] {
 	}
 }
 
-func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
+func (a *API) listLoadBalancers(
+	_ context.Context, p *ListLoadBalancersParams,
+) (*Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
 	v := loadBalancers()
 	if p.Expand == "tree" {
 		v.pageMax = treePageMax

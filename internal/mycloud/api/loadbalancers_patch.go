@@ -70,15 +70,16 @@ func jsonNames[T any]() map[string]bool {
 
 // takesMergePatch documents the content types of a patch.
 func (a *API) takesMergePatch(op *huma.Operation) {
-	content := &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudv1.LoadBalancerPatch](), true, "")}
+	schemas := a.huma.OpenAPI().Components.Schemas
+	content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[cloudv1.LoadBalancerPatch](), true, "")}
 	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
 		cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
 	}}
 }
 
 // patchLoadBalancer changes fields that do not affect the data path, so it needs no job.
-func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := p.load(tx)
 		if err != nil {
 			return nil, err

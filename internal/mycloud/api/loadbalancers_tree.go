@@ -71,7 +71,8 @@ func checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBa
 	}
 	immutable := func(pointer string, same bool) {
 		if lb.Revision != "" && !same {
-			problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "is immutable"})
+			problem := cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "is immutable"}
+			problems = append(problems, problem)
 		}
 	}
 	immutable("/scheme", lb.Scheme == want.Scheme)
@@ -112,7 +113,9 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 }
 
 // assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and releases the others.
-func (a *API) assignVIPs(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) ([]cloudv1.VIP, error) {
+func (a *API) assignVIPs(
+	tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields,
+) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
 	if len(asked) == 0 {
 		asked = []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: cloudv1.VIPModeVIP}}
@@ -160,6 +163,6 @@ func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, erro
 		}
 		return next.String(), store.Addresses.Set(tx, next.String(), owner)
 	}
-	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free", scheme, family).
-		retryAfter(capacityPause)
+	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free",
+		scheme, family).retryAfter(capacityPause)
 }

@@ -11,21 +11,21 @@ import (
 
 const deleteJob = "load-balancer.delete"
 
-func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
-	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*treeAnswer, error) {
+	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*treeAnswer, error) {
 		return a.insertLoadBalancer(tx, p)
 	})
 }
 
 func (a *API) validateLoadBalancer(_ context.Context, p *ValidateParams) (*struct{}, error) {
 	create := &CreateLoadBalancerParams{PostParams: PostParams{WriteParams: WriteParams{DryRun: true}}, Body: p.Body}
-	_, err := change(a, create.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+	_, err := change(a, create.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		return a.insertLoadBalancer(tx, create)
 	})
 	return nil, err
 }
 
-func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*treeAnswer, error) {
 	lb := &cloudv1.LoadBalancer{
 		Object:            cloudv1.Object{ID: newID("lb-"), Name: p.Body.Name, Tags: p.Body.Tags},
 		ProvisioningState: cloudv1.ProvisioningActive,
@@ -49,8 +49,8 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 	return answer, err
 }
 
-func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams) (*Answer[cloudv1.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := p.load(tx)
 		if err != nil {
 			return nil, err
@@ -67,8 +67,8 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 	})
 }
 
-func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[cloudv1.LoadBalancer], error) {
-	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*treeAnswer, error) {
+	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := DeleteParams{WriteParams: p.WriteParams, ID: p.ID}.load(tx)
 		if err != nil {
 			return nil, err
@@ -87,8 +87,8 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[clou
 	})
 }
 
-func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cloudv1.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := demanded(tx, store.LoadBalancers, *p)
 		if err != nil {
 			return nil, err
@@ -98,7 +98,8 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cl
 		}
 		if lb.DeletionProtection {
 			return nil, fail(http.StatusConflict, cloudv1.CodeProtected,
-				"load balancer %s has deletion protection; set deletion_protection to false first", lb.ID).on(store.LoadBalancers.Name, lb.ID)
+				"load balancer %s has deletion protection; set deletion_protection to false first",
+				lb.ID).on(store.LoadBalancers.Name, lb.ID)
 		}
 		if a.JobDuration == 0 {
 			if err := removeLoadBalancer(tx, lb); err != nil {
@@ -127,7 +128,7 @@ func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 }
 
 // storeLoadBalancer writes a load balancer and, if that changes it and needs a job, the job.
-func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int, job string) (*Answer[cloudv1.LoadBalancer], error) {
+func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int, job string) (*treeAnswer, error) {
 	changed, err := store.LoadBalancers.Put(tx, lb)
 	if err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 }
 
 // answerLoadBalancer responds with 202 as long as a job is open, except to a dry run, which starts no job.
-func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*Answer[cloudv1.LoadBalancer], error) {
+func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*treeAnswer, error) {
 	job, err := jobs.Last(tx, target(lb))
 	if err != nil {
 		return nil, err

@@ -43,14 +43,19 @@ func (p *PatchMembersParams) Resolve(huma.Context) []error {
 	problems := checkMembers("/upsert", p.Body.Upsert)
 	for i, key := range p.Body.Remove {
 		if slices.ContainsFunc(p.Body.Upsert, func(m cloudv1.GroupMember) bool { return m.Key == key }) {
-			problems = append(problems, cloudv1.ProblemField{Pointer: fmt.Sprintf("/remove/%d", i), Detail: "must not also be in upsert"})
+			at := fmt.Sprintf("/remove/%d", i)
+			problems = append(problems, cloudv1.ProblemField{Pointer: at, Detail: "must not also be in upsert"})
 		}
 	}
 	if n := len(p.Body.Upsert) + len(p.Body.Remove); n > membersMax {
-		problems = append(problems, cloudv1.ProblemField{Detail: fmt.Sprintf("must change at most %d members, not %d", membersMax, n)})
+		detail := fmt.Sprintf("must change at most %d members, not %d", membersMax, n)
+		problems = append(problems, cloudv1.ProblemField{Detail: detail})
 	}
 	return fields(problems)
 }
+
+// groupAnswer is the response to a write of a node group.
+type groupAnswer = Answer[cloudv1.NodeGroup]
 
 func checkNodeGroup(s *cloudv1.NodeGroupSpec) []error {
 	return fields(append(validateTags(s.Tags), checkMembers("/members", s.Members)...))
@@ -90,21 +95,21 @@ func (a *API) registerNodeGroups() {
 		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup)
 	ok := []int{http.StatusOK}
 	registerWrite(a, operation{"update-node-group", tag, "Replaces name, tags and members"},
-		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*Answer[cloudv1.NodeGroup], error) {
+		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
 		}, demandsRevision)
 	registerWrite(a, operation{"patch-members", tag, "Changes members atomically, in every pool that refers to the group"},
-		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*Answer[cloudv1.NodeGroup], error) {
+		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) { patchMembers(g, p.Body) })
 		}, demandsRevision)
 	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group that no pool refers to"},
 		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision)
 }
 
-func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Answer[cloudv1.NodeGroup], error) {
-	return post(a, p.PostParams, "create node group", p.Body, func(tx *store.Tx) (*Answer[cloudv1.NodeGroup], error) {
+func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*groupAnswer, error) {
+	return post(a, p.PostParams, "create node group", p.Body, func(tx *store.Tx) (*groupAnswer, error) {
 		g := &cloudv1.NodeGroup{Object: cloudv1.Object{Name: p.Body.Name, Tags: p.Body.Tags}, Members: p.Body.Members}
 		if err := p.checkTags(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
@@ -128,8 +133,8 @@ func groupNameFree(tx *store.Tx, name string) error {
 	})
 }
 
-func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*Answer[cloudv1.NodeGroup], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.NodeGroup], error) {
+func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*groupAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*groupAnswer, error) {
 		g, err := demanded(tx, store.NodeGroups, p)
 		if err != nil {
 			return nil, err
@@ -165,8 +170,8 @@ func arrangeMembers(g *cloudv1.NodeGroup) {
 	slices.SortFunc(g.Members, func(a, b cloudv1.GroupMember) int { return strings.Compare(a.Key, b.Key) })
 }
 
-func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*Answer[cloudv1.NodeGroup], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.NodeGroup], error) {
+func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*groupAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*groupAnswer, error) {
 		g, err := demanded(tx, store.NodeGroups, *p)
 		if err != nil {
 			return nil, err

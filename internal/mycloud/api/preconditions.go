@@ -76,7 +76,9 @@ func (p WriteParams) tags() (map[string]string, error) {
 	for pair := range strings.SplitSeq(p.IfTags, ",") {
 		k, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || k == "" {
-			return nil, invalidField("header/"+cloudv1.HeaderIfTags, "must be key=value pairs separated by commas, not %q", p.IfTags)
+			return nil, invalidField(
+				"header/"+cloudv1.HeaderIfTags, "must be key=value pairs separated by commas, not %q", p.IfTags,
+			)
 		}
 		tags[k] = v
 	}

@@ -56,7 +56,8 @@ func invalid(fields []cloudv1.ProblemField) *failure {
 
 // invalidField returns the failure of a request with one invalid field.
 func invalidField(pointer, format string, args ...any) *failure {
-	return invalid([]cloudv1.ProblemField{{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...)}})
+	detail := fmt.Sprintf(format, args...)
+	return invalid([]cloudv1.ProblemField{{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail}})
 }
 
 // on sets the object that caused the problem, unless it has no id because it was to be created.

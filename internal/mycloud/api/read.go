@@ -111,7 +111,9 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 	if err != nil {
 		return nil, err
 	}
-	return &Found[cloudv1.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax)}, nil
+	return &Found[cloudv1.List[T]]{
+		ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax),
+	}, nil
 }
 
 // filter returns the function that selects the objects of a list.

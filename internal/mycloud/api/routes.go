@@ -24,6 +24,9 @@ type BatchRoutesParams struct {
 	Body  cloudv1.RoutesBatch
 }
 
+// routesAnswer is the response to a batch of routes.
+type routesAnswer = Answer[cloudv1.RoutesBatchResult]
+
 func (a *API) registerRoutes() {
 	tables := view[cloudv1.RouteTable]{kind: store.RouteTables}
 	const tag, path = "routes", "/v1/route-tables"
@@ -49,8 +52,8 @@ func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudv1
 	}, p.ListParams)
 }
 
-func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[cloudv1.RoutesBatchResult], error) {
-	return post(a, p.PostParams, "batch routes "+p.Table, p.Body, func(tx *store.Tx) (*Answer[cloudv1.RoutesBatchResult], error) {
+func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*routesAnswer, error) {
+	return post(a, p.PostParams, "batch routes "+p.Table, p.Body, func(tx *store.Tx) (*routesAnswer, error) {
 		if _, err := store.RouteTables.Get(tx, p.Table); err != nil {
 			return nil, err
 		}
@@ -83,7 +86,7 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[clou
 			}
 			results = append(results, res)
 		}
-		return &Answer[cloudv1.RoutesBatchResult]{Status: http.StatusOK, Body: cloudv1.RoutesBatchResult{Results: results}}, nil
+		return &routesAnswer{Status: http.StatusOK, Body: cloudv1.RoutesBatchResult{Results: results}}, nil
 	})
 }
 
@@ -125,7 +128,8 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 		}
 	} else if !b.owns(r, s) {
 		return 0, nil, fail(http.StatusConflict, cloudv1.CodeDestinationTaken,
-			"destination %q is taken by route %s, which has the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
+			"destination %q is taken by route %s, which has the tags %v",
+			s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
 	}
 	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, cloudv1.RouteActive
 	if !exists {
@@ -196,7 +200,8 @@ func (b *routesBatch) remove(s cloudv1.RouteRemoval) error {
 		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
 	}
 	if s.NextHop != nil && *s.NextHop != r.NextHop {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has another next hop", r.ID).on(store.Routes.Name, r.ID)
+		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has another next hop",
+			r.ID).on(store.Routes.Name, r.ID)
 	}
 	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 		return err

@@ -87,7 +87,9 @@ func nextPage[T any](s *snapshots, token string, limit int) (cloudv1.List[T], er
 	snap, ok := s.get(id)
 	items, fits := snap.items.([]T)
 	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
-		return cloudv1.List[T]{}, fail(http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page")
+		return cloudv1.List[T]{}, fail(
+			http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page",
+		)
 	}
 	return page(id, items, snap.revision, n, bounded(limit, snap.pageMax)), nil
 }

@@ -50,7 +50,9 @@ func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)
 
 // post is change for writes by POST: with an idempotency key, the write takes effect once, and its response is stored
 // in the same transaction. request and body identify the request.
-func post[T any](a *API, p PostParams, request string, body any, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+func post[T any](
+	a *API, p PostParams, request string, body any, fn func(*store.Tx) (*Answer[T], error),
+) (*Answer[T], error) {
 	if p.IdempotencyKey == "" || p.DryRun {
 		return change(a, p.WriteParams, fn)
 	}

@@ -15,7 +15,8 @@ import (
 type problems []cloudv1.ProblemField
 
 func (p *problems) add(pointer, format string, args ...any) {
-	*p = append(*p, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+	detail := fmt.Sprintf(format, args...)
+	*p = append(*p, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail})
 }
 
 // Validate returns all problems of a tree that a schema cannot express, such as those between several fields.
@@ -58,7 +59,9 @@ func Validate(s *cloudv1.LoadBalancerSpec) []cloudv1.ProblemField {
 // sameTransport reports whether two protocols use the same transport. It returns true for invalid protocols, which have
 // a problem of their own.
 func sameTransport(a, b string) bool {
-	transports := map[string]string{cloudv1.ProtocolTCP: "tcp", cloudv1.ProtocolHTTP: "tcp", cloudv1.ProtocolHTTPS: "tcp", cloudv1.ProtocolUDP: "udp"}
+	transports := map[string]string{
+		cloudv1.ProtocolTCP: "tcp", cloudv1.ProtocolHTTP: "tcp", cloudv1.ProtocolHTTPS: "tcp", cloudv1.ProtocolUDP: "udp",
+	}
 	return transports[a] == transports[b] || transports[a] == "" || transports[b] == ""
 }
 
@@ -98,7 +101,8 @@ func validateListener(p *problems, at string, l *cloudv1.Listener) {
 	case l.Protocol != cloudv1.ProtocolHTTPS && l.TLS != nil:
 		p.add(at+"/tls", "requires protocol https, not %s", l.Protocol)
 	}
-	if (l.ProxyProtocol == cloudv1.ProxyProtocolV1 || l.ProxyProtocol == cloudv1.ProxyProtocolV2) && l.Protocol != cloudv1.ProtocolTCP {
+	usesProxy := l.ProxyProtocol == cloudv1.ProxyProtocolV1 || l.ProxyProtocol == cloudv1.ProxyProtocolV2
+	if usesProxy && l.Protocol != cloudv1.ProtocolTCP {
 		p.add(at+"/proxy_protocol", "%s requires protocol tcp, not %s", l.ProxyProtocol, l.Protocol)
 	}
 	seen := map[string]bool{}

@@ -58,7 +58,8 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 		errs = append(errs, field.NotSupported(at.Child("state"), i.State, states[1:]))
 	}
 	addressTypes := []string{
-		cloudv1.AddressInternal, cloudv1.AddressExternal, cloudv1.AddressHostname, cloudv1.AddressInternalDNS, cloudv1.AddressExternalDNS,
+		cloudv1.AddressInternal, cloudv1.AddressExternal, cloudv1.AddressHostname, cloudv1.AddressInternalDNS,
+		cloudv1.AddressExternalDNS,
 	}
 	for n, a := range i.Addresses {
 		at := at.Child("addresses").Index(n)
@@ -79,7 +80,9 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 func (p AddressPool) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if p.Scheme != cloudv1.SchemePublic && p.Scheme != cloudv1.SchemeInternal {
-		errs = append(errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{cloudv1.SchemeInternal, cloudv1.SchemePublic}))
+		errs = append(
+			errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{cloudv1.SchemeInternal, cloudv1.SchemePublic}),
+		)
 	}
 	prefix, err := netip.ParsePrefix(p.CIDR)
 	if err != nil || prefix.Masked() != prefix {
@@ -88,7 +91,9 @@ func (p AddressPool) validate(at *field.Path) field.ErrorList {
 	return errs
 }
 
-func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, instances map[string]bool) field.ErrorList {
+func (inv *Inventory) validateVolume(
+	at *field.Path, v Volume, types, zones, instances map[string]bool,
+) field.ErrorList {
 	var errs field.ErrorList
 	known(&errs, at.Child("type"), v.Type, types)
 	positive(&errs, at.Child("size_gib"), v.SizeGiB)

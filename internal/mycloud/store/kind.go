@@ -17,18 +17,26 @@ type Kind[T any] struct {
 
 // The kinds of objects.
 var (
-	Instances     = Kind[cloudv1.Instance]{cloudv1.KindInstance, func(v *cloudv1.Instance) *cloudv1.Object { return &v.Object }}
-	Regions       = Kind[cloudv1.Region]{cloudv1.KindRegion, func(v *cloudv1.Region) *cloudv1.Object { return &v.Object }}
-	Zones         = Kind[cloudv1.Zone]{cloudv1.KindZone, func(v *cloudv1.Zone) *cloudv1.Object { return &v.Object }}
-	InstanceTypes = Kind[cloudv1.InstanceType]{cloudv1.KindInstanceType, func(v *cloudv1.InstanceType) *cloudv1.Object { return &v.Object }}
-	NodeGroups    = Kind[cloudv1.NodeGroup]{cloudv1.KindNodeGroup, func(v *cloudv1.NodeGroup) *cloudv1.Object { return &v.Object }}
-	LoadBalancers = Kind[cloudv1.LoadBalancer]{cloudv1.KindLoadBalancer, func(v *cloudv1.LoadBalancer) *cloudv1.Object { return &v.Object }}
-	RouteTables   = Kind[cloudv1.RouteTable]{cloudv1.KindRouteTable, func(v *cloudv1.RouteTable) *cloudv1.Object { return &v.Object }}
-	Routes        = Kind[cloudv1.Route]{cloudv1.KindRoute, func(v *cloudv1.Route) *cloudv1.Object { return &v.Object }}
-	Volumes       = Kind[cloudv1.Volume]{cloudv1.KindVolume, func(v *cloudv1.Volume) *cloudv1.Object { return &v.Object }}
-	VolumeTypes   = Kind[cloudv1.VolumeType]{cloudv1.KindVolumeType, func(v *cloudv1.VolumeType) *cloudv1.Object { return &v.Object }}
-	Jobs          = Kind[cloudv1.Job]{cloudv1.KindJob, func(v *cloudv1.Job) *cloudv1.Object { return &v.Object }}
+	Instances     = kindOf[cloudv1.Instance](cloudv1.KindInstance)
+	Regions       = kindOf[cloudv1.Region](cloudv1.KindRegion)
+	Zones         = kindOf[cloudv1.Zone](cloudv1.KindZone)
+	InstanceTypes = kindOf[cloudv1.InstanceType](cloudv1.KindInstanceType)
+	NodeGroups    = kindOf[cloudv1.NodeGroup](cloudv1.KindNodeGroup)
+	LoadBalancers = kindOf[cloudv1.LoadBalancer](cloudv1.KindLoadBalancer)
+	RouteTables   = kindOf[cloudv1.RouteTable](cloudv1.KindRouteTable)
+	Routes        = kindOf[cloudv1.Route](cloudv1.KindRoute)
+	Volumes       = kindOf[cloudv1.Volume](cloudv1.KindVolume)
+	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType)
+	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob)
 )
+
+// kindOf returns the kind of the objects of a type.
+func kindOf[T any, P interface {
+	*T
+	Metadata() *cloudv1.Object
+}](name string) Kind[T] {
+	return Kind[T]{name, func(v *T) *cloudv1.Object { return P(v).Metadata() }}
+}
 
 // NotFoundError is the error for an object that does not exist.
 type NotFoundError struct{ Kind, ID string }
