@@ -273,12 +273,12 @@ func TestJobsOfWrites(t *testing.T) {
 		job     string
 		fails   bool
 	}{
-		"done":                    {handler: answer(201, asJSON, lb)},
-		"goes on":                 {handler: answer(202, asJSON, lb, "Location", "/v1/jobs/job-1"), job: "job-1"},
-		"goes on, with host":      {handler: answer(202, asJSON, lb, "Location", "https://cloud/v1/jobs/job-1"), job: "job-1"},
-		"goes on, but where":      {handler: answer(202, asJSON, lb), fails: true},
-		"goes on somewhere else":  {handler: answer(202, asJSON, lb, "Location", "/v1/tasks/1"), fails: true},
-		"an object without an id": {handler: answer(201, asJSON, `{}`), fails: true},
+		"done":                     {handler: answer(201, asJSON, lb)},
+		"continues in a job":       {handler: answer(202, asJSON, lb, "Location", "/v1/jobs/job-1"), job: "job-1"},
+		"job with a host":          {handler: answer(202, asJSON, lb, "Location", "https://cloud/v1/jobs/job-1"), job: "job-1"},
+		"job without location":     {handler: answer(202, asJSON, lb), fails: true},
+		"location of another kind": {handler: answer(202, asJSON, lb, "Location", "/v1/tasks/1"), fails: true},
+		"an object without an id":  {handler: answer(201, asJSON, `{}`), fails: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

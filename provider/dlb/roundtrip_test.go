@@ -178,7 +178,7 @@ func (f *filler) fill(v reflect.Value, path string, tag reflect.StructTag) {
 
 // text returns one of the values that the field's description lists, or anything.
 func (f *filler) text(path string, tag reflect.StructTag) string {
-	for _, rule := range strings.Split(tag.Get("validate"), ",") {
+	for rule := range strings.SplitSeq(tag.Get("validate"), ",") {
 		if list, ok := strings.CutPrefix(rule, "oneof="); ok {
 			values := strings.Fields(list)
 			last := len(values) - 1
