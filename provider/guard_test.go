@@ -39,7 +39,9 @@ func newGuarded(t *testing.T) *guarded {
 	t.Helper()
 	// A full recorder would block.
 	recorder := record.NewFakeRecorder(1000)
-	g := &guarded{t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events}
+	g := &guarded{
+		t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events,
+	}
 	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder, Clock: g.clock})
 	g.InstancesV2, _ = g.provider.InstancesV2()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -110,7 +112,8 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g.expect("at first", held{})
 	unknown, nameless := g.add("node-9", "mycloud://i-node-9"), g.add("node-8", "")
 	g.ask(unknown, nameless, g.add("node-1", "mycloud://i-node-1"), g.add("foreign", "aws:///eu/i-1"))
-	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1}, "Warning DeletionHeld The cloud has no instance mycloud://i-node-9", "no instance has its name")
+	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1},
+		"Warning DeletionHeld The cloud has no instance mycloud://i-node-9", "no instance has its name")
 	g.cloud.Calls()
 	g.ask(unknown, nameless)
 	g.expect("asked again", held{unknownHostname: 1, unknownInstance: 1})

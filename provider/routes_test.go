@@ -30,7 +30,9 @@ func routesOf(t *testing.T, c *cloud.Cloud, synced bool, nodes ...*corev1.Node) 
 	t.Helper()
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	p := provider.New(provider.Options{Cloud: c.Client, Cluster: ownership.NewCluster(client.CoreV1()), RouteTableID: table})
+	p := provider.New(
+		provider.Options{Cloud: c.Client, Cluster: ownership.NewCluster(client.CoreV1()), RouteTableID: table},
+	)
 	p.SetInformers(factory)
 	for _, n := range nodes {
 		if err := client.Tracker().Add(n); err != nil {
@@ -114,7 +116,8 @@ func TestListRoutesNeedsTheNodes(t *testing.T) {
 func TestCreateAndDeleteRoute(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.99.0.0/24", "i-node-1", "another-cluster")
-	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"), node("node-3", ""), node("nobody", ""))
+	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"),
+		node("node-3", ""), node("nobody", ""))
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
 		route cloudprovider.Route
@@ -151,7 +154,8 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].TargetNode != "node-2" {
 		t.Fatalf("routes after creation: %v, %v; want one to node-2", got, err)
 	}
-	if err := routes.DeleteRoute(ctx, "", &cloudprovider.Route{Name: "i-node-1", DestinationCIDR: "10.99.0.0/24"}); !matches(err, "tags-mismatch") {
+	err = routes.DeleteRoute(ctx, "", &cloudprovider.Route{Name: "i-node-1", DestinationCIDR: "10.99.0.0/24"})
+	if !matches(err, "tags-mismatch") {
 		t.Errorf("delete a route of another cluster: %v, want tags-mismatch", err)
 	}
 	for range 2 {

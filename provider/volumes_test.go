@@ -18,9 +18,11 @@ func TestGetLabelsForVolume(t *testing.T) {
 	c := cloud.Start(t, 0)
 	p := provider.New(provider.Options{Cloud: c.Client})
 	csi := func(driver, handle string) *corev1.PersistentVolume {
-		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
-		}}}
+		return &corev1.PersistentVolume{
+			Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
+			}},
+		}
 	}
 	for name, tc := range map[string]struct {
 		volume *corev1.PersistentVolume

@@ -72,7 +72,9 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	wg.Go(func() { server.Run(ctx) })
 	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t)}
 	c.http = &http.Client{Transport: c.check}
-	c.client, err = cloudapi.New(cloudapi.Options{Endpoint: ts.URL, Token: cloudapi.StaticToken(token), HTTPClient: c.http})
+	c.client, err = cloudapi.New(
+		cloudapi.Options{Endpoint: ts.URL, Token: cloudapi.StaticToken(token), HTTPClient: c.http},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,9 @@ func (c *conformance) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if err := c.exchange(r, sent, resp, got); err != nil {
-		c.t.Errorf("%s %s: %d does not conform to the document: %v\nsent %s\ngot %s", r.Method, r.URL, resp.StatusCode, err, sent, got)
+		c.t.Errorf(
+			"%s %s: %d does not conform to the document: %v\nsent %s\ngot %s", r.Method, r.URL, resp.StatusCode, err, sent, got,
+		)
 	}
 	return resp, nil
 }
@@ -112,7 +114,8 @@ func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response
 	}
 	op := c.find(r)
 	if op == nil {
-		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed && resp.StatusCode != http.StatusUnauthorized {
+		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed &&
+			resp.StatusCode != http.StatusUnauthorized {
 			return fmt.Errorf("the operation is not documented")
 		}
 		return c.validate("#/components/schemas/Problem", got)

@@ -47,9 +47,15 @@ func TestEveryOperation(t *testing.T) {
 	must[*cloudv1.LookupResult](t)(cl.LookupInstances(ctx, cloudv1.LookupRequest{IDs: []string{"i-node-1"}}))
 
 	group := must[*cloudv1.NodeGroup](t)(cl.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "default"}, write))
-	group = must[*cloudv1.NodeGroup](t)(cl.PatchMembers(ctx, group.ID, cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("a", "10.0.0.11")}},
-		cloudapi.WriteOptions{IfMatch: group.Revision}))
-	group = must[*cloudv1.NodeGroup](t)(cl.UpdateNodeGroup(ctx, group.ID, cloudv1.NodeGroupSpec{Name: "other"}, cloudapi.WriteOptions{IfMatch: group.Revision}))
+	group = must[*cloudv1.NodeGroup](t)(
+		cl.PatchMembers(ctx, group.ID, cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("a", "10.0.0.11")}},
+			cloudapi.WriteOptions{IfMatch: group.Revision}),
+	)
+	group = must[*cloudv1.NodeGroup](t)(
+		cl.UpdateNodeGroup(
+			ctx, group.ID, cloudv1.NodeGroupSpec{Name: "other"}, cloudapi.WriteOptions{IfMatch: group.Revision},
+		),
+	)
 	must[*cloudv1.NodeGroup](t)(cl.NodeGroup(ctx, group.ID, read))
 	must[*cloudv1.List[cloudv1.NodeGroup]](t)(cl.ListNodeGroups(ctx, none))
 	if err := cl.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision}); err != nil {
@@ -61,12 +67,16 @@ func TestEveryOperation(t *testing.T) {
 	}
 	lb := c.createLB(tree("one"))
 	must[*cloudv1.Health](t)(cl.LoadBalancerHealth(ctx, lb.ID))
-	lb, _, err := cl.AdoptLoadBalancer(ctx, lb.ID, map[string]string{"k": "v"}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	lb, _, err := cl.AdoptLoadBalancer(
+		ctx, lb.ID, map[string]string{"k": "v"}, cloudapi.WriteOptions{IfMatch: lb.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "renamed"
-	lb, _, err = cl.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{Name: &name}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	lb, _, err = cl.PatchLoadBalancer(
+		ctx, lb.ID, cloudv1.LoadBalancerPatch{Name: &name}, cloudapi.WriteOptions{IfMatch: lb.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +90,9 @@ func TestEveryOperation(t *testing.T) {
 		t.Error(err)
 	}
 
-	batch := cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}}}}
+	batch := cloudv1.RoutesBatch{
+		Upsert: []cloudv1.RouteSpec{{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}}},
+	}
 	must[*cloudv1.RoutesBatchResult](t)(cl.BatchRoutes(ctx, "rt-main", batch, write))
 	must[*cloudv1.List[cloudv1.Route]](t)(cl.ListRoutes(ctx, "rt-main", none))
 	must[*cloudv1.List[cloudv1.Job]](t)(cl.ListJobs(ctx, none))

@@ -24,7 +24,9 @@ func TestNodeGroups(t *testing.T) {
 	}, cloudapi.WriteOptions{IfMatch: g.Revision}))
 	diff(t, "another order", g, reordered)
 
-	g = patch(cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"}})
+	g = patch(cloudv1.MembersPatch{
+		Upsert: []cloudv1.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"},
+	})
 	diff(t, "members", []cloudv1.GroupMember{member("a", "10.0.0.21"), member("c", "10.0.0.13")}, g.Members)
 
 	// One invalid member fails the whole change.
@@ -53,7 +55,9 @@ func TestNamesOfNodeGroupsAreUnique(t *testing.T) {
 	c := newCloud(t)
 	create := func(name string) *cloudv1.NodeGroup {
 		t.Helper()
-		return must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}))
+		return must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}),
+		)
 	}
 	one, two := create("one"), create("two")
 	path, match := "/v1/node-groups/"+two.ID, []string{"If-Match", `"` + two.Revision + `"`}
@@ -88,7 +92,11 @@ func TestHealthFollowsInstances(t *testing.T) {
 	one, two, gone := member("n1", "10.0.0.11"), member("n2", "10.0.0.12"), member("n9", "10.0.0.19")
 	one.InstanceID, two.InstanceID, gone.InstanceID = "i-node-1", "i-node-2", "i-none"
 	gone.State = cloudv1.MemberDraining
-	g := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "g", Members: []cloudv1.GroupMember{one, two, gone}}, cloudapi.WriteOptions{}))
+	g := must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(
+			ctx, cloudv1.NodeGroupSpec{Name: "g", Members: []cloudv1.GroupMember{one, two, gone}}, cloudapi.WriteOptions{},
+		),
+	)
 	s.Pools[0].NodeGroupID = g.ID
 	lb, _, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	if err != nil {
@@ -104,9 +112,18 @@ func TestHealthFollowsInstances(t *testing.T) {
 
 	health := must[*cloudv1.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
 	diff(t, "members", []cloudv1.PoolHealth{{Key: "tcp/80", Family: "ipv4", Members: []cloudv1.Member{
-		{Key: "n1", Address: "10.0.0.11", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-1", OperatingState: "online"},
-		{Key: "n2", Address: "10.0.0.12", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-2", OperatingState: "offline"},
-		{Key: "n9", Address: "10.0.0.19", Port: 30080, Weight: 1, State: "draining", InstanceID: "i-none", OperatingState: "draining"},
+		{
+			Key: "n1", Address: "10.0.0.11", Port: 30080, Weight: 1,
+			State: "active", InstanceID: "i-node-1", OperatingState: "online",
+		},
+		{
+			Key: "n2", Address: "10.0.0.12", Port: 30080, Weight: 1,
+			State: "active", InstanceID: "i-node-2", OperatingState: "offline",
+		},
+		{
+			Key: "n9", Address: "10.0.0.19", Port: 30080, Weight: 1,
+			State: "draining", InstanceID: "i-none", OperatingState: "draining",
+		},
 	}}}, health.Pools)
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "revision: an observation is no change", lb.Revision, now.Revision)

@@ -17,23 +17,30 @@ func TestInstanceLife(t *testing.T) {
 	diff(t, "starting one that runs", before, running)
 
 	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
-	batch := cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{Destination: "10.244.2.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-2"}}}}
+	batch := cloudv1.RoutesBatch{
+		Upsert: []cloudv1.RouteSpec{{Destination: "10.244.2.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-2"}}},
+	}
 	must[*cloudv1.RoutesBatchResult](t)(c.client.BatchRoutes(ctx, "rt-main", batch, cloudapi.WriteOptions{}))
 	tombstone := must[*cloudv1.Instance](t)(c.client.DeleteInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
-	if tombstone.State != cloudv1.InstanceDeleted || tombstone.DeletedAt == nil || !tombstone.DeletedAt.Equal(clock.Now()) {
+	if tombstone.State != cloudv1.InstanceDeleted || tombstone.DeletedAt == nil ||
+		!tombstone.DeletedAt.Equal(clock.Now()) {
 		t.Errorf("tombstone: %+v", tombstone)
 	}
 	again := must[*cloudv1.Instance](t)(c.client.DeleteInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
 	diff(t, "deleting twice", tombstone, again)
 	c.send("POST", "/v1/instances/i-node-2:start", nil).want(t, 410, "resource-gone")
 
-	routes := must[*cloudv1.List[cloudv1.Route]](t)(c.client.ListRoutes(ctx, "rt-main", cloudapi.ListOptions{State: "blackhole"}))
+	routes := must[*cloudv1.List[cloudv1.Route]](t)(
+		c.client.ListRoutes(ctx, "rt-main", cloudapi.ListOptions{State: "blackhole"}),
+	)
 	diff(t, "routes to the deleted instance", 1, len(routes.Items))
 	volume := must[*cloudv1.Volume](t)(c.client.Volume(ctx, "vol-data-2", cloudapi.ReadOptions{}))
 	diff(t, "its volume", "available", volume.State+volume.AttachedTo)
 
 	live := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{}))
-	all := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}))
+	all := must[*cloudv1.List[cloudv1.Instance]](t)(
+		c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}),
+	)
 	diff(t, "live and all", []int{3, 4}, []int{len(live.Items), len(all.Items)})
 
 	look := must[*cloudv1.LookupResult](t)(c.client.LookupInstances(ctx, cloudv1.LookupRequest{
@@ -75,14 +82,18 @@ func TestRestartKeepsState(t *testing.T) {
 	ctx := t.Context()
 	must[*cloudv1.Instance](t)(c.client.DeleteInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
 	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
-	before := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}))
+	before := must[*cloudv1.List[cloudv1.Instance]](t)(
+		c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}),
+	)
 	c.stop()
 	inv := exampleInventory(t)
 	more := inv.Instances[0]
 	more.ID, more.Hostname = "i-node-5", "node-5"
 	inv.Instances = append(inv.Instances, more)
 	c = newCloud(t, withDir(c.dir), withInventory(inv))
-	after := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}))
+	after := must[*cloudv1.List[cloudv1.Instance]](t)(
+		c.client.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true}),
+	)
 	diff(t, "instances of before", before.Items, after.Items[:4])
 	diff(t, "the new one", "i-node-5", after.Items[4].ID)
 }

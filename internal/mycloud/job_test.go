@@ -81,7 +81,8 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, "the job of a second deletion", remove, twice)
-	if _, _, err := c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), on); !cloudapi.HasCode(err, cloudv1.CodeConflict) {
+	_, _, err = c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), on)
+	if !cloudapi.HasCode(err, cloudv1.CodeConflict) {
 		t.Errorf("a change while it is being deleted: %v", err)
 	}
 	eventually(t, "the deletion runs", func() bool { return job(remove).State == cloudv1.JobRunning })

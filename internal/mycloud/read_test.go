@@ -41,7 +41,9 @@ func TestListFilters(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()
 	group := func(name string, tags map[string]string) string {
-		g := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}))
+		g := must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}),
+		)
 		return g.ID
 	}
 	a := group("a", map[string]string{"team": "edge", "env": "dev"})
@@ -75,7 +77,9 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 	c := newCloud(t, withClock(clock))
 	ctx := t.Context()
 	for i := range 5 {
-		must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: fmt.Sprint(i)}, cloudapi.WriteOptions{}))
+		must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: fmt.Sprint(i)}, cloudapi.WriteOptions{}),
+		)
 	}
 	type list = cloudv1.List[cloudv1.NodeGroup]
 	first := decode[list](t, c.send("GET", "/v1/node-groups?limit=2", nil).want(t, 200, ""))
@@ -83,7 +87,9 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 		t.Fatalf("first page: %+v", first)
 	}
 	// Changes between the reads of two pages are not in the snapshot.
-	must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "late"}, cloudapi.WriteOptions{}))
+	must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "late"}, cloudapi.WriteOptions{}),
+	)
 	seen := map[string]bool{}
 	page, next := first, first.NextPageToken
 	for {

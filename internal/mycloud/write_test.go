@@ -13,11 +13,16 @@ import (
 func TestPreconditions(t *testing.T) {
 	c := newCloud(t)
 	lb := c.createLB(tree("one"))
-	group := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(),
-		cloudv1.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}}, cloudapi.WriteOptions{}))
+	group := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(
+		t.Context(),
+		cloudv1.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}},
+		cloudapi.WriteOptions{},
+	))
 	objects := map[string]struct{ path, revision, body string }{
-		"load balancer": {"/v1/load-balancers/" + lb.ID, lb.Revision, `{"name":"n","scheme":"public","listeners":[],"pools":[]}`},
-		"node group":    {"/v1/node-groups/" + group.ID, group.Revision, `{"name":"n"}`},
+		"load balancer": {
+			"/v1/load-balancers/" + lb.ID, lb.Revision, `{"name":"n","scheme":"public","listeners":[],"pools":[]}`,
+		},
+		"node group": {"/v1/node-groups/" + group.ID, group.Revision, `{"name":"n"}`},
 	}
 	for name, o := range objects {
 		for _, method := range []string{"PUT", "DELETE"} {
@@ -46,15 +51,18 @@ func TestPreconditions(t *testing.T) {
 						t.Errorf("%s: %d %s, want %d %s", name, a.status, a.problem.Code, test.status, test.code)
 					}
 				}
-				c.send(method, o.path+"?dry_run=true", body, "If-Match", good, "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").want(t, 200, "")
+				c.send(method, o.path+"?dry_run=true", body, "If-Match", good, "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").
+					want(t, 200, "")
 			})
 		}
 	}
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "after refused writes and dry runs", lb, now)
-	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).want(t, 404, "resource-not-found")
+	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).
+		want(t, 404, "resource-not-found")
 	// In a creation, the new object must have the tags.
-	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c2").want(t, 412, "tags-mismatch")
+	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c2").
+		want(t, 412, "tags-mismatch")
 	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").want(t, 201, "")
 	// All writes accept tags, including those that do not require a revision.
 	c.send("DELETE", "/v1/instances/i-node-1", nil, "Mycloud-If-Tags", "a=b").want(t, 412, "tags-mismatch")
@@ -143,7 +151,9 @@ func TestTagRules(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}})
+			a := c.send(
+				"POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}},
+			)
 			diff(t, "fields at fault", test.pointers, a.pointers())
 			if (a.status == 201) != (test.pointers == nil) {
 				t.Errorf("status %d", a.status)

@@ -22,7 +22,9 @@ func TestMetricsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cloud.Start(t, 0)
-	client, err := cloudapi.New(cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(cloud.Token), OnCall: metrics.Call})
+	client, err := cloudapi.New(
+		cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(cloud.Token), OnCall: metrics.Call},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,9 @@ func TestAdopt(t *testing.T) {
 			if status.Ingress[0].IP != made.VIPs[0].Address || lb.VIPs[0].ID != made.VIPs[0].ID {
 				t.Errorf("address %v, want the adopted one's %v", status.Ingress, made.VIPs)
 			}
-			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer || lb.Tags["owner"] != "net" || len(lb.Listeners) != 1 {
+			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer ||
+				lb.Tags["owner"] != "net" ||
+				len(lb.Listeners) != 1 {
 				t.Errorf("unexpected load balancer %+v", lb)
 			}
 			f.cloud.Calls()
@@ -77,7 +79,8 @@ func TestAdoptBesideAnother(t *testing.T) {
 	f.mustEnsure(svc)
 	has := f.only()
 	builder.DLB("load-balancer-id", "lb-another")(svc)
-	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service already has load balancer "+has.ID) {
+	if _, err := f.ensure(svc); err == nil ||
+		!strings.Contains(err.Error(), "the service already has load balancer "+has.ID) {
 		t.Errorf("error %v, want one that names %s", err, has.ID)
 	}
 }
@@ -145,8 +148,10 @@ func TestTagsOfOthers(t *testing.T) {
 			f.mustEnsure(svc)
 			value := "42"
 			lb := f.only()
-			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
-				cloudapi.WriteOptions{IfMatch: lb.Revision})
+			_, _, err := f.cloud.Client.PatchLoadBalancer(
+				t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
+				cloudapi.WriteOptions{IfMatch: lb.Revision},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,9 @@ func TestConditionGoesWithTheType(t *testing.T) {
 func TestConditionRefusedByAPIServer(t *testing.T) {
 	services := schema.GroupResource{Resource: "services"}
 	conflict := apierrors.NewConflict(services, "web", nil)
-	invalid := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}}
+	invalid := &apierrors.StatusError{
+		ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity},
+	}
 	for name, tc := range map[string]struct {
 		change func(*fixture, *corev1.Service)
 		answer error

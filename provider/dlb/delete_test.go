@@ -213,7 +213,9 @@ func TestRetainAndBack(t *testing.T) {
 			}
 			released := f.only()
 			if retag {
-				taken, _, err := f.cloud.Client.AdoptLoadBalancer(t.Context(), released.ID, theirs, cloudapi.WriteOptions{IfMatch: released.Revision})
+				taken, _, err := f.cloud.Client.AdoptLoadBalancer(
+					t.Context(), released.ID, theirs, cloudapi.WriteOptions{IfMatch: released.Revision},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -385,7 +385,8 @@ func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
 	f := start(t, 0)
 	// The service controller treats this error as success and emits no Event for it.
-	if err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+	err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil)
+	if !errors.Is(err, cloudprovider.ImplementedElsewhere) {
 		t.Errorf("error %v, want %v", err, cloudprovider.ImplementedElsewhere)
 	}
 	f.expectCalls("update")

@@ -34,7 +34,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
 	deleteErr := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc)
 	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
-		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") || !strings.Contains(err.Error(), lb.ID) {
+		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") ||
+			!strings.Contains(err.Error(), lb.ID) {
 			t.Errorf("%s: error %v, want one that names both", what, err)
 		}
 	}
@@ -173,7 +174,9 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 		if len(races) == 2 && r.Method == http.MethodPut || again {
 			patch := races[0]
 			races = races[1:]
-			now, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision})
+			now, _, err := f.cloud.Client.PatchLoadBalancer(
+				t.Context(), lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision},
+			)
 			if err != nil {
 				t.Error(err)
 				return false
@@ -225,7 +228,9 @@ func TestWritesNameTheOwner(t *testing.T) {
 		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 			want := ownership.ClusterUID + "=" + clusterUID + "," + ownership.ServiceUID + "=" + string(svc.UID)
 			if got := r.Header.Get("Mycloud-If-Tags"); got != want || r.Header.Get("If-Match") == "" {
-				t.Errorf("%s with Mycloud-If-Tags %q, If-Match %q; want %q and a revision", r.Method, got, r.Header.Get("If-Match"), want)
+				t.Errorf(
+					"%s with Mycloud-If-Tags %q, If-Match %q; want %q and a revision", r.Method, got, r.Header.Get("If-Match"), want,
+				)
 			}
 		}
 		return false

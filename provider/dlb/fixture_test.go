@@ -52,7 +52,9 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	f := &fixture{t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100)}
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	var err error
-	f.group, err = f.cloud.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{})
+	f.group, err = f.cloud.Client.CreateNodeGroup(
+		t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

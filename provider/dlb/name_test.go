@@ -28,7 +28,8 @@ func TestNameTaken(t *testing.T) {
 		names = append(names, lb.Name)
 	}
 	slices.Sort(names)
-	if len(names) != 2 || names[0] != "dev-a-b-c" || len(names[1]) != len("dev-a-b-c-01234567") || !strings.HasPrefix(names[1], "dev-a-b-c-") {
+	if len(names) != 2 || names[0] != "dev-a-b-c" || len(names[1]) != len("dev-a-b-c-01234567") ||
+		!strings.HasPrefix(names[1], "dev-a-b-c-") {
 		t.Errorf("names %v, want dev-a-b-c and dev-a-b-c-<8 characters>", names)
 	}
 	f.cloud.Calls()
@@ -60,7 +61,9 @@ func TestBothNamesTaken(t *testing.T) {
 				var err error
 				if exists {
 					renamed := "renamed"
-					_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+					_, _, err = f.cloud.Client.PatchLoadBalancer(
+						t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision},
+					)
 				} else {
 					_, err = f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
 				}

@@ -38,7 +38,9 @@ func startWatched(t *testing.T) *watched {
 		seen:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
 	}
-	w.fixture = start(t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock })
+	w.fixture = start(
+		t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock },
+	)
 	return w
 }
 
@@ -63,7 +65,9 @@ func (w *watched) pass(seconds int) {
 // begin.
 func (w *watched) expectMetrics(when string, want map[string][2]int) {
 	w.t.Helper()
-	reasons := []string{"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported"}
+	reasons := []string{
+		"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported",
+	}
 	var services, unsettled strings.Builder
 	for _, reason := range reasons {
 		w := want[reason]
@@ -181,7 +185,9 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", third); err == nil {
 		t.Error("there is an answer")
 	}
-	w.expectMetrics("the cloud does not even say what there is", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {2, 10}})
+	w.expectMetrics(
+		"the cloud does not even say what there is", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {2, 10}},
+	)
 
 	for _, object := range slices.Clone(w.seen.List()) {
 		if err := w.seen.Delete(object); err != nil {

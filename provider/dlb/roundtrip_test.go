@@ -52,7 +52,9 @@ func TestEveryFieldSurvivesTheCloud(t *testing.T) {
 	changed := differences(t, original, observed(other, lb))
 	for _, path := range changed {
 		if _, known := notObserved[plain(path)]; !known {
-			t.Errorf("%s does not survive: set it in tree.go and read it in observed.go, or add it to notObserved with the reason", path)
+			t.Errorf(
+				"%s does not survive: set it in tree.go and read it in observed.go, or add it to notObserved with the reason", path,
+			)
 		}
 	}
 	for path := range notObserved {

@@ -216,7 +216,8 @@ func TestCloudThatIsStopped(t *testing.T) {
 	l := lookup.New(lookup.Options{Cloud: counted, Clock: clock})
 	for round := 1; round <= 2; round++ {
 		for i := range 50 {
-			if _, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i)); err == nil || errors.Is(err, cloudprovider.DiskNotFound) {
+			if _, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i)); err == nil ||
+				errors.Is(err, cloudprovider.DiskNotFound) {
 				t.Fatalf("error %v, want one of the connection", err)
 			}
 		}

@@ -14,7 +14,9 @@ import (
 // Every lookup is reported once, wherever the answer comes from.
 func TestResultsAreTold(t *testing.T) {
 	told := map[string]int{}
-	f := start(t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }})
+	f := start(
+		t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }},
+	)
 	expect := func(when string, want map[string]int) {
 		t.Helper()
 		if diff := cmp.Diff(want, told); diff != "" {

@@ -102,12 +102,16 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := c.Client.UpdateNodeGroup(t.Context(), made.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision})
+	taken, err := c.Client.UpdateNodeGroup(
+		t.Context(), made.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Revision = taken.Revision
-	_, err = groups.Change(t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil)
+	_, err = groups.Change(
+		t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil,
+	)
 	if !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
 		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
 	}
@@ -143,7 +147,9 @@ func TestCreateAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Client.UpdateNodeGroup(ctx, lost.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision})
+	_, err = c.Client.UpdateNodeGroup(
+		ctx, lost.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +171,9 @@ func TestNameTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)
-			holder, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{})
+			holder, err := c.Client.CreateNodeGroup(
+				t.Context(), cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,8 @@ func TestCreate(t *testing.T) {
 						confirmations = confirmations[1:]
 						return made, err
 					})
-				if (err != nil) != tc.err || len(keys) != tc.keys || len(slices.Compact(slices.Sorted(slices.Values(keys)))) != tc.keys {
+				if (err != nil) != tc.err || len(keys) != tc.keys ||
+					len(slices.Compact(slices.Sorted(slices.Values(keys)))) != tc.keys {
 					t.Fatalf("keys %v, error %v; want %d different keys, error %t", keys, err, tc.keys, tc.err)
 				}
 				if run == 1 && !slices.Equal(keys, first) {

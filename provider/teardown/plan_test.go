@@ -10,7 +10,9 @@ import (
 )
 
 func balancer(id string, change ...func(*cloudv1.LoadBalancer)) cloudv1.LoadBalancer {
-	lb := cloudv1.LoadBalancer{Object: cloudv1.Object{ID: id, Name: "dev-" + id, Tags: map[string]string{ownership.ServiceUID: "uid-" + id}}}
+	lb := cloudv1.LoadBalancer{
+		Object: cloudv1.Object{ID: id, Name: "dev-" + id, Tags: map[string]string{ownership.ServiceUID: "uid-" + id}},
+	}
 	lb.Pools = []cloudv1.Pool{{NodeGroupID: "ng-" + id}}
 	for _, c := range change {
 		c(&lb)

@@ -32,7 +32,9 @@ func tagged(cluster string) map[string]string {
 func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, protected bool) {
 	t.Helper()
 	ctx := t.Context()
-	group, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{})
+	group, err := c.Client.CreateNodeGroup(
+		ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,9 @@ func TestExecute(t *testing.T) {
 		}
 		return told
 	}
-	others := []string{"lb theirs", "lb released", "group theirs", "group released", "route 10.245.1.0/24", "route 10.246.1.0/24"}
+	others := []string{
+		"lb theirs", "lb released", "group theirs", "group released", "route 10.245.1.0/24", "route 10.246.1.0/24",
+	}
 	sorted := cmp.Transformer("set", func(names []string) map[string]bool {
 		set := map[string]bool{}
 		for _, name := range names {

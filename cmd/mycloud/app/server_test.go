@@ -111,7 +111,9 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 				c := s.client(t)
 				for n := 0; ; n++ {
 					key := fmt.Sprintf("r%d-w%d-%d", round, w, n)
-					g, err := c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key})
+					g, err := c.CreateNodeGroup(
+						t.Context(), cloudv1.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key},
+					)
 					if err != nil {
 						return
 					}
@@ -154,7 +156,9 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 				t.Errorf("%s was created %d times", name, n)
 			}
 			// A client without a response repeats the request and must get the object of the first one.
-			g, err := c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name})
+			g, err := c.CreateNodeGroup(
+				t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +182,9 @@ func TestSIGTERMEndsInOrder(t *testing.T) {
 	}
 	// A request that is being held gets its response.
 	answered, sent := make(chan error, 1), make(chan struct{})
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+	ctx := httptrace.WithClientTrace(
+		t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }},
+	)
 	go func() {
 		_, err := c.Job(ctx, job, time.Minute)
 		answered <- err

@@ -34,7 +34,9 @@ func TestParseNamesEveryProblem(t *testing.T) {
 		},
 		"references": {
 			"zones: [{id: z, region: r}]\ninstances: [{id: i, hostname: h, type: t, zone: q}]",
-			[]string{`zones[0].region: Not found: "r"`, `instances[0].type: Not found: "t"`, `instances[0].zone: Not found: "q"`},
+			[]string{
+				`zones[0].region: Not found: "r"`, `instances[0].type: Not found: "t"`, `instances[0].zone: Not found: "q"`,
+			},
 		},
 		"identities": {
 			"regions: [{id: r}, {id: r}, {}]", []string{`regions[1].id: Duplicate value: "r"`, "regions[2].id: Required value"},
