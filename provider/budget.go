@@ -8,32 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AnnotationAllowDeletion on a Node, with the value true, is a person's word that the Node may go with its machine, however many
-// others do.
+// AnnotationAllowDeletion set to true on a Node is an operator's approval to delete the Node together with its machine,
+// however many other Nodes are deleted.
 const AnnotationAllowDeletion = "quaymaster.dev/allow-deletion"
 
-// taintScaledDown is what the cluster autoscaler puts on a Node before it deletes the machine.
+// taintScaledDown is the taint that the cluster autoscaler sets on a Node before it deletes the machine.
 const taintScaledDown = "ToBeDeletedByClusterAutoscaler"
 
 const (
-	// budgetWindow is the time in which one Node in budgetShare, and always one, may be reported gone.
+	// Per budgetWindow, one in budgetShare Nodes, and at least one, may be reported as gone.
 	budgetWindow = 10 * time.Minute
 	budgetShare  = 20
 )
 
-// budget is how many Nodes may go because the cloud says so: a cloud that loses its mind may show any number of tombstones.
+// budget limits how many Nodes are deleted on the cloud's word alone: a faulty cloud may return any number of
+// tombstones.
 type budget struct {
-	// spent are the Nodes that were reported gone, and when.
+	// spent maps the Nodes that were reported as gone to the time of the report.
 	spent map[types.UID]time.Time
 }
 
-// spend tells whether one more of the Nodes may be reported gone, and takes note of it. To ask again for the same costs nothing.
+// spend reports whether the Node may be reported as gone, and if so, counts it. Asking again for the same Node is free.
 func (b *budget) spend(uid types.UID, nodes []*corev1.Node, now time.Time) bool {
 	maps.DeleteFunc(b.spent, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= budgetWindow })
 	if _, already := b.spent[uid]; already {
 		return true
 	}
-	// Those that have gone count among those that there were.
+	// The share is of all Nodes, including those deleted within the window.
 	total := len(nodes) + len(b.spent)
 	for _, node := range nodes {
 		if _, stays := b.spent[node.UID]; stays {
@@ -47,7 +48,8 @@ func (b *budget) spend(uid types.UID, nodes []*corev1.Node, now time.Time) bool 
 	return true
 }
 
-// expected tells whether somebody in the cluster wants the Node to go, so that it is not the cloud's word alone.
+// expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
+// cloud's word alone.
 func expected(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == taintScaledDown {

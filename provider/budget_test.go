@@ -11,18 +11,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// massacre is a cluster of which the cloud says that every machine is deleted.
+// massacre returns a cluster all of whose machines the cloud reports as deleted.
 func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	t.Helper()
 	g := newGuarded(t)
 	g.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(cloudapi.Instance{
-			Object: cloudapi.Object{ID: path.Base(r.URL.Path)}, State: cloudapi.InstanceDeleted,
+		_ = json.NewEncoder(w).Encode(cloudv1.Instance{
+			Object: cloudv1.Object{ID: path.Base(r.URL.Path)}, State: cloudv1.InstanceDeleted,
 		})
 		return true
 	})
@@ -34,7 +34,7 @@ func massacre(t *testing.T, nodes int) (*guarded, []*corev1.Node) {
 	return g, all
 }
 
-// bury asks for each Node, as the lifecycle controller does, deletes those that are said to be gone, and tells how many those were.
+// bury checks each Node, as the lifecycle controller does, deletes those reported as gone, and returns their number.
 func (g *guarded) bury(nodes ...*corev1.Node) int {
 	g.t.Helper()
 	gone := 0
@@ -51,7 +51,7 @@ func (g *guarded) bury(nodes ...*corev1.Node) int {
 	return gone
 }
 
-// forget drops the Events, which other tests are about.
+// forget drops the Events, which other tests check.
 func (g *guarded) forget() {
 	for len(g.events) > 0 {
 		<-g.events
@@ -71,7 +71,7 @@ func TestHowManyNodesGoAtOnce(t *testing.T) {
 	}
 }
 
-// A Node that was reported gone and is still there is one Node.
+// A Node that was reported as gone and still exists counts as one Node.
 func TestNodesThatAreDeletedLateCountOnce(t *testing.T) {
 	g, all := massacre(t, 39)
 	if got := g.bury(all[0]); got != 1 {
@@ -83,7 +83,7 @@ func TestNodesThatAreDeletedLateCountOnce(t *testing.T) {
 	}
 }
 
-// The budget is for any ten minutes, not for each, and those who asked within it cost nothing more.
+// The budget is for any period of ten minutes. Asking again within it for the same Nodes is free.
 func TestBudgetSlides(t *testing.T) {
 	g, all := massacre(t, 50)
 	if got := g.bury(all[0]); got != 1 {
@@ -103,37 +103,37 @@ func TestBudgetSlides(t *testing.T) {
 	}
 }
 
-// Past the limit nothing goes on by itself: a person says of each Node that stays what is to become of it.
+// Beyond the limit nothing resolves with time: an operator decides about each Node that is kept.
 func TestPastTheLimitAPersonDecides(t *testing.T) {
 	g, all := massacre(t, 4)
 	if got := g.bury(all[0], all[1]); got != 1 {
 		t.Fatalf("%d Nodes are reported gone, want 1", got)
 	}
-	const event = "Warning DeletionHeld The cloud says that instance i-node-1 was deleted, as it says of too many. " +
-		"The node stays until you delete it, or annotate it quaymaster.dev/allow-deletion=true"
+	const event = "Warning DeletionHeld The cloud reports instance i-node-1 as deleted, and those of too many other nodes, too. " +
+		"The node is kept until you delete it or annotate it with quaymaster.dev/allow-deletion=true"
 	g.expect("the second", held{tooMany: 1}, event)
 	g.clock.SetTime(g.clock.Now().Add(24 * time.Hour))
 	if got := g.bury(all[1], all[2]); got != 0 {
-		t.Error("Nodes are reported gone a day later, and nobody has looked")
+		t.Error("Nodes are reported as gone a day later, without an operator's decision")
 	}
 	g.expect("a day later", held{tooMany: 2}, "i-node-2")
 
 	all[1].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
 	g.put(all[1])
 	if got := g.bury(all[1], all[2]); got != 1 {
-		t.Errorf("%d Nodes are reported gone, want the one that a person has annotated", got)
+		t.Errorf("%d Nodes are reported as gone, want the one that the operator has annotated", got)
 	}
 	g.expect("one is allowed", held{tooMany: 1})
 	if err := g.nodes.Delete(all[2]); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.bury(all[3]); got != 1 {
-		t.Error("the last Node stays, though a person has deleted the one that was held")
+		t.Error("the last Node is kept, though the operator has deleted the one that was held")
 	}
 	g.expect("all is settled", held{})
 }
 
-// Nodes that somebody in the cluster takes away are not the cloud's doing, and leave the others their share.
+// Nodes that are deleted from within the cluster do not count against the budget of the others.
 func TestExpectedDeletionsAreFree(t *testing.T) {
 	g, all := massacre(t, 4)
 	all[0].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}

@@ -15,40 +15,40 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// holdReason is why a Node is not reported gone, as metrics name it.
+// holdReason is the reason why a Node is not reported as gone. It is a label value of metrics.
 type holdReason string
 
 const (
-	// unknownInstance: the cloud does not know the Node's instance, and has no tombstone of it.
+	// unknownInstance: the cloud has neither the Node's instance nor a tombstone of it.
 	unknownInstance holdReason = "unknown-instance"
-	// unknownHostname: the Node has no provider ID, and no instance bears its name.
+	// unknownHostname: the Node has no provider ID, and no instance has its name.
 	unknownHostname holdReason = "unknown-hostname"
-	// tooMany: the instance is deleted, as too many others are.
+	// tooMany: the instance is deleted, but so are too many others.
 	tooMany holdReason = "too-many"
 )
 
 func holdReasons() []holdReason { return []holdReason{unknownInstance, unknownHostname, tooMany} }
 
-// eventHeld is the Event that tells why a Node stays.
+// eventHeld is the reason of the Event that explains why a Node is kept.
 const eventHeld = "DeletionHeld"
 
 var heldDeletions = prometheus.NewDesc("quaymaster_node_deletions_held",
-	"Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.", []string{"reason"}, nil)
+	"Nodes that are kept although the cloud reports no machine for them, by reason.", []string{"reason"}, nil)
 
-// guard decides which Nodes stay although the cloud says that they have no machine, and keeps them in mind.
+// guard decides which Nodes are kept although the cloud reports no machine for them, and remembers them.
 type guard struct {
 	recorder record.EventRecorder
 	clock    clock.PassiveClock
 
 	mu sync.Mutex
-	// nodes is nil as long as nobody knows the Nodes.
+	// nodes is nil until setNodes is called.
 	nodes corelisters.NodeLister
-	// held are the Nodes that stay, by name.
+	// held has the Nodes that are kept, by name.
 	held   map[string]hold
 	budget budget
 }
 
-// hold is a Node that stays.
+// hold identifies a Node that is kept.
 type hold struct {
 	uid    types.UID
 	reason holdReason
@@ -69,7 +69,7 @@ func (g *guard) setNodes(nodes corelisters.NodeLister) {
 	g.nodes = nodes
 }
 
-// hold notes that a Node stays. Whoever looks at it is told once.
+// hold records that a Node is kept, and emits one Event about it.
 func (g *guard) hold(node *corev1.Node, reason holdReason, message string) {
 	g.mu.Lock()
 	now := hold{uid: node.UID, reason: reason}
@@ -81,8 +81,8 @@ func (g *guard) hold(node *corev1.Node, reason holdReason, message string) {
 	}
 }
 
-// mayGo tells whether a Node whose machine is deleted may be reported gone. Once one may not, none may until a person has said
-// what is to become of those that stay: time alone proves nothing.
+// mayGo reports whether a Node whose machine is deleted may be reported as gone. Once the budget is exceeded, no Node
+// may until an operator has decided about those that are kept: the passing of time alone proves nothing.
 func (g *guard) mayGo(node *corev1.Node) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,23 +94,23 @@ func (g *guard) mayGo(node *corev1.Node) bool {
 	}
 	var nodes []*corev1.Node
 	if g.nodes != nil {
-		// From a cache; without the others the budget is one.
+		// The lister reads a cache. Without it, the budget is one Node.
 		nodes, _ = g.nodes.List(labels.Everything())
 	}
 	return g.budget.spend(node.UID, nodes, g.clock.Now())
 }
 
-// release notes that the cloud has said what became of a Node's machine.
+// release records that a Node need not be kept any longer.
 func (g *guard) release(node *corev1.Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.held, node.Name)
 }
 
-// Describe is the first half of being a collector.
+// Describe implements prometheus.Collector.
 func (g *guard) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- heldDeletions }
 
-// Collect counts the Nodes that stay.
+// Collect implements prometheus.Collector.
 func (g *guard) Collect(metrics chan<- prometheus.Metric) {
 	g.mu.Lock()
 	count := g.count()
@@ -120,7 +120,7 @@ func (g *guard) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// count forgets what is settled and counts the rest, by reason. It is called with the lock held.
+// count forgets settled Nodes and counts the others by reason. The caller holds the lock.
 func (g *guard) count() map[holdReason]int {
 	maps.DeleteFunc(g.held, g.settled)
 	count := map[holdReason]int{}
@@ -130,7 +130,8 @@ func (g *guard) count() map[holdReason]int {
 	return count
 }
 
-// settled tells whether the question of a Node has gone away: nobody asks for one that is ready again or was deleted.
+// settled reports whether a Node need not be kept any longer because it is ready again or was deleted: the controllers
+// no longer ask about such a Node.
 func (g *guard) settled(name string, h hold) bool {
 	if g.nodes == nil {
 		return false

@@ -17,12 +17,13 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
 
-// guarded is a provider in a cluster whose Nodes the test chooses.
+// guarded is a provider in a cluster with the Nodes of the test.
 type guarded struct {
 	cloudprovider.InstancesV2
 
@@ -36,9 +37,11 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	// One that is full would block.
+	// A full recorder would block.
 	recorder := record.NewFakeRecorder(1000)
-	g := &guarded{t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events}
+	g := &guarded{
+		t: t, cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now()), events: recorder.Events,
+	}
 	g.provider = provider.New(provider.Options{Cloud: g.cloud.Client, Recorder: recorder, Clock: g.clock})
 	g.InstancesV2, _ = g.provider.InstancesV2()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -47,7 +50,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// add makes a Node that is not ready.
+// add adds a Node that is not ready.
 func (g *guarded) add(name, providerID string) *corev1.Node {
 	g.t.Helper()
 	n := node(name, providerID)
@@ -63,24 +66,24 @@ func (g *guarded) put(n *corev1.Node) {
 	}
 }
 
-// ask asks for each Node whether it is there, as the lifecycle controller does every few seconds.
+// ask checks each Node, as the lifecycle controller does every few seconds.
 func (g *guarded) ask(nodes ...*corev1.Node) {
 	g.t.Helper()
 	for _, n := range nodes {
 		if exists, err := g.InstanceExists(g.t.Context(), n); err == nil && !exists {
-			g.t.Errorf("%s is said to be gone", n.Name)
+			g.t.Errorf("%s is reported as gone", n.Name)
 		}
 	}
 }
 
-// held is how many Nodes are held, by reason.
+// held is the number of held Nodes by reason.
 type held struct{ tooMany, unknownHostname, unknownInstance int }
 
-// expect compares how many Nodes are held, and what was told of them since the last time.
+// expect compares the numbers of held Nodes and the Events since the last call.
 func (g *guarded) expect(when string, count held, events ...string) {
 	g.t.Helper()
 	want := fmt.Sprintf(`
-# HELP quaymaster_node_deletions_held Nodes that are not deleted although the cloud seems to have lost their machines, by why they stay.
+# HELP quaymaster_node_deletions_held Nodes that are kept although the cloud reports no machine for them, by reason.
 # TYPE quaymaster_node_deletions_held gauge
 quaymaster_node_deletions_held{reason="too-many"} %d
 quaymaster_node_deletions_held{reason="unknown-hostname"} %d
@@ -109,7 +112,8 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g.expect("at first", held{})
 	unknown, nameless := g.add("node-9", "mycloud://i-node-9"), g.add("node-8", "")
 	g.ask(unknown, nameless, g.add("node-1", "mycloud://i-node-1"), g.add("foreign", "aws:///eu/i-1"))
-	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1}, "Warning DeletionHeld The cloud does not know mycloud://i-node-9", "no instance in the cloud has its name")
+	g.expect("without machines", held{unknownHostname: 1, unknownInstance: 1},
+		"Warning DeletionHeld The cloud has no instance mycloud://i-node-9", "no instance has its name")
 	g.cloud.Calls()
 	g.ask(unknown, nameless)
 	g.expect("asked again", held{unknownHostname: 1, unknownInstance: 1})
@@ -118,7 +122,7 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	}
 
 	g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		return true
 	})
 	g.ask(unknown, g.add("node-2", "mycloud://i-node-2"))
@@ -142,7 +146,7 @@ func TestNodesWhoseDeletionIsHeld(t *testing.T) {
 	g.expect("the Node is ready again", held{})
 }
 
-// A machine that the cloud knows again, or of which it shows a tombstone, is held no more.
+// A Node is no longer held if the cloud returns its machine again, or a tombstone of it.
 func TestHoldsEndWithTheCloudsWord(t *testing.T) {
 	for name, word := range map[string]func(t *testing.T, c *cloud.Cloud){
 		"it runs": func(*testing.T, *cloud.Cloud) {},
@@ -157,7 +161,7 @@ func TestHoldsEndWithTheCloudsWord(t *testing.T) {
 			g := newGuarded(t)
 			n := g.add("node-1", "mycloud://i-node-1")
 			g.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-				cloud.Problem(w, http.StatusNotFound, cloudapi.CodeResourceNotFound)
+				cloud.Problem(w, http.StatusNotFound, cloudv1.CodeResourceNotFound)
 				return true
 			})
 			g.ask(n)

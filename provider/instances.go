@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/provider/providerid"
 )
 
-// instances is the older interface, in terms of the newer one.
+// instances implements the older interface on top of InstancesV2.
 type instances struct{ v2 *instancesV2 }
 
 var _ cloudprovider.Instances = (*instances)(nil)
@@ -20,7 +20,7 @@ func nodeNamed(name types.NodeName) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(name)}}
 }
 
-// withProviderID refuses an empty provider ID, which would be looked up as a hostname.
+// withProviderID returns a Node with a provider ID. It rejects an empty one, which would be looked up as a hostname.
 func withProviderID(providerID string) (*corev1.Node, error) {
 	_, err := providerid.Parse(providerID)
 	return &corev1.Node{Spec: corev1.NodeSpec{ProviderID: providerID}}, err
@@ -46,7 +46,7 @@ func (i *instances) addresses(ctx context.Context, node *corev1.Node) ([]corev1.
 	return metadata.NodeAddresses, nil
 }
 
-// InstanceID is without the provider's scheme: the caller puts it before.
+// InstanceID returns the id without the provider's scheme, which the caller prepends.
 func (i *instances) InstanceID(ctx context.Context, name types.NodeName) (string, error) {
 	metadata, err := i.v2.InstanceMetadata(ctx, nodeNamed(name))
 	if err != nil {

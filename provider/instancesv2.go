@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/providerid"
 )
 
-// instancesV2 answers for Nodes. A Node that is said not to exist is deleted at once, so it says so only of a machine whose
-// tombstone it has seen: whatever else the cloud answers or fails to answer is an error.
+// instancesV2 looks up the machines of Nodes. A Node that is reported as gone is deleted immediately, so it reports
+// this only for a machine whose tombstone it has seen: any other response of the cloud, or none, is an error.
 type instancesV2 struct {
 	cloud *cloudapi.Client
 	guard *guard
@@ -22,49 +23,52 @@ type instancesV2 struct {
 
 var _ cloudprovider.InstancesV2 = (*instancesV2)(nil)
 
-// InstanceExists is false for a tombstone alone, and for not too many at once. A Node without provider ID is looked up by name, which proves nothing of
-// the machine that it once was.
+// InstanceExists returns false only for a tombstone, and only as long as there are not too many of them. A Node without
+// provider ID is looked up by name, which proves nothing about the machine that it once was.
 func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	instance, err := i.find(ctx, node)
 	switch {
 	case errors.Is(err, errNameless):
-		i.guard.hold(node, unknownHostname, "The node has no provider ID, and no instance in the cloud has its name. "+
-			"It stays, since that proves nothing; delete it if its machine is gone")
+		i.guard.hold(node, unknownHostname, "The node has no provider ID, and no instance has its name. "+
+			"The node is kept because this does not prove that its machine is gone; if it is gone, delete the node")
 		return false, err
 	case cloudapi.IsAbsent(err):
-		i.guard.hold(node, unknownInstance, fmt.Sprintf("The cloud does not know %s, and does not say that it was deleted. "+
-			"The node stays; delete it if its machine is gone", node.Spec.ProviderID))
+		i.guard.hold(node, unknownInstance, fmt.Sprintf("The cloud has no instance %s and no record of its deletion. "+
+			"The node is kept; if its machine is gone, delete the node", node.Spec.ProviderID))
 		return false, err
 	case err != nil:
 		return false, err
 	}
-	deleted := instance.State == cloudapi.InstanceDeleted
+	deleted := instance.State == cloudv1.InstanceDeleted
 	if deleted && !i.guard.mayGo(node) {
-		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud says that instance %s was deleted, as it says of too many. "+
-			"The node stays until you delete it, or annotate it %s=true", instance.ID, AnnotationAllowDeletion))
-		return false, fmt.Errorf("node %s: instance %s is deleted, as are those of too many nodes at once", node.Name, instance.ID)
+		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud reports instance %s as deleted, and those of too many "+
+			"other nodes, too. The node is kept until you delete it or annotate it with %s=true", instance.ID, AnnotationAllowDeletion))
+		return false, fmt.Errorf("node %s: instance %s is deleted, but so are those of too many other nodes",
+			node.Name, instance.ID)
 	}
 	i.guard.release(node)
 	return !deleted, nil
 }
 
-// InstanceShutdown is true once the machine is stopped. One that is still stopping may run pods, and the taint that follows
-// from true says that it runs none.
+// InstanceShutdown returns true once the machine is stopped. A machine that is still stopping may run pods, while the
+// taint that follows from true states that it runs none.
 func (i *instancesV2) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	instance, err := i.find(ctx, node)
 	if err != nil {
 		return false, err
 	}
-	return instance.State == cloudapi.InstanceStopped, nil
+	return instance.State == cloudv1.InstanceStopped, nil
 }
 
-// InstanceMetadata is what a Node is initialised with.
-func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+// InstanceMetadata returns what a Node is initialised with.
+func (i *instancesV2) InstanceMetadata(
+	ctx context.Context, node *corev1.Node,
+) (*cloudprovider.InstanceMetadata, error) {
 	instance, err := i.find(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	if instance.State == cloudapi.InstanceDeleted {
+	if instance.State == cloudv1.InstanceDeleted {
 		return nil, fmt.Errorf("node %s: instance %s is deleted: %w", node.Name, instance.ID, cloudprovider.InstanceNotFound)
 	}
 	return &cloudprovider.InstanceMetadata{
@@ -76,10 +80,10 @@ func (i *instancesV2) InstanceMetadata(ctx context.Context, node *corev1.Node) (
 	}, nil
 }
 
-// errNameless says that a name is all there is to find the instance by, and that none has it.
+// errNameless marks the failed lookup of a Node that can be looked up only by its name.
 var errNameless = errors.New("the node has no provider ID")
 
-func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
 	instance, err := i.byNode(ctx, node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
@@ -87,7 +91,7 @@ func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudapi.In
 	return instance, nil
 }
 
-func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudapi.Instance, error) {
+func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
 	if node.Spec.ProviderID == "" {
 		return i.byHostname(ctx, node.Name)
 	}
@@ -98,14 +102,14 @@ func (i *instancesV2) byNode(ctx context.Context, node *corev1.Node) (*cloudapi.
 	return i.cloud.Instance(ctx, id, cloudapi.ReadOptions{})
 }
 
-// byHostname is the one machine, tombstones apart, that has the hostname.
-func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudapi.Instance, error) {
-	found, err := i.cloud.LookupInstances(ctx, cloudapi.LookupRequest{Hostnames: []string{hostname}})
+// byHostname returns the only machine with the hostname, not counting tombstones.
+func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudv1.Instance, error) {
+	found, err := i.cloud.LookupInstances(ctx, cloudv1.LookupRequest{Hostnames: []string{hostname}})
 	if err != nil {
 		return nil, err
 	}
-	items := slices.DeleteFunc(found.Items, func(instance cloudapi.Instance) bool {
-		return instance.State == cloudapi.InstanceDeleted || instance.Hostname != hostname
+	items := slices.DeleteFunc(found.Items, func(instance cloudv1.Instance) bool {
+		return instance.State == cloudv1.InstanceDeleted || instance.Hostname != hostname
 	})
 	switch len(items) {
 	case 0:
@@ -117,20 +121,21 @@ func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudap
 		items[0].ID, items[1].ID, hostname)
 }
 
-// addressTypes are in the order in which a Node lists its addresses: what others should use first comes first.
+// addressTypes has the order in which a Node lists its addresses: clients use the first suitable one.
 var addressTypes = []struct {
 	cloud string
 	node  corev1.NodeAddressType
 }{
-	{"internal", corev1.NodeInternalIP},
-	{"external", corev1.NodeExternalIP},
-	{"internal-dns", corev1.NodeInternalDNS},
-	{"external-dns", corev1.NodeExternalDNS},
-	{"hostname", corev1.NodeHostName},
+	{cloudv1.AddressInternal, corev1.NodeInternalIP},
+	{cloudv1.AddressExternal, corev1.NodeExternalIP},
+	{cloudv1.AddressInternalDNS, corev1.NodeInternalDNS},
+	{cloudv1.AddressExternalDNS, corev1.NodeExternalDNS},
+	{cloudv1.AddressHostname, corev1.NodeHostName},
 }
 
-// addresses are those of the machine, the families of each type in the cloud's order, and always a hostname.
-func addresses(instance *cloudapi.Instance) []corev1.NodeAddress {
+// addresses returns the addresses of the machine, the families of each type in the cloud's order, and always a
+// hostname.
+func addresses(instance *cloudv1.Instance) []corev1.NodeAddress {
 	var list []corev1.NodeAddress
 	for _, t := range addressTypes {
 		for _, a := range instance.Addresses {

@@ -11,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/providerid"
 	"quaymaster.dev/test/cloud"
 )
@@ -78,7 +79,7 @@ func matches(err error, text string) bool {
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
-// Whatever a sick cloud, a proxy or a wrong token answers, no Node is said to be gone.
+// Whatever the response of a faulty cloud or a proxy, or to a wrong token, no Node is reported as gone.
 func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 	c := cloud.Start(t, 0)
 	v2 := instancesOf(t, c)
@@ -97,14 +98,14 @@ func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 		}
 	}
 	for name, sick := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"404 of the API":           problem(404, cloudapi.CodeResourceNotFound),
-		"410 of the API":           problem(410, cloudapi.CodeResourceGone),
-		"401":                      problem(401, cloudapi.CodeUnauthenticated),
-		"403":                      problem(403, cloudapi.CodeForbidden),
+		"404 of the API":           problem(404, cloudv1.CodeResourceNotFound),
+		"410 of the API":           problem(410, cloudv1.CodeResourceGone),
+		"401":                      problem(401, cloudv1.CodeUnauthenticated),
+		"403":                      problem(403, cloudv1.CodeForbidden),
 		"408":                      answer(408, "text/plain", ""),
-		"409":                      problem(409, cloudapi.CodeConflict),
-		"429":                      problem(429, cloudapi.CodeRateLimited),
-		"500":                      problem(500, cloudapi.CodeInternal),
+		"409":                      problem(409, cloudv1.CodeConflict),
+		"429":                      problem(429, cloudv1.CodeRateLimited),
+		"500":                      problem(500, cloudv1.CodeInternal),
 		"503 in HTML":              answer(503, "text/html", "<html>"),
 		"404 in HTML":              answer(404, "text/html", "<html>"),
 		"200 in HTML":              answer(200, "text/html", "<html>"),
@@ -122,7 +123,7 @@ func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 			defer c.Intercept(nil)
 			for _, n := range []*corev1.Node{node("node-1", "mycloud://i-node-1"), node("node-1", "")} {
 				if exists, err := v2.InstanceExists(t.Context(), n); err == nil && !exists {
-					t.Errorf("node with provider ID %q is said to be gone", n.Spec.ProviderID)
+					t.Errorf("node with provider ID %q is reported as gone", n.Spec.ProviderID)
 				} else if err == nil {
 					t.Errorf("node with provider ID %q: no error", n.Spec.ProviderID)
 				}
@@ -134,9 +135,9 @@ func TestInstanceExistsIsNeverFalseByMistake(t *testing.T) {
 func TestInstanceMetadata(t *testing.T) {
 	c := cloud.Start(t, 0)
 	ctx := t.Context()
-	dual, err := c.Client.CreateInstance(ctx, cloudapi.InstanceSpec{
+	dual, err := c.Client.CreateInstance(ctx, cloudv1.InstanceSpec{
 		Hostname: "dual", Type: "m1.large", Zone: "eu-1b",
-		Addresses: []cloudapi.InstanceAddress{
+		Addresses: []cloudv1.InstanceAddress{
 			{Type: "external-dns", Address: "dual.example.com"},
 			{Type: "external", Family: "ipv4", Address: "198.51.100.99"},
 			{Type: "internal", Family: "ipv6", Address: "fd00::99"},

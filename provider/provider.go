@@ -1,4 +1,4 @@
-// Package provider is mycloud as Kubernetes' cloud provider: one file a capability.
+// Package provider implements the cloud provider interface of Kubernetes for mycloud, with one file per capability.
 package provider
 
 import (
@@ -8,34 +8,34 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// Name is what --cloud-provider calls this provider.
+// Name is the provider's value of --cloud-provider.
 const Name = "mycloud"
 
-// Options are what a Provider depends on.
+// Options holds the dependencies of a Provider.
 type Options struct {
 	// Cloud is the client of the cloud's API.
 	Cloud *cloudapi.Client
-	// Cluster tells whose objects are ours.
+	// Cluster identifies the objects of this cluster.
 	Cluster *ownership.Cluster
 	// ClusterID is the cluster's name in the cloud.
 	ClusterID string
 	// APIServer is the address of the cluster's API server.
 	APIServer string
-	// RouteTableID takes the routes to the Nodes' pods; without it routes are not supported.
+	// RouteTableID is the table for the routes to the Nodes' pods; without it, routes are not supported.
 	RouteTableID string
-	// LoadBalancer makes load balancers.
+	// LoadBalancer manages load balancers.
 	LoadBalancer cloudprovider.LoadBalancer
-	// Recorder takes Events about Nodes; nil is nobody.
+	// Recorder emits Events about Nodes; if nil, there are none.
 	Recorder record.EventRecorder
-	// Clock is the real one if nil.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Provider is a cloudprovider.Interface.
+// Provider implements cloudprovider.Interface.
 type Provider struct {
 	cloud        *cloudapi.Client
 	clusterID    string
@@ -50,7 +50,7 @@ var (
 	_ cloudprovider.InformerUser = (*Provider)(nil)
 )
 
-// New makes a Provider; it does no I/O.
+// New returns a Provider. It does no I/O.
 func New(o Options) *Provider {
 	instances := &instancesV2{cloud: o.Cloud, guard: newGuard(o.Recorder, o.Clock)}
 	return &Provider{
@@ -59,48 +59,48 @@ func New(o Options) *Provider {
 	}
 }
 
-// Initialize has nothing to do: a Provider has no goroutines, and its clients come with its Options.
+// Initialize does nothing: a Provider has no goroutines, and its clients are in its Options.
 func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
 
-// SetInformers takes the Nodes, by which routes are told apart and Nodes that went away are forgotten. It is called once, before
-// anything else is.
+// SetInformers sets the lister of Nodes, which routes need to find their Nodes and the guard to forget deleted ones. It
+// is called once, before any other method.
 func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
 	nodes := factory.Core().V1().Nodes()
 	p.routes.setNodes(nodes.Lister(), nodes.Informer().HasSynced)
 	p.instances.guard.setNodes(nodes.Lister())
 }
 
-// ProviderName is the scheme of provider IDs.
+// ProviderName returns the scheme of provider IDs.
 func (p *Provider) ProviderName() string { return Name }
 
-// HasClusterID is true: there is no Provider without one.
+// HasClusterID returns true: every Provider has one.
 func (p *Provider) HasClusterID() bool { return true }
 
-// LoadBalancer gives the load balancers.
+// LoadBalancer returns the capability that manages load balancers.
 func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 	return p.loadBalancer, p.loadBalancer != nil
 }
 
-// InstancesV2 gives the machines of Nodes.
+// InstancesV2 returns the capability that looks up the machines of Nodes.
 func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return p.instances, true
 }
 
-// Instances gives the machines of Nodes to callers of the older interface.
+// Instances returns InstancesV2 for callers of the older interface.
 func (p *Provider) Instances() (cloudprovider.Instances, bool) {
 	return &instances{p.instances}, true
 }
 
-// Zones gives the zones of Nodes to callers of the older interface.
+// Zones returns the capability that looks up the zones of Nodes, for callers of the older interface.
 func (p *Provider) Zones() (cloudprovider.Zones, bool) { return &zones{p.instances}, true }
 
-// Metrics tell which Nodes stay without a machine.
+// Metrics returns the collector that counts Nodes kept without a machine.
 func (p *Provider) Metrics() prometheus.Collector { return p.instances.guard }
 
-// Clusters gives the one cluster that the provider serves.
+// Clusters returns the only cluster of the provider.
 func (p *Provider) Clusters() (cloudprovider.Clusters, bool) {
 	return &clusters{id: p.clusterID, apiServer: p.apiServer}, true
 }
 
-// Routes gives the routes to Nodes' pods, if there is a route table for them.
+// Routes returns the capability that manages the routes to Nodes' pods, if there is a route table for them.
 func (p *Provider) Routes() (cloudprovider.Routes, bool) { return p.routes, p.routes.tableID != "" }

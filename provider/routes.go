@@ -14,17 +14,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
 )
 
-// routes lead to the pods of Nodes: the next hop of a route is the Node's instance.
+// routes manages the routes to the pods of Nodes: the next hop of a route is the Node's instance.
 type routes struct {
 	cloud   *cloudapi.Client
 	cluster *ownership.Cluster
 	tableID string
-	// instances know those of Nodes that are not initialised yet.
+	// instances looks up the instances of Nodes that are not initialised yet.
 	instances *instancesV2
 
 	nodes  corelisters.NodeLister
@@ -37,12 +38,12 @@ func (r *routes) setNodes(nodes corelisters.NodeLister, synced cache.InformerSyn
 	r.nodes, r.synced = nodes, synced
 }
 
-// ListRoutes gives the cluster's routes. One whose instance belongs to no Node is a black hole, for the caller to delete;
-// but while the instance of some Node is not known, such a route may be that Node's, and is left out. A route's name is where
-// it leads, for DeleteRoute.
+// ListRoutes returns the cluster's routes. A route whose instance belongs to no Node is a black hole, which the caller
+// deletes. While the instance of some Node is unknown, such a route may be that Node's and is left out. A route's name
+// is its next hop, for DeleteRoute.
 func (r *routes) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Route, error) {
 	if r.synced == nil || !r.synced() {
-		return nil, errors.New("list routes: the nodes are not known yet")
+		return nil, errors.New("list routes: the nodes are not synced yet")
 	}
 	tags, err := r.cluster.Tags(ctx)
 	if err != nil {
@@ -71,7 +72,7 @@ func (r *routes) ListRoutes(ctx context.Context, _ string) ([]*cloudprovider.Rou
 	return found, nil
 }
 
-// byInstance gives the Nodes' names by instance. It is complete if every Node's instance is known.
+// byInstance returns the Nodes' names by instance. complete reports whether every Node's instance is known.
 func byInstance(nodes []*corev1.Node) (names map[string]types.NodeName, complete bool) {
 	names, complete = make(map[string]types.NodeName, len(nodes)), true
 	for _, node := range nodes {
@@ -85,7 +86,8 @@ func byInstance(nodes []*corev1.Node) (names map[string]types.NodeName, complete
 	return names, complete
 }
 
-// CreateRoute also moves a route of the cluster's own that leads elsewhere. The name is the cloud's to choose.
+// CreateRoute creates a route, or moves one of the cluster's routes that has another next hop. The cloud chooses the
+// name.
 func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovider.Route) error {
 	hop, err := r.nextHop(ctx, route.TargetNode)
 	if err != nil {
@@ -95,55 +97,55 @@ func (r *routes) CreateRoute(ctx context.Context, _, _ string, route *cloudprovi
 	if err != nil {
 		return err
 	}
-	spec := cloudapi.RouteSpec{Destination: route.DestinationCIDR, NextHop: hop, Tags: tags}
-	return r.batch(ctx, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{spec}})
+	spec := cloudv1.RouteSpec{Destination: route.DestinationCIDR, NextHop: hop, Tags: tags}
+	return r.batch(ctx, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{spec}})
 }
 
-// nextHop is the Node's instance. That of a Node which is not initialised yet is found as for its initialisation, so that its
-// pods need not wait for the next look at the routes.
-func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudapi.NextHop, error) {
+// nextHop returns the Node's instance. If the Node is not initialised yet, the instance is found as for its
+// initialisation, so that its pods need not wait until the routes are synced again.
+func (r *routes) nextHop(ctx context.Context, name types.NodeName) (cloudv1.NextHop, error) {
 	if r.nodes == nil {
-		return cloudapi.NextHop{}, errors.New("create route: the nodes are not known yet")
+		return cloudv1.NextHop{}, errors.New("create route: the nodes are not synced yet")
 	}
 	node, err := r.nodes.Get(string(name))
 	if err != nil {
-		return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+		return cloudv1.NextHop{}, fmt.Errorf("create route: %w", err)
 	}
 	if node.Spec.ProviderID == "" {
 		instance, err := r.instances.find(ctx, node)
 		if err != nil {
-			return cloudapi.NextHop{}, fmt.Errorf("create route: %w", err)
+			return cloudv1.NextHop{}, fmt.Errorf("create route: %w", err)
 		}
-		return cloudapi.NextHop{InstanceID: instance.ID}, nil
+		return cloudv1.NextHop{InstanceID: instance.ID}, nil
 	}
 	id, err := providerid.Parse(node.Spec.ProviderID)
-	return cloudapi.NextHop{InstanceID: id}, err
+	return cloudv1.NextHop{InstanceID: id}, err
 }
 
-// DeleteRoute removes a route of the cluster's own, as long as it leads where it did when it was listed: the controller
-// creates routes at the same time, and a new Node may have taken the destination over. One that is gone already, or leads
-// elsewhere by now, is no error.
+// DeleteRoute removes one of the cluster's routes if its next hop is still the one that ListRoutes returned: the
+// controller creates routes concurrently, and a new Node may have taken over the destination. It is not an error if the
+// route is already gone or has another next hop.
 func (r *routes) DeleteRoute(ctx context.Context, _ string, route *cloudprovider.Route) error {
-	removal := cloudapi.RouteRemoval{Destination: route.DestinationCIDR, NextHop: namedHop(route.Name)}
-	err := r.batch(ctx, cloudapi.RoutesBatch{Remove: []cloudapi.RouteRemoval{removal}})
-	if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudapi.CodeConflict, cloudapi.CodeDestinationTaken) {
+	removal := cloudv1.RouteRemoval{Destination: route.DestinationCIDR, NextHop: namedHop(route.Name)}
+	err := r.batch(ctx, cloudv1.RoutesBatch{Remove: []cloudv1.RouteRemoval{removal}})
+	if cloudapi.IsNotFound(err) || cloudapi.HasCode(err, cloudv1.CodeConflict, cloudv1.CodeDestinationTaken) {
 		return nil
 	}
 	return err
 }
 
-// hopName and namedHop carry a next hop through the name of a route.
-func hopName(hop cloudapi.NextHop) string { return cmp.Or(hop.InstanceID, hop.Address) }
+// hopName encodes a next hop as the name of a route; namedHop decodes it.
+func hopName(hop cloudv1.NextHop) string { return cmp.Or(hop.InstanceID, hop.Address) }
 
-func namedHop(name string) *cloudapi.NextHop {
+func namedHop(name string) *cloudv1.NextHop {
 	if _, err := netip.ParseAddr(name); err == nil {
-		return &cloudapi.NextHop{Address: name}
+		return &cloudv1.NextHop{Address: name}
 	}
-	return &cloudapi.NextHop{InstanceID: name}
+	return &cloudv1.NextHop{InstanceID: name}
 }
 
-// batch sends one operation, and makes what the cloud says of it the error.
-func (r *routes) batch(ctx context.Context, batch cloudapi.RoutesBatch) error {
+// batch sends one operation and returns its problem as the error.
+func (r *routes) batch(ctx context.Context, batch cloudv1.RoutesBatch) error {
 	tags, err := r.cluster.Tags(ctx)
 	if err != nil {
 		return err

@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	cloudprovider "k8s.io/cloud-provider"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 )
@@ -24,12 +25,14 @@ const (
 	clusterUID = "c1a5e000-0000-4000-8000-000000000001"
 )
 
-// routesOf is the provider's routes in a cluster with the Nodes. synced tells whether the provider has seen them.
+// routesOf returns the provider's routes in a cluster with the Nodes. synced is true if the provider's lister has them.
 func routesOf(t *testing.T, c *cloud.Cloud, synced bool, nodes ...*corev1.Node) cloudprovider.Routes {
 	t.Helper()
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	p := provider.New(provider.Options{Cloud: c.Client, Cluster: ownership.NewCluster(client.CoreV1()), RouteTableID: table})
+	p := provider.New(
+		provider.Options{Cloud: c.Client, Cluster: ownership.NewCluster(client.CoreV1()), RouteTableID: table},
+	)
 	p.SetInformers(factory)
 	for _, n := range nodes {
 		if err := client.Tracker().Add(n); err != nil {
@@ -49,8 +52,8 @@ func routesOf(t *testing.T, c *cloud.Cloud, synced bool, nodes ...*corev1.Node) 
 
 func putRoute(t *testing.T, c *cloud.Cloud, destination, instance, cluster string) {
 	t.Helper()
-	result, err := c.Client.BatchRoutes(t.Context(), table, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{{
-		Destination: destination, NextHop: cloudapi.NextHop{InstanceID: instance},
+	result, err := c.Client.BatchRoutes(t.Context(), table, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{
+		Destination: destination, NextHop: cloudv1.NextHop{InstanceID: instance},
 		Tags: map[string]string{ownership.ClusterUID: cluster},
 	}}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {
@@ -101,7 +104,7 @@ func TestListRoutes(t *testing.T) {
 	}
 }
 
-// A list without the Nodes would make every route a black hole, and the route controller would delete them all.
+// Without the Nodes, every route would be a black hole, and the route controller would delete them all.
 func TestListRoutesNeedsTheNodes(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)
@@ -113,7 +116,8 @@ func TestListRoutesNeedsTheNodes(t *testing.T) {
 func TestCreateAndDeleteRoute(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.99.0.0/24", "i-node-1", "another-cluster")
-	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"), node("node-3", ""), node("nobody", ""))
+	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"),
+		node("node-3", ""), node("nobody", ""))
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
 		route cloudprovider.Route
@@ -150,7 +154,8 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].TargetNode != "node-2" {
 		t.Fatalf("routes after creation: %v, %v; want one to node-2", got, err)
 	}
-	if err := routes.DeleteRoute(ctx, "", &cloudprovider.Route{Name: "i-node-1", DestinationCIDR: "10.99.0.0/24"}); !matches(err, "tags-mismatch") {
+	err = routes.DeleteRoute(ctx, "", &cloudprovider.Route{Name: "i-node-1", DestinationCIDR: "10.99.0.0/24"})
+	if !matches(err, "tags-mismatch") {
 		t.Errorf("delete a route of another cluster: %v, want tags-mismatch", err)
 	}
 	for range 2 {
@@ -160,8 +165,8 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	}
 }
 
-// A new Node takes the destination of one that is gone: the controller creates its route and deletes the black hole that it
-// has listed, in whatever order.
+// A new Node takes over the destination of a deleted one: the controller creates its route and deletes the black hole
+// that it has listed, in any order.
 func TestDeleteRouteOfAnotherHop(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.244.1.0/24", "i-node-1", clusterUID)
@@ -182,11 +187,11 @@ func TestDeleteRouteOfAnotherHop(t *testing.T) {
 	}
 }
 
-// A route that leads to an address is deleted like one to an instance.
+// A route to an address is deleted like one to an instance.
 func TestDeleteRouteToAddress(t *testing.T) {
 	c := cloud.Start(t, 0)
-	result, err := c.Client.BatchRoutes(t.Context(), table, cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{{
-		Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{Address: "10.0.0.1"},
+	result, err := c.Client.BatchRoutes(t.Context(), table, cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{{
+		Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{Address: "10.0.0.1"},
 		Tags: map[string]string{ownership.ClusterUID: clusterUID},
 	}}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {

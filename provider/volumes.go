@@ -11,8 +11,9 @@ import (
 
 var _ cloudprovider.PVLabeler = (*Provider)(nil)
 
-// GetLabelsForVolume are the topology labels of a volume of this cloud; those of other volumes are nil. The error wraps
-// cloudprovider.DiskNotFound if the cloud says that there is no such volume; any other says nothing about the volume.
+// GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. The error wraps
+// cloudprovider.DiskNotFound if the cloud answered that the volume does not exist; any other error proves nothing about
+// the volume.
 func (p *Provider) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	return lookup.Labels(ctx, p.cloud, pv)
 }

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
 
@@ -18,9 +18,11 @@ func TestGetLabelsForVolume(t *testing.T) {
 	c := cloud.Start(t, 0)
 	p := provider.New(provider.Options{Cloud: c.Client})
 	csi := func(driver, handle string) *corev1.PersistentVolume {
-		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
-		}}}
+		return &corev1.PersistentVolume{
+			Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
+			}},
+		}
 	}
 	for name, tc := range map[string]struct {
 		volume *corev1.PersistentVolume
@@ -51,7 +53,7 @@ func TestGetLabelsForVolume(t *testing.T) {
 	}
 	t.Run("the cloud does not answer", func(t *testing.T) {
 		c.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
-			cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 			return true
 		})
 		labels, err := p.GetLabelsForVolume(t.Context(), csi("csi.mycloud.io", "vol-data-1"))

@@ -8,12 +8,12 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// zones is the older interface, in terms of InstancesV2.
+// zones implements the older interface on top of InstancesV2.
 type zones struct{ v2 *instancesV2 }
 
 var _ cloudprovider.Zones = (*zones)(nil)
 
-// GetZone is for kubelets with a provider built in; there are none.
+// GetZone is for kubelets with a built-in provider, which do not exist for mycloud.
 func (z *zones) GetZone(context.Context) (cloudprovider.Zone, error) {
 	return cloudprovider.Zone{}, cloudprovider.NotImplemented
 }

@@ -1,4 +1,4 @@
-// Command mycloud is the reference implementation of the mycloud API, and a client for people.
+// Command mycloud is the reference implementation of the mycloud API and a command-line client for it.
 package main
 
 import (

@@ -21,8 +21,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -138,7 +139,7 @@ func annotated(value string) func(*corev1.Node) {
 }
 
 // group returns the cloud's group of that name.
-func (f *fixture) group(name string) (*cloudapi.NodeGroup, error) {
+func (f *fixture) group(name string) (*cloudv1.NodeGroup, error) {
 	list, err := f.cloud.Client.ListNodeGroups(f.t.Context(), cloudapi.ListOptions{Tags: map[string]string{
 		ownership.ClusterUID: clusterUID, ownership.IngressGroup: name,
 	}})
@@ -151,9 +152,9 @@ func (f *fixture) group(name string) (*cloudapi.NodeGroup, error) {
 	return &list.Items[0], nil
 }
 
-func (f *fixture) members(name string, want ...string) *cloudapi.NodeGroup {
+func (f *fixture) members(name string, want ...string) *cloudv1.NodeGroup {
 	f.t.Helper()
-	var found *cloudapi.NodeGroup
+	var found *cloudv1.NodeGroup
 	env.Eventually(f.t, limit, fmt.Sprintf("members %v of %s", want, name), func(context.Context) error {
 		group, err := f.group(name)
 		if err != nil {
@@ -204,9 +205,9 @@ func TestGroupIsMadeWhenAskedFor(t *testing.T) {
 	f := start(t, node(1), node(2, annotated("true")))
 	id := f.mustID("default")
 	group := f.members("default", "i-node-2")
-	want := []cloudapi.GroupMember{{
+	want := []cloudv1.GroupMember{{
 		Key: "i-node-2", InstanceID: "i-node-2", Weight: 1, State: "active", Zone: "eu-1a",
-		Addresses: []cloudapi.MemberAddress{{Family: "ipv4", Address: "10.0.0.12"}, {Family: "ipv6", Address: "fd00::2"}},
+		Addresses: []cloudv1.MemberAddress{{Family: "ipv4", Address: "10.0.0.12"}, {Family: "ipv6", Address: "fd00::2"}},
 	}}
 	if diff := cmp.Diff(want, group.Members); diff != "" || group.ID != id || group.Name != "dev-default" {
 		t.Errorf("group %s (%s), want %s; members (-want +got):\n%s", group.Name, group.ID, id, diff)
@@ -298,9 +299,9 @@ func (f *fixture) expectEvent(text string) {
 }
 
 // removeBehindOurBack removes a member from a group in the cloud.
-func (f *fixture) removeBehindOurBack(group *cloudapi.NodeGroup, key string) {
+func (f *fixture) removeBehindOurBack(group *cloudv1.NodeGroup, key string) {
 	f.t.Helper()
-	_, err := f.cloud.Client.PatchMembers(f.t.Context(), group.ID, cloudapi.MembersPatch{Remove: []string{key}},
+	_, err := f.cloud.Client.PatchMembers(f.t.Context(), group.ID, cloudv1.MembersPatch{Remove: []string{key}},
 		cloudapi.WriteOptions{IfMatch: group.Revision})
 	if err != nil {
 		f.t.Fatal(err)
@@ -330,11 +331,11 @@ func TestFailureOfOneGroup(t *testing.T) {
 	f := start(t, node(1))
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost {
-			cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		}
 		return r.Method == http.MethodPost
 	})
-	if id, err := f.ID(t.Context(), "edge"); !cloudapi.HasCode(err, cloudapi.CodeUnavailable) {
+	if id, err := f.ID(t.Context(), "edge"); !cloudapi.HasCode(err, cloudv1.CodeUnavailable) {
 		t.Fatalf("ID = %q, %v; want the cloud's error", id, err)
 	}
 	f.cloud.Intercept(nil)
@@ -346,12 +347,12 @@ func TestTwoGroupsOfOneNameAreAnError(t *testing.T) {
 	f := start(t, node(1))
 	f.mustID("default")
 	tags := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "default"}
-	if _, err := f.cloud.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "copy", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+	if _, err := f.cloud.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "copy", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	f.stop()
 	f.run()
-	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both bear the tag") {
+	if id, err := f.ID(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "both have the tag") {
 		t.Errorf("ID = %q, %v; want an error that names both", id, err)
 	}
 	// The error concerns only this group and disappears with its cause.

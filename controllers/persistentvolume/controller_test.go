@@ -26,10 +26,10 @@ import (
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/internal/volume"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
 )
@@ -237,7 +237,7 @@ func (f *fixture) asked(what string, step time.Duration) {
 // After an outage of any length, everything is complete within half a minute of the cloud's return.
 func TestOutage(t *testing.T) {
 	outage := func(w http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(w, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		return true
 	}
 	f := start(t, []*corev1.PersistentVolume{pv("data", "vol-data-1")}, func(f *fixture, _ *persistentvolume.Options) {
@@ -281,7 +281,7 @@ func TestVolumeThatDoesNotExist(t *testing.T) {
 	}
 	f.cloud.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
-		return json.NewEncoder(w).Encode(cloudapi.Volume{Object: cloudapi.Object{ID: "vol-none"}, Zone: "eu-1a", Region: "eu-1"}) == nil
+		return json.NewEncoder(w).Encode(cloudv1.Volume{Object: cloudv1.Object{ID: "vol-none"}, Zone: "eu-1a", Region: "eu-1"}) == nil
 	})
 	f.eventually("a write", 30*time.Second, func() error { return f.expectWrites(2) })
 }

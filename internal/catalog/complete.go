@@ -184,7 +184,7 @@ func (p *problems) check(where string, c *Check) {
 		if !slices.Contains(slices.Concat(f.Args, f.Optional), arg) {
 			p.add("%s gives %s an argument %s that it does not have", where, c.Name, arg)
 		}
-		if _, isField := fields[c.With[arg]]; arg == "field" && !isField {
+		if arg == "field" && !spec.Has(c.With[arg]) {
 			p.add("%s gives %s a field %s that does not exist", where, c.Name, c.With[arg])
 		}
 		if arg == "key" && !p.names[c.With[arg]] {

@@ -8,8 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // leader checks that a controllers replica holds the lease.
@@ -67,14 +68,14 @@ func (e *examination) cloud(ctx context.Context) Result {
 	}
 	before := e.Clock.Now()
 	meta, err := e.Cloud.Meta(ctx)
-	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
+	if cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
 		return fail("write a valid token to the tokenFile of the cloud config", "the cloud rejects the token")
 	}
 	if err != nil {
 		return fail("correct endpoint in the cloud config, or check the network between this machine and the cloud",
 			"no response: %v", err)
 	}
-	if meta.Status != cloudapi.StatusOK {
+	if meta.Status != cloudv1.StatusOK {
 		return warn("wait until the cloud has recovered; until then the controllers keep the current state",
 			"API %s is %s", meta.APIVersion, meta.Status)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // checkLimit limits the duration of one check, so that a part that hangs does not hide the others.
@@ -23,7 +23,7 @@ const checkLimit = 20 * time.Second
 // Cloud is the part of the cloud's API that the examination uses.
 type Cloud interface {
 	// Meta describes the cloud; it is also the cheapest call that checks the token.
-	Meta(ctx context.Context) (*cloudapi.Meta, error)
+	Meta(ctx context.Context) (*cloudv1.Meta, error)
 }
 
 // Options holds the dependencies of an examination.

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -168,14 +169,14 @@ func TestNotAccepted(t *testing.T) {
 
 // answer is a cloud with a fixed response.
 type answer struct {
-	meta cloudapi.Meta
+	meta cloudv1.Meta
 	err  error
 }
 
-func (a answer) Meta(context.Context) (*cloudapi.Meta, error) { return &a.meta, a.err }
+func (a answer) Meta(context.Context) (*cloudv1.Meta, error) { return &a.meta, a.err }
 
 func TestCloud(t *testing.T) {
-	meta := cloudapi.Meta{APIVersion: "1.0.0", Status: "ok", ServerTime: noon}
+	meta := cloudv1.Meta{APIVersion: "1.0.0", Status: "ok", ServerTime: noon}
 	degraded, late := meta, meta
 	degraded.Status, late.ServerTime = "degraded", noon.Add(-time.Minute)
 	for name, tc := range map[string]struct {
@@ -189,7 +190,7 @@ func TestCloud(t *testing.T) {
 		"other clock": {answer{meta: late}, Warn, "API 1.0.0; its clock is 1m0s behind this machine's"},
 		"unreachable": {answer{err: errors.New("connection refused")}, Fail, "no response: connection refused"},
 		"wrong token": {
-			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudapi.Problem{Code: cloudapi.CodeUnauthenticated}}},
+			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudv1.Problem{Code: cloudv1.CodeUnauthenticated}}},
 			Fail, "the cloud rejects the token",
 		},
 	} {

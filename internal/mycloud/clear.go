@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const (
-	// tombstoneLife is a day more than clients may rely on; so for answers, of which they may rely on one day.
+	// Tombstones and answers are kept a day longer than the API promises, which is seven days and one day.
 	tombstoneLife = 8 * 24 * time.Hour
 	answerLife    = 48 * time.Hour
 	jobLife       = 48 * time.Hour
@@ -17,11 +17,11 @@ const (
 	clearEvery = time.Hour
 )
 
-// clear removes what is old, at once and every hour.
+// clear deletes expired tombstones, jobs and answers, immediately and then every hour.
 func (s *Server) clear(ctx context.Context) {
 	for {
 		if err := s.store.Update(clearOld); err != nil {
-			s.logger.ErrorContext(ctx, "Could not clear away what is old", "error", err)
+			s.logger.ErrorContext(ctx, "Could not delete expired records", "error", err)
 		}
 		timer := s.clock.NewTimer(clearEvery)
 		select {
@@ -34,11 +34,11 @@ func (s *Server) clear(ctx context.Context) {
 }
 
 func clearOld(tx *store.Tx) error {
-	err := clearKind(tx, store.Instances, func(i *cloudapi.Instance) bool { return older(tx, i.DeletedAt, tombstoneLife) })
+	err := clearKind(tx, store.Instances, func(i *cloudv1.Instance) bool { return older(tx, i.DeletedAt, tombstoneLife) })
 	if err != nil {
 		return err
 	}
-	err = clearKind(tx, store.Jobs, func(j *cloudapi.Job) bool { return older(tx, j.FinishedAt, jobLife) })
+	err = clearKind(tx, store.Jobs, func(j *cloudv1.Job) bool { return older(tx, j.FinishedAt, jobLife) })
 	if err != nil {
 		return err
 	}

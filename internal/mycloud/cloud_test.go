@@ -16,14 +16,15 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const token = "sesame"
 
-// cloud is a server under test. Every exchange with it is held against the OpenAPI document.
+// cloud is a server under test. Every exchange with it is checked against the OpenAPI document.
 type cloud struct {
 	t      *testing.T
 	dir    string
@@ -71,7 +72,9 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	wg.Go(func() { server.Run(ctx) })
 	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t)}
 	c.http = &http.Client{Transport: c.check}
-	c.client, err = cloudapi.New(cloudapi.Options{Endpoint: ts.URL, Token: cloudapi.StaticToken(token), HTTPClient: c.http})
+	c.client, err = cloudapi.New(
+		cloudapi.Options{Endpoint: ts.URL, Token: cloudapi.StaticToken(token), HTTPClient: c.http},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,15 +90,15 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	return c
 }
 
-// answer is what came back, read to its end.
+// answer is a response with its whole body.
 type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
-	problem cloudapi.Problem
+	problem cloudv1.Problem
 }
 
-// send sends a request as it is; headers are pairs of name and value.
+// send sends a request; headers are pairs of name and value.
 func (c *cloud) send(method, path string, body any, headers ...string) answer {
 	c.t.Helper()
 	var reader io.Reader
@@ -138,7 +141,7 @@ func (c *cloud) send(method, path string, body any, headers ...string) answer {
 	return a
 }
 
-// want fails the test unless the answer has the status and, for a problem, the code.
+// want fails the test unless the response has the status and, for a problem, the code.
 func (a answer) want(t *testing.T, status int, code string) answer {
 	t.Helper()
 	if a.status != status || a.problem.Code != code {
@@ -147,7 +150,7 @@ func (a answer) want(t *testing.T, status int, code string) answer {
 	return a
 }
 
-// pointers are the fields at fault.
+// pointers returns the pointers to the invalid fields.
 func (a answer) pointers() []string {
 	var all []string
 	for _, e := range a.problem.Errors {
@@ -175,27 +178,27 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// tree is a valid load balancer.
-func tree(name string) cloudapi.LoadBalancerSpec {
-	return cloudapi.LoadBalancerSpec{
+// tree returns a valid load balancer.
+func tree(name string) cloudv1.LoadBalancerSpec {
+	return cloudv1.LoadBalancerSpec{
 		Name: name, Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"},
-		LoadBalancerFields: cloudapi.LoadBalancerFields{
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme: "public",
-			VIPs:   []cloudapi.VIP{{Family: "ipv4", Mode: "vip"}},
-			Listeners: []cloudapi.Listener{{
+			VIPs:   []cloudv1.VIP{{Family: "ipv4", Mode: "vip"}},
+			Listeners: []cloudv1.Listener{{
 				Key: "tcp/80", Protocol: "http", Port: 80, PoolKey: "tcp/80", MaxQPS: 5000, ProxyProtocol: "none",
 				AllowedCIDRs: []string{"192.0.2.0/24"},
 			}},
-			Pools: []cloudapi.Pool{{
+			Pools: []cloudv1.Pool{{
 				Key: "tcp/80", Family: "ipv4", Protocol: "http", Algorithm: "round_robin", TargetPort: 30080, DrainTimeoutS: 30,
-				HealthMonitor: &cloudapi.HealthMonitor{Type: "tcp", IntervalMS: 10000, TimeoutMS: 5000, Rise: 2, Fall: 3},
+				HealthMonitor: &cloudv1.HealthMonitor{Type: "tcp", IntervalMS: 10000, TimeoutMS: 5000, Rise: 2, Fall: 3},
 			}},
 		},
 	}
 }
 
-// createLB creates a load balancer that must succeed at once.
-func (c *cloud) createLB(s cloudapi.LoadBalancerSpec) *cloudapi.LoadBalancer {
+// createLB creates a load balancer. The creation must succeed without a job.
+func (c *cloud) createLB(s cloudv1.LoadBalancerSpec) *cloudv1.LoadBalancer {
 	c.t.Helper()
 	lb, job, err := c.client.CreateLoadBalancer(c.t.Context(), s, cloudapi.WriteOptions{})
 	if err != nil || job != "" {
@@ -215,7 +218,7 @@ func diff(t *testing.T, what string, want, got any) {
 	}
 }
 
-// eventually polls until ok says true.
+// eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)

@@ -20,7 +20,7 @@ import (
 	"quaymaster.dev/internal/mycloud/api"
 )
 
-// conformance holds every exchange against the OpenAPI document, whose schemas are of JSON Schema 2020-12.
+// conformance checks every exchange against the OpenAPI document, whose schemas are JSON Schema 2020-12.
 type conformance struct {
 	t          *testing.T
 	compiler   *jsonschema.Compiler
@@ -30,7 +30,7 @@ type conformance struct {
 	seen map[string]bool
 }
 
-// documented is an operation of the document.
+// documented describes an operation of the document.
 type documented struct {
 	id, method string
 	path       *regexp.Regexp
@@ -77,7 +77,7 @@ func escape(s string) string {
 	return strings.NewReplacer("{", "%7B", "}", "%7D").Replace(s)
 }
 
-// RoundTrip sends a request and checks it and its answer.
+// RoundTrip sends a request and checks it and its response.
 func (c *conformance) RoundTrip(r *http.Request) (*http.Response, error) {
 	var sent []byte
 	if r.Body != nil {
@@ -98,7 +98,9 @@ func (c *conformance) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if err := c.exchange(r, sent, resp, got); err != nil {
-		c.t.Errorf("%s %s: %d does not conform to the document: %v\nsent %s\ngot %s", r.Method, r.URL, resp.StatusCode, err, sent, got)
+		c.t.Errorf(
+			"%s %s: %d does not conform to the document: %v\nsent %s\ngot %s", r.Method, r.URL, resp.StatusCode, err, sent, got,
+		)
 	}
 	return resp, nil
 }
@@ -112,7 +114,8 @@ func (c *conformance) exchange(r *http.Request, sent []byte, resp *http.Response
 	}
 	op := c.find(r)
 	if op == nil {
-		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed && resp.StatusCode != http.StatusUnauthorized {
+		if resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusMethodNotAllowed &&
+			resp.StatusCode != http.StatusUnauthorized {
 			return fmt.Errorf("the operation is not documented")
 		}
 		return c.validate("#/components/schemas/Problem", got)
@@ -172,7 +175,7 @@ func (c *conformance) response(op *documented, resp *http.Response, got []byte) 
 	return c.validate(op.at+"/responses/"+status+"/content/"+escape(mediaType)+"/schema", got)
 }
 
-// parameters checks that a request that succeeded used what is documented alone.
+// parameters checks that a successful request used only documented parameters.
 func (d *documented) parameters(r *http.Request, success bool) error {
 	if !success {
 		return nil
@@ -193,7 +196,7 @@ func (d *documented) parameters(r *http.Request, success bool) error {
 	return nil
 }
 
-// param tells whether the document says something of a parameter.
+// param reports whether the document has a parameter.
 func (d *documented) param(in, name, what string) bool {
 	params, _ := d.def["parameters"].([]any)
 	for _, p := range params {
@@ -228,7 +231,7 @@ func (c *conformance) validate(at string, raw []byte) error {
 	return schema.Validate(v)
 }
 
-// unseen are the operations that no request has used with success.
+// unseen returns the operations that no request has used successfully.
 func (c *conformance) unseen() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +244,7 @@ func (c *conformance) unseen() []string {
 	return ids
 }
 
-// TestDocumentedConditions holds the document against what no single exchange shows.
+// TestDocumentedConditions checks rules of the document that no single exchange can show.
 func TestDocumentedConditions(t *testing.T) {
 	c := newConformance(t)
 	var demanding []string
@@ -261,7 +264,7 @@ func TestDocumentedConditions(t *testing.T) {
 	}, demanding)
 }
 
-// TestConformanceCanFail makes sure that the check checks.
+// TestConformanceCanFail checks that the conformance check finds violations.
 func TestConformanceCanFail(t *testing.T) {
 	c := newConformance(t)
 	valid := map[string]any{

@@ -3,44 +3,47 @@ package mycloud_test
 import (
 	"testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestNodeGroups(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()
-	g := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{
-		Name: "default", Members: []cloudapi.GroupMember{member("b", "10.0.0.12"), member("a", "10.0.0.11")},
+	g := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{
+		Name: "default", Members: []cloudv1.GroupMember{member("b", "10.0.0.12"), member("a", "10.0.0.11")},
 	}, cloudapi.WriteOptions{}))
-	patch := func(p cloudapi.MembersPatch) *cloudapi.NodeGroup {
+	patch := func(p cloudv1.MembersPatch) *cloudv1.NodeGroup {
 		t.Helper()
-		return must[*cloudapi.NodeGroup](t)(c.client.PatchMembers(ctx, g.ID, p, cloudapi.WriteOptions{IfMatch: g.Revision}))
+		return must[*cloudv1.NodeGroup](t)(c.client.PatchMembers(ctx, g.ID, p, cloudapi.WriteOptions{IfMatch: g.Revision}))
 	}
-	same := patch(cloudapi.MembersPatch{Upsert: []cloudapi.GroupMember{member("a", "10.0.0.11")}, Remove: []string{"none"}})
+	same := patch(cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("a", "10.0.0.11")}, Remove: []string{"none"}})
 	diff(t, "a change that changes nothing", g, same)
-	reordered := must[*cloudapi.NodeGroup](t)(c.client.UpdateNodeGroup(ctx, g.ID, cloudapi.NodeGroupSpec{
-		Name: "default", Members: []cloudapi.GroupMember{member("a", "10.0.0.11"), member("b", "10.0.0.12")},
+	reordered := must[*cloudv1.NodeGroup](t)(c.client.UpdateNodeGroup(ctx, g.ID, cloudv1.NodeGroupSpec{
+		Name: "default", Members: []cloudv1.GroupMember{member("a", "10.0.0.11"), member("b", "10.0.0.12")},
 	}, cloudapi.WriteOptions{IfMatch: g.Revision}))
 	diff(t, "another order", g, reordered)
 
-	g = patch(cloudapi.MembersPatch{Upsert: []cloudapi.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"}})
-	diff(t, "members", []cloudapi.GroupMember{member("a", "10.0.0.21"), member("c", "10.0.0.13")}, g.Members)
+	g = patch(cloudv1.MembersPatch{
+		Upsert: []cloudv1.GroupMember{member("c", "10.0.0.13"), member("a", "10.0.0.21")}, Remove: []string{"b"},
+	})
+	diff(t, "members", []cloudv1.GroupMember{member("a", "10.0.0.21"), member("c", "10.0.0.13")}, g.Members)
 
-	// One bad member fails the whole change.
+	// One invalid member fails the whole change.
 	bad := map[string]any{
-		"upsert": []cloudapi.GroupMember{member("d", "10.0.0.14"), member("e", "fd00::1"), member("d", "10.0.0.15")},
+		"upsert": []cloudv1.GroupMember{member("d", "10.0.0.14"), member("e", "fd00::1"), member("d", "10.0.0.15")},
 		"remove": []string{"d"},
 	}
 	a := c.send("PATCH", "/v1/node-groups/"+g.ID+"/members", bad, "If-Match", `"`+g.Revision+`"`).want(t, 422, "invalid")
 	diff(t, "fields at fault", []string{"/upsert/1/addresses/0/address", "/upsert/2/key", "/remove/0"}, a.pointers())
-	now := must[*cloudapi.NodeGroup](t)(c.client.NodeGroup(ctx, g.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(ctx, g.ID, cloudapi.ReadOptions{}))
 	diff(t, "after the refused change", g, now)
 
 	s := tree("one")
 	s.Pools[0].NodeGroupID = g.ID
 	lb := c.createLB(s)
 	a = c.send("DELETE", "/v1/node-groups/"+g.ID, nil, "If-Match", `"`+g.Revision+`"`).want(t, 409, "conflict")
-	diff(t, "who refers to it", &cloudapi.Reference{Kind: "load-balancer", ID: lb.ID}, a.problem.Resource)
+	diff(t, "who refers to it", &cloudv1.Reference{Kind: "load-balancer", ID: lb.ID}, a.problem.Resource)
 	if _, err := c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,9 +53,11 @@ func TestNodeGroups(t *testing.T) {
 
 func TestNamesOfNodeGroupsAreUnique(t *testing.T) {
 	c := newCloud(t)
-	create := func(name string) *cloudapi.NodeGroup {
+	create := func(name string) *cloudv1.NodeGroup {
 		t.Helper()
-		return must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}))
+		return must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}),
+		)
 	}
 	one, two := create("one"), create("two")
 	path, match := "/v1/node-groups/"+two.ID, []string{"If-Match", `"` + two.Revision + `"`}
@@ -62,11 +67,11 @@ func TestNamesOfNodeGroupsAreUnique(t *testing.T) {
 		"rename":   c.send("PUT", path, `{"name":"one"}`, match...),
 	} {
 		a.want(t, 409, "name-taken")
-		diff(t, "who has it, "+name, &cloudapi.Reference{Kind: "node-group", ID: one.ID}, a.problem.Resource)
+		diff(t, "who has it, "+name, &cloudv1.Reference{Kind: "node-group", ID: one.ID}, a.problem.Resource)
 	}
 	c.send("PUT", path, `{"name":"two","tags":{"a":"b"}}`, match...).want(t, 200, "")
 	c.send("DELETE", "/v1/node-groups/"+one.ID, nil, "If-Match", `"`+one.Revision+`"`).want(t, 200, "")
-	two = must[*cloudapi.NodeGroup](t)(c.client.NodeGroup(t.Context(), two.ID, cloudapi.ReadOptions{}))
+	two = must[*cloudv1.NodeGroup](t)(c.client.NodeGroup(t.Context(), two.ID, cloudapi.ReadOptions{}))
 	c.send("PUT", path, `{"name":"one"}`, "If-Match", `"`+two.Revision+`"`).want(t, 200, "")
 	create("two")
 }
@@ -78,35 +83,48 @@ func TestHealthFollowsInstances(t *testing.T) {
 	lb := c.createLB(s)
 	state := func() string {
 		t.Helper()
-		got := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-		health := must[*cloudapi.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
+		got := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+		health := must[*cloudv1.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
 		diff(t, "object and health agree", got.OperatingState, health.OperatingState)
 		return got.OperatingState
 	}
 	diff(t, "without members", "no_members", state())
 	one, two, gone := member("n1", "10.0.0.11"), member("n2", "10.0.0.12"), member("n9", "10.0.0.19")
 	one.InstanceID, two.InstanceID, gone.InstanceID = "i-node-1", "i-node-2", "i-none"
-	gone.State = cloudapi.MemberDraining
-	g := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "g", Members: []cloudapi.GroupMember{one, two, gone}}, cloudapi.WriteOptions{}))
+	gone.State = cloudv1.MemberDraining
+	g := must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(
+			ctx, cloudv1.NodeGroupSpec{Name: "g", Members: []cloudv1.GroupMember{one, two, gone}}, cloudapi.WriteOptions{},
+		),
+	)
 	s.Pools[0].NodeGroupID = g.ID
 	lb, _, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
 	if err != nil {
 		t.Fatal(err)
 	}
 	diff(t, "both run", "online", state())
-	must[*cloudapi.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
+	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
 	diff(t, "one is stopped", "degraded", state())
-	must[*cloudapi.Instance](t)(c.client.DeleteInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
+	must[*cloudv1.Instance](t)(c.client.DeleteInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
 	diff(t, "the other is deleted", "offline", state())
-	must[*cloudapi.Instance](t)(c.client.StartInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
+	must[*cloudv1.Instance](t)(c.client.StartInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
 	diff(t, "one runs again", "degraded", state())
 
-	health := must[*cloudapi.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
-	diff(t, "members", []cloudapi.PoolHealth{{Key: "tcp/80", Family: "ipv4", Members: []cloudapi.Member{
-		{Key: "n1", Address: "10.0.0.11", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-1", OperatingState: "online"},
-		{Key: "n2", Address: "10.0.0.12", Port: 30080, Weight: 1, State: "active", InstanceID: "i-node-2", OperatingState: "offline"},
-		{Key: "n9", Address: "10.0.0.19", Port: 30080, Weight: 1, State: "draining", InstanceID: "i-none", OperatingState: "draining"},
+	health := must[*cloudv1.Health](t)(c.client.LoadBalancerHealth(ctx, lb.ID))
+	diff(t, "members", []cloudv1.PoolHealth{{Key: "tcp/80", Family: "ipv4", Members: []cloudv1.Member{
+		{
+			Key: "n1", Address: "10.0.0.11", Port: 30080, Weight: 1,
+			State: "active", InstanceID: "i-node-1", OperatingState: "online",
+		},
+		{
+			Key: "n2", Address: "10.0.0.12", Port: 30080, Weight: 1,
+			State: "active", InstanceID: "i-node-2", OperatingState: "offline",
+		},
+		{
+			Key: "n9", Address: "10.0.0.19", Port: 30080, Weight: 1,
+			State: "draining", InstanceID: "i-none", OperatingState: "draining",
+		},
 	}}}, health.Pools)
-	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "revision: an observation is no change", lb.Revision, now.Revision)
 }

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestJobs(t *testing.T) {
@@ -15,14 +16,14 @@ func TestJobs(t *testing.T) {
 	if err != nil || create == "" {
 		t.Fatal(create, err)
 	}
-	diff(t, "state", cloudapi.PendingCreate, lb.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningPendingCreate, lb.ProvisioningState)
 	_, again, err := c.client.CreateLoadBalancer(ctx, tree("one"), cloudapi.WriteOptions{IdempotencyKey: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	diff(t, "the job of a repeated request", create, again)
 
-	// A load balancer takes further writes while it is being made; their order stays.
+	// A load balancer accepts further writes while it is being created; their order is kept.
 	s := tree("one")
 	s.Listeners[0].MaxQPS = 7
 	lb, update, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
@@ -44,55 +45,56 @@ func TestJobs(t *testing.T) {
 	}
 	diff(t, "the job that a write waits for which changes nothing", update, unchanged)
 
-	job := func(id string) *cloudapi.Job { return must[*cloudapi.Job](t)(c.client.Job(ctx, id, 0)) }
-	eventually(t, "the creation runs", func() bool { return job(create).State == cloudapi.JobRunning })
-	diff(t, "the update waits", cloudapi.JobQueued, job(update).State)
+	job := func(id string) *cloudv1.Job { return must[*cloudv1.Job](t)(c.client.Job(ctx, id, 0)) }
+	eventually(t, "the creation runs", func() bool { return job(create).State == cloudv1.JobRunning })
+	diff(t, "the update waits", cloudv1.JobQueued, job(update).State)
 	clock.Step(30 * time.Second)
 	diff(t, "progress", 50, job(create).Progress)
 	clock.Step(30 * time.Second)
-	eventually(t, "the creation ends", func() bool { return job(create).State == cloudapi.JobSucceeded })
-	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudapi.PendingUpdate, now.ProvisioningState)
+	eventually(t, "the creation ends", func() bool { return job(create).State == cloudv1.JobSucceeded })
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	diff(t, "state", cloudv1.ProvisioningPendingUpdate, now.ProvisioningState)
 
-	// What a stopped server left undone is done by the next one.
+	// The next server finishes the jobs of a stopped one.
 	c.stop()
 	c = newCloud(t, withClock(clock), withDir(c.dir), withJobs(time.Minute))
 	waited := make(chan error, 1)
 	go func() { waited <- c.client.WaitJob(ctx, update) }()
-	eventually(t, "the update runs", func() bool { return job(update).State == cloudapi.JobRunning })
+	eventually(t, "the update runs", func() bool { return job(update).State == cloudv1.JobRunning })
 	clock.Step(time.Minute)
 	if err := <-waited; err != nil {
 		t.Fatal(err)
 	}
-	now = must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudapi.Active, now.ProvisioningState)
+	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	diff(t, "state", cloudv1.ProvisioningActive, now.ProvisioningState)
 
 	on := cloudapi.WriteOptions{IfMatch: now.Revision}
 	remove, err := c.client.DeleteLoadBalancer(ctx, lb.ID, on)
 	if err != nil || remove == "" {
 		t.Fatal(remove, err)
 	}
-	now = must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
-	diff(t, "state", cloudapi.PendingDelete, now.ProvisioningState)
+	now = must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
+	diff(t, "state", cloudv1.ProvisioningPendingDelete, now.ProvisioningState)
 	on.IfMatch = now.Revision
 	twice, err := c.client.DeleteLoadBalancer(ctx, lb.ID, on)
 	if err != nil {
 		t.Fatal(err)
 	}
 	diff(t, "the job of a second deletion", remove, twice)
-	if _, _, err := c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), on); !cloudapi.HasCode(err, cloudapi.CodeConflict) {
+	_, _, err = c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), on)
+	if !cloudapi.HasCode(err, cloudv1.CodeConflict) {
 		t.Errorf("a change while it is being deleted: %v", err)
 	}
-	eventually(t, "the deletion runs", func() bool { return job(remove).State == cloudapi.JobRunning })
+	eventually(t, "the deletion runs", func() bool { return job(remove).State == cloudv1.JobRunning })
 	clock.Step(time.Minute)
 	eventually(t, "it is gone", func() bool {
 		_, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
 		return cloudapi.IsNotFound(err)
 	})
-	done := must[*cloudapi.List[cloudapi.Job]](t)(c.client.ListJobs(ctx, cloudapi.ListOptions{State: "succeeded"}))
+	done := must[*cloudv1.List[cloudv1.Job]](t)(c.client.ListJobs(ctx, cloudapi.ListOptions{State: "succeeded"}))
 	diff(t, "jobs done", 3, len(done.Items))
 	if _, err := c.client.Job(ctx, "job-none", time.Second); !cloudapi.IsNotFound(err) {
-		t.Errorf("a job that is none: %v", err)
+		t.Errorf("a job that does not exist: %v", err)
 	}
 }
 
@@ -103,7 +105,7 @@ func TestWaitForAJobIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	j := must[*cloudapi.Job](t)(c.client.Job(t.Context(), job, time.Second))
+	j := must[*cloudv1.Job](t)(c.client.Job(t.Context(), job, time.Second))
 	if j.Done() || time.Since(start) < time.Second {
 		t.Errorf("the answer after %s: %+v", time.Since(start), j)
 	}

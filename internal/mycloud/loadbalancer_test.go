@@ -6,21 +6,24 @@ import (
 	"strings"
 	"testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 func TestTreeRules(t *testing.T) {
 	c := newCloud(t)
-	type spec = cloudapi.LoadBalancerSpec
-	listener := func(s *spec) *cloudapi.Listener { return &s.Listeners[0] }
-	monitor := func(s *spec) *cloudapi.HealthMonitor { return s.Pools[0].HealthMonitor }
+	type spec = cloudv1.LoadBalancerSpec
+	listener := func(s *spec) *cloudv1.Listener { return &s.Listeners[0] }
+	monitor := func(s *spec) *cloudv1.HealthMonitor { return s.Pools[0].HealthMonitor }
 	tests := map[string]struct {
 		edit func(s *spec)
 		want []string
 	}{
-		"valid":                        {func(*spec) {}, nil},
-		"no listeners and no pools":    {func(s *spec) { s.Listeners, s.Pools = []cloudapi.Listener{}, []cloudapi.Pool{} }, nil},
+		"valid": {func(*spec) {}, nil},
+		"no listeners and no pools": {
+			func(s *spec) { s.Listeners, s.Pools = []cloudv1.Listener{}, []cloudv1.Pool{} }, nil,
+		},
 		"name of 255 characters":       {func(s *spec) { s.Name = strings.Repeat("n", 255) }, nil},
 		"name of 256 characters":       {func(s *spec) { s.Name = strings.Repeat("n", 256) }, []string{"/name"}},
 		"no name":                      {func(s *spec) { s.Name = "" }, []string{"/name"}},
@@ -29,11 +32,13 @@ func TestTreeRules(t *testing.T) {
 		"unknown zone":                 {func(s *spec) { s.Zones = []string{"eu-1a", "eu-9z"} }, []string{"/zones/1"}},
 		"two vips of one family":       {func(s *spec) { s.VIPs = append(s.VIPs, s.VIPs[0]) }, []string{"/vips/1/family"}},
 		"no pool of the second family": {func(s *spec) {
-			s.VIPs = append(s.VIPs, cloudapi.VIP{Family: "ipv6", Mode: "vip"})
+			s.VIPs = append(s.VIPs, cloudv1.VIP{Family: "ipv6", Mode: "vip"})
 		}, []string{"/listeners/0/pool_key"}},
-		"no vips and no pool of IPv4": {func(s *spec) { s.VIPs, s.Pools[0].Family = nil, "ipv6" }, []string{"/listeners/0/pool_key"}},
+		"no vips and no pool of IPv4": {
+			func(s *spec) { s.VIPs, s.Pools[0].Family = nil, "ipv6" }, []string{"/listeners/0/pool_key"},
+		},
 		"a pool for each family": {func(s *spec) {
-			s.VIPs = append(s.VIPs, cloudapi.VIP{Family: "ipv6", Mode: "vip"})
+			s.VIPs = append(s.VIPs, cloudv1.VIP{Family: "ipv6", Mode: "vip"})
 			s.Pools = append(s.Pools, s.Pools[0])
 			s.Pools[1].Family = "ipv6"
 		}, nil},
@@ -41,52 +46,98 @@ func TestTreeRules(t *testing.T) {
 		"pool that does not exist": {func(s *spec) { listener(s).PoolKey = "x" }, []string{"/listeners/0/pool_key"}},
 		"key of another port":      {func(s *spec) { listener(s).Key = "tcp/81" }, []string{"/listeners/0/key"}},
 		"key of another transport": {func(s *spec) { listener(s).Key = "udp/80" }, []string{"/listeners/0/key"}},
-		"malformed key":            {func(s *spec) { listener(s).Key = "80" }, []string{"/listeners/0/key", "/listeners/0/key"}},
-		"listener twice":           {func(s *spec) { s.Listeners = append(s.Listeners, s.Listeners[0]) }, []string{"/listeners/1/key"}},
+		"malformed key": {
+			func(s *spec) { listener(s).Key = "80" }, []string{"/listeners/0/key", "/listeners/0/key"},
+		},
+		"listener twice": {
+			func(s *spec) { s.Listeners = append(s.Listeners, s.Listeners[0]) }, []string{"/listeners/1/key"},
+		},
 		"tcp and udp on one port": {func(s *spec) {
 			l, p := s.Listeners[0], s.Pools[0]
 			l.Key, l.Protocol, l.PoolKey = "udp/80", "udp", "udp/80"
 			p.Key, p.Protocol = "udp/80", "udp"
 			s.Listeners, s.Pools = append(s.Listeners, l), append(s.Pools, p)
 		}, nil},
-		"udp passed on to http":     {func(s *spec) { l := listener(s); l.Key, l.Protocol = "udp/80", "udp" }, []string{"/listeners/0/pool_key"}},
-		"tcp passed on to udp":      {func(s *spec) { listener(s).Protocol, s.Pools[0].Protocol = "tcp", "udp" }, []string{"/listeners/0/pool_key"}},
-		"http passed on to udp":     {func(s *spec) { s.Pools[0].Protocol = "udp" }, []string{"/listeners/0/pool_key"}},
-		"unknown pool protocol":     {func(s *spec) { s.Pools[0].Protocol = "sctp" }, []string{"/pools/0/protocol"}},
-		"port out of range":         {func(s *spec) { l := listener(s); l.Port, l.Key = 65536, "tcp/65536" }, []string{"/listeners/0/port"}},
+		"udp passed on to http": {
+			func(s *spec) { l := listener(s); l.Key, l.Protocol = "udp/80", "udp" }, []string{"/listeners/0/pool_key"},
+		},
+		"tcp passed on to udp": {
+			func(s *spec) { listener(s).Protocol, s.Pools[0].Protocol = "tcp", "udp" }, []string{"/listeners/0/pool_key"},
+		},
+		"http passed on to udp": {func(s *spec) { s.Pools[0].Protocol = "udp" }, []string{"/listeners/0/pool_key"}},
+		"unknown pool protocol": {func(s *spec) { s.Pools[0].Protocol = "sctp" }, []string{"/pools/0/protocol"}},
+		"port out of range": {
+			func(s *spec) { l := listener(s); l.Port, l.Key = 65536, "tcp/65536" }, []string{"/listeners/0/port"},
+		},
 		"unknown protocol":          {func(s *spec) { listener(s).Protocol = "http2" }, []string{"/listeners/0/protocol"}},
 		"https without certificate": {func(s *spec) { listener(s).Protocol = "https" }, []string{"/listeners/0/tls"}},
 		"https with empty list": {func(s *spec) {
 			l := listener(s)
-			l.Protocol, l.TLS = "https", &cloudapi.TLS{CertificateIDs: []string{}}
+			l.Protocol, l.TLS = "https", &cloudv1.TLS{CertificateIDs: []string{}}
 		}, []string{"/listeners/0/tls", "/listeners/0/tls/certificate_ids"}},
 		"https with certificate": {func(s *spec) {
 			l := listener(s)
-			l.Protocol, l.TLS = "https", &cloudapi.TLS{CertificateIDs: []string{"cert-1"}}
+			l.Protocol, l.TLS = "https", &cloudv1.TLS{CertificateIDs: []string{"cert-1"}}
 		}, nil},
-		"http with certificate":      {func(s *spec) { listener(s).TLS = &cloudapi.TLS{CertificateIDs: []string{"cert-1"}} }, []string{"/listeners/0/tls"}},
-		"PROXY protocol over http":   {func(s *spec) { listener(s).ProxyProtocol = "v2" }, []string{"/listeners/0/proxy_protocol"}},
-		"PROXY protocol over tcp":    {func(s *spec) { l := listener(s); l.Protocol, l.ProxyProtocol = "tcp", "v2" }, nil},
-		"QPS out of range":           {func(s *spec) { listener(s).MaxQPS = 1000001 }, []string{"/listeners/0/max_qps"}},
-		"no CIDR":                    {func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.1"} }, []string{"/listeners/0/allowed_cidrs/0"}},
-		"CIDR with host bits":        {func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.1/24"} }, []string{"/listeners/0/allowed_cidrs/0"}},
-		"CIDR twice":                 {func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.0/24", "192.0.2.0/24"} }, []string{"/listeners/0/allowed_cidrs/1"}},
-		"timeout equals interval":    {func(s *spec) { monitor(s).TimeoutMS = monitor(s).IntervalMS }, []string{"/pools/0/health_monitor/timeout_ms"}},
-		"no timeout":                 {func(s *spec) { monitor(s).TimeoutMS = 0 }, []string{"/pools/0/health_monitor/timeout_ms"}},
-		"monitor none needs nothing": {func(s *spec) { s.Pools[0].HealthMonitor = &cloudapi.HealthMonitor{Type: "none"} }, nil},
-		"path without slash":         {func(s *spec) { m := monitor(s); m.Type, m.Path = "http", "healthz" }, []string{"/pools/0/health_monitor/path"}},
-		"path for tcp":               {func(s *spec) { monitor(s).Path = "/" }, []string{"/pools/0/health_monitor/path"}},
-		"codes for tcp":              {func(s *spec) { monitor(s).ExpectedCodes = "200" }, []string{"/pools/0/health_monitor/expected_codes"}},
-		"codes out of order":         {func(s *spec) { m := monitor(s); m.Type, m.ExpectedCodes = "http", "399-200" }, []string{"/pools/0/health_monitor/expected_codes"}},
-		"malformed codes":            {func(s *spec) { m := monitor(s); m.Type, m.ExpectedCodes = "http", "2xx" }, []string{"/pools/0/health_monitor/expected_codes"}},
-		"thresholds of zero":         {func(s *spec) { monitor(s).Rise, monitor(s).Fall = 0, 0 }, []string{"/pools/0/health_monitor/fall", "/pools/0/health_monitor/rise"}},
-		"node group that is unknown": {func(s *spec) { s.Pools[0].NodeGroupID = "ng-none" }, []string{"/pools/0/node_group_id"}},
+		"http with certificate": {
+			func(s *spec) { listener(s).TLS = &cloudv1.TLS{CertificateIDs: []string{"cert-1"}} }, []string{"/listeners/0/tls"},
+		},
+		"PROXY protocol over http": {
+			func(s *spec) { listener(s).ProxyProtocol = "v2" }, []string{"/listeners/0/proxy_protocol"},
+		},
+		"PROXY protocol over tcp": {func(s *spec) { l := listener(s); l.Protocol, l.ProxyProtocol = "tcp", "v2" }, nil},
+		"QPS out of range":        {func(s *spec) { listener(s).MaxQPS = 1000001 }, []string{"/listeners/0/max_qps"}},
+		"no CIDR": {
+			func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.1"} }, []string{"/listeners/0/allowed_cidrs/0"},
+		},
+		"CIDR with host bits": {
+			func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.1/24"} }, []string{"/listeners/0/allowed_cidrs/0"},
+		},
+		"CIDR twice": {
+			func(s *spec) { listener(s).AllowedCIDRs = []string{"192.0.2.0/24", "192.0.2.0/24"} },
+			[]string{"/listeners/0/allowed_cidrs/1"},
+		},
+		"timeout equals interval": {
+			func(s *spec) { monitor(s).TimeoutMS = monitor(s).IntervalMS }, []string{"/pools/0/health_monitor/timeout_ms"},
+		},
+		"no timeout": {
+			func(s *spec) { monitor(s).TimeoutMS = 0 }, []string{"/pools/0/health_monitor/timeout_ms"},
+		},
+		"monitor none needs nothing": {
+			func(s *spec) { s.Pools[0].HealthMonitor = &cloudv1.HealthMonitor{Type: "none"} }, nil,
+		},
+		"path without slash": {
+			func(s *spec) { m := monitor(s); m.Type, m.Path = "http", "healthz" }, []string{"/pools/0/health_monitor/path"},
+		},
+		"path for tcp": {func(s *spec) { monitor(s).Path = "/" }, []string{"/pools/0/health_monitor/path"}},
+		"codes for tcp": {
+			func(s *spec) { monitor(s).ExpectedCodes = "200" }, []string{"/pools/0/health_monitor/expected_codes"},
+		},
+		"codes out of order": {
+			func(s *spec) { m := monitor(s); m.Type, m.ExpectedCodes = "http", "399-200" },
+			[]string{"/pools/0/health_monitor/expected_codes"},
+		},
+		"malformed codes": {
+			func(s *spec) { m := monitor(s); m.Type, m.ExpectedCodes = "http", "2xx" },
+			[]string{"/pools/0/health_monitor/expected_codes"},
+		},
+		"thresholds of zero": {
+			func(s *spec) { monitor(s).Rise, monitor(s).Fall = 0, 0 },
+			[]string{"/pools/0/health_monitor/fall", "/pools/0/health_monitor/rise"},
+		},
+		"node group that is unknown": {
+			func(s *spec) { s.Pools[0].NodeGroupID = "ng-none" }, []string{"/pools/0/node_group_id"},
+		},
 		"node group beside members": {func(s *spec) {
-			s.Pools[0].NodeGroupID, s.Pools[0].Members = "ng-none", []cloudapi.Member{{Key: "a", Address: "10.0.0.1", Port: 1, State: "active"}}
+			s.Pools[0].NodeGroupID, s.Pools[0].Members = "ng-none", []cloudv1.Member{
+				{Key: "a", Address: "10.0.0.1", Port: 1, State: "active"},
+			}
 		}, []string{"/pools/0/members", "/pools/0/node_group_id"}},
-		"unknown zone beside a scheme that is none": {func(s *spec) { s.Scheme, s.Zones = "open", []string{"eu-9z"} }, []string{"/scheme", "/zones/0"}},
+		"unknown zone beside a scheme that is none": {
+			func(s *spec) { s.Scheme, s.Zones = "open", []string{"eu-9z"} }, []string{"/scheme", "/zones/0"},
+		},
 		"member of the other family": {func(s *spec) {
-			s.Pools[0].Members = []cloudapi.Member{{Key: "a", Address: "fd00::1", Port: 1, State: "active"}}
+			s.Pools[0].Members = []cloudv1.Member{{Key: "a", Address: "fd00::1", Port: 1, State: "active"}}
 		}, []string{"/pools/0/members/0/address"}},
 		"everything at once": {func(s *spec) {
 			s.Scheme, s.Tags["a"] = "open", ","
@@ -117,7 +168,7 @@ func TestTreeRules(t *testing.T) {
 			}
 		})
 	}
-	none := must[*cloudapi.List[cloudapi.LoadBalancer]](t)(c.client.ListLoadBalancers(t.Context(), cloudapi.ListOptions{}))
+	none := must[*cloudv1.List[cloudv1.LoadBalancer]](t)(c.client.ListLoadBalancers(t.Context(), cloudapi.ListOptions{}))
 	diff(t, "load balancers", 0, len(none.Items))
 }
 
@@ -125,7 +176,7 @@ func TestPutIsDeclarative(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()
 	lb := c.createLB(tree("one"))
-	put := func(s cloudapi.LoadBalancerSpec) *cloudapi.LoadBalancer {
+	put := func(s cloudv1.LoadBalancerSpec) *cloudv1.LoadBalancer {
 		t.Helper()
 		next, job, err := c.client.UpdateLoadBalancer(ctx, lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
 		if err != nil || job != "" {
@@ -138,7 +189,7 @@ func TestPutIsDeclarative(t *testing.T) {
 	s := tree("one")
 	s.Listeners[0].Protocol = "tcp"
 	s.Pools[0].Protocol = "tcp"
-	s.VIPs = append(s.VIPs, cloudapi.VIP{Family: "ipv6", Mode: "vip"})
+	s.VIPs = append(s.VIPs, cloudv1.VIP{Family: "ipv6", Mode: "vip"})
 	s.Pools = append(s.Pools, s.Pools[0])
 	s.Pools[1].Family = "ipv6"
 	both := put(s)
@@ -153,10 +204,13 @@ func TestPutIsDeclarative(t *testing.T) {
 	s = tree("renamed")
 	s.VIPs[0].Mode = "proxy"
 	one := put(s)
-	diff(t, "vips", []cloudapi.VIP{{ID: both.VIPs[0].ID, Family: "ipv4", Address: both.VIPs[0].Address, Mode: "proxy"}}, one.VIPs)
+	diff(
+		t, "vips", []cloudv1.VIP{{ID: both.VIPs[0].ID, Family: "ipv4", Address: both.VIPs[0].Address, Mode: "proxy"}},
+		one.VIPs,
+	)
 	lb = one
 
-	s.Scheme, s.Network = "internal", &cloudapi.Network{VPCID: "vpc-main"}
+	s.Scheme, s.Network = "internal", &cloudv1.Network{VPCID: "vpc-main"}
 	a := c.send("PUT", "/v1/load-balancers/"+lb.ID, s, "If-Match", `"`+lb.Revision+`"`).want(t, 422, "unsupported")
 	diff(t, "fields that cannot change", []string{"/scheme", "/network"}, a.pointers())
 	diff(t, "their code", "unsupported", a.problem.Errors[0].Code)
@@ -169,7 +223,7 @@ func TestNamesAreUnique(t *testing.T) {
 	c := newCloud(t)
 	one, two := c.createLB(tree("one")), c.createLB(tree("two"))
 	a := c.send("POST", "/v1/load-balancers", tree("one")).want(t, 409, "name-taken")
-	diff(t, "who has it", &cloudapi.Reference{Kind: "load-balancer", ID: one.ID}, a.problem.Resource)
+	diff(t, "who has it", &cloudv1.Reference{Kind: "load-balancer", ID: one.ID}, a.problem.Resource)
 	path, match := "/v1/load-balancers/"+two.ID, `"`+two.Revision+`"`
 	c.send("PUT", path, tree("one"), "If-Match", match).want(t, 409, "name-taken")
 	c.send("PATCH", path, `{"name":"one"}`, "If-Match", match).want(t, 409, "name-taken")
@@ -186,31 +240,39 @@ func TestPatchAdoptProtect(t *testing.T) {
 	s.Tags["quaymaster.dev/adopt"] = "c1/default/web"
 	lb := c.createLB(s)
 	path := "/v1/load-balancers/" + lb.ID
-	adopt := map[string]any{"tags": map[string]string{"quaymaster.dev/service-uid": "s1", "quaymaster.dev/cluster-uid": "c1"}}
+	adopt := map[string]any{
+		"tags": map[string]string{"quaymaster.dev/service-uid": "s1", "quaymaster.dev/cluster-uid": "c1"},
+	}
 	match := []string{"If-Match", `"` + lb.Revision + `"`, "Mycloud-If-Tags", "quaymaster.dev/adopt=c1/default/web"}
 	c.send("POST", path+":adopt", adopt).want(t, 428, "precondition-required")
-	c.send("POST", path+":adopt", map[string]any{"tags": map[string]string{"quaymaster.dev/cluster-uid": "c2"}}, match...).want(t, 409, "conflict")
-	adopted := decode[cloudapi.LoadBalancer](t, c.send("POST", path+":adopt", adopt, match...).want(t, 200, ""))
+	c.send("POST", path+":adopt", map[string]any{"tags": map[string]string{"quaymaster.dev/cluster-uid": "c2"}}, match...).
+		want(t, 409, "conflict")
+	adopted := decode[cloudv1.LoadBalancer](t, c.send("POST", path+":adopt", adopt, match...).want(t, 200, ""))
 	diff(t, "tags", map[string]string{
 		"quaymaster.dev/adopt": "c1/default/web", "quaymaster.dev/service-uid": "s1", "quaymaster.dev/cluster-uid": "c1",
 	}, adopted.Tags)
 
 	on, value := true, "v"
-	patched, job, err := c.client.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{
+	patched, job, err := c.client.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{
 		DeletionProtection: &on, Tags: map[string]*string{"quaymaster.dev/adopt": nil, "k": &value},
 	}, cloudapi.WriteOptions{IfMatch: adopted.Revision})
 	if err != nil || job != "" {
 		t.Fatal(job, err)
 	}
-	diff(t, "tags", map[string]string{"k": "v", "quaymaster.dev/service-uid": "s1", "quaymaster.dev/cluster-uid": "c1"}, patched.Tags)
+	diff(
+		t, "tags", map[string]string{"k": "v", "quaymaster.dev/service-uid": "s1", "quaymaster.dev/cluster-uid": "c1"},
+		patched.Tags,
+	)
 	diff(t, "the tree", lb.Listeners, patched.Listeners)
 
 	_, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: patched.Revision})
-	if !cloudapi.HasCode(err, cloudapi.CodeProtected) {
+	if !cloudapi.HasCode(err, cloudv1.CodeProtected) {
 		t.Errorf("deletion of a protected load balancer: %v", err)
 	}
 	on = false
-	patched, _, err = c.client.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &on}, cloudapi.WriteOptions{IfMatch: patched.Revision})
+	patched, _, err = c.client.PatchLoadBalancer(
+		ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &on}, cloudapi.WriteOptions{IfMatch: patched.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +317,7 @@ func TestAddressesRest(t *testing.T) {
 func TestListWithoutTrees(t *testing.T) {
 	c := newCloud(t)
 	c.createLB(tree("one"))
-	type list = cloudapi.List[cloudapi.LoadBalancer]
+	type list = cloudv1.List[cloudv1.LoadBalancer]
 	bare := decode[list](t, c.send("GET", "/v1/load-balancers", nil).want(t, 200, ""))
 	whole := decode[list](t, c.send("GET", "/v1/load-balancers?expand=tree", nil).want(t, 200, ""))
 	if bare.Items[0].Listeners != nil || bare.Items[0].Pools != nil {

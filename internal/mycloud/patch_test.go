@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestPatchRefusesWhatItDoesNotChange(t *testing.T) {
@@ -16,8 +17,10 @@ func TestPatchRefusesWhatItDoesNotChange(t *testing.T) {
 		body, code string
 		want       []string
 	}{
-		"of the tree":        {`{"listeners":[]}`, "unsupported", []string{"/listeners"}},
-		"two":                {`{"scheme":"internal","bandwidth_mbps":5}`, "unsupported", []string{"/bandwidth_mbps", "/scheme"}},
+		"of the tree": {`{"listeners":[]}`, "unsupported", []string{"/listeners"}},
+		"two": {
+			`{"scheme":"internal","bandwidth_mbps":5}`, "unsupported", []string{"/bandwidth_mbps", "/scheme"},
+		},
 		"null":               {`{"zones":null}`, "unsupported", []string{"/zones"}},
 		"of the cloud":       {`{"provisioning_state":"active"}`, "unsupported", []string{"/provisioning_state"}},
 		"in another case":    {`{"Flavor":"big"}`, "unsupported", []string{"/Flavor"}},
@@ -31,7 +34,7 @@ func TestPatchRefusesWhatItDoesNotChange(t *testing.T) {
 			diff(t, "code of the field", "unsupported", a.problem.Errors[len(a.problem.Errors)-1].Code)
 		})
 	}
-	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "after refused patches", lb, now)
 	c.send("PATCH", path, `{"NAME":"two","from_the_future":1}`, match...).want(t, 200, "")
 }
@@ -56,15 +59,20 @@ func TestTagsAreCountedTogether(t *testing.T) {
 		diff(t, "fields at fault, "+name, []string{"/tags"}, a.want(t, 422, "invalid").pointers())
 	}
 	exchanged := map[string]any{"a0": nil, "a1": nil, "b0": "", "b1": "", "b2": "", "b3": "", "b4": "", "b5": ""}
-	patched := decode[cloudapi.LoadBalancer](t, c.send("PATCH", path, map[string]any{"tags": exchanged}, match...).want(t, 200, ""))
+	patched := decode[cloudv1.LoadBalancer](
+		t, c.send("PATCH", path, map[string]any{"tags": exchanged}, match...).want(t, 200, ""),
+	)
 	diff(t, "tags", 64, len(patched.Tags))
-	c.send("POST", path+":adopt", map[string]any{"tags": map[string]string{"b0": ""}}, "If-Match", `"`+patched.Revision+`"`).want(t, 200, "")
+	c.send("POST", path+":adopt", map[string]any{"tags": map[string]string{"b0": ""}}, "If-Match", `"`+patched.Revision+`"`).
+		want(t, 200, "")
 }
 
 func TestDryRunsTellNoRevision(t *testing.T) {
 	c := newCloud(t)
 	lb := c.createLB(tree("one"))
-	group := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "g"}, cloudapi.WriteOptions{}))
+	group := must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "g"}, cloudapi.WriteOptions{}),
+	)
 	lbPath, groupPath := "/v1/load-balancers/"+lb.ID, "/v1/node-groups/"+group.ID
 	lbMatch, groupMatch := `"`+lb.Revision+`"`, `"`+group.Revision+`"`
 	changed := tree("two")
@@ -76,24 +84,28 @@ func TestDryRunsTellNoRevision(t *testing.T) {
 		"group create": c.send("POST", "/v1/node-groups?dry_run=true", `{"name":"h"}`),
 		"group put":    c.send("PUT", groupPath+"?dry_run=true", `{"name":"h"}`, "If-Match", groupMatch),
 		"group patch": c.send("PATCH", groupPath+"/members?dry_run=true",
-			cloudapi.MembersPatch{Upsert: []cloudapi.GroupMember{member("a", "10.0.0.11")}}, "If-Match", groupMatch),
+			cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{member("a", "10.0.0.11")}}, "If-Match", groupMatch),
 		"stop":   c.send("POST", "/v1/instances/i-node-1:stop?dry_run=true", nil),
 		"delete": c.send("DELETE", "/v1/instances/i-node-1?dry_run=true", nil),
 	} {
 		if a.status >= 300 {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
-		diff(t, name+": ETag and revision", [2]string{}, [2]string{a.header.Get("ETag"), decode[cloudapi.Object](t, a).Revision})
+		diff(
+			t, name+": ETag and revision", [2]string{}, [2]string{a.header.Get("ETag"), decode[cloudv1.Object](t, a).Revision},
+		)
 	}
-	routes := cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{
-		{Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{InstanceID: "i-node-1"}},
-		{Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{InstanceID: "i-node-1"}},
+	routes := cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}},
+		{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}},
 	}}
-	batch := decode[cloudapi.RoutesBatchResult](t, c.send("POST", "/v1/route-tables/rt-main/routes:batch?dry_run=true", routes).want(t, 200, ""))
+	batch := decode[cloudv1.RoutesBatchResult](
+		t, c.send("POST", "/v1/route-tables/rt-main/routes:batch?dry_run=true", routes).want(t, 200, ""),
+	)
 	for _, r := range batch.Results {
 		diff(t, "revision of a route", "", r.Route.Revision)
 	}
-	// What would not change has the revision that it has.
+	// The dry run of a write without changes returns the present revision.
 	same := c.send("PUT", lbPath+"?dry_run=true", tree("one"), "If-Match", lbMatch).want(t, 200, "")
 	diff(t, "ETag of what stays", lbMatch, same.header.Get("ETag"))
 }
@@ -102,7 +114,8 @@ func TestBodiesOfTreesMayBeLarge(t *testing.T) {
 	c := newCloud(t)
 	lb := c.createLB(tree("one"))
 	body := func(bytes int) string {
-		return `{"name":"two","scheme":"public","listeners":[],"pools":[],"from_the_future":"` + strings.Repeat("x", bytes) + `"}`
+		return `{"name":"two","scheme":"public","listeners":[],"pools":[],"from_the_future":"` +
+			strings.Repeat("x", bytes) + `"}`
 	}
 	for bytes, want := range map[int][3]int{2 << 20: {204, 201, 200}, 8 << 20: {413, 413, 413}} {
 		got := [3]int{

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestConditionalReads(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()
-	first := must[*cloudapi.Instance](t)(c.client.Instance(ctx, "i-node-1", cloudapi.ReadOptions{}))
-	list := must[*cloudapi.List[cloudapi.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{}))
+	first := must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-node-1", cloudapi.ReadOptions{}))
+	list := must[*cloudv1.List[cloudv1.Instance]](t)(c.client.ListInstances(ctx, cloudapi.ListOptions{}))
 	unchanged := func() (bool, bool) {
 		_, one := c.client.Instance(ctx, "i-node-1", cloudapi.ReadOptions{IfNoneMatch: first.Revision})
 		_, all := c.client.ListInstances(ctx, cloudapi.ListOptions{IfNoneMatch: list.Revision})
@@ -22,13 +23,13 @@ func TestConditionalReads(t *testing.T) {
 	if one, all := unchanged(); !one || !all {
 		t.Errorf("nothing has changed: object not modified %t, list %t", one, all)
 	}
-	must[*cloudapi.Instance](t)(c.client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
+	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-2", cloudapi.WriteOptions{}))
 	if one, all := unchanged(); !one || all {
 		t.Errorf("another object has changed: object not modified %t, list %t", one, all)
 	}
-	must[*cloudapi.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
+	must[*cloudv1.Instance](t)(c.client.StopInstance(ctx, "i-node-1", cloudapi.WriteOptions{}))
 	if one, _ := unchanged(); one {
-		t.Error("the object has changed, yet is said not to")
+		t.Error("the object has changed, but the response is 304")
 	}
 	a := c.send("GET", "/v1/instances/i-node-3", nil)
 	weak := c.send("GET", "/v1/instances/i-node-3", nil, "If-None-Match", `"0", W/`+a.header.Get("ETag")).want(t, 304, "")
@@ -40,7 +41,9 @@ func TestListFilters(t *testing.T) {
 	c := newCloud(t)
 	ctx := t.Context()
 	group := func(name string, tags map[string]string) string {
-		g := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}))
+		g := must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}),
+		)
 		return g.ID
 	}
 	a := group("a", map[string]string{"team": "edge", "env": "dev"})
@@ -60,7 +63,7 @@ func TestListFilters(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := must[*cloudapi.List[cloudapi.NodeGroup]](t)(c.client.ListNodeGroups(ctx, test.options))
+			l := must[*cloudv1.List[cloudv1.NodeGroup]](t)(c.client.ListNodeGroups(ctx, test.options))
 			diff(t, "found", test.want, len(l.Items))
 		})
 	}
@@ -74,15 +77,19 @@ func TestPagesAreOneSnapshot(t *testing.T) {
 	c := newCloud(t, withClock(clock))
 	ctx := t.Context()
 	for i := range 5 {
-		must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: fmt.Sprint(i)}, cloudapi.WriteOptions{}))
+		must[*cloudv1.NodeGroup](t)(
+			c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: fmt.Sprint(i)}, cloudapi.WriteOptions{}),
+		)
 	}
-	type list = cloudapi.List[cloudapi.NodeGroup]
+	type list = cloudv1.List[cloudv1.NodeGroup]
 	first := decode[list](t, c.send("GET", "/v1/node-groups?limit=2", nil).want(t, 200, ""))
 	if len(first.Items) != 2 || first.NextPageToken == "" || first.Complete {
 		t.Fatalf("first page: %+v", first)
 	}
-	// What happens between the pages happens after the snapshot.
-	must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "late"}, cloudapi.WriteOptions{}))
+	// Changes between the reads of two pages are not in the snapshot.
+	must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "late"}, cloudapi.WriteOptions{}),
+	)
 	seen := map[string]bool{}
 	page, next := first, first.NextPageToken
 	for {
@@ -118,11 +125,11 @@ func TestTreesComeInSmallPages(t *testing.T) {
 	var sizes []int
 	path := "/v1/load-balancers?limit=500&expand=tree"
 	for path != "" {
-		page := decode[cloudapi.List[cloudapi.LoadBalancer]](t, c.send("GET", path, nil).want(t, 200, ""))
+		page := decode[cloudv1.List[cloudv1.LoadBalancer]](t, c.send("GET", path, nil).want(t, 200, ""))
 		sizes = append(sizes, len(page.Items))
 		path = ""
 		if page.NextPageToken != "" {
-			// The token stands for the trees too.
+			// The pages of the token have trees, too.
 			path = "/v1/load-balancers?limit=500&page_token=" + page.NextPageToken
 		}
 	}
@@ -155,7 +162,7 @@ func TestUnknownRequestsProveNothing(t *testing.T) {
 		})
 	}
 	a := c.send("GET", "/v1/instances/i-none", nil).want(t, 404, "resource-not-found")
-	diff(t, "resource", &cloudapi.Reference{Kind: "instance", ID: "i-none"}, a.problem.Resource)
+	diff(t, "resource", &cloudv1.Reference{Kind: "instance", ID: "i-none"}, a.problem.Resource)
 	if a.problem.RequestID == "" || a.problem.RequestID != a.header.Get("Request-Id") {
 		t.Errorf("request id %q in the problem, %q in the header", a.problem.RequestID, a.header.Get("Request-Id"))
 	}

@@ -21,23 +21,23 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// Options are what a Server needs.
+// Options configures a Server.
 type Options struct {
-	// DataDir is where the state is kept; it is created if it must be.
+	// DataDir is the directory of the state. It is created if it does not exist.
 	DataDir string
-	// Inventory stocks the cloud; nil leaves it as it is.
+	// Inventory has the initial objects of the cloud; if nil, none are added.
 	Inventory *inventory.Inventory
-	// Token is what clients must bear.
+	// Token is the bearer token that clients must send.
 	Token string
-	// JobDuration is how long writes of load balancers take; 0 is done at once, with the answer.
+	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
-	// Clock is the real one if nil.
+	// Clock defaults to the real clock.
 	Clock clock.Clock
-	// Logger is silent if nil.
+	// Logger defaults to one that discards everything.
 	Logger *slog.Logger
 }
 
-// Server is a cloud.
+// Server is the control plane of a cloud.
 type Server struct {
 	store  *store.Store
 	api    *api.API
@@ -46,7 +46,7 @@ type Server struct {
 	logger *slog.Logger
 }
 
-// Open opens the state and stocks it.
+// Open opens the state and adds the inventory.
 func Open(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -66,7 +66,7 @@ func Open(o Options) (*Server, error) {
 		addresses = o.Inventory.Prefixes()
 		if err := st.Update(o.Inventory.Seed); err != nil {
 			_ = st.Close()
-			return nil, fmt.Errorf("stock the cloud: %w", err)
+			return nil, fmt.Errorf("add the inventory: %w", err)
 		}
 	}
 	a := api.New(api.Options{
@@ -78,10 +78,10 @@ func Open(o Options) (*Server, error) {
 	}, nil
 }
 
-// Handler serves the API.
+// Handler returns the HTTP handler of the API.
 func (s *Server) Handler() http.Handler { return s.api.Handler() }
 
-// Run works on jobs and clears away what is old, until ctx ends.
+// Run runs jobs and deletes expired records until ctx is done.
 func (s *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.runner.Run(ctx) })
@@ -89,5 +89,5 @@ func (s *Server) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// Close closes the state. Run has returned by then.
+// Close closes the state. Run must have returned.
 func (s *Server) Close() error { return s.store.Close() }

@@ -6,17 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func TestPreconditions(t *testing.T) {
 	c := newCloud(t)
 	lb := c.createLB(tree("one"))
-	group := must[*cloudapi.NodeGroup](t)(c.client.CreateNodeGroup(t.Context(),
-		cloudapi.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}}, cloudapi.WriteOptions{}))
+	group := must[*cloudv1.NodeGroup](t)(c.client.CreateNodeGroup(
+		t.Context(),
+		cloudv1.NodeGroupSpec{Name: "g", Tags: map[string]string{"quaymaster.dev/cluster-uid": "c1"}},
+		cloudapi.WriteOptions{},
+	))
 	objects := map[string]struct{ path, revision, body string }{
-		"load balancer": {"/v1/load-balancers/" + lb.ID, lb.Revision, `{"name":"n","scheme":"public","listeners":[],"pools":[]}`},
-		"node group":    {"/v1/node-groups/" + group.ID, group.Revision, `{"name":"n"}`},
+		"load balancer": {
+			"/v1/load-balancers/" + lb.ID, lb.Revision, `{"name":"n","scheme":"public","listeners":[],"pools":[]}`,
+		},
+		"node group": {"/v1/node-groups/" + group.ID, group.Revision, `{"name":"n"}`},
 	}
 	for name, o := range objects {
 		for _, method := range []string{"PUT", "DELETE"} {
@@ -45,17 +51,20 @@ func TestPreconditions(t *testing.T) {
 						t.Errorf("%s: %d %s, want %d %s", name, a.status, a.problem.Code, test.status, test.code)
 					}
 				}
-				c.send(method, o.path+"?dry_run=true", body, "If-Match", good, "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").want(t, 200, "")
+				c.send(method, o.path+"?dry_run=true", body, "If-Match", good, "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").
+					want(t, 200, "")
 			})
 		}
 	}
-	now := must[*cloudapi.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
+	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "after refused writes and dry runs", lb, now)
-	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).want(t, 404, "resource-not-found")
-	// Of a creation, the tags are those that the object is to bear.
-	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c2").want(t, 412, "tags-mismatch")
+	c.send("PUT", "/v1/load-balancers/lb-none", objects["load balancer"].body, "If-Match", `"1"`).
+		want(t, 404, "resource-not-found")
+	// In a creation, the new object must have the tags.
+	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c2").
+		want(t, 412, "tags-mismatch")
 	c.send("POST", "/v1/load-balancers", tree("two"), "Mycloud-If-Tags", "quaymaster.dev/cluster-uid=c1").want(t, 201, "")
-	// Any write takes tags, those that need no revision too.
+	// All writes accept tags, including those that do not require a revision.
 	c.send("DELETE", "/v1/instances/i-node-1", nil, "Mycloud-If-Tags", "a=b").want(t, 412, "tags-mismatch")
 	c.send("POST", "/v1/instances/i-node-1:stop", nil, "If-Match", `"1000"`).want(t, 412, "stale-revision")
 }
@@ -73,21 +82,21 @@ func TestIdempotency(t *testing.T) {
 	diff(t, "the same ETag", first.header.Get("ETag"), again.header.Get("ETag"))
 
 	c.send("POST", "/v1/load-balancers", tree("two"), key...).want(t, 422, "idempotency-key-reused")
-	c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: "one"}, key...).want(t, 422, "idempotency-key-reused")
+	c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: "one"}, key...).want(t, 422, "idempotency-key-reused")
 
-	// A problem leaves the key unused: nothing has taken place.
+	// A problem leaves the key unused, since nothing has taken effect.
 	other := []string{"Idempotency-Key", "k2"}
 	c.send("POST", "/v1/load-balancers", tree("one"), other...).want(t, 409, "name-taken")
 	c.send("POST", "/v1/load-balancers?dry_run=true", tree("three"), other...).want(t, 201, "")
 	c.send("POST", "/v1/load-balancers", tree("three"), other...).want(t, 201, "")
 
-	// The answer outlives the server, and a day.
+	// The stored response survives a restart, and a day.
 	c.stop()
 	clock.Step(25 * time.Hour)
 	c = newCloud(t, withClock(clock), withDir(c.dir))
 	again = c.send("POST", "/v1/load-balancers", tree("one"), key...).want(t, 201, "")
 	diff(t, "the same answer", string(first.body), string(again.body))
-	all := must[*cloudapi.List[cloudapi.LoadBalancer]](t)(c.client.ListLoadBalancers(ctx, cloudapi.ListOptions{}))
+	all := must[*cloudv1.List[cloudv1.LoadBalancer]](t)(c.client.ListLoadBalancers(ctx, cloudapi.ListOptions{}))
 	diff(t, "load balancers", 2, len(all.Items))
 }
 
@@ -99,7 +108,7 @@ func TestIdempotencyUnderConcurrency(t *testing.T) {
 		go func() {
 			for {
 				lb, _, err := c.client.CreateLoadBalancer(t.Context(), tree("one"), cloudapi.WriteOptions{IdempotencyKey: "k"})
-				if cloudapi.HasCode(err, cloudapi.CodeConflict) {
+				if cloudapi.HasCode(err, cloudv1.CodeConflict) {
 					continue
 				}
 				if err != nil {
@@ -142,7 +151,9 @@ func TestTagRules(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a := c.send("POST", "/v1/node-groups", cloudapi.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}})
+			a := c.send(
+				"POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: name, Tags: map[string]string{test.key: test.value}},
+			)
 			diff(t, "fields at fault", test.pointers, a.pointers())
 			if (a.status == 201) != (test.pointers == nil) {
 				t.Errorf("status %d", a.status)

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/cloud"
 )
 
-// Metrics count what the cloud itself counts, and no id is among the labels.
+// The metrics match the cloud's own count, and no label contains an id.
 func TestMetricsOfCalls(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := cloudmetrics.New(registry)
@@ -22,7 +22,9 @@ func TestMetricsOfCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cloud.Start(t, 0)
-	client, err := cloudapi.New(cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(cloud.Token), OnCall: metrics.Call})
+	client, err := cloudapi.New(
+		cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(cloud.Token), OnCall: metrics.Call},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +40,11 @@ func TestMetricsOfCalls(t *testing.T) {
 	metrics.Call(cloudapi.Call{Operation: "PUT load-balancers/{id}", Code: cloudapi.CallTimeout, Duration: time.Minute})
 
 	want := `
-# HELP quaymaster_cloud_lookups_total Questions about volumes and their types, by whether the answer was remembered, asked for, or not to be had.
+# HELP quaymaster_cloud_lookups_total Lookups of volumes and volume types, by kind and by result: cached (hit), read from the cloud (miss) or unavailable.
 # TYPE quaymaster_cloud_lookups_total counter
 quaymaster_cloud_lookups_total{kind="volume",result="hit"} 1
 quaymaster_cloud_lookups_total{kind="volume",result="miss"} 2
-# HELP quaymaster_cloud_requests_total Requests to the cloud's API by operation and by HTTP status, or by why there is none.
+# HELP quaymaster_cloud_requests_total Requests to the cloud's API, by operation and by HTTP status or the reason why there is none.
 # TYPE quaymaster_cloud_requests_total counter
 quaymaster_cloud_requests_total{code="200",operation="GET instances/{id}"} 2
 quaymaster_cloud_requests_total{code="200",operation="GET volumes/{id}"} 1

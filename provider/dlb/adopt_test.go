@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -21,8 +22,8 @@ func TestAdopt(t *testing.T) {
 		err  string
 	}{
 		"offered":                    {tags: map[string]string{ownership.Adopt: offer, "owner": "net"}},
-		"not offered":                {tags: map[string]string{"owner": "net"}, err: "must set its tag quaymaster.dev/adopt=" + offer},
-		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "must set its tag"},
+		"not offered":                {tags: map[string]string{"owner": "net"}, err: "requires the tag quaymaster.dev/adopt=" + offer},
+		"offered to another service": {tags: map[string]string{ownership.Adopt: clusterUID + "/shop/other"}, err: "requires the tag quaymaster.dev/adopt="},
 		"of another service": {
 			tags: map[string]string{ownership.Adopt: offer, ownership.ClusterUID: clusterUID, ownership.ServiceUID: "other"},
 			err:  "belongs to another service",
@@ -30,10 +31,10 @@ func TestAdopt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
-			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
+			spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: tc.tags}
 			spec.Scheme = "public"
-			spec.Network = &cloudapi.Network{VPCID: "vpc-elsewhere"}
-			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
+			spec.Network = &cloudv1.Network{VPCID: "vpc-elsewhere"}
+			spec.Listeners, spec.Pools = []cloudv1.Listener{}, []cloudv1.Pool{}
 			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +61,9 @@ func TestAdopt(t *testing.T) {
 			if status.Ingress[0].IP != made.VIPs[0].Address || lb.VIPs[0].ID != made.VIPs[0].ID {
 				t.Errorf("address %v, want the adopted one's %v", status.Ingress, made.VIPs)
 			}
-			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer || lb.Tags["owner"] != "net" || len(lb.Listeners) != 1 {
+			if lb.Tags[ownership.ServiceUID] != string(svc.UID) || lb.Tags[ownership.Adopt] != offer ||
+				lb.Tags["owner"] != "net" ||
+				len(lb.Listeners) != 1 {
 				t.Errorf("unexpected load balancer %+v", lb)
 			}
 			f.cloud.Calls()
@@ -76,34 +79,36 @@ func TestAdoptBesideAnother(t *testing.T) {
 	f.mustEnsure(svc)
 	has := f.only()
 	builder.DLB("load-balancer-id", "lb-another")(svc)
-	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), "the service has load balancer "+has.ID) {
+	if _, err := f.ensure(svc); err == nil ||
+		!strings.Contains(err.Error(), "the service already has load balancer "+has.ID) {
 		t.Errorf("error %v, want one that names %s", err, has.ID)
 	}
 }
 
-// A load balancer that cannot become what the Service asks for stays its owner's: deleting the Service leaves it alone.
+// A load balancer that cannot be changed to what the Service asks for is not adopted: deleting the Service does not
+// delete it.
 func TestAdoptWhatCannotFit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scheme string
 		option builder.ServiceOption
 		err    string
 	}{
-		"scheme": {scheme: "internal", option: builder.DLB("network-type", "public"), err: "/scheme: cannot change"},
+		"scheme": {scheme: "internal", option: builder.DLB("network-type", "public"), err: "/scheme: is immutable"},
 		"subnet": {
 			scheme: "internal",
 			option: func(svc *corev1.Service) {
 				builder.DLB("network-type", "private")(svc)
 				builder.DLB("subnet-id", "subnet-b2")(svc)
 			},
-			err: "/network: cannot change",
+			err: "/network: is immutable",
 		},
-		"zones": {scheme: "public", option: builder.DLB("zones", "eu-1x"), err: "must be zones of the cloud"},
+		"zones": {scheme: "public", option: builder.DLB("zones", "eu-1x"), err: "must be one of the cloud's zones"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
-			spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
+			spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
 			spec.Scheme = tc.scheme
-			spec.Listeners, spec.Pools = []cloudapi.Listener{}, []cloudapi.Pool{}
+			spec.Listeners, spec.Pools = []cloudv1.Listener{}, []cloudv1.Pool{}
 			made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -124,15 +129,16 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 	}
 }
 
-// The owner's tags stay, whatever tags the Service asks for; those of a load balancer that we made are the Service's alone.
+// The owner's tags are kept, whatever tags the Service asks for. A load balancer that we created has only the Service's
+// tags.
 func TestTagsOfOthers(t *testing.T) {
 	for name, adopted := range map[string]bool{"adopted": true, "made for the service": false} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
 			svc := builder.Service()
 			if adopted {
-				spec := cloudapi.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
-				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudapi.Listener{}, []cloudapi.Pool{}
+				spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer}}
+				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudv1.Listener{}, []cloudv1.Pool{}
 				made, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 				if err != nil {
 					t.Fatal(err)
@@ -142,8 +148,10 @@ func TestTagsOfOthers(t *testing.T) {
 			f.mustEnsure(svc)
 			value := "42"
 			lb := f.only()
-			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
-				cloudapi.WriteOptions{IfMatch: lb.Revision})
+			_, _, err := f.cloud.Client.PatchLoadBalancer(
+				t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Tags: map[string]*string{"cost-center": &value}},
+				cloudapi.WriteOptions{IfMatch: lb.Revision},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,9 +1,13 @@
+// Package dlb reconciles the cloud's load balancers with Services. tree.go decides what a load balancer is to be. The
+// other files decide how to get there: with as few requests as possible, and by writes that require the owner's tags,
+// the revision and, for creations, an idempotency key.
 package dlb
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,55 +21,56 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
 const (
-	// defaultWait bounds how long one call waits for the cloud to finish a job, and for the first sync of a node group:
-	// other Services wait behind it.
+	// defaultWait limits how long one call waits for a job of the cloud and for the first sync of a node group: other
+	// Services wait in the queue.
 	defaultWait = 10 * time.Second
-	// comeBack is when to look again after a wait that was too short.
-	comeBack = 2 * time.Second
+	// retryAfter is the delay before the next try after such a wait timed out.
+	retryAfter = 2 * time.Second
 )
 
-// NodeGroups know the groups of ingress nodes that pools refer to.
+// NodeGroups finds the groups of ingress nodes that pools refer to.
 type NodeGroups interface {
-	// ID is the id of a group in the cloud. It waits until the group has its members for the first time.
+	// ID returns the id of a group in the cloud. It waits until the group's members were synced for the first time.
 	ID(ctx context.Context, group string) (string, error)
 }
 
-// Options are what a Balancer depends on.
+// Options holds the dependencies of a Balancer.
 type Options struct {
 	// Cloud is the client of the cloud's API.
 	Cloud *cloudapi.Client
-	// Cluster tells whose load balancers are ours.
+	// Cluster identifies the load balancers of this cluster.
 	Cluster *ownership.Cluster
-	// ClusterID begins the names of load balancers.
+	// ClusterID is the prefix of the names of load balancers.
 	ClusterID string
 	// Network places new load balancers.
 	Network Network
-	// LoadBalancerClass is the class of Services that are ours besides those without one.
+	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too.
 	LoadBalancerClass string
-	// NodeGroups know what pools refer to.
+	// NodeGroups finds the groups that pools refer to.
 	NodeGroups NodeGroups
-	// Policies know the defaults and rules of namespaces; nil if there are none.
+	// Policies returns the defaults and rules of namespaces; if nil, there are none.
 	Policies Policies
-	// Services takes the conditions of Services.
+	// Services writes the conditions of Services.
 	Services typedcorev1.ServicesGetter
-	// ServiceLister knows the Services for Metrics, which nothing else needs.
+	// ServiceLister lists the Services for Metrics; nothing else needs it.
 	ServiceLister corelisters.ServiceLister
-	// Recorder takes Events about Services.
+	// Recorder emits Events about Services.
 	Recorder record.EventRecorder
-	// Clock is the real one if nil.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
-	// Wait bounds how long one call waits for the cloud; 0 is ten seconds.
+	// Wait limits how long one call waits for the cloud; it defaults to ten seconds.
 	Wait time.Duration
 }
 
-// Balancer is the cloudprovider.LoadBalancer of mycloud. A load balancer is a Service's own by its tags; its name means
-// nothing.
+// Balancer implements cloudprovider.LoadBalancer for mycloud. Tags, not names, identify the load balancer of a Service.
 type Balancer struct {
 	cloud      *cloudapi.Client
 	cluster    *ownership.Cluster
@@ -82,7 +87,7 @@ type Balancer struct {
 
 var _ cloudprovider.LoadBalancer = (*Balancer)(nil)
 
-// New makes a Balancer; it does no I/O.
+// New returns a Balancer. It does no I/O.
 func New(o Options) *Balancer {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -99,18 +104,21 @@ func New(o Options) *Balancer {
 	}
 }
 
-// Metrics count Services by what has come of them.
+// Metrics returns the collector that counts Services by the state of their load balancers.
 func (b *Balancer) Metrics() prometheus.Collector { return b.overview }
 
-// GetLoadBalancerName is the plain name. Where that is taken, the load balancer's has a suffix.
+// GetLoadBalancerName returns the plain name. If that name is taken, the load balancer's name has a suffix.
 func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
 	plain, _ := names(b.clusterID, "", svc)
 	return plain
 }
 
-// GetLoadBalancer tells whether the Service has a load balancer, and what it has published of it. The service controller
-// asks no more of a Service that wants none any more and never got one, so what was said of that one is taken back here.
-func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+// GetLoadBalancer returns the status that the Service publishes of its load balancer, and whether there is one. For a
+// Service that no longer wants a load balancer and never got one, the service controller calls nothing else, so this
+// clears the condition.
+func (b *Balancer) GetLoadBalancer(
+	ctx context.Context, _ string, svc *corev1.Service,
+) (*corev1.LoadBalancerStatus, bool, error) {
 	lb, err := b.find(ctx, svc)
 	if err != nil {
 		b.overview.note(svc, err)
@@ -136,13 +144,14 @@ func (b *Balancer) GetLoadBalancer(ctx context.Context, _ string, svc *corev1.Se
 	return published, true, nil
 }
 
-// UpdateLoadBalancer has nothing to do: pools refer to node groups, whose members have another writer.
+// UpdateLoadBalancer does nothing: pools refer to node groups, whose members the ingress-node controller writes.
 func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
 	return cloudprovider.ImplementedElsewhere
 }
 
-// find is the load balancer that bears the Service's tags, or nil. More than one is an error: none may be picked.
-func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.LoadBalancer, error) {
+// find returns the load balancer with the Service's tags, or nil. Several are an error because none may be chosen
+// arbitrarily.
+func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudv1.LoadBalancer, error) {
 	tags, err := b.cluster.ServiceTags(ctx, svc)
 	if err != nil {
 		return nil, err
@@ -161,12 +170,12 @@ func (b *Balancer) find(ctx context.Context, svc *corev1.Service) (*cloudapi.Loa
 	for i := range list.Items {
 		ids[i] = list.Items[i].ID
 	}
-	return nil, fmt.Errorf("load balancers %s all bear the tags of this service; remove the tag %s from all but one",
+	return nil, fmt.Errorf("load balancers %s all have the tags of this service; remove the tag %s from all but one",
 		strings.Join(ids, ", "), ownership.ServiceUID)
 }
 
-// finish waits for the job of a write and reads what has come of it.
-func (b *Balancer) finish(ctx context.Context, lb *cloudapi.LoadBalancer, job string) (*cloudapi.LoadBalancer, error) {
+// finish waits for the job of a write and reads the result.
+func (b *Balancer) finish(ctx context.Context, lb *cloudv1.LoadBalancer, job string) (*cloudv1.LoadBalancer, error) {
 	if job == "" {
 		return lb, nil
 	}
@@ -185,7 +194,31 @@ func (b *Balancer) waitJob(ctx context.Context, job string) error {
 	defer cancel()
 	err := b.cloud.WaitJob(waiting, job)
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return cloudproviderapi.NewRetryError(fmt.Sprintf("the cloud is still at work (job %s)", job), comeBack)
+		return cloudproviderapi.NewRetryError(fmt.Sprintf("job %s of the cloud is still running", job), retryAfter)
 	}
 	return err
+}
+
+// status returns what the Service publishes of its load balancer: an address of every family, or the hostname. It fails
+// if an address is not assigned or not served yet.
+func status(d *loadbalancer.Desired, lb *cloudv1.LoadBalancer) (*corev1.LoadBalancerStatus, error) {
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingCreate {
+		return nil, fmt.Errorf("load balancer %s is still being created", lb.ID)
+	}
+	if d.Hostname != "" {
+		return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: d.Hostname}}}, nil
+	}
+	mode := corev1.LoadBalancerIPModeVIP
+	if d.IPMode == "proxy" {
+		mode = corev1.LoadBalancerIPModeProxy
+	}
+	published := &corev1.LoadBalancerStatus{}
+	for _, family := range d.Families {
+		at := slices.IndexFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Family == family && vip.Address != "" })
+		if at < 0 {
+			return nil, fmt.Errorf("load balancer %s has no %s address yet", lb.ID, family)
+		}
+		published.Ingress = append(published.Ingress, corev1.LoadBalancerIngress{IP: lb.VIPs[at].Address, IPMode: &mode})
+	}
+	return published, nil
 }

@@ -15,38 +15,40 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ConditionConfigured tells of a Service whether its load balancer is what it asks for. Its False reasons say what keeps it
-// from being so.
+// ConditionConfigured is the condition of a Service that is true if its load balancer is what the Service asks for. If
+// it is false, the reason is the cause.
 const ConditionConfigured = "quaymaster.dev/LoadBalancerConfigured"
 
 // The reasons of ConditionConfigured.
 const (
 	// reasonConfigured: the cloud has what the Service asks for.
 	reasonConfigured = "Configured"
-	// reasonInvalid: the Service's annotations or spec are wrong; the last good load balancer stays.
+	// reasonInvalid: the Service's annotations or spec are invalid; the load balancer is kept as last configured.
 	reasonInvalid = "InvalidConfiguration"
-	// reasonRefused: the cloud refuses what the Service asks for.
+	// reasonRefused: the cloud rejected what the Service asks for.
 	reasonRefused = "RefusedByCloud"
-	// reasonPending: the cloud has not finished yet what the Service asks for.
+	// reasonPending: the cloud is still working on what the Service asks for.
 	reasonPending = "Pending"
-	// reasonProtected: the Service is to be deleted, but its load balancer is protected.
+	// reasonProtected: the Service is being deleted, but its load balancer has deletion protection.
 	reasonProtected = "DeletionProtected"
 )
 
 const (
 	fieldManager = "quaymaster-controllers"
-	// longestMessage is the API's limit of a condition's message.
+	// longestMessage is the API's limit for a condition's message, in bytes.
 	longestMessage = 32768
 )
 
-// conditions keep ConditionConfigured by server-side apply, which leaves the rest of the status to its other writers.
+// conditions writes ConditionConfigured by server-side apply, which leaves the rest of the status to its other writers.
 type conditions struct {
 	services typedcorev1.ServicesGetter
 	clock    clock.PassiveClock
 }
 
 // set writes the condition if it differs.
-func (c *conditions) set(ctx context.Context, svc *corev1.Service, status metav1.ConditionStatus, reason, message string) error {
+func (c *conditions) set(
+	ctx context.Context, svc *corev1.Service, status metav1.ConditionStatus, reason, message string,
+) error {
 	if len(message) > longestMessage {
 		message = strings.ToValidUTF8(message[:longestMessage], "")
 	}
@@ -63,7 +65,7 @@ func (c *conditions) set(ctx context.Context, svc *corev1.Service, status metav1
 		WithReason(reason).WithMessage(message).WithLastTransitionTime(since))
 }
 
-// clear takes the condition from a Service that is no load balancer of ours any more.
+// clear removes the condition from a Service that is no longer a load balancer of ours.
 func (c *conditions) clear(ctx context.Context, svc *corev1.Service) error {
 	if meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
 		return nil
@@ -71,13 +73,15 @@ func (c *conditions) clear(ctx context.Context, svc *corev1.Service) error {
 	return c.apply(ctx, svc)
 }
 
-func (c *conditions) apply(ctx context.Context, svc *corev1.Service, list ...*applymetav1.ConditionApplyConfiguration) error {
+func (c *conditions) apply(
+	ctx context.Context, svc *corev1.Service, list ...*applymetav1.ConditionApplyConfiguration,
+) error {
 	status := applycorev1.ServiceStatus().WithConditions(list...)
-	// The UID keeps the condition from a Service of the same name that came after this one.
+	// With the UID, the condition cannot be set on a later Service of the same name.
 	object := applycorev1.Service(svc.Name, svc.Namespace).WithUID(svc.UID).WithStatus(status)
 	_, err := c.services.Services(svc.Namespace).ApplyStatus(ctx, object,
 		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	// So the API server answers a UID for which there is no Service, or another by that name.
+	// The API server returns these errors if there is no Service with the UID, or another one of that name.
 	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
 		now, readErr := c.services.Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(readErr) || readErr == nil && now.UID != svc.UID {

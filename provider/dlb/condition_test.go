@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// A Service that never got a load balancer and wants none any more is asked about once, and what was said of it goes.
+// A Service that never got a load balancer and no longer wants one is looked up once, and its condition is removed.
 func TestConditionGoesWithTheType(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service(builder.DLB("listener-maxqps", "many"))
@@ -34,12 +34,14 @@ func TestConditionGoesWithTheType(t *testing.T) {
 	}
 }
 
-// What the API server answers a condition for a Service that is gone, or that has a namesake, is no error; what it answers
-// for one that is there is.
+// The API server's errors are ignored if the Service is gone or was replaced by another one of the same name, and
+// returned otherwise.
 func TestConditionRefusedByAPIServer(t *testing.T) {
 	services := schema.GroupResource{Resource: "services"}
 	conflict := apierrors.NewConflict(services, "web", nil)
-	invalid := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity}}
+	invalid := &apierrors.StatusError{
+		ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity},
+	}
 	for name, tc := range map[string]struct {
 		change func(*fixture, *corev1.Service)
 		answer error

@@ -2,26 +2,31 @@ package dlb
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// created is a new load balancer and the job that the cloud still works on.
+// created is a new load balancer and the job that is still running for it.
 type created struct {
-	lb  *cloudapi.LoadBalancer
+	lb  *cloudv1.LoadBalancer
 	job string
 }
 
-// create creates the Service's load balancer, once: see ownership.Create. A name that is taken gets a suffix, unless it is
-// taken by what we have created before and could not see in the list: that one is brought up to date.
+// create creates the Service's load balancer exactly once: see ownership.Create. If the name is taken, it gets a
+// suffix, unless its holder is a load balancer that we created earlier but that the list did not show yet: that one is
+// updated.
 func (b *Balancer) create(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec,
-) (*cloudapi.LoadBalancer, error) {
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	if err := b.checkZones(ctx, d); err != nil {
 		return nil, err
 	}
@@ -36,12 +41,12 @@ func (b *Balancer) create(
 			}
 			return b.finish(ctx, made.lb, made.job)
 		}
-		if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 			return nil, fmt.Errorf("create load balancer: %w", err)
 		}
-		ours, lookErr := b.holder(ctx, err, spec)
-		if lookErr != nil {
-			return nil, lookErr
+		ours, readErr := b.holder(ctx, err, spec)
+		if readErr != nil {
+			return nil, readErr
 		}
 		if ours != nil {
 			return b.update(ctx, svc, d, spec, ours)
@@ -51,8 +56,10 @@ func (b *Balancer) create(
 	return nil, namesTaken(taken, plain, unique)
 }
 
-func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSpec) (created, error) {
-	identity := []string{"load-balancer", spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name}
+func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpec) (created, error) {
+	identity := []string{
+		cloudv1.KindLoadBalancer, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name,
+	}
 	return ownership.Create(identity,
 		func(key string) (created, error) {
 			lb, job, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
@@ -67,18 +74,32 @@ func (b *Balancer) createNamed(ctx context.Context, spec cloudapi.LoadBalancerSp
 		})
 }
 
-// holder is the load balancer that has the name, if it bears the Service's tags, or nil.
-func (b *Balancer) holder(ctx context.Context, taken error, spec cloudapi.LoadBalancerSpec) (*cloudapi.LoadBalancer, error) {
+// holder returns the load balancer that has the name, if it has the Service's tags, or nil.
+func (b *Balancer) holder(
+	ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
 		return nil, nil
 	}
 	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("look who has the name: %w", err)
+		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}
 	if !ownership.Bears(lb.Tags, owner(spec)) {
 		return nil, nil
 	}
 	return lb, nil
+}
+
+// suffixLength is the number of characters of the hash in the name's suffix.
+const suffixLength = 8
+
+// names returns the possible names of a Service's load balancer: the plain one, and the one to use if that is taken.
+// They are for human readers: two Services can have the same plain name, since names of namespaces and Services may
+// contain dashes.
+func names(clusterID, clusterUID string, svc *corev1.Service) (plain, unique string) {
+	plain = strings.Join([]string{clusterID, svc.Namespace, svc.Name}, "-")
+	hash := sha256.Sum256([]byte(strings.Join([]string{clusterUID, svc.Namespace, svc.Name}, "/")))
+	return plain, plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]
 }

@@ -7,14 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service says so, and succeeds only
-// when the cloud has confirmed it. Other annotations may be wrong: they do not matter any more.
+// EnsureLoadBalancerDeleted deletes the Service's load balancer, or releases it if the Service asks for that, and
+// succeeds only when the cloud has confirmed it. Other annotations may be invalid: they no longer matter.
 func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *corev1.Service) error {
 	err := b.deleteAndReport(ctx, svc)
 	b.overview.note(svc, err)
@@ -37,25 +38,25 @@ func (b *Balancer) deleteAndReport(ctx context.Context, svc *corev1.Service) err
 	return nil
 }
 
-func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer) error {
-	// What it was decides, too, where it is a load balancer no more.
+func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer) error {
+	// The settings of a Service that is no longer a load balancer count as well.
 	was := *svc
 	was.Spec.Type = corev1.ServiceTypeLoadBalancer
 	asked, err := b.read(ctx, &was)
 	if err != nil {
 		return err
 	}
-	protected, err := wish(asked.parsed.Service, keyDeletionProtection)
+	protected, err := flag(asked.parsed.Service, keyDeletionProtection)
 	if err != nil {
 		return err
 	}
-	retain, err := wish(asked.parsed.Service, keyRetainOnDelete)
+	retain, err := flag(asked.parsed.Service, keyRetainOnDelete)
 	if err != nil {
 		return err
 	}
 	if protected {
 		return &refusal{reason: reasonProtected, message: fmt.Sprintf(
-			"load balancer %s is protected, so the service waits; set the annotation %s to false to go on",
+			"load balancer %s has deletion protection, so the service is kept; to delete both, set the annotation %s to false",
 			lb.ID, loadbalancer.Prefix+keyDeletionProtection)}
 	}
 	tags, err := b.cluster.ServiceTags(ctx, svc)
@@ -67,7 +68,7 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 		step = b.release
 	}
 	err = step(ctx, svc, lb, tags)
-	if !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+	if !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		return err
 	}
 	lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
@@ -80,9 +81,9 @@ func (b *Balancer) remove(ctx context.Context, svc *corev1.Service, lb *cloudapi
 	return step(ctx, svc, lb, tags)
 }
 
-// wish is an annotation that decides what becomes of the load balancer. One that cannot be read keeps everything as it is:
-// a guess could destroy what was to be kept.
-func wish(svc *corev1.Service, name string) (bool, error) {
+// flag returns the value of an annotation that decides whether the load balancer is deleted. If the value is invalid,
+// nothing is deleted: a guess could destroy what was to be kept.
+func flag(svc *corev1.Service, name string) (bool, error) {
 	key := loadbalancer.Prefix + name
 	raw, set := svc.Annotations[key]
 	if !set {
@@ -92,24 +93,26 @@ func wish(svc *corev1.Service, name string) (bool, error) {
 	known, _ := own.Plain(key)
 	value, err := known.Parse(raw)
 	if err != nil {
-		return false, invalid(name, raw, "must be true or false; until then the load balancer stays")
+		return false, invalid(name, raw, "must be true or false; until then the load balancer is kept")
 	}
 	return value.Text == "true", nil
 }
 
-func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
+func (b *Balancer) delete(
+	ctx context.Context, _ *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string,
+) error {
 	if lb.DeletionProtection {
 		off := false
-		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off},
+		unprotected, job, err := b.cloud.PatchLoadBalancer(ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off},
 			cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if lb, err = b.finish(ctx, unprotected, job); err != nil {
 			return err
 		}
 	}
-	if lb.ProvisioningState != cloudapi.PendingDelete {
+	if lb.ProvisioningState != cloudv1.ProvisioningPendingDelete {
 		job, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 		if err != nil && !cloudapi.IsAbsent(err) {
 			return fmt.Errorf("delete load balancer: %w", err)
@@ -125,12 +128,14 @@ func (b *Balancer) delete(ctx context.Context, _ *corev1.Service, lb *cloudapi.L
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
-	return cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is not gone yet", lb.ID), comeBack)
+	return cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is still being deleted", lb.ID), retryAfter)
 }
 
-// release takes our tags from the load balancer, which goes on serving without us.
-func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudapi.LoadBalancer, tags map[string]string) error {
-	patch := cloudapi.LoadBalancerPatch{Tags: map[string]*string{}}
+// release removes our tags from the load balancer, which continues to serve.
+func (b *Balancer) release(
+	ctx context.Context, svc *corev1.Service, lb *cloudv1.LoadBalancer, tags map[string]string,
+) error {
+	patch := cloudv1.LoadBalancerPatch{Tags: map[string]*string{}}
 	for key := range tags {
 		patch.Tags[key] = nil
 	}
@@ -147,9 +152,10 @@ func (b *Balancer) release(ctx context.Context, svc *corev1.Service, lb *cloudap
 	}
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		if _, still := released.Tags[key]; still {
-			return fmt.Errorf("release load balancer: %s still bears the tag %s", lb.ID, key)
+			return fmt.Errorf("release load balancer: %s still has the tag %s", lb.ID, key)
 		}
 	}
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer", "Released load balancer %s (%s), which goes on serving", lb.Name, lb.ID)
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer",
+		"Released load balancer %s (%s), which continues to serve", lb.Name, lb.ID)
 	return nil
 }

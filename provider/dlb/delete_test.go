@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -22,7 +23,7 @@ func deleting(svc *corev1.Service) {
 	svc.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
 }
 
-// remove deletes what the cluster's Service has.
+// remove deletes the load balancer of the cluster's Service.
 func (f *fixture) remove(svc *corev1.Service) error {
 	f.t.Helper()
 	return f.EnsureLoadBalancerDeleted(f.t.Context(), "dev", f.put(svc))
@@ -36,7 +37,7 @@ func TestDelete(t *testing.T) {
 			f.mustEnsure(svc)
 			f.cloud.Calls()
 			deleting(svc)
-			// What else is wrong with the Service does not matter any more.
+			// Other errors of the Service no longer matter.
 			builder.DLB("listener-maxqps", "many")(svc)
 			if err := f.remove(svc); err != nil {
 				t.Fatal(err)
@@ -68,7 +69,7 @@ func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
 	deleting(svc)
 	for range 2 {
 		if err := f.remove(svc); err == nil {
-			t.Fatal("deleted, though the cloud is still at work")
+			t.Fatal("deleted, though the cloud is still working")
 		}
 	}
 	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); !exists || err != nil {
@@ -118,11 +119,11 @@ func TestRetainOnDelete(t *testing.T) {
 		t.Errorf("tags %v, want those of the user alone", lb.Tags)
 	}
 	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); exists || err != nil {
-		t.Errorf("GetLoadBalancer = %t, %v; want false: it is not ours any more", exists, err)
+		t.Errorf("GetLoadBalancer = %t, %v; want false: it was released", exists, err)
 	}
 }
 
-// A wish that cannot be read might be to keep the load balancer.
+// An invalid value might have been meant to keep the load balancer.
 func TestDeleteWithUnreadableWish(t *testing.T) {
 	for _, key := range []string{"retain-on-delete", "deletion-protection"} {
 		t.Run(key, func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestDeleteWithUnreadableWish(t *testing.T) {
 	}
 }
 
-// A Service that becomes a ClusterIP loses its load balancer and what was said about it.
+// A Service that becomes a ClusterIP loses its load balancer and its condition.
 func TestDeleteOfServiceThatStays(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -164,7 +165,7 @@ func TestDeleteSurvivesRace(t *testing.T) {
 		if r.Method == http.MethodDelete && !raced {
 			raced = true
 			name := "renamed"
-			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+			_, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &name},
 				cloudapi.WriteOptions{IfMatch: lb.Revision})
 			if err != nil {
 				t.Error(err)
@@ -178,7 +179,7 @@ func TestDeleteSurvivesRace(t *testing.T) {
 	}
 }
 
-// Only the cloud's own word that the load balancer is gone lets the finalizer go.
+// The finalizer is removed only after the cloud itself has confirmed that the load balancer is gone.
 func TestDeleteNeedsConfirmation(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -198,7 +199,7 @@ func TestDeleteNeedsConfirmation(t *testing.T) {
 	}
 }
 
-// The key that made the released load balancer makes it no more: whoever has it now keeps it.
+// The idempotency key of the released load balancer does not lead to it any more: its new owner keeps it.
 func TestRetainAndBack(t *testing.T) {
 	theirs := map[string]string{ownership.ClusterUID: "other-cluster", ownership.ServiceUID: "other-service"}
 	for name, retag := range map[string]bool{"released": false, "taken by someone else": true} {
@@ -212,7 +213,9 @@ func TestRetainAndBack(t *testing.T) {
 			}
 			released := f.only()
 			if retag {
-				taken, _, err := f.cloud.Client.AdoptLoadBalancer(t.Context(), released.ID, theirs, cloudapi.WriteOptions{IfMatch: released.Revision})
+				taken, _, err := f.cloud.Client.AdoptLoadBalancer(
+					t.Context(), released.ID, theirs, cloudapi.WriteOptions{IfMatch: released.Revision},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,12 +13,13 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// The annotations, without their prefix, that the cloud has a say in.
+// The annotations, without their prefix, that this package itself reads or validates.
 const (
 	keyNetworkType        = "network-type"
 	keySubnetID           = "subnet-id"
@@ -28,8 +29,8 @@ const (
 	keyRetainOnDelete     = "retain-on-delete"
 )
 
-// EnsureLoadBalancer makes the Service's load balancer what the Service asks for. The nodes do not matter: pools refer to
-// node groups. A Service whose annotations are wrong keeps its last good load balancer.
+// EnsureLoadBalancer creates or updates the Service's load balancer. It ignores the nodes: pools refer to node groups.
+// If the Service's annotations are invalid, the load balancer is kept as last configured.
 func (b *Balancer) EnsureLoadBalancer(
 	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
 ) (*corev1.LoadBalancerStatus, error) {
@@ -52,16 +53,16 @@ func (b *Balancer) ensureAndReport(ctx context.Context, svc *corev1.Service) (*c
 	}
 	published, err := status(asked.desired, lb)
 	if err != nil {
-		return nil, cloudproviderapi.NewRetryError(err.Error(), comeBack)
+		return nil, cloudproviderapi.NewRetryError(err.Error(), retryAfter)
 	}
-	message := fmt.Sprintf("load balancer %s (%s) is as configured", lb.Name, lb.ID)
+	message := fmt.Sprintf("load balancer %s (%s) is configured as requested", lb.Name, lb.ID)
 	if err := b.conditions.set(ctx, svc, metav1.ConditionTrue, reasonConfigured, message); err != nil {
 		return nil, err
 	}
 	return published, nil
 }
 
-func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBalancer, error) {
+func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalancer, error) {
 	svc := asked.svc
 	if err := asked.valid(); err != nil && !asked.open() {
 		return nil, err
@@ -85,7 +86,8 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 	d := asked.desired
 	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
 	if adopt && lb != nil {
-		return nil, invalid(keyAdoptID, d.AdoptID, fmt.Sprintf("the service has load balancer %s; remove the annotation, or create a new service", lb.ID))
+		return nil, invalid(keyAdoptID, d.AdoptID,
+			fmt.Sprintf("the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
 	}
 	spec, err := b.spec(ctx, svc, d)
 	if err != nil {
@@ -105,31 +107,35 @@ func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudapi.LoadBala
 		return nil, err
 	}
 	switch lb.ProvisioningState {
-	case cloudapi.Active:
-	case cloudapi.PendingCreate, cloudapi.PendingUpdate, cloudapi.PendingDelete:
+	case cloudv1.ProvisioningActive:
+	case cloudv1.ProvisioningPendingCreate, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningPendingDelete:
 		return nil, pending(lb)
-	case cloudapi.ProvisionFail:
-		text := "it does not say why"
+	case cloudv1.ProvisioningError:
+		text := "no reason given"
 		if lb.Fault != nil {
 			text = fault(lb.Fault)
 		}
-		return nil, &refusal{reason: reasonRefused, message: fmt.Sprintf("the cloud could not provision load balancer %s: %s", lb.ID, text)}
+		return nil, &refusal{
+			reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),
+		}
 	}
 	return lb, nil
 }
 
-// spec is the tree that the Service asks for, with the tags of ownership.
-func (b *Balancer) spec(ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired) (cloudapi.LoadBalancerSpec, error) {
+// spec returns the tree that the Service asks for, with the tags of ownership.
+func (b *Balancer) spec(
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired,
+) (cloudv1.LoadBalancerSpec, error) {
 	groupID, err := b.groupID(ctx, d.IngressGroup)
 	if err != nil {
-		return cloudapi.LoadBalancerSpec{}, err
+		return cloudv1.LoadBalancerSpec{}, err
 	}
 	tags, err := b.cluster.ServiceTags(ctx, svc)
 	if err != nil {
-		return cloudapi.LoadBalancerSpec{}, err
+		return cloudv1.LoadBalancerSpec{}, err
 	}
 	maps.Copy(tags, d.Tags)
-	return cloudapi.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
+	return cloudv1.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
 }
 
 func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
@@ -137,17 +143,18 @@ func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
 	defer cancel()
 	id, err := b.groups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s has not been synced yet", group), comeBack)
+		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s is not synced yet", group), retryAfter)
 	}
 	return id, err
 }
 
-// update writes the tree if it differs. A revision that has been passed is read again, once.
+// update writes the tree if it differs. If the revision is stale, it reads the load balancer again, once.
 func (b *Balancer) update(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer,
-) (*cloudapi.LoadBalancer, error) {
-	if lb.ProvisioningState == cloudapi.PendingDelete {
-		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), comeBack)
+	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+	lb *cloudv1.LoadBalancer,
+) (*cloudv1.LoadBalancer, error) {
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), retryAfter)
 	}
 	for reread := false; ; reread = true {
 		want := b.wanted(svc, spec, d, lb)
@@ -161,7 +168,7 @@ func (b *Balancer) update(
 		if err == nil {
 			return b.finish(ctx, updated, job)
 		}
-		if reread || !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
+		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 			return nil, fmt.Errorf("update load balancer: %w", err)
 		}
 		if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
@@ -170,11 +177,11 @@ func (b *Balancer) update(
 	}
 }
 
-// wanted is the tree to write to a load balancer that exists. Its name is the plain one, or that with the suffix if it has
-// it already.
+// wanted returns the tree to write to an existing load balancer. Its name is the plain one, or the one with the suffix
+// if the load balancer already has that.
 func (b *Balancer) wanted(
-	svc *corev1.Service, spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudapi.LoadBalancer,
-) cloudapi.LoadBalancerSpec {
+	svc *corev1.Service, spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer,
+) cloudv1.LoadBalancerSpec {
 	want := settle(spec, d, lb)
 	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
 	want.Name = plain
@@ -184,13 +191,14 @@ func (b *Balancer) wanted(
 	return want
 }
 
-// put replaces a tree. A name that is taken gets its suffix.
+// put replaces a tree. If the name is taken, it gets the suffix.
 func (b *Balancer) put(
-	ctx context.Context, svc *corev1.Service, want cloudapi.LoadBalancerSpec, lb *cloudapi.LoadBalancer, o cloudapi.WriteOptions,
-) (*cloudapi.LoadBalancer, string, error) {
+	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+	o cloudapi.WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
 	o.IfMatch = lb.Revision
 	updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
-	if !cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		return updated, job, err
 	}
 	plain, unique := names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
@@ -199,7 +207,7 @@ func (b *Balancer) put(
 		updated, job, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	}
 	switch {
-	case cloudapi.HasCode(err, cloudapi.CodeNameTaken):
+	case cloudapi.HasCode(err, cloudv1.CodeNameTaken):
 		return nil, "", namesTaken(err, plain, unique)
 	case err == nil && !o.DryRun:
 		b.nameTaken(svc, plain, unique)
@@ -207,8 +215,8 @@ func (b *Balancer) put(
 	return updated, job, err
 }
 
-// owner are the tags by which the cloud makes sure that a write reaches the Service's own load balancer.
-func owner(spec cloudapi.LoadBalancerSpec) map[string]string {
+// owner returns the tags that a write requires, so that it can only change the Service's own load balancer.
+func owner(spec cloudv1.LoadBalancerSpec) map[string]string {
 	return map[string]string{
 		ownership.ClusterUID: spec.Tags[ownership.ClusterUID],
 		ownership.ServiceUID: spec.Tags[ownership.ServiceUID],
@@ -217,10 +225,10 @@ func owner(spec cloudapi.LoadBalancerSpec) map[string]string {
 
 func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
 	b.recorder.Eventf(svc, corev1.EventTypeNormal, "LoadBalancerNameTaken",
-		"The name %s is taken in the cloud; the load balancer is called %s", plain, unique)
+		"Name %q is taken in the cloud; the load balancer is named %q", plain, unique)
 }
 
-// checkZones asks the cloud whether the zones exist: only it knows.
+// checkZones checks with the cloud that the zones exist.
 func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) error {
 	if len(d.Zones) == 0 {
 		return nil
@@ -236,7 +244,7 @@ func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) erro
 	slices.Sort(known)
 	for _, zone := range d.Zones {
 		if !slices.Contains(known, zone) {
-			return invalid(keyZones, zone, "must be zones of the cloud: "+strings.Join(known, ", "))
+			return invalid(keyZones, zone, "must be one of the cloud's zones: "+strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/ptr"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -45,28 +46,28 @@ func TestEnsureCreatesTheTree(t *testing.T) {
 	if diff := cmp.Diff(tags, lb.Tags); diff != "" {
 		t.Errorf("unexpected tags (-want +got):\n%s", diff)
 	}
-	want := cloudapi.LoadBalancerFields{
-		Scheme: "public", Network: &cloudapi.Network{VPCID: "vpc-main"}, Zones: []string{"eu-1a", "eu-1b"},
-		VIPs: []cloudapi.VIP{{Family: "ipv6", Mode: "vip"}, {Family: "ipv4", Mode: "vip"}},
+	want := cloudv1.LoadBalancerFields{
+		Scheme: "public", Network: &cloudv1.Network{VPCID: "vpc-main"}, Zones: []string{"eu-1a", "eu-1b"},
+		VIPs: []cloudv1.VIP{{Family: "ipv6", Mode: "vip"}, {Family: "ipv4", Mode: "vip"}},
 	}
-	monitor := &cloudapi.HealthMonitor{Type: "tcp", IntervalMS: 10_000, TimeoutMS: 5_000, Rise: 2, Fall: 3}
+	monitor := &cloudv1.HealthMonitor{Type: "tcp", IntervalMS: 10_000, TimeoutMS: 5_000, Rise: 2, Fall: 3}
 	for _, p := range []struct {
 		port, nodePort int32
 		qps            int
 	}{{80, 30080, 5000}, {443, 30443, 700}} {
 		key := fmt.Sprintf("tcp/%d", p.port)
-		want.Listeners = append(want.Listeners, cloudapi.Listener{
+		want.Listeners = append(want.Listeners, cloudv1.Listener{
 			Key: key, Protocol: "tcp", Port: p.port, PoolKey: key, MaxQPS: p.qps, IdleTimeoutMS: 60_000,
 			ProxyProtocol: "none", AllowedCIDRs: []string{"10.0.0.0/8", "192.0.2.0/24"},
 		})
 		for _, family := range []string{"ipv6", "ipv4"} {
-			want.Pools = append(want.Pools, cloudapi.Pool{
+			want.Pools = append(want.Pools, cloudv1.Pool{
 				Key: key, Family: family, Protocol: "tcp", Algorithm: "round_robin", TargetPort: p.nodePort,
 				NodeGroupID: f.group.ID, DrainTimeoutS: 30, HealthMonitor: monitor,
 			})
 		}
 	}
-	ignore := cmpopts.IgnoreFields(cloudapi.VIP{}, "ID", "Address")
+	ignore := cmpopts.IgnoreFields(cloudv1.VIP{}, "ID", "Address")
 	if diff := cmp.Diff(want, lb.LoadBalancerFields, ignore); diff != "" {
 		t.Errorf("unexpected tree (-want +got):\n%s", diff)
 	}
@@ -85,30 +86,30 @@ func TestEnsureUpdates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change builder.ServiceOption
 		writes bool
-		check  func(cloudapi.LoadBalancer) bool
+		check  func(cloudv1.LoadBalancer) bool
 	}{
-		"nothing": {change: func(*corev1.Service) {}, check: func(cloudapi.LoadBalancer) bool { return true }},
+		"nothing": {change: func(*corev1.Service) {}, check: func(cloudv1.LoadBalancer) bool { return true }},
 		"an annotation that is not ours": {
-			change: builder.Annotation("example.com/note", "x"), check: func(cloudapi.LoadBalancer) bool { return true },
+			change: builder.Annotation("example.com/note", "x"), check: func(cloudv1.LoadBalancer) bool { return true },
 		},
 		"a default written down": {
-			change: builder.DLB("listener-maxqps", "10000"), check: func(cloudapi.LoadBalancer) bool { return true },
+			change: builder.DLB("listener-maxqps", "10000"), check: func(cloudv1.LoadBalancer) bool { return true },
 		},
 		"QPS": {
 			change: builder.DLB("listener-maxqps", "77"), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool { return lb.Listeners[0].MaxQPS == 77 },
+			check: func(lb cloudv1.LoadBalancer) bool { return lb.Listeners[0].MaxQPS == 77 },
 		},
 		"QPS of a port": {
 			change: builder.DLB("listener-maxqps.web", "78"), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool { return lb.Listeners[0].MaxQPS == 78 },
+			check: func(lb cloudv1.LoadBalancer) bool { return lb.Listeners[0].MaxQPS == 78 },
 		},
 		"another port": {
 			change: builder.Ports(web, builder.Port("admin", corev1.ProtocolTCP, 8080)), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool { return len(lb.Listeners) == 2 && len(lb.Pools) == 2 },
+			check: func(lb cloudv1.LoadBalancer) bool { return len(lb.Listeners) == 2 && len(lb.Pools) == 2 },
 		},
 		"tcp to http": {
 			change: builder.DLB("listener-protocol", "http"), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool {
+			check: func(lb cloudv1.LoadBalancer) bool {
 				return lb.Listeners[0].Protocol == "http" && lb.Pools[0].Protocol == "http" && lb.VIPs[0].Mode == "proxy"
 			},
 		},
@@ -118,7 +119,7 @@ func TestEnsureUpdates(t *testing.T) {
 				builder.DLB("listener-tls-certificate-id", "cert-12345678")(svc)
 			},
 			writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool {
+			check: func(lb cloudv1.LoadBalancer) bool {
 				return lb.Listeners[0].TLS.CertificateIDs[0] == "cert-12345678" && lb.Pools[0].Protocol == "http"
 			},
 		},
@@ -127,20 +128,20 @@ func TestEnsureUpdates(t *testing.T) {
 				s.ExternalTrafficPolicy, s.HealthCheckNodePort = corev1.ServiceExternalTrafficPolicyLocal, 32000
 			}),
 			writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool {
+			check: func(lb cloudv1.LoadBalancer) bool {
 				m := lb.Pools[0].HealthMonitor
 				return m.Type == "http" && m.Port == 32000 && m.Path == "/healthz" && m.ExpectedCodes == "200"
 			},
 		},
 		"session affinity": {
 			change: builder.Spec(func(s *corev1.ServiceSpec) { s.SessionAffinity = corev1.ServiceAffinityClientIP }), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool {
+			check: func(lb cloudv1.LoadBalancer) bool {
 				return lb.Pools[0].SessionAffinity.Type == "source_ip" && lb.Pools[0].SessionAffinity.TimeoutS == 10800
 			},
 		},
 		"tags": {
 			change: builder.DLB("tags", "team=edge"), writes: true,
-			check: func(lb cloudapi.LoadBalancer) bool { return lb.Tags["team"] == "edge" },
+			check: func(lb cloudv1.LoadBalancer) bool { return lb.Tags["team"] == "edge" },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +220,7 @@ func TestEnsureRefusals(t *testing.T) {
 		"zone that does not exist": {
 			service: builder.Service(builder.DLB("zones", "eu-1a,eu-1x")),
 			reason:  "InvalidConfiguration",
-			err:     `metadata.annotations[` + annotation + `zones]: Invalid value: "eu-1x": must be zones of the cloud: eu-1a, eu-1b, eu-1c`,
+			err:     `metadata.annotations[` + annotation + `zones]: Invalid value: "eu-1x": must be one of the cloud's zones: eu-1a, eu-1b, eu-1c`,
 			calls:   []string{"GET load-balancers", "GET zones"},
 		},
 		"load balancer to adopt that does not exist": {
@@ -276,7 +277,8 @@ func TestEnsurePublishesHostname(t *testing.T) {
 	}
 }
 
-// The cloud works for longer than a call waits: the service controller is to come back, and nothing is published before.
+// If the cloud takes longer than a call waits, the service controller has to retry, and nothing is published before
+// that.
 func TestEnsureWaitsForJobs(t *testing.T) {
 	f := start(t, time.Second, func(o *dlb.Options) { o.Wait = 100 * time.Millisecond })
 	svc := builder.Service()
@@ -285,8 +287,8 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	if !errors.As(err, &retry) {
 		t.Fatalf("error %v, want a RetryError", err)
 	}
-	if state := f.only().ProvisioningState; state != cloudapi.PendingCreate {
-		t.Fatalf("state %s, want %s", state, cloudapi.PendingCreate)
+	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingCreate {
+		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingCreate)
 	}
 	f.cloud.Calls()
 	if _, err := f.ensure(svc); !errors.As(err, &retry) {
@@ -298,7 +300,7 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	patient.Wait = 30 * time.Second
 	f.Balancer = dlb.New(patient)
 	env.Eventually(t, 10*time.Second, "an active load balancer", func(context.Context) error {
-		if state := f.only().ProvisioningState; state != cloudapi.Active {
+		if state := f.only().ProvisioningState; state != cloudv1.ProvisioningActive {
 			return fmt.Errorf("it is %s", state)
 		}
 		return nil
@@ -319,7 +321,7 @@ func TestEnsureWaitsForJobs(t *testing.T) {
 	}
 }
 
-// What the cloud still works on is not what the Service asks for, however often the service controller comes back.
+// A load balancer that the cloud is still working on is pending, however often the service controller retries.
 func TestPendingUpdateIsNotConfigured(t *testing.T) {
 	f := start(t, 500*time.Millisecond, func(o *dlb.Options) { o.Wait = 20 * time.Millisecond })
 	svc := builder.Service()
@@ -338,22 +340,22 @@ func TestPendingUpdateIsNotConfigured(t *testing.T) {
 		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
 			t.Fatalf("try %d: error %v, want a RetryError", try, err)
 		}
-		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still at work on load balancer "+f.only().ID)
+		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still working on load balancer "+f.only().ID)
 	}
-	if state := f.only().ProvisioningState; state != cloudapi.PendingUpdate {
-		t.Fatalf("state %s, want %s", state, cloudapi.PendingUpdate)
+	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingUpdate {
+		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingUpdate)
 	}
 	until("a changed load balancer")
 }
 
-// A cloud that writes its defaults down is not written to for it; what the Service asks for is still made so.
+// Defaults that the cloud stores cause no writes, while differences from what the Service asks for still do.
 func TestDefaultsOfTheCloud(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
 	lb.Flavor, lb.Zones = "small", []string{"eu-1a", "eu-1b", "eu-1c"}
-	spec := cloudapi.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	spec := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	if _, _, err := f.cloud.Client.UpdateLoadBalancer(t.Context(), lb.ID, spec, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}
@@ -382,8 +384,9 @@ func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 
 func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
 	f := start(t, 0)
-	// The service controller takes this for success, without an Event for every Service.
-	if err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+	// The service controller treats this error as success and emits no Event for it.
+	err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil)
+	if !errors.Is(err, cloudprovider.ImplementedElsewhere) {
 		t.Errorf("error %v, want %v", err, cloudprovider.ImplementedElsewhere)
 	}
 	f.expectCalls("update")

@@ -12,12 +12,13 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/klog/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// refusal is an error that stays until someone changes the Service or the cloud, or until the cloud has finished its work.
-// Its text is the condition's message and ends up in an Event, so it does not change from one try to the next.
+// refusal is an error that persists until the Service or the cloud is changed, or until the cloud has finished its
+// work. Its text is the message of the condition and of an Event, so it must be the same on every try.
 type refusal struct {
 	reason, message string
 	cause           error
@@ -27,31 +28,33 @@ func (r *refusal) Error() string { return r.message }
 
 func (r *refusal) Unwrap() error { return r.cause }
 
-// invalid refuses an annotation for what only the cloud or the cluster knows.
+// invalid returns the refusal of an annotation whose value only the cloud or the cluster can validate.
 func invalid(key, value, problem string) error {
 	path := field.NewPath("metadata", "annotations").Key(loadbalancer.Prefix + key)
 	return &refusal{reason: reasonInvalid, message: field.Invalid(path, value, problem).Error()}
 }
 
-// pending asks to come back when the cloud has finished its work on a load balancer.
-func pending(lb *cloudapi.LoadBalancer) error {
-	message := fmt.Sprintf("the cloud is still at work on load balancer %s", lb.ID)
-	return &refusal{reason: reasonPending, message: message, cause: cloudproviderapi.NewRetryError(message, comeBack)}
+// pending returns the error for a load balancer that the cloud is still working on. It asks for a retry.
+func pending(lb *cloudv1.LoadBalancer) error {
+	message := fmt.Sprintf("the cloud is still working on load balancer %s", lb.ID)
+	return &refusal{reason: reasonPending, message: message, cause: cloudproviderapi.NewRetryError(message, retryAfter)}
 }
 
-// namesTaken refuses to give a load balancer a third name.
+// namesTaken returns the refusal for a load balancer whose two possible names are both taken.
 func namesTaken(err error, plain, unique string) error {
-	message := fmt.Sprintf("the names %s and %s are taken by other load balancers in the cloud; rename or delete one of them", plain, unique)
+	message := fmt.Sprintf(
+		"names %q and %q are taken by other load balancers; rename or delete one of them", plain, unique,
+	)
 	return &refusal{reason: reasonRefused, message: message, cause: err}
 }
 
-// refusals are the cloud's codes for what does not pass with time.
+// refusals has the codes of problems that do not resolve with time.
 var refusals = []string{
-	cloudapi.CodeInvalid, cloudapi.CodeUnsupported, cloudapi.CodeQuotaExceeded, cloudapi.CodeForbidden, cloudapi.CodeProtected,
+	cloudv1.CodeInvalid, cloudv1.CodeUnsupported, cloudv1.CodeQuotaExceeded, cloudv1.CodeForbidden, cloudv1.CodeProtected,
 }
 
-// fault tells what the cloud says of a load balancer, without what differs from one request to the next.
-func fault(p *cloudapi.Problem) string {
+// fault returns the text of a problem, without the parts that differ between requests.
+func fault(p *cloudv1.Problem) string {
 	text := p.Code
 	if p.Detail != "" {
 		text += ": " + p.Detail
@@ -66,8 +69,8 @@ func fault(p *cloudapi.Problem) string {
 	return text
 }
 
-// report writes an error that is the Service's to its condition, and gives the service controller the error in terms that
-// it understands.
+// report writes an error that concerns the Service to its condition, and returns the error in the terms of the service
+// controller.
 func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) error {
 	err = explain(err)
 	var refused *refusal
@@ -76,7 +79,7 @@ func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) e
 	}
 	logger := klog.FromContext(ctx).WithValues("service", klog.KObj(svc), "reason", refused.reason)
 	if refused.cause != nil {
-		// The condition leaves out what differs from try to try, such as the id of the request.
+		// The condition omits what differs between tries, such as the id of the request.
 		logger = logger.WithValues("cause", refused.cause)
 	}
 	logger.Info("Load balancer is not what the service asks for")
@@ -86,19 +89,21 @@ func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) e
 	return err
 }
 
-// explain tells a refusal of what was asked from trouble on the way, and passes on when the cloud wants to be asked again.
+// explain turns problems that do not resolve with time into refusals, and passes on the delay that the cloud asks for.
 func explain(err error) error {
 	var answer *cloudapi.Error
 	var job *cloudapi.JobError
 	switch {
 	case errors.As(err, &job) && job.Job.Error != nil:
-		return &refusal{reason: reasonRefused, message: "the cloud could not do it: " + fault(job.Job.Error), cause: err}
+		return &refusal{reason: reasonRefused, message: "the cloud's job failed: " + fault(job.Job.Error), cause: err}
 	case !errors.As(err, &answer):
 		return err
 	case cloudapi.HasCode(err, refusals...):
-		return &refusal{reason: reasonRefused, message: "the cloud refuses it: " + fault(answer.Problem), cause: err}
+		return &refusal{
+			reason: reasonRefused, message: "the cloud rejected the request: " + fault(answer.Problem), cause: err,
+		}
 	case answer.RetryAfter > 0:
-		return fmt.Errorf("%w: %w", err, cloudproviderapi.NewRetryError("the cloud asks for patience", answer.RetryAfter))
+		return fmt.Errorf("%w: %w", err, cloudproviderapi.NewRetryError("the cloud asks to retry later", answer.RetryAfter))
 	}
 	return err
 }

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
@@ -24,7 +25,7 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	spec := cloudapi.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	spec := cloudv1.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
 	deleteErr := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc)
 	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
-		if err == nil || !strings.Contains(err.Error(), "all bear the tags of this service") || !strings.Contains(err.Error(), lb.ID) {
+		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") ||
+			!strings.Contains(err.Error(), lb.ID) {
 			t.Errorf("%s: error %v, want one that names both", what, err)
 		}
 	}
@@ -42,8 +44,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	}
 }
 
-// The controllers die after the cloud has created the load balancer and before they know it. Whatever they see after the
-// restart, there is one load balancer.
+// The controllers crash after the cloud has created the load balancer and before they get the response. Whatever they
+// see after the restart, there is one load balancer.
 func TestCrashAfterCreate(t *testing.T) {
 	for name, lagging := range map[string]bool{"the list shows it": false, "the list lags behind": true} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +72,7 @@ func TestCrashAfterCreate(t *testing.T) {
 					_, _ = w.Write([]byte(`{"items":[],"revision":"1","complete":true}`))
 					return true
 				})
-				// What the Service says has changed meanwhile, so that the same key has another body.
+				// The Service has changed in the meantime, so the same key has another body.
 				builder.DLB("listener-maxqps", "9")(svc)
 			}
 			f.Balancer = dlb.New(f.options)
@@ -91,15 +93,15 @@ func (f *fixture) onlyWithoutIntercept() string {
 	return f.only().ID
 }
 
-// discard is a ResponseWriter whose answer nobody gets.
+// discard is a ResponseWriter that discards the response.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// Someone deletes the load balancer in the cloud: the next try makes a new one, though the cloud still remembers the key
-// that made the first.
+// The load balancer is deleted in the cloud: the next try creates a new one, though the cloud still remembers the
+// idempotency key of the first one.
 func TestRecreate(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -117,7 +119,7 @@ func TestRecreate(t *testing.T) {
 	}
 }
 
-// Someone else writes between our read and our write.
+// Another client writes between our read and our write.
 func TestStaleRevision(t *testing.T) {
 	for name, tc := range map[string]struct {
 		races int
@@ -135,7 +137,7 @@ func TestStaleRevision(t *testing.T) {
 					now, err := f.cloud.Client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
 					if err == nil {
 						name := fmt.Sprintf("renamed-%d", races)
-						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &name},
+						_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &name},
 							cloudapi.WriteOptions{IfMatch: now.Revision})
 					}
 					if err != nil {
@@ -149,8 +151,8 @@ func TestStaleRevision(t *testing.T) {
 			if tc.ok != (err == nil) {
 				t.Fatalf("error %v, want success: %t", err, tc.ok)
 			}
-			if !tc.ok && !cloudapi.HasCode(err, cloudapi.CodeStaleRevision) {
-				t.Errorf("error %v, want %s", err, cloudapi.CodeStaleRevision)
+			if !tc.ok && !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+				t.Errorf("error %v, want %s", err, cloudv1.CodeStaleRevision)
 			}
 			if got := f.only(); tc.ok && (got.Name != "dev-shop-web" || got.Listeners[0].MaxQPS != 9) {
 				t.Errorf("load balancer %s with max_qps %d, want dev-shop-web with 9", got.Name, got.Listeners[0].MaxQPS)
@@ -159,20 +161,22 @@ func TestStaleRevision(t *testing.T) {
 	}
 }
 
-// Someone else takes the load balancer while we read it again after a race: it is theirs, with all that they made of it.
+// Another owner takes the load balancer while we read it again after a race: we must not change it any more.
 func TestTakenBetweenReadAndWrite(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
 	renamed, theirs := "renamed", "other-service"
-	races := []cloudapi.LoadBalancerPatch{{Name: &renamed}, {Tags: map[string]*string{ownership.ServiceUID: &theirs}}}
+	races := []cloudv1.LoadBalancerPatch{{Name: &renamed}, {Tags: map[string]*string{ownership.ServiceUID: &theirs}}}
 	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		again := len(races) == 1 && r.Method == http.MethodGet
 		if len(races) == 2 && r.Method == http.MethodPut || again {
 			patch := races[0]
 			races = races[1:]
-			now, _, err := f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision})
+			now, _, err := f.cloud.Client.PatchLoadBalancer(
+				t.Context(), lb.ID, patch, cloudapi.WriteOptions{IfMatch: lb.Revision},
+			)
 			if err != nil {
 				t.Error(err)
 				return false
@@ -182,28 +186,28 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 		return false
 	})
 	builder.DLB("listener-maxqps", "9")(svc)
-	if _, err := f.ensure(svc); !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
-		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	if _, err := f.ensure(svc); !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
 	}
 	if now := f.only(); now.Revision != lb.Revision || now.Tags[ownership.ServiceUID] != theirs {
 		t.Errorf("load balancer %+v, want it as its new owner left it", now)
 	}
 }
 
-// The cloud gives up on a load balancer: the Service hears why.
+// The cloud fails to provision a load balancer: the Service's condition has the reason.
 func TestProvisioningFails(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	lb.ProvisioningState = cloudapi.ProvisionFail
-	lb.Fault = &cloudapi.Problem{Code: cloudapi.CodeCapacity, Detail: "no room in eu-1a"}
+	lb.ProvisioningState = cloudv1.ProvisioningError
+	lb.Fault = &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room in eu-1a"}
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/load-balancers" {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(cloudapi.List[cloudapi.LoadBalancer]{Items: []cloudapi.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
+		if err := json.NewEncoder(w).Encode(cloudv1.List[cloudv1.LoadBalancer]{Items: []cloudv1.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
 			t.Error(err)
 		}
 		return true
@@ -215,7 +219,7 @@ func TestProvisioningFails(t *testing.T) {
 	f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", text)
 }
 
-// The cloud itself refuses a write to what bears no tags of ours.
+// The cloud itself rejects writes to objects without our tags.
 func TestWritesNameTheOwner(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
@@ -224,7 +228,9 @@ func TestWritesNameTheOwner(t *testing.T) {
 		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 			want := ownership.ClusterUID + "=" + clusterUID + "," + ownership.ServiceUID + "=" + string(svc.UID)
 			if got := r.Header.Get("Mycloud-If-Tags"); got != want || r.Header.Get("If-Match") == "" {
-				t.Errorf("%s with Mycloud-If-Tags %q, If-Match %q; want %q and a revision", r.Method, got, r.Header.Get("If-Match"), want)
+				t.Errorf(
+					"%s with Mycloud-If-Tags %q, If-Match %q; want %q and a revision", r.Method, got, r.Header.Get("If-Match"), want,
+				)
 			}
 		}
 		return false
@@ -243,21 +249,21 @@ func TestCloudErrors(t *testing.T) {
 		retry     time.Duration
 	}{
 		"quota": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudapi.CodeQuotaExceeded) },
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded) },
 			condition: "RefusedByCloud",
 		},
 		"invalid": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudapi.CodeInvalid) },
+			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudv1.CodeInvalid) },
 			condition: "RefusedByCloud",
 		},
 		"wants patience": {
 			answer: func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "17")
-				cloud.Problem(w, 429, cloudapi.CodeRateLimited)
+				cloud.Problem(w, 429, cloudv1.CodeRateLimited)
 			},
 			retry: 17 * time.Second,
 		},
-		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudapi.CodeInternal) }},
+		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudv1.CodeInternal) }},
 		"a proxy's page": {answer: func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(http.StatusNotFound)
@@ -281,7 +287,7 @@ func TestCloudErrors(t *testing.T) {
 				t.Errorf("error %v: retry %v, want after %s", err, retry, tc.retry)
 			}
 			if tc.condition != "" {
-				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud refuses it: ")
+				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud rejected the request: ")
 			} else if c := f.condition(svc); c != nil {
 				t.Errorf("condition %+v for what passes with time", c)
 			}

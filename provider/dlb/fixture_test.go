@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -24,18 +25,18 @@ const (
 	annotation = "service.beta.kubernetes.io/dlb-"
 )
 
-// fixture is a Balancer with its cloud and its cluster, which has the Service that the test is about.
+// fixture is a Balancer with its cloud and its cluster, which has the Service of the test.
 type fixture struct {
 	t *testing.T
 	*dlb.Balancer
 	cloud   *cloud.Cloud
 	client  *fake.Clientset
 	events  *record.FakeRecorder
-	group   *cloudapi.NodeGroup
+	group   *cloudv1.NodeGroup
 	options dlb.Options
 }
 
-// groups is a NodeGroups whose groups are in the cloud already.
+// groups implements NodeGroups for groups that are already in the cloud.
 type groups map[string]string
 
 func (g groups) ID(ctx context.Context, group string) (string, error) {
@@ -51,7 +52,9 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	f := &fixture{t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100)}
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	var err error
-	f.group, err = f.cloud.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{})
+	f.group, err = f.cloud.Client.CreateNodeGroup(
+		t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +71,7 @@ func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)
 	return f
 }
 
-// put makes the Service what the cluster has.
+// put creates or updates the Service in the cluster.
 func (f *fixture) put(svc *corev1.Service) *corev1.Service {
 	f.t.Helper()
 	services := f.client.CoreV1().Services(svc.Namespace)
@@ -85,7 +88,7 @@ func (f *fixture) put(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// ensure makes the Service what the cluster has and ensures its load balancer.
+// ensure creates or updates the Service in the cluster and ensures its load balancer.
 func (f *fixture) ensure(svc *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 	f.t.Helper()
 	svc = f.put(svc)
@@ -101,8 +104,8 @@ func (f *fixture) mustEnsure(svc *corev1.Service) *corev1.LoadBalancerStatus {
 	return status
 }
 
-// all are the cloud's load balancers.
-func (f *fixture) all() []cloudapi.LoadBalancer {
+// all returns the cloud's load balancers.
+func (f *fixture) all() []cloudv1.LoadBalancer {
 	f.t.Helper()
 	list, err := f.cloud.Client.ListLoadBalancers(f.t.Context(), cloudapi.ListOptions{})
 	if err != nil {
@@ -111,8 +114,8 @@ func (f *fixture) all() []cloudapi.LoadBalancer {
 	return list.Items
 }
 
-// only is the cloud's one load balancer.
-func (f *fixture) only() cloudapi.LoadBalancer {
+// only returns the cloud's only load balancer.
+func (f *fixture) only() cloudv1.LoadBalancer {
 	f.t.Helper()
 	all := f.all()
 	if len(all) != 1 {
@@ -138,7 +141,7 @@ func (f *fixture) expectCondition(svc *corev1.Service, status metav1.ConditionSt
 	}
 }
 
-// expectCalls checks what was asked of the cloud, with ids left out of the paths.
+// expectCalls compares the requests to the cloud, with paths without ids.
 func (f *fixture) expectCalls(what string, want ...string) {
 	f.t.Helper()
 	var got []string

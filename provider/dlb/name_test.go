@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/builder"
 )
 
@@ -21,13 +22,14 @@ func TestNameTaken(t *testing.T) {
 	f.mustEnsure(two)
 	f.expectCalls("name taken", "GET load-balancers", "POST load-balancers", "GET load-balancers/{id}",
 		"POST load-balancers", "GET load-balancers/{id}")
-	f.expectEvent("The name dev-a-b-c is taken")
+	f.expectEvent("Name \"dev-a-b-c\" is taken")
 	var names []string
 	for _, lb := range f.all() {
 		names = append(names, lb.Name)
 	}
 	slices.Sort(names)
-	if len(names) != 2 || names[0] != "dev-a-b-c" || len(names[1]) != len("dev-a-b-c-01234567") || !strings.HasPrefix(names[1], "dev-a-b-c-") {
+	if len(names) != 2 || names[0] != "dev-a-b-c" || len(names[1]) != len("dev-a-b-c-01234567") ||
+		!strings.HasPrefix(names[1], "dev-a-b-c-") {
 		t.Errorf("names %v, want dev-a-b-c and dev-a-b-c-<8 characters>", names)
 	}
 	f.cloud.Calls()
@@ -35,14 +37,14 @@ func TestNameTaken(t *testing.T) {
 	f.expectCalls("again", "GET load-balancers")
 }
 
-// Someone else has the name and the one with the suffix, too: that is refused once and for all, until someone gives way.
+// Both possible names are taken: this is refused until one of them is free.
 func TestBothNamesTaken(t *testing.T) {
 	for name, exists := range map[string]bool{"of a new one": false, "of one renamed by hand": true} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
 			take := func(name string) {
-				spec := cloudapi.LoadBalancerSpec{Name: name}
-				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudapi.Listener{}, []cloudapi.Pool{}
+				spec := cloudv1.LoadBalancerSpec{Name: name}
+				spec.Scheme, spec.Listeners, spec.Pools = "public", []cloudv1.Listener{}, []cloudv1.Pool{}
 				if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +61,9 @@ func TestBothNamesTaken(t *testing.T) {
 				var err error
 				if exists {
 					renamed := "renamed"
-					_, _, err = f.cloud.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision})
+					_, _, err = f.cloud.Client.PatchLoadBalancer(
+						t.Context(), lb.ID, cloudv1.LoadBalancerPatch{Name: &renamed}, cloudapi.WriteOptions{IfMatch: lb.Revision},
+					)
 				} else {
 					_, err = f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
 				}
@@ -68,7 +72,7 @@ func TestBothNamesTaken(t *testing.T) {
 				}
 			}
 			take(unique)
-			want := "the names dev-shop-web and " + unique + " are taken by other load balancers in the cloud; rename or delete one of them"
+			want := `names "dev-shop-web" and "` + unique + `" are taken by other load balancers; rename or delete one of them`
 			_, first := f.ensure(svc)
 			_, second := f.ensure(svc)
 			if first == nil || second == nil || first.Error() != second.Error() || !strings.HasSuffix(first.Error(), want) {

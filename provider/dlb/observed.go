@@ -1,24 +1,26 @@
 package dlb
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// observed is a load balancer in the cloud in the terms of a Service: what tree made it of. What the cloud does not keep, or
-// chose by itself, is as wanted.
-func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalancer.Desired {
+// observed returns a load balancer of the cloud in the terms of a Service; it reverses tree. Fields that the cloud does
+// not keep, or that it chose itself because the Service leaves them open, are as wanted.
+func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalancer.Desired {
 	is := *want
 	is.NetworkType = networkType(lb)
 	is.BandwidthMbps, is.DeletionProtection = lb.BandwidthMbps, lb.DeletionProtection
 	if want.Flavor != "" {
 		is.Flavor = lb.Flavor
 	}
-	if len(want.Zones) > 0 && !slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
+	if len(want.Zones) > 0 &&
+		!slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
 		is.Zones = lb.Zones
 	}
 	if want.SubnetID != "" {
@@ -32,10 +34,12 @@ func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalanc
 			is.Tags = nil
 		}
 	}
+	observeAddresses(&is, lb)
 	is.Listeners = nil
 	for i := range lb.Listeners {
 		l := &lb.Listeners[i]
-		at := slices.IndexFunc(lb.Pools, func(p cloudapi.Pool) bool { return p.Key == l.PoolKey })
+		is.AllowedSources = allowedSources(want, l)
+		at := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == l.PoolKey })
 		if at < 0 {
 			continue
 		}
@@ -45,14 +49,43 @@ func observed(want *loadbalancer.Desired, lb *cloudapi.LoadBalancer) *loadbalanc
 	return &is
 }
 
-func networkType(lb *cloudapi.LoadBalancer) string {
-	if lb.Scheme == "internal" {
+// observeAddresses sets the families and the mode of the load balancer's addresses. The cloud may list them in any
+// order.
+func observeAddresses(is *loadbalancer.Desired, lb *cloudv1.LoadBalancer) {
+	var families []string
+	for _, vip := range lb.VIPs {
+		families = append(families, vip.Family)
+		if vip.Mode != "" {
+			is.IPMode = vip.Mode
+		}
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(is.Families)), slices.Sorted(slices.Values(families))) {
+		is.Families = families
+	}
+}
+
+// allowedSources returns the source ranges of a listener, in the order of those wanted if they are the same.
+func allowedSources(want *loadbalancer.Desired, l *cloudv1.Listener) []netip.Prefix {
+	if slices.Equal(sources(want), slices.Sorted(slices.Values(l.AllowedCIDRs))) {
+		return want.AllowedSources
+	}
+	var list []netip.Prefix
+	for _, cidr := range l.AllowedCIDRs {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			list = append(list, prefix)
+		}
+	}
+	return list
+}
+
+func networkType(lb *cloudv1.LoadBalancer) string {
+	if lb.Scheme == cloudv1.SchemeInternal {
 		return "private"
 	}
 	return "public"
 }
 
-func observedListener(l *cloudapi.Listener, p *cloudapi.Pool) loadbalancer.Listener {
+func observedListener(l *cloudv1.Listener, p *cloudv1.Pool) loadbalancer.Listener {
 	transport, _, _ := strings.Cut(l.Key, "/")
 	is := loadbalancer.Listener{
 		Transport: transport, Port: l.Port, NodePort: p.TargetPort,

@@ -17,11 +17,11 @@ import (
 	"quaymaster.dev/internal/review"
 )
 
-// What metrics say of a Service besides the reasons of ConditionConfigured.
+// Values of the metrics' label reason besides the reasons of ConditionConfigured.
 const (
-	// reasonFailing: the last try failed for what is not the Service's fault, such as a cloud that does not answer.
+	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
 	reasonFailing = "SyncFailing"
-	// reasonUnreported: nothing has come of the Service yet.
+	// reasonUnreported: the Service has not been reconciled yet.
 	reasonUnreported = "Unreported"
 )
 
@@ -31,27 +31,29 @@ func conditionReasons() []string {
 
 var (
 	descServices = prometheus.NewDesc("quaymaster_load_balancer_services",
-		"Services that are load balancers of ours, by what has come of them.", []string{"reason"}, nil)
+		"Services of type LoadBalancer handled by this controller, by the state of their load balancers.",
+		[]string{"reason"}, nil)
 	descUnsettled = prometheus.NewDesc("quaymaster_load_balancer_unsettled_timestamp_seconds",
-		"Since when a load balancer is not what its Service asks for: the longest of those with the reason, 0 if there is none.",
+		"Time since which a load balancer is not what its Service asks for: the earliest of those with the reason, "+
+			"0 if there is none.",
 		[]string{"reason"}, nil)
 )
 
-// overview counts Services by what has come of them. It knows that from their conditions and from the last try, so that it asks
-// the cloud for nothing.
+// overview counts Services by the state of their load balancers. It takes that from their conditions and from the last
+// try, so it needs no requests to the cloud.
 type overview struct {
 	services corelisters.ServiceLister
 	reviewer review.Reviewer
 	clock    clock.PassiveClock
 
 	mu sync.Mutex
-	// failing are the Services of which the last try failed, and since when every try did.
+	// failing has the Services whose last try failed, with the time of the first failure in a row.
 	failing map[types.UID]time.Time
 }
 
 var _ prometheus.Collector = (*overview)(nil)
 
-// note keeps in mind how a try ended.
+// note records the result of a try.
 func (o *overview) note(svc *corev1.Service, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,13 +64,13 @@ func (o *overview) note(svc *corev1.Service, err error) {
 	}
 }
 
-// Describe is the first half of being a collector.
+// Describe implements prometheus.Collector.
 func (o *overview) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- descServices
 	descriptions <- descUnsettled
 }
 
-// Collect counts.
+// Collect implements prometheus.Collector.
 func (o *overview) Collect(metrics chan<- prometheus.Metric) {
 	services, err := o.services.List(labels.Everything())
 	if err != nil {
@@ -103,17 +105,18 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 			unsettled[reason] = at
 		}
 	}
-	// Nobody tells of Services that are gone.
+	// Deleted Services are not reported, so they are dropped here.
 	o.failing = still
 	return count, unsettled
 }
 
-// standing is what has come of a Service and, unless it is as configured, since when it is not. failing is since when every try
-// failed, zero if the last one did not.
+// standing returns the state of a Service's load balancer and, unless it is configured as requested, since when.
+// failing is the time of the first failed try in a row, or zero if the last try succeeded.
 func standing(svc *corev1.Service, failing time.Time) (reason string, since time.Time) {
 	condition := meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured)
 	switch {
-	case condition != nil && condition.Status == metav1.ConditionFalse && slices.Contains(conditionReasons(), condition.Reason):
+	case condition != nil && condition.Status == metav1.ConditionFalse &&
+		slices.Contains(conditionReasons(), condition.Reason):
 		return condition.Reason, condition.LastTransitionTime.Time
 	case !failing.IsZero():
 		return reasonFailing, failing

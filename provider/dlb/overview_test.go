@@ -16,16 +16,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
 )
 
-// begin is when these tests begin, in seconds.
+// begin is the time at which these tests begin, in seconds.
 const begin = 1_000_000
 
-// watched is a fixture whose Balancer sees Services as an informer shows them.
+// watched is a fixture whose Balancer has a lister of Services.
 type watched struct {
 	*fixture
 	seen  cache.Indexer
@@ -38,11 +38,13 @@ func startWatched(t *testing.T) *watched {
 		seen:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
 	}
-	w.fixture = start(t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock })
+	w.fixture = start(
+		t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock },
+	)
 	return w
 }
 
-// see shows the Balancer what the cluster has of the Service.
+// see updates the lister with the cluster's Service.
 func (w *watched) see(svc *corev1.Service) {
 	w.t.Helper()
 	now, err := w.client.CoreV1().Services(svc.Namespace).Get(w.t.Context(), svc.Name, metav1.GetOptions{})
@@ -54,15 +56,18 @@ func (w *watched) see(svc *corev1.Service) {
 	}
 }
 
-// pass lets seconds go by.
+// pass advances the clock by seconds.
 func (w *watched) pass(seconds int) {
 	w.clock.SetTime(w.clock.Now().Add(time.Duration(seconds) * time.Second))
 }
 
-// expectMetrics compares reasons with how many Services have them, and since how many seconds after the beginning.
+// expectMetrics compares, for each reason, the number of Services and the time of the earliest one in seconds after
+// begin.
 func (w *watched) expectMetrics(when string, want map[string][2]int) {
 	w.t.Helper()
-	reasons := []string{"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported"}
+	reasons := []string{
+		"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported",
+	}
 	var services, unsettled strings.Builder
 	for _, reason := range reasons {
 		w := want[reason]
@@ -76,10 +81,10 @@ func (w *watched) expectMetrics(when string, want map[string][2]int) {
 		}
 		fmt.Fprintf(&unsettled, "quaymaster_load_balancer_unsettled_timestamp_seconds{reason=%q} %d\n", reason, since)
 	}
-	text := "# HELP quaymaster_load_balancer_services Services that are load balancers of ours, by what has come of them.\n" +
+	text := "# HELP quaymaster_load_balancer_services Services of type LoadBalancer handled by this controller, by the state of their load balancers.\n" +
 		"# TYPE quaymaster_load_balancer_services gauge\n" + services.String() +
-		"# HELP quaymaster_load_balancer_unsettled_timestamp_seconds Since when a load balancer is not what its Service asks for: " +
-		"the longest of those with the reason, 0 if there is none.\n" +
+		"# HELP quaymaster_load_balancer_unsettled_timestamp_seconds Time since which a load balancer is not what its Service asks for: " +
+		"the earliest of those with the reason, 0 if there is none.\n" +
 		"# TYPE quaymaster_load_balancer_unsettled_timestamp_seconds gauge\n" + unsettled.String()
 	w.cloud.Calls()
 	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text)); err != nil {
@@ -90,7 +95,7 @@ func (w *watched) expectMetrics(when string, want map[string][2]int) {
 	}
 }
 
-// named is a Service of its own, made at the beginning.
+// named returns a Service with another name, created at begin.
 func named(name string, options ...builder.ServiceOption) *corev1.Service {
 	svc := builder.Service(options...)
 	svc.Name, svc.UID, svc.CreationTimestamp = name, types.UID(name), metav1.Unix(begin, 0)
@@ -124,7 +129,7 @@ func TestMetricsOfServices(t *testing.T) {
 	w.expectMetrics("one is gone", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
 
 	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(answer, http.StatusServiceUnavailable, cloudapi.CodeUnavailable)
+		cloud.Problem(answer, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
 		return true
 	})
 	for range 2 {
@@ -145,7 +150,7 @@ func TestMetricsOfServices(t *testing.T) {
 	w.expectMetrics("after the bad one wants no load balancer any more", map[string][2]int{"Configured": {1}})
 }
 
-// Services that wait to be deleted are among those that are not settled, and nothing stays of those that are gone.
+// Services that wait for their deletion count as unsettled, and deleted ones do not count.
 func TestMetricsOfDeletedServices(t *testing.T) {
 	w := startWatched(t)
 	first, second := named("first", builder.DLB("deletion-protection", "true")), named("second")
@@ -156,7 +161,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	w.pass(10)
 	w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodDelete {
-			cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+			cloud.Problem(answer, http.StatusInternalServerError, cloudv1.CodeInternal)
 		}
 		return r.Method == http.MethodDelete
 	})
@@ -171,7 +176,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	w.expectMetrics("deletion fails", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {1, 10}})
 
 	w.cloud.Intercept(func(answer http.ResponseWriter, _ *http.Request) bool {
-		cloud.Problem(answer, http.StatusInternalServerError, cloudapi.CodeInternal)
+		cloud.Problem(answer, http.StatusInternalServerError, cloudv1.CodeInternal)
 		return true
 	})
 	third := w.put(named("third"))
@@ -180,7 +185,9 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", third); err == nil {
 		t.Error("there is an answer")
 	}
-	w.expectMetrics("the cloud does not even say what there is", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {2, 10}})
+	w.expectMetrics(
+		"the cloud does not even say what there is", map[string][2]int{"DeletionProtected": {1, 10}, "SyncFailing": {2, 10}},
+	)
 
 	for _, object := range slices.Clone(w.seen.List()) {
 		if err := w.seen.Delete(object); err != nil {

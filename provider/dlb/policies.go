@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 // Policies know what platform teams say about namespaces.
@@ -56,7 +56,7 @@ func (o *order) build(parsed *catalog.Parsed) {
 
 // keep makes a Service that does not set its network type or its subnet keep those that its load balancer has: they are
 // immutable, and the defaults may have changed since.
-func (o *order) keep(lb *cloudapi.LoadBalancer) {
+func (o *order) keep(lb *cloudv1.LoadBalancer) {
 	parsed := o.parsed
 	if key := loadbalancer.Prefix + keyNetworkType; !o.sets(key) {
 		parsed = parsed.With(map[string]string{key: networkType(lb)})
@@ -89,7 +89,7 @@ func (o *order) open() bool {
 
 // obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. lb is nil where there is no load
 // balancer yet, or none any more: one that was published and got lost is created again as the Service says.
-func (b *Balancer) obey(o *order, lb *cloudapi.LoadBalancer) error {
+func (b *Balancer) obey(o *order, lb *cloudv1.LoadBalancer) error {
 	var former *corev1.Service
 	switch {
 	case lb != nil:

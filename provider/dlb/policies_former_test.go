@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/test/cloud"
 )
 
-// What admission let pass, because the rest was so before, reaches the cloud. In each of these, the load balancer breaks a rule
-// that came later, and the Service changes something else.
+// Changes that admission allowed, because the violation already existed, reach the cloud. In each case, the load
+// balancer breaks a rule that was added later, and the Service changes something else.
 func TestPoliciesLetOtherChangesPass(t *testing.T) {
 	web, tls := builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("tls", corev1.ProtocolTCP, 443)
 	dnsTCP, dnsUDP := builder.Port("dns-tcp", corev1.ProtocolTCP, 53), builder.Port("dns", corev1.ProtocolUDP, 53)
@@ -50,7 +50,8 @@ func TestPoliciesLetOtherChangesPass(t *testing.T) {
 	}
 }
 
-// A Service may name its subnet and leave it to its policy that the load balancer is private, also when that is decided already.
+// A Service may set its subnet while a policy's default makes the load balancer private, even after the load balancer
+// was created.
 func TestPoliciesKeepWhatGoesWithTheNetworkType(t *testing.T) {
 	f, p := startWithPolicies(t)
 	p.set(t, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{annotation + "network-type": "private"}})
@@ -71,7 +72,7 @@ func TestPoliciesKeepWhatGoesWithTheNetworkType(t *testing.T) {
 	f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration", `"fastest"`)
 }
 
-// The subnet is decided once, also before the Service has published an address.
+// The subnet is chosen once, even before the Service has published an address.
 func TestPoliciesKeepTheSubnet(t *testing.T) {
 	f, p := startWithPolicies(t)
 	subnet := func(id string) {
@@ -87,7 +88,8 @@ func TestPoliciesKeepTheSubnet(t *testing.T) {
 	}
 }
 
-// Protection by a policy's default ends only by the Service's word, also where the Service changes its type.
+// Deletion protection by a policy's default ends only if the Service's annotation says so, even if the Service changes
+// its type.
 func TestPoliciesProtectAfterChangeOfType(t *testing.T) {
 	f, p := startWithPolicies(t)
 	p.set(t, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{annotation + "deletion-protection": "true"}})

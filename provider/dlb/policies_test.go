@@ -9,17 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
 )
 
-// policies are what every namespace has.
+// policies implements Policies with the same policies for every namespace.
 type policies struct {
 	all []*policy.Policy
 	err error
@@ -27,7 +28,7 @@ type policies struct {
 
 func (p *policies) Applicable(context.Context, string) ([]*policy.Policy, error) { return p.all, p.err }
 
-// set makes one policy of a spec the only one.
+// set replaces all policies by one with the spec.
 func (p *policies) set(t *testing.T, spec v1alpha1.LoadBalancerPolicySpec) {
 	t.Helper()
 	compiled, findings := policy.Compile(&v1alpha1.LoadBalancerPolicy{
@@ -49,7 +50,7 @@ func maxQPS(most int32) v1alpha1.LoadBalancerPolicySpec {
 	return v1alpha1.LoadBalancerPolicySpec{Rules: []v1alpha1.Rule{{Annotation: annotation + "listener-maxqps", Max: new(intstr.FromInt32(most))}}}
 }
 
-// What slipped past admission gets the same defaults, and is refused by the same rules.
+// Services that bypassed admission get the same defaults and are refused by the same rules.
 func TestPoliciesWithoutAdmission(t *testing.T) {
 	f, p := startWithPolicies(t)
 	spec := maxQPS(20000)
@@ -71,8 +72,8 @@ func TestPoliciesWithoutAdmission(t *testing.T) {
 	}
 }
 
-// A load balancer stays as it was when its Service comes to break a rule, and when a rule comes to forbid what it has; whatever
-// else the Service changes then still reaches the cloud, as admission promised.
+// A load balancer is not changed if its Service starts to break a rule, or if a new rule forbids what it has. Other
+// changes of the Service still reach the cloud, as admission promised.
 func TestPoliciesAndChanges(t *testing.T) {
 	f, p := startWithPolicies(t)
 	two := builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("api", corev1.ProtocolTCP, 443))
@@ -108,8 +109,22 @@ func TestPoliciesAndChanges(t *testing.T) {
 	}
 }
 
-// Whatever a Service can say, the cloud's load balancer is recognised as made of it: with everything forbidden afterwards,
-// nothing is new.
+// A mode that the load balancer's addresses do not have yet is a new violation.
+func TestPoliciesAndTheIPMode(t *testing.T) {
+	f, p := startWithPolicies(t)
+	f.mustEnsure(builder.Service())
+	p.set(t, v1alpha1.LoadBalancerPolicySpec{Rules: []v1alpha1.Rule{{Annotation: annotation + "ip-mode", Allowed: []string{"vip"}}}})
+	proxy := builder.Service(builder.DLB("ip-mode", "proxy"))
+	if _, err := f.ensure(proxy); err == nil {
+		t.Error("a forbidden mode was accepted")
+	}
+	if lb := f.only(); lb.VIPs[0].Mode != cloudv1.VIPModeVIP {
+		t.Errorf("mode %s, want vip", lb.VIPs[0].Mode)
+	}
+}
+
+// For all annotations of a Service, the cloud's load balancer is recognised as built from them: if a later policy
+// forbids all of them, no violation is new.
 func TestPoliciesRecogniseWhatIsThere(t *testing.T) {
 	f, p := startWithPolicies(t)
 	svc := builder.Service(
@@ -138,7 +153,7 @@ func TestPoliciesRecogniseWhatIsThere(t *testing.T) {
 	}
 }
 
-// The network type is decided once: neither a policy that comes later nor one that goes may change it.
+// The network type is chosen once: neither adding nor removing a policy may change it.
 func TestPoliciesKeepTheNetworkType(t *testing.T) {
 	f, p := startWithPolicies(t)
 	p.set(t, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{annotation + "network-type": "private"}})
@@ -154,7 +169,7 @@ func TestPoliciesKeepTheNetworkType(t *testing.T) {
 	}
 }
 
-// A load balancer that got lost comes back, though its Service breaks a rule that came later.
+// A lost load balancer is created again, even if its Service breaks a rule that was added later.
 func TestPoliciesAndALostLoadBalancer(t *testing.T) {
 	f, p := startWithPolicies(t)
 	svc := builder.Service(builder.DLB("listener-maxqps", "30000"))
@@ -174,7 +189,7 @@ func TestPoliciesAndALostLoadBalancer(t *testing.T) {
 	}
 }
 
-// Without its policies nobody knows what a Service asks for: its load balancer stays as it is.
+// While the policies are unknown, it is unknown what a Service asks for, so its load balancer is not changed.
 func TestPoliciesUnknown(t *testing.T) {
 	f, p := startWithPolicies(t)
 	f.mustEnsure(builder.Service())

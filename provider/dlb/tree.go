@@ -12,20 +12,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// Network places new load balancers in the cloud. One that exists stays where it is.
+// Network places new load balancers in the cloud. Existing ones keep their network.
 type Network struct {
-	// VPCID is empty where the cloud chooses.
+	// VPCID is the network; if empty, the cloud chooses one.
 	VPCID string
-	// SubnetIDs are for Services that name none.
+	// SubnetIDs is the default for Services that do not name a subnet.
 	SubnetIDs []string
 }
 
-// checkAllocated makes sure that the API server has allocated the ports that backends listen on.
+// checkAllocated checks that the API server has allocated the ports that backends listen on.
 func checkAllocated(svc *corev1.Service) error {
 	for _, p := range svc.Spec.Ports {
 		if p.NodePort == 0 {
@@ -38,24 +38,24 @@ func checkAllocated(svc *corev1.Service) error {
 	return nil
 }
 
-// tree is the desired load balancer in the cloud's terms.
-func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudapi.LoadBalancerFields {
-	fields := cloudapi.LoadBalancerFields{
-		Scheme: "public", Flavor: d.Flavor, Zones: d.Zones,
+// tree returns the desired load balancer in the cloud's terms. Each field that it sets is read back by observed.
+func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudv1.LoadBalancerFields {
+	fields := cloudv1.LoadBalancerFields{
+		Scheme: cloudv1.SchemePublic, Flavor: d.Flavor, Zones: d.Zones,
 		DeletionProtection: d.DeletionProtection, BandwidthMbps: d.BandwidthMbps,
 	}
 	if d.NetworkType == "private" {
-		fields.Scheme = "internal"
+		fields.Scheme = cloudv1.SchemeInternal
 	}
 	subnets := network.SubnetIDs
 	if d.SubnetID != "" {
 		subnets = []string{d.SubnetID}
 	}
 	if network.VPCID != "" || len(subnets) > 0 {
-		fields.Network = &cloudapi.Network{VPCID: network.VPCID, SubnetIDs: subnets}
+		fields.Network = &cloudv1.Network{VPCID: network.VPCID, SubnetIDs: subnets}
 	}
 	for _, family := range d.Families {
-		fields.VIPs = append(fields.VIPs, cloudapi.VIP{Family: family, Mode: d.IPMode})
+		fields.VIPs = append(fields.VIPs, cloudv1.VIP{Family: family, Mode: d.IPMode})
 	}
 	allowed := sources(d)
 	for _, l := range d.Listeners {
@@ -67,7 +67,7 @@ func tree(d *loadbalancer.Desired, network Network, nodeGroupID string) cloudapi
 	return fields
 }
 
-// sources are the ranges of clients, each once.
+// sources returns the allowed source ranges, sorted and without duplicates.
 func sources(d *loadbalancer.Desired) []string {
 	var list []string
 	for _, prefix := range d.AllowedSources {
@@ -77,46 +77,51 @@ func sources(d *loadbalancer.Desired) []string {
 	return slices.Compact(list)
 }
 
-func listener(l loadbalancer.Listener, allowed []string) cloudapi.Listener {
-	listener := cloudapi.Listener{
+func listener(l loadbalancer.Listener, allowed []string) cloudv1.Listener {
+	listener := cloudv1.Listener{
 		Key: l.Key(), Protocol: l.Protocol, Port: l.Port, PoolKey: l.Key(),
 		MaxQPS: l.MaxQPS, MaxConnections: l.MaxConnections, IdleTimeoutMS: l.IdleTimeout.Milliseconds(),
 		ProxyProtocol: l.ProxyProtocol, AllowedCIDRs: allowed,
 	}
 	if l.CertificateID != "" {
-		listener.TLS = &cloudapi.TLS{CertificateIDs: []string{l.CertificateID}}
+		listener.TLS = &cloudv1.TLS{CertificateIDs: []string{l.CertificateID}}
 	}
 	return listener
 }
 
-func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Duration) cloudapi.Pool {
-	pool := cloudapi.Pool{
+func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Duration) cloudv1.Pool {
+	pool := cloudv1.Pool{
 		Key: l.Key(), Family: family, Protocol: l.Protocol, Algorithm: strings.ReplaceAll(l.Scheduler, "-", "_"),
 		TargetPort: l.NodePort, NodeGroupID: nodeGroupID, DrainTimeoutS: int64(drain.Seconds()),
-		HealthMonitor: &cloudapi.HealthMonitor{
+		HealthMonitor: &cloudv1.HealthMonitor{
 			Type: l.HealthCheck.Protocol, Port: l.HealthCheck.Port, Path: l.HealthCheck.Path,
 			ExpectedCodes: strings.Join(l.HealthCheck.ExpectedCodes, ","),
 			IntervalMS:    l.HealthCheck.Interval.Milliseconds(), TimeoutMS: l.HealthCheck.Timeout.Milliseconds(),
 			Rise: l.HealthCheck.Healthy, Fall: l.HealthCheck.Unhealthy,
 		},
 	}
-	if l.Protocol == "https" {
+	if l.Protocol == cloudv1.ProtocolHTTPS {
 		// TLS ends at the listener.
-		pool.Protocol = "http"
+		pool.Protocol = cloudv1.ProtocolHTTP
 	}
 	if l.AffinityTimeout > 0 {
-		pool.SessionAffinity = &cloudapi.SessionAffinity{Type: "source_ip", TimeoutS: int64(l.AffinityTimeout.Seconds())}
+		pool.SessionAffinity = &cloudv1.SessionAffinity{
+			Type: cloudv1.AffinitySourceIP, TimeoutS: int64(l.AffinityTimeout.Seconds()),
+		}
 	}
 	return pool
 }
 
-// settle gives spec what the cloud has decided for the load balancer and what must not change: where it is, its addresses,
-// its flavor and zones where the Service leaves them open, and tags that are not the Service's to remove. Else a cloud
-// that writes its defaults down would be written to for ever.
+// settle copies to spec what the cloud has decided for the load balancer and what must not change: its network, its
+// addresses, its flavor and zones if the Service does not set them, and tags that the Service must not remove.
+// Otherwise, a cloud that stores its defaults would be written to again and again.
 //
-// Those tags are the ones with our prefix and, on an adopted load balancer, all others: its owner's may be among them, and
-// nothing tells them from those that the Service once asked for. So a tag taken from the Service's annotation stays there.
-func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudapi.LoadBalancer) cloudapi.LoadBalancerSpec {
+// Those tags are the ones with our prefix and, on an adopted load balancer, all others: they may be its owner's, which
+// cannot be distinguished from those that the Service once asked for. So a tag that is removed from the Service's
+// annotation stays on an adopted load balancer.
+func settle(
+	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer,
+) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
@@ -136,7 +141,7 @@ func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *clo
 	}
 	_, adopted := actual.Tags[ownership.Adopt]
 	for key, value := range actual.Tags {
-		// What the spec has wins: above all the owner, whose tags are a write's precondition.
+		// The tags of spec take precedence, above all those of ownership, which are the precondition of the write.
 		if _, wanted := spec.Tags[key]; !wanted && (adopted || strings.HasPrefix(key, ownership.Prefix)) {
 			spec.Tags[key] = value
 		}
@@ -144,19 +149,21 @@ func settle(spec cloudapi.LoadBalancerSpec, d *loadbalancer.Desired, actual *clo
 	return spec
 }
 
-// same tells whether the load balancer is what spec says, in whatever order the cloud lists its parts.
-func same(spec cloudapi.LoadBalancerSpec, actual *cloudapi.LoadBalancer) bool {
-	is := cloudapi.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
+// same reports whether the load balancer matches spec. The order in which the cloud lists its parts does not matter.
+func same(spec cloudv1.LoadBalancerSpec, actual *cloudv1.LoadBalancer) bool {
+	is := cloudv1.LoadBalancerSpec{Name: actual.Name, Tags: actual.Tags, LoadBalancerFields: actual.LoadBalancerFields}
 	return equality.Semantic.DeepEqual(ordered(spec), ordered(is))
 }
 
-func ordered(spec cloudapi.LoadBalancerSpec) cloudapi.LoadBalancerSpec {
+func ordered(spec cloudv1.LoadBalancerSpec) cloudv1.LoadBalancerSpec {
 	spec.Zones = slices.Sorted(slices.Values(spec.Zones))
-	spec.VIPs = slices.SortedFunc(slices.Values(spec.VIPs), func(a, b cloudapi.VIP) int { return cmp.Compare(a.Family, b.Family) })
-	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudapi.Listener) int {
+	spec.VIPs = slices.SortedFunc(
+		slices.Values(spec.VIPs), func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) },
+	)
+	spec.Listeners = slices.SortedFunc(slices.Values(spec.Listeners), func(a, b cloudv1.Listener) int {
 		return cmp.Compare(a.Key, b.Key)
 	})
-	spec.Pools = slices.SortedFunc(slices.Values(spec.Pools), func(a, b cloudapi.Pool) int {
+	spec.Pools = slices.SortedFunc(slices.Values(spec.Pools), func(a, b cloudv1.Pool) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Family, b.Family))
 	})
 	return spec

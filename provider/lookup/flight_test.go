@@ -8,31 +8,32 @@ import (
 	"testing/synctest"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/lookup"
 )
 
-// slow is a cloud whose answers take a second. It is no server, so that time can be made to fly.
+// slow is a cloud whose responses take a second. It is not a server, so that it works with synctest's clock.
 type slow struct {
 	lookup.Cloud
 	calls int
 	panic bool
 }
 
-func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudapi.Volume, error) {
+func (s *slow) Volume(ctx context.Context, id string, _ cloudapi.ReadOptions) (*cloudv1.Volume, error) {
 	s.calls++
 	if s.panic {
 		panic("on purpose")
 	}
 	select {
 	case <-time.After(time.Second):
-		return &cloudapi.Volume{Object: cloudapi.Object{ID: id}}, nil
+		return &cloudv1.Volume{Object: cloudv1.Object{ID: id}}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// What is never taken from memory is still read once for all who ask at the same time.
+// Concurrent reads of what is never cached are still merged.
 func TestFreshLookupsAreOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slow{}
@@ -52,7 +53,7 @@ func TestFreshLookupsAreOneCall(t *testing.T) {
 	})
 }
 
-// Whoever has no time leaves, even who came first; the others get their answer.
+// A caller whose context ends stops waiting, even the first one; the others get the answer.
 func TestCallerWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slow{}
@@ -78,7 +79,7 @@ func TestCallerWhoLeaves(t *testing.T) {
 	})
 }
 
-// A read that has no turn in time fails, and those after the rush do not.
+// A read that does not get its turn in time fails; later reads succeed.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slow{}
@@ -89,7 +90,7 @@ func TestTurns(t *testing.T) {
 			_, err := l.Volume(t.Context(), ids[i])
 			return err
 		})
-		// The second has its turn after a second and half of one left, the third none.
+		// The second read gets its turn after one second and has half a second left; the third one gets none.
 		if errs[0] != nil || !errors.Is(errs[1], context.DeadlineExceeded) || errs[2] == nil {
 			t.Errorf("errors %v", errs)
 		}
@@ -100,7 +101,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// A flight has its own goroutine, where nobody else would recover a panic.
+// A flight has its own goroutine, so no caller could recover a panic.
 func TestPanic(t *testing.T) {
 	l := lookup.New(lookup.Options{Cloud: &slow{panic: true}})
 	if _, err := l.Volume(t.Context(), "vol-1"); err == nil || !strings.Contains(err.Error(), "on purpose") {

@@ -10,10 +10,11 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// gate lets a few reads at a time through to the cloud, and none for a moment after the cloud gave no answer.
+// gate limits the number of concurrent reads, and blocks all reads for a moment after the cloud did not respond.
 type gate struct {
 	timeout time.Duration
 	rest    time.Duration
@@ -21,7 +22,7 @@ type gate struct {
 	turns   chan struct{}
 
 	mu sync.Mutex
-	// outage is why nobody passes until then; nil if the last read was answered.
+	// outage is the error that blocks reads until the time in until; nil if the cloud responded to the last read.
 	outage error
 	until  time.Time
 }
@@ -30,7 +31,7 @@ func newGate(o Options) *gate {
 	return &gate{timeout: o.Timeout, rest: o.FailureTTL, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent)}
 }
 
-// pass reads when it is its turn.
+// pass calls read when it is its turn.
 func (g *gate) pass(ctx context.Context, read func(context.Context) error) error {
 	if err := g.closed(); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (g *gate) pass(ctx context.Context, read func(context.Context) error) error
 	case <-ctx.Done():
 		return fmt.Errorf("wait for other reads of the cloud: %w", ctx.Err())
 	}
-	// Those whose turn it was before may have found that the cloud gives no answer.
+	// An earlier read may have failed in the meantime.
 	if err := g.closed(); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (g *gate) closed() error {
 	if g.outage == nil || !g.clock.Now().Before(g.until) {
 		return nil
 	}
-	return fmt.Errorf("the cloud gave no answer a moment ago: %w", g.outage)
+	return fmt.Errorf("the cloud did not respond a moment ago: %w", g.outage)
 }
 
 func (g *gate) note(err error) {
@@ -71,10 +72,10 @@ func (g *gate) note(err error) {
 	g.outage, g.until = err, g.clock.Now().Add(g.rest)
 }
 
-// unanswered tells whether an error is about the cloud as a whole, and not about what was read.
+// unanswered reports whether an error concerns the cloud as a whole rather than the object of the read.
 func unanswered(err error) bool {
 	if refused, ok := errors.AsType[*cloudapi.Error](err); ok {
-		return refused.Problem == nil || cloudapi.HasCode(err, cloudapi.CodeUnavailable, cloudapi.CodeRateLimited)
+		return refused.Problem == nil || cloudapi.HasCode(err, cloudv1.CodeUnavailable, cloudv1.CodeRateLimited)
 	}
 	_, transport := errors.AsType[*url.Error](err)
 	return transport || errors.Is(err, context.DeadlineExceeded)

@@ -7,18 +7,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/volume"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// Labels are the topology labels of a volume of this cloud, read now; those of other volumes are nil. The error wraps
-// cloudprovider.DiskNotFound if the cloud says that there is no such volume; any other, such as an answer without a zone, says
-// nothing about the volume.
+// Labels reads the topology labels of a volume of this cloud; for other volumes it returns nil. The error wraps
+// cloudprovider.DiskNotFound if the cloud answered that the volume does not exist; any other error, such as a response
+// without a zone, proves nothing about the volume.
 func Labels(ctx context.Context, cloud Cloud, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return labels(ctx, pv, func(ctx context.Context, id string) (*cloudapi.Volume, error) { return readVolume(ctx, cloud, id) })
+	return labels(
+		ctx, pv, func(ctx context.Context, id string) (*cloudv1.Volume, error) { return readVolume(ctx, cloud, id) },
+	)
 }
 
-func labels(ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudapi.Volume, error)) (map[string]string, error) {
+func labels(
+	ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudv1.Volume, error),
+) (map[string]string, error) {
 	if !volume.Zoned(pv) {
 		return nil, nil
 	}
@@ -32,13 +37,13 @@ func labels(ctx context.Context, pv *corev1.PersistentVolume, read func(context.
 	}
 	labels, err := volume.Labels(zones, found.Region)
 	if err != nil {
-		return nil, fmt.Errorf("persistent volume %s: malformed answer about volume %s: %w", pv.Name, found.ID, err)
+		return nil, fmt.Errorf("persistent volume %s: malformed response for volume %s: %w", pv.Name, found.ID, err)
 	}
 	return labels, nil
 }
 
-// readVolume reads a volume and tells the volume that does not exist from the cloud that does not answer.
-func readVolume(ctx context.Context, cloud Cloud, id string) (*cloudapi.Volume, error) {
+// readVolume reads a volume. The error distinguishes a volume that does not exist from a cloud that does not respond.
+func readVolume(ctx context.Context, cloud Cloud, id string) (*cloudv1.Volume, error) {
 	found, err := cloud.Volume(ctx, id, cloudapi.ReadOptions{})
 	switch {
 	case cloudapi.IsAbsent(err):

@@ -1,3 +1,6 @@
+// Package lookup reads volumes and volume types for admission, where a user waits for the answer. Reads have a timeout
+// and are limited in number, concurrent reads of the same object are merged, and results are cached for a short time,
+// including failures.
 package lookup
 
 import (
@@ -10,10 +13,11 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// What Options default to.
+// The defaults of Options.
 const (
 	defaultTimeout       = 2 * time.Second
 	defaultMaxConcurrent = 16
@@ -23,59 +27,60 @@ const (
 	defaultFailureTTL    = time.Second
 )
 
-// allTypes is the one key of the list of volume types.
+// allTypes is the key of the cached list of volume types.
 const allTypes = "all"
 
-// ErrUnknownType says that the cloud has no volume type of that name.
+// ErrUnknownType is returned if the cloud has no volume type of that name.
 var ErrUnknownType = errors.New("the cloud has no such volume type")
 
-// Cloud is what a Lookup needs of the cloud's client.
+// Cloud is the part of the cloud's client that a Lookup needs.
 type Cloud interface {
-	Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudapi.Volume, error)
-	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudapi.List[cloudapi.VolumeType], error)
+	Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudv1.Volume, error)
+	VolumeTypes(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.VolumeType], error)
 }
 
-// Options are what a Lookup depends on. All but Cloud have defaults.
+// Options configures a Lookup. All fields except Cloud have defaults.
 type Options struct {
 	// Cloud is the client of the cloud's API.
 	Cloud Cloud
-	// Timeout bounds one read, the wait for its turn included: 2 s. Whoever asks may leave earlier.
+	// Timeout limits one read, including the wait for its turn; it defaults to 2 s. Callers may stop waiting earlier.
 	Timeout time.Duration
-	// MaxConcurrent is how many reads there are at the same time: 16.
+	// MaxConcurrent is the maximum number of concurrent reads; it defaults to 16.
 	MaxConcurrent int
-	// MaxEntries is how many volumes are remembered: 4096.
+	// MaxEntries is the maximum number of cached volumes; it defaults to 4096.
 	MaxEntries int
-	// TTL is how long a volume and the list of types are remembered: a minute.
+	// TTL is how long a volume and the list of volume types are cached; it defaults to one minute.
 	TTL time.Duration
-	// NotFoundTTL is how long it is remembered that there is no such volume: 2 s, because it may be about to be made.
+	// NotFoundTTL is how long a missing volume is cached; it defaults to 2 s, because the volume may be created soon.
 	NotFoundTTL time.Duration
-	// FailureTTL is how long a failure is remembered: 1 s, so that not everyone in a burst waits for a cloud that is gone.
+	// FailureTTL is how long a failure is cached; it defaults to 1 s, so that in a burst of requests not each one waits
+	// for a cloud that does not respond.
 	FailureTTL time.Duration
-	// OnLookup, if set, is told what came of every question.
+	// OnLookup, if set, is called with the result of every lookup.
 	OnLookup func(Kind, Result)
-	// Clock tells what is too old; nil is the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Kind is what is asked about, as metrics name it.
+// Kind is the kind of a lookup. It is a label value of metrics.
 type Kind string
 
-// The kinds of questions.
+// The kinds of lookups.
 const (
 	KindVolume      Kind = "volume"
 	KindVolumeTypes Kind = "volume-types"
 )
 
-// Result is what came of a question, as metrics name it.
+// Result is the result of a lookup. It is a label value of metrics.
 type Result string
 
-// The results of questions. That there is no such volume is an answer, too.
+// The results of lookups. A volume that does not exist is an answer, too.
 const (
-	// ResultHit is an answer that was remembered.
+	// ResultHit means that the answer was cached.
 	ResultHit Result = "hit"
-	// ResultMiss is an answer for which the cloud was asked.
+	// ResultMiss means that the answer was read from the cloud.
 	ResultMiss Result = "miss"
-	// ResultUnavailable is no answer.
+	// ResultUnavailable means that there was no answer.
 	ResultUnavailable Result = "unavailable"
 )
 
@@ -103,47 +108,49 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 // Lookup reads volumes and volume types. It is safe for concurrent use.
 type Lookup struct {
 	cloud   Cloud
-	volumes *memory[*cloudapi.Volume]
-	types   *memory[map[string]cloudapi.VolumeType]
+	volumes *memory[*cloudv1.Volume]
+	types   *memory[map[string]cloudv1.VolumeType]
 }
 
 var _ cloudprovider.PVLabeler = (*Lookup)(nil)
 
-// New makes a Lookup; it does no I/O.
+// New returns a Lookup. It does no I/O.
 func New(o Options) *Lookup {
 	o.complete()
 	g := newGate(o)
 	return &Lookup{
 		cloud:   o.Cloud,
-		volumes: newMemory[*cloudapi.Volume](g, KindVolume, o.MaxEntries, o),
-		types:   newMemory[map[string]cloudapi.VolumeType](g, KindVolumeTypes, 1, o),
+		volumes: newMemory[*cloudv1.Volume](g, KindVolume, o.MaxEntries, o),
+		types:   newMemory[map[string]cloudv1.VolumeType](g, KindVolumeTypes, 1, o),
 	}
 }
 
-// GetLabelsForVolume are the topology labels of a volume of this cloud; those of other volumes are nil. Errors are as those of
-// Volume.
+// GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. Its errors are
+// those of Volume.
 func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	return labels(ctx, pv, l.Volume)
 }
 
-// Volume reads a volume, or remembers it. The error wraps cloudprovider.DiskNotFound if the cloud says that there is none; any
-// other says nothing about the volume. The answer is shared and must not be changed.
-func (l *Lookup) Volume(ctx context.Context, id string) (*cloudapi.Volume, error) {
+// Volume returns a volume, which may be cached. The error wraps cloudprovider.DiskNotFound if the cloud answered that
+// the volume does not exist; any other error proves nothing about the volume. The result is shared and must not be
+// modified.
+func (l *Lookup) Volume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	return l.volumes.get(ctx, id, l.readVolume(id))
 }
 
-// FreshVolume is Volume for what may change at any moment, such as whether it is attached: nothing is remembered.
-func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudapi.Volume, error) {
+// FreshVolume is like Volume, but without the cache. It is for what may change at any time, such as whether the volume
+// is attached.
+func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudv1.Volume, error) {
 	return l.volumes.fresh(ctx, id, l.readVolume(id))
 }
 
-func (l *Lookup) readVolume(id string) func(context.Context) (*cloudapi.Volume, error) {
-	return func(ctx context.Context) (*cloudapi.Volume, error) { return readVolume(ctx, l.cloud, id) }
+func (l *Lookup) readVolume(id string) func(context.Context) (*cloudv1.Volume, error) {
+	return func(ctx context.Context) (*cloudv1.Volume, error) { return readVolume(ctx, l.cloud, id) }
 }
 
-// VolumeType is the volume type of that name. The error wraps ErrUnknownType if the cloud has none; any other says nothing about
-// the type.
-func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudapi.VolumeType, error) {
+// VolumeType returns the volume type of that name. The error wraps ErrUnknownType if the cloud has none; any other
+// error proves nothing about the type.
+func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudv1.VolumeType, error) {
 	types, err := l.types.get(ctx, allTypes, l.readTypes)
 	if err != nil {
 		return nil, err
@@ -155,16 +162,16 @@ func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudapi.VolumeT
 	return &volumeType, nil
 }
 
-func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudapi.VolumeType, error) {
+func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudv1.VolumeType, error) {
 	list, err := l.cloud.VolumeTypes(ctx, cloudapi.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list volume types: %w", err)
 	}
 	if len(list.Items) == 0 {
-		// A cloud that has volumes has types of them.
-		return nil, errors.New("list volume types: malformed answer: there are none")
+		// A cloud that has volumes has volume types.
+		return nil, errors.New("list volume types: malformed response: the list is empty")
 	}
-	types := make(map[string]cloudapi.VolumeType, len(list.Items))
+	types := make(map[string]cloudv1.VolumeType, len(list.Items))
 	for _, t := range list.Items {
 		types[t.Name] = t
 	}

@@ -17,8 +17,9 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/volume"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/cloud"
 )
@@ -38,10 +39,10 @@ func start(t *testing.T, o lookup.Options) *fixture {
 	return f
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
-// expectCalls is how many calls there were since the last time.
+// expectCalls compares the number of calls since the last time.
 func (f *fixture) expectCalls(t *testing.T, want int, when string) {
 	t.Helper()
 	if calls := f.cloud.Calls(); len(calls) != want {
@@ -56,7 +57,7 @@ func pv(handle string) *corev1.PersistentVolume {
 	return v
 }
 
-// together calls f so many times at once and gives all its errors.
+// together calls f n times concurrently and returns all errors.
 func together(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	var running sync.WaitGroup
@@ -109,7 +110,7 @@ func TestVolumesOfOthersCostNoCall(t *testing.T) {
 func TestVolumeThatDoesNotExist(t *testing.T) {
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"never did": nil,
-		"any more":  problem(http.StatusGone, cloudapi.CodeResourceGone),
+		"any more":  problem(http.StatusGone, cloudv1.CodeResourceGone),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, lookup.Options{})
@@ -148,7 +149,7 @@ func body(status int, contentType, text string) func(http.ResponseWriter, *http.
 	}
 }
 
-func volumeBody(t *testing.T, v cloudapi.Volume) func(http.ResponseWriter, *http.Request) bool {
+func volumeBody(t *testing.T, v cloudv1.Volume) func(http.ResponseWriter, *http.Request) bool {
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -156,26 +157,26 @@ func volumeBody(t *testing.T, v cloudapi.Volume) func(http.ResponseWriter, *http
 	return body(http.StatusOK, "application/json", string(text))
 }
 
-// What is no word of the cloud about the volume is neither a label nor its absence. If it is about the cloud as a whole, other
-// volumes are not asked for either, for a moment.
+// A response that is not the cloud's answer about the volume results in neither labels nor the volume's absence. If the
+// error concerns the cloud as a whole, other volumes are not read either, for a moment.
 func TestOutages(t *testing.T) {
-	named := func(id string) cloudapi.Object { return cloudapi.Object{ID: id} }
+	named := func(id string) cloudv1.Object { return cloudv1.Object{ID: id} }
 	for name, tc := range map[string]struct {
 		answer func(http.ResponseWriter, *http.Request) bool
 		whole  bool
 	}{
 		"404 of a proxy":     {body(http.StatusNotFound, "text/html", "<h1>Not Found</h1>"), true},
-		"unavailable":        {problem(http.StatusServiceUnavailable, cloudapi.CodeUnavailable), true},
-		"too many requests":  {problem(http.StatusTooManyRequests, cloudapi.CodeRateLimited), true},
+		"unavailable":        {problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable), true},
+		"too many requests":  {problem(http.StatusTooManyRequests, cloudv1.CodeRateLimited), true},
 		"connection is cut":  {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, true},
-		"internal error":     {problem(http.StatusInternalServerError, cloudapi.CodeInternal), false},
-		"forbidden":          {problem(http.StatusForbidden, cloudapi.CodeForbidden), false},
+		"internal error":     {problem(http.StatusInternalServerError, cloudv1.CodeInternal), false},
+		"forbidden":          {problem(http.StatusForbidden, cloudv1.CodeForbidden), false},
 		"no JSON":            {body(http.StatusOK, "application/json", "{"), false},
 		"nothing":            {body(http.StatusOK, "application/json", "{}"), false},
-		"another volume":     {volumeBody(t, cloudapi.Volume{Object: named("vol-data-2"), Zone: "eu-1a", Region: "eu-1"}), false},
-		"no zone":            {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Region: "eu-1"}), false},
-		"no region":          {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Zone: "eu-1a"}), false},
-		"zone that is empty": {volumeBody(t, cloudapi.Volume{Object: named("vol-data-1"), Zones: []string{"eu-1a", ""}, Region: "eu-1"}), false},
+		"another volume":     {volumeBody(t, cloudv1.Volume{Object: named("vol-data-2"), Zone: "eu-1a", Region: "eu-1"}), false},
+		"no zone":            {volumeBody(t, cloudv1.Volume{Object: named("vol-data-1"), Region: "eu-1"}), false},
+		"no region":          {volumeBody(t, cloudv1.Volume{Object: named("vol-data-1"), Zone: "eu-1a"}), false},
+		"zone that is empty": {volumeBody(t, cloudv1.Volume{Object: named("vol-data-1"), Zones: []string{"eu-1a", ""}, Region: "eu-1"}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, lookup.Options{})
@@ -202,7 +203,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A cloud that is gone is asked once a moment, not once a volume.
+// A cloud that does not respond is called once per interval, not once per volume.
 func TestCloudThatIsStopped(t *testing.T) {
 	front := httptest.NewServer(http.NotFoundHandler())
 	client, err := cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken("t")})
@@ -215,7 +216,8 @@ func TestCloudThatIsStopped(t *testing.T) {
 	l := lookup.New(lookup.Options{Cloud: counted, Clock: clock})
 	for round := 1; round <= 2; round++ {
 		for i := range 50 {
-			if _, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i)); err == nil || errors.Is(err, cloudprovider.DiskNotFound) {
+			if _, err := l.Volume(t.Context(), fmt.Sprintf("vol-%d", i)); err == nil ||
+				errors.Is(err, cloudprovider.DiskNotFound) {
 				t.Fatalf("error %v, want one of the connection", err)
 			}
 		}
@@ -226,14 +228,14 @@ func TestCloudThatIsStopped(t *testing.T) {
 	}
 }
 
-// counter counts calls that never reach a cloud.
+// counter counts calls that do not reach a cloud.
 type counter struct {
 	lookup.Cloud
 	mu    sync.Mutex
 	calls int
 }
 
-func (c *counter) Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudapi.Volume, error) {
+func (c *counter) Volume(ctx context.Context, id string, o cloudapi.ReadOptions) (*cloudv1.Volume, error) {
 	c.mu.Lock()
 	c.calls++
 	c.mu.Unlock()
@@ -246,7 +248,7 @@ func (c *counter) count() int {
 	return c.calls
 }
 
-// A cloud that accepts calls and never answers costs a burst one wait, and few connections.
+// If the cloud accepts connections but never responds, a burst costs one timeout and few connections.
 func TestCloudThatHangs(t *testing.T) {
 	const timeout, atOnce = 200 * time.Millisecond, 4
 	f := start(t, lookup.Options{Timeout: timeout, MaxConcurrent: atOnce})
@@ -284,7 +286,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestFreshVolume(t *testing.T) {
 	f := start(t, lookup.Options{})
 	mustVolume(t, f, "vol-data-1")
-	f.cloud.Intercept(volumeBody(t, cloudapi.Volume{Object: cloudapi.Object{ID: "vol-data-1"}, AttachedTo: "i-node-1"}))
+	f.cloud.Intercept(volumeBody(t, cloudv1.Volume{Object: cloudv1.Object{ID: "vol-data-1"}, AttachedTo: "i-node-1"}))
 	got, err := f.FreshVolume(t.Context(), "vol-data-1")
 	if err != nil || got.AttachedTo != "i-node-1" {
 		t.Errorf("volume %+v, %v; want it attached", got, err)

@@ -12,17 +12,17 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 )
 
-// memory holds answers of the cloud by key, and makes one read of those of the same key that come together.
+// memory caches results by key, and merges concurrent reads of the same key.
 type memory[T any] struct {
 	gate    *gate
 	flights singleflight.Group
 	answers *cache.LRUExpireCache
-	tell    func(Result)
+	observe func(Result)
 
 	ttl, notFoundTTL, failureTTL time.Duration
 }
 
-// answer is what the cloud said, or why it did not.
+// answer is the result of a read.
 type answer[T any] struct {
 	value T
 	err   error
@@ -30,20 +30,20 @@ type answer[T any] struct {
 
 func newMemory[T any](g *gate, kind Kind, entries int, o Options) *memory[T] {
 	return &memory[T]{
-		gate: g, tell: func(r Result) { o.OnLookup(kind, r) }, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
+		gate: g, observe: func(r Result) { o.OnLookup(kind, r) }, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
 		ttl: o.TTL, notFoundTTL: o.NotFoundTTL, failureTTL: o.FailureTTL,
 	}
 }
 
-// get is the answer that is remembered, else that of a read.
+// get returns the cached answer, or that of a new read.
 func (m *memory[T]) get(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
-	if a, ok := m.remember(key); ok {
+	if a, ok := m.cached(key); ok {
 		m.note(ResultHit, a.err)
 		return a.value, a.err
 	}
 	value, err := m.fly(ctx, "get "+key, func(ctx context.Context) answer[T] {
-		// Another flight may have landed since the look above.
-		if a, ok := m.remember(key); ok {
+		// Another flight may have landed since the check above.
+		if a, ok := m.cached(key); ok {
 			return a
 		}
 		var a answer[T]
@@ -58,7 +58,7 @@ func (m *memory[T]) get(ctx context.Context, key string, read func(context.Conte
 	return value, err
 }
 
-// fresh is the answer of a read that has not ended yet.
+// fresh returns the answer of a read that has not ended yet.
 func (m *memory[T]) fresh(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
 	value, err := m.fly(ctx, "fresh "+key, func(ctx context.Context) (a answer[T]) {
 		a.err = m.gate.pass(ctx, func(ctx context.Context) (err error) {
@@ -71,19 +71,20 @@ func (m *memory[T]) fresh(ctx context.Context, key string, read func(context.Con
 	return value, err
 }
 
-// note tells what came of a question, where answered is the result if there was an answer.
+// note reports the result of a lookup: answered if there was an answer.
 func (m *memory[T]) note(answered Result, err error) {
 	if err != nil && !errors.Is(err, cloudprovider.DiskNotFound) {
 		answered = ResultUnavailable
 	}
-	m.tell(answered)
+	m.observe(answered)
 }
 
-// fly joins the flight of that name, or starts it. A flight does not end with the one who started it: others wait for it, too.
+// fly joins the flight of that name, or starts it. A flight outlives the caller that started it because others may wait
+// for it, too.
 func (m *memory[T]) fly(ctx context.Context, name string, ask func(context.Context) answer[T]) (T, error) {
 	landed := m.flights.DoChan(name, func() (value any, err error) {
 		defer func() {
-			// Nobody above would recover it: a flight has its own goroutine.
+			// A flight has its own goroutine, so no caller could recover the panic.
 			if p := recover(); p != nil {
 				value = answer[T]{err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 			}
@@ -100,7 +101,7 @@ func (m *memory[T]) fly(ctx context.Context, name string, ask func(context.Conte
 	}
 }
 
-func (m *memory[T]) remember(key string) (answer[T], bool) {
+func (m *memory[T]) cached(key string) (answer[T], bool) {
 	a, ok := m.answers.Get(key)
 	if !ok {
 		return answer[T]{}, false

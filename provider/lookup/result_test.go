@@ -7,14 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/lookup"
 )
 
-// Every question is told once, whoever answers it.
+// Every lookup is reported once, wherever the answer comes from.
 func TestResultsAreTold(t *testing.T) {
 	told := map[string]int{}
-	f := start(t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }})
+	f := start(
+		t, lookup.Options{OnLookup: func(kind lookup.Kind, result lookup.Result) { told[string(kind)+" "+string(result)]++ }},
+	)
 	expect := func(when string, want map[string]int) {
 		t.Helper()
 		if diff := cmp.Diff(want, told); diff != "" {
@@ -23,7 +25,7 @@ func TestResultsAreTold(t *testing.T) {
 		clear(told)
 	}
 	ask := func() {
-		// What is no answer is told, and tested elsewhere.
+		// Lookups without an answer are reported, and checked elsewhere.
 		_, _ = f.Volume(t.Context(), "vol-data-1")
 		_, _ = f.FreshVolume(t.Context(), "vol-data-1")
 		_, _ = f.VolumeType(t.Context(), "ssd")
@@ -39,7 +41,7 @@ func TestResultsAreTold(t *testing.T) {
 	}
 	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 2})
 
-	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudapi.CodeUnavailable))
+	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable))
 	f.pass(2 * time.Minute)
 	ask()
 	ask()

@@ -1,4 +1,4 @@
-// Package nodegroup keeps the ingress nodes' groups in the cloud.
+// Package nodegroup manages the groups of ingress nodes in the cloud.
 package nodegroup
 
 import (
@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"net/netip"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// weight is every member's: the nodes are equal.
+// weight is the weight of every member: the nodes are equal.
 const weight = 1
 
-// batch is how many members the cloud takes and loses at once.
+// batch is the number of members that one request may change.
 const batch = 1000
 
 // Groups are this cluster's node groups in the cloud.
@@ -27,7 +28,7 @@ type Groups struct {
 
 var _ ingressnode.Groups = (*Groups)(nil)
 
-// New gives access to the groups of a cluster. clusterID begins their names.
+// New returns the groups of a cluster. Their names begin with clusterID.
 func New(cloud *cloudapi.Client, cluster *ownership.Cluster, clusterID string) *Groups {
 	return &Groups{cloud: cloud, cluster: cluster, clusterID: clusterID}
 }
@@ -53,7 +54,7 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 			continue
 		}
 		if first, twice := at[group.Name]; twice {
-			groups[first].Err = fmt.Errorf("node groups %s and %s both bear the tag %s=%s; remove it from the wrong one",
+			groups[first].Err = fmt.Errorf("node groups %s and %s both have the tag %s=%s; remove it from the wrong one",
 				groups[first].ID, group.ID, ownership.IngressGroup, group.Name)
 			continue
 		}
@@ -63,28 +64,28 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 	return groups, list.Revision, true, nil
 }
 
-// Create implements ingressnode.Groups. What it sends depends on nothing but the group's name, so that whoever creates the
-// group again, after a crash or beside us, finds this one.
+// Create implements ingressnode.Groups. The request depends only on the group's name, so that a second creation, after
+// a crash or by another leader, finds this group.
 func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
-	identity := []string{"node-group", tags[ownership.ClusterUID], name}
+	identity := []string{cloudv1.KindNodeGroup, tags[ownership.ClusterUID], name}
 	tags[ownership.IngressGroup] = name
-	spec := cloudapi.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
+	spec := cloudv1.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
 	made, err := ownership.Create(identity,
-		func(key string) (*cloudapi.NodeGroup, error) {
+		func(key string) (*cloudv1.NodeGroup, error) {
 			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
 		},
-		func(made *cloudapi.NodeGroup) (*cloudapi.NodeGroup, error) {
+		func(made *cloudv1.NodeGroup) (*cloudv1.NodeGroup, error) {
 			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
 			if err == nil && !ownership.Bears(found.Tags, tags) {
 				err = ownership.ErrNotOurs
 			}
 			return found, err
 		})
-	if cloudapi.HasCode(err, cloudapi.CodeNameTaken) {
+	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		made, err = g.holder(ctx, err, spec)
 	}
 	if err != nil {
@@ -93,23 +94,24 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	return fromCloud(made), nil
 }
 
-// holder is the group that has the name already, if it is the very group that was to be created.
-func (g *Groups) holder(ctx context.Context, taken error, spec cloudapi.NodeGroupSpec) (*cloudapi.NodeGroup, error) {
+// holder returns the group that already has the name, if it is the one to be created.
+func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroupSpec) (*cloudv1.NodeGroup, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
 		return nil, taken
 	}
 	held, err := g.cloud.NodeGroup(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("look who has the name %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
 	}
 	if !ownership.Bears(held.Tags, spec.Tags) {
-		return nil, fmt.Errorf("the name %s is taken by node group %s, which is not ours by its tags; rename or delete it", spec.Name, id)
+		return nil, fmt.Errorf("name %q is taken by node group %s, which lacks the ownership tags of this group; "+
+			"rename or delete it", spec.Name, id)
 	}
 	return held, nil
 }
 
-// Change implements ingressnode.Groups. Nothing to change is no write.
+// Change implements ingressnode.Groups. Without changes it does not write.
 func (g *Groups) Change(
 	ctx context.Context, group ingressnode.Group, upsert []ingressnode.Member, remove []string,
 ) (ingressnode.Group, error) {
@@ -119,9 +121,11 @@ func (g *Groups) Change(
 	}
 	tags[ownership.IngressGroup] = group.Name
 	for len(upsert) > 0 || len(remove) > 0 {
-		patch := cloudapi.MembersPatch{Upsert: toCloud(head(upsert, batch))}
+		patch := cloudv1.MembersPatch{Upsert: toCloud(head(upsert, batch))}
 		patch.Remove = head(remove, batch-len(patch.Upsert))
-		changed, err := g.cloud.PatchMembers(ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
+		changed, err := g.cloud.PatchMembers(
+			ctx, group.ID, patch, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags},
+		)
 		if err != nil {
 			return group, err
 		}
@@ -133,14 +137,14 @@ func (g *Groups) Change(
 
 func head[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-func toCloud(members []ingressnode.Member) []cloudapi.GroupMember {
-	var list []cloudapi.GroupMember
+func toCloud(members []ingressnode.Member) []cloudv1.GroupMember {
+	var list []cloudv1.GroupMember
 	for _, m := range members {
-		member := cloudapi.GroupMember{
-			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudapi.MemberActive, Zone: m.Zone,
+		member := cloudv1.GroupMember{
+			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudv1.MemberActive, Zone: m.Zone,
 		}
 		for _, address := range m.Addresses {
-			member.Addresses = append(member.Addresses, cloudapi.MemberAddress{Family: family(address), Address: address})
+			member.Addresses = append(member.Addresses, cloudv1.MemberAddress{Family: family(address), Address: address})
 		}
 		list = append(list, member)
 	}
@@ -149,12 +153,12 @@ func toCloud(members []ingressnode.Member) []cloudapi.GroupMember {
 
 func family(address string) string {
 	if a, err := netip.ParseAddr(address); err == nil && !a.Unmap().Is4() {
-		return "ipv6"
+		return cloudv1.FamilyIPv6
 	}
-	return "ipv4"
+	return cloudv1.FamilyIPv4
 }
 
-func fromCloud(group *cloudapi.NodeGroup) ingressnode.Group {
+func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {
 	g := ingressnode.Group{ID: group.ID, Revision: group.Revision, Name: group.Tags[ownership.IngressGroup]}
 	for _, m := range group.Members {
 		member := ingressnode.Member{InstanceID: m.Key, Zone: m.Zone}

@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -24,7 +25,7 @@ func groupsOf(c *cloud.Cloud) *nodegroup.Groups {
 	return nodegroup.New(c.Client, ownership.NewCluster(client.CoreV1()), "dev")
 }
 
-// The cloud takes a thousand members at once.
+// The cloud accepts a thousand members per request.
 func TestLargeGroup(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -77,7 +78,7 @@ func TestList(t *testing.T) {
 		"of another cluster": {ownership.ClusterUID: "other", ownership.IngressGroup: "edge"},
 		"not of ingress":     {ownership.ClusterUID: clusterUID},
 	} {
-		if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+		if _, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tags}, cloudapi.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +94,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A group that someone has taken from us is not written.
+// A group that another owner has taken over is not written.
 func TestChangeNamesTheOwner(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -101,18 +102,22 @@ func TestChangeNamesTheOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := c.Client.UpdateNodeGroup(t.Context(), made.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision})
+	taken, err := c.Client.UpdateNodeGroup(
+		t.Context(), made.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: made.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made.Revision = taken.Revision
-	_, err = groups.Change(t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil)
-	if !cloudapi.HasCode(err, cloudapi.CodeTagsMismatch) {
-		t.Errorf("error %v, want %s", err, cloudapi.CodeTagsMismatch)
+	_, err = groups.Change(
+		t.Context(), made, []ingressnode.Member{{InstanceID: "i-1", Addresses: []string{"10.0.0.1"}}}, nil,
+	)
+	if !cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
+		t.Errorf("error %v, want %s", err, cloudv1.CodeTagsMismatch)
 	}
 }
 
-// Two leaders, or one behind a list that lags, create a group at the same time: there is one group.
+// Two leaders, or one with a stale list, create a group at the same time: there is one group.
 func TestCreateTwice(t *testing.T) {
 	c := cloud.Start(t, 0)
 	ctx := t.Context()
@@ -133,7 +138,7 @@ func TestCreateTwice(t *testing.T) {
 	}
 }
 
-// The cloud remembers the key of a group that we have lost since.
+// The cloud still remembers the idempotency key of a group that we have lost.
 func TestCreateAfterLoss(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -142,7 +147,9 @@ func TestCreateAfterLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Client.UpdateNodeGroup(ctx, lost.ID, cloudapi.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision})
+	_, err = c.Client.UpdateNodeGroup(
+		ctx, lost.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: lost.Revision},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +165,15 @@ func TestNameTaken(t *testing.T) {
 		err  string
 	}{
 		"by the very group":           {tags: ours},
-		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "is not ours by its tags; rename or delete it"},
-		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "is not ours"},
-		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "is not ours"},
+		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "lacks the ownership tags of this group; rename or delete it"},
+		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "lacks the ownership tags of this group"},
+		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "lacks the ownership tags of this group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)
-			holder, err := c.Client.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{})
+			holder, err := c.Client.CreateNodeGroup(
+				t.Context(), cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +188,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// Two groups of one name are an error of that name alone.
+// Two groups of the same name are an error only for that name.
 func TestListDuplicates(t *testing.T) {
 	c := cloud.Start(t, 0)
 	groups := groupsOf(c)
@@ -190,7 +199,7 @@ func TestListDuplicates(t *testing.T) {
 		}
 	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "edge"}
-	if _, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: "by-hand", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
+	if _, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "by-hand", Tags: tags}, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	list, _, _, err := groups.List(ctx, "")

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
 func TestCreate(t *testing.T) {
-	reused := &cloudapi.Error{Status: 422, Problem: &cloudapi.Problem{Code: cloudapi.CodeIdempotencyKeyReused}}
-	gone := &cloudapi.Error{Status: 404, Problem: &cloudapi.Problem{Code: cloudapi.CodeResourceNotFound}}
+	reused := &cloudapi.Error{Status: 422, Problem: &cloudv1.Problem{Code: cloudv1.CodeIdempotencyKeyReused}}
+	gone := &cloudapi.Error{Status: 404, Problem: &cloudv1.Problem{Code: cloudv1.CodeResourceNotFound}}
 	trouble := errors.New("trouble")
 	for name, tc := range map[string]struct {
 		create, confirm []error
@@ -42,7 +43,8 @@ func TestCreate(t *testing.T) {
 						confirmations = confirmations[1:]
 						return made, err
 					})
-				if (err != nil) != tc.err || len(keys) != tc.keys || len(slices.Compact(slices.Sorted(slices.Values(keys)))) != tc.keys {
+				if (err != nil) != tc.err || len(keys) != tc.keys ||
+					len(slices.Compact(slices.Sorted(slices.Values(keys)))) != tc.keys {
 					t.Fatalf("keys %v, error %v; want %d different keys, error %t", keys, err, tc.keys, tc.err)
 				}
 				if run == 1 && !slices.Equal(keys, first) {
@@ -55,7 +57,7 @@ func TestCreate(t *testing.T) {
 }
 
 func TestCreateEnds(t *testing.T) {
-	reused := &cloudapi.Error{Status: 422, Problem: &cloudapi.Problem{Code: cloudapi.CodeIdempotencyKeyReused}}
+	reused := &cloudapi.Error{Status: 422, Problem: &cloudv1.Problem{Code: cloudv1.CodeIdempotencyKeyReused}}
 	_, err := ownership.Create([]string{"x"},
 		func(string) (string, error) { return "", reused },
 		func(string) (string, error) { return "", nil })

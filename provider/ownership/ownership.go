@@ -1,5 +1,5 @@
-// Package ownership says which objects of the cloud belong to this cluster, and makes what it creates recognisable as its
-// own after a crash. Names are for people: an object is ours by its tags alone.
+// Package ownership identifies the cloud's objects that belong to this cluster, and creates objects so that they are
+// found again after a crash. Only tags identify an object as ours; names are for human readers.
 package ownership
 
 import (
@@ -12,21 +12,21 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// The tags of our objects. Objects in the cloud bear them: they must not change.
+// The tags of our objects. They are stored in the cloud and must not change.
 const (
-	// Prefix is that of every tag of ours. Users cannot set such tags.
+	// Prefix is the prefix of all our tags. Users cannot set such tags.
 	Prefix = "quaymaster.dev/"
 	// ClusterUID is the UID of the cluster's kube-system namespace.
 	ClusterUID = Prefix + "cluster-uid"
 	// ServiceUID is the UID of the Service that a load balancer belongs to.
 	ServiceUID = Prefix + "service-uid"
-	// IngressGroup is the name of a node group in annotations.
+	// IngressGroup is the name of a node group, as annotations name it.
 	IngressGroup = Prefix + "ingress-group"
-	// Adopt, set on a load balancer by its owner to <cluster-uid>/<namespace>/<name>, offers it to that Service.
+	// Adopt offers a load balancer to a Service. The load balancer's owner sets it to <cluster-uid>/<namespace>/<name>.
 	Adopt = Prefix + "adopt"
 )
 
-// Cluster knows who this cluster is.
+// Cluster identifies this cluster.
 type Cluster struct {
 	namespaces typedcorev1.NamespacesGetter
 
@@ -34,12 +34,12 @@ type Cluster struct {
 	uid string
 }
 
-// NewCluster identifies the cluster that the client speaks to, when asked for the first time.
+// NewCluster returns the Cluster of the client. It does no I/O: the first call that needs the UID reads it.
 func NewCluster(namespaces typedcorev1.NamespacesGetter) *Cluster {
 	return &Cluster{namespaces: namespaces}
 }
 
-// UID is the UID of the cluster's kube-system namespace. It is read once.
+// UID returns the UID of the cluster's kube-system namespace, which it reads once.
 func (c *Cluster) UID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *Cluster) UID(ctx context.Context) (string, error) {
 	return c.uid, nil
 }
 
-// Tags are those that every object of the cluster bears.
+// Tags returns the tags of every object of the cluster.
 func (c *Cluster) Tags(ctx context.Context) (map[string]string, error) {
 	uid, err := c.UID(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Cluster) Tags(ctx context.Context) (map[string]string, error) {
 	return map[string]string{ClusterUID: uid}, nil
 }
 
-// ServiceTags are those that a Service's load balancer bears.
+// ServiceTags returns the tags of a Service's load balancer.
 func (c *Cluster) ServiceTags(ctx context.Context, svc *corev1.Service) (map[string]string, error) {
 	tags, err := c.Tags(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Cluster) ServiceTags(ctx context.Context, svc *corev1.Service) (map[str
 	return tags, nil
 }
 
-// Bears tells whether an object's tags include those wanted.
+// Bears reports whether an object's tags include those wanted.
 func Bears(tags, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if got, ok := tags[key]; !ok || got != value {

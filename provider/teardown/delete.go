@@ -11,21 +11,22 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
 const (
-	// parallel is how many objects are worked on at the same time: the cloud takes its time for each.
+	// parallel is the number of objects that are deleted concurrently: each takes the cloud a while.
 	parallel = 8
-	// routesBatch is how many routes the cloud removes at once.
+	// routesBatch is the number of routes that one request may remove.
 	routesBatch = 500
-	// jobWait bounds the wait for one load balancer.
+	// jobWait limits the wait for one load balancer.
 	jobWait = 2 * time.Minute
 )
 
-// Execute deletes what the plan does not keep. The errors are the items' own, by their place; one that fails stops no other.
-// Node groups wait for the load balancers that refer to them.
+// Execute deletes the items that the plan does not keep. It returns the error of each item at the item's index; a
+// failed item does not stop the others. Node groups are deleted after the load balancers that refer to them.
 func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 	failed := make([]error, len(plan))
 	for _, kind := range []string{LoadBalancer, NodeGroup} {
@@ -44,26 +45,28 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 				return nil
 			})
 		}
-		_ = work.Wait() // no item's error ends the others
+		_ = work.Wait() // the errors are in failed: one must not cancel the others
 	}
 	removeRoutes(ctx, cloud, plan, failed)
 	return failed
 }
 
-// removeLoadBalancer ends a protection, which the plan has decided, deletes and confirms that it is gone. One that changed on the
-// way is left to the next run, which decides anew.
-func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudapi.LoadBalancer) error {
+// removeLoadBalancer removes the deletion protection if the plan says so, deletes the load balancer and confirms that
+// it is gone. If the load balancer changed in the meantime, this fails, and the next run plans again.
+func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudv1.LoadBalancer) error {
 	ctx, cancel := context.WithTimeout(ctx, jobWait)
 	defer cancel()
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: ours(lb.Tags)}
 	if lb.DeletionProtection {
 		off := false
-		unprotected, job, err := cloud.PatchLoadBalancer(ctx, lb.ID, cloudapi.LoadBalancerPatch{DeletionProtection: &off}, conditions)
+		unprotected, job, err := cloud.PatchLoadBalancer(
+			ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions,
+		)
 		if err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if err := cloud.WaitJob(ctx, job); err != nil {
-			return fmt.Errorf("end deletion protection: %w", err)
+			return fmt.Errorf("remove deletion protection: %w", err)
 		}
 		if job != "" {
 			if unprotected, err = cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
@@ -89,10 +92,10 @@ func removeLoadBalancer(ctx context.Context, cloud *cloudapi.Client, lb *cloudap
 	case err != nil:
 		return fmt.Errorf("confirm deletion: %w", err)
 	}
-	return errors.New("the cloud is still deleting it; repeat the command")
+	return errors.New("the cloud is still deleting it; run the command again")
 }
 
-func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudapi.NodeGroup) error {
+func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1.NodeGroup) error {
 	err := cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: ours(group.Tags)})
 	if cloudapi.IsAbsent(err) {
 		return nil
@@ -100,7 +103,8 @@ func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudap
 	return err
 }
 
-// removeRoutes removes the plan's routes, in batches, as long as they lead where they did: routes have no revision to match.
+// removeRoutes removes the plan's routes, in batches, if they still have the same next hop: routes have no revision to
+// match.
 func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error) {
 	tables := map[string][]int{}
 	for i := range plan {
@@ -116,10 +120,10 @@ func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, fail
 }
 
 func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan []Item, places []int, failed []error) {
-	var batch cloudapi.RoutesBatch
+	var batch cloudv1.RoutesBatch
 	for _, i := range places {
 		route := plan[i].route
-		batch.Remove = append(batch.Remove, cloudapi.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
 	}
 	tags := map[string]string{ownership.ClusterUID: plan[places[0]].route.Tags[ownership.ClusterUID]}
 	result, err := cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: tags})
@@ -138,7 +142,7 @@ func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan
 	}
 }
 
-// ours are the tags by which an object is the cluster's, and a Service's.
+// ours returns the tags that make an object the cluster's, and a Service's.
 func ours(tags map[string]string) map[string]string {
 	kept := maps.Clone(tags)
 	maps.DeleteFunc(kept, func(key, _ string) bool { return !strings.HasPrefix(key, ownership.Prefix) })

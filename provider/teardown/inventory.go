@@ -1,5 +1,5 @@
-// Package teardown removes from the cloud what a cluster owns there, when the cluster goes away. What is to go is decided
-// without the cloud; every delete is sent with the conditions under which it was decided.
+// Package teardown deletes a cluster's objects in the cloud when the cluster is decommissioned. The plan is made
+// without the cloud; every delete is sent with the preconditions under which it was planned.
 package teardown
 
 import (
@@ -7,28 +7,29 @@ import (
 	"errors"
 	"fmt"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
-// errDegraded keeps an incomplete list from passing for a clean cloud.
-var errDegraded = errors.New("the cloud says that it is degraded, so its lists may lack what is there; try again later")
+// errDegraded is returned so that an incomplete list is not taken for a clean cloud.
+var errDegraded = errors.New("the cloud is degraded and may not list all objects; try again later")
 
-// Inventory is what bears a cluster's tag in the cloud. What was released, such as load balancers that were to be retained, bears
-// none and is not in it.
+// Inventory holds the objects in the cloud that have a cluster's tag. Objects that were released, such as retained load
+// balancers, no longer have it.
 type Inventory struct {
-	LoadBalancers []cloudapi.LoadBalancer
-	NodeGroups    []cloudapi.NodeGroup
-	Routes        []cloudapi.Route
+	LoadBalancers []cloudv1.LoadBalancer
+	NodeGroups    []cloudv1.NodeGroup
+	Routes        []cloudv1.Route
 }
 
-// Take lists what the cluster with the UID owns, or fails: half a list is none.
+// Take lists the objects of the cluster with the UID. It fails if it cannot list all of them.
 func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inventory, error) {
 	meta, err := cloud.Meta(ctx)
 	if err != nil {
 		return Inventory{}, err
 	}
-	if meta.Status != cloudapi.StatusOK {
+	if meta.Status != cloudv1.StatusOK {
 		return Inventory{}, errDegraded
 	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID}
@@ -45,21 +46,23 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	if err != nil {
 		return Inventory{}, fmt.Errorf("list routes: %w", err)
 	}
-	// The cloud was asked for nothing else, but a filter that it ignores must not cost anybody his objects.
+	// The lists are filtered by the tag already. But if the cloud ignored the filter, other owners would lose their
+	// objects.
 	return Inventory{
-		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudapi.LoadBalancer) map[string]string { return lb.Tags }),
-		NodeGroups:    bearing(groups.Items, tags, func(g *cloudapi.NodeGroup) map[string]string { return g.Tags }),
-		Routes:        bearing(routes, tags, func(r *cloudapi.Route) map[string]string { return r.Tags }),
+		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }),
+		NodeGroups:    bearing(groups.Items, tags, func(g *cloudv1.NodeGroup) map[string]string { return g.Tags }),
+		Routes:        bearing(routes, tags, func(r *cloudv1.Route) map[string]string { return r.Tags }),
 	}, nil
 }
 
-// listRoutes reads those of every table: which one the cluster used is known to its cloud config alone, and that may have changed.
-func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudapi.Route, error) {
+// listRoutes reads the routes of all tables: only the cloud config knows which one the cluster used, and it may have
+// changed.
+func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.ListOptions) ([]cloudv1.Route, error) {
 	tables, err := cloud.ListRouteTables(ctx, cloudapi.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var all []cloudapi.Route
+	var all []cloudv1.Route
 	for i := range tables.Items {
 		list, err := cloud.ListRoutes(ctx, tables.Items[i].ID, options)
 		if err != nil {

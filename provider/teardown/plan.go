@@ -6,40 +6,41 @@ import (
 	"slices"
 	"strings"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/provider/ownership"
 )
 
-// The kinds of objects, in the order in which they go: pools of load balancers refer to node groups.
+// The kinds of objects, in the order of their deletion: pools of load balancers refer to node groups.
 const (
-	LoadBalancer = "load-balancer"
-	NodeGroup    = "node-group"
-	Route        = "route"
+	LoadBalancer = cloudv1.KindLoadBalancer
+	NodeGroup    = cloudv1.KindNodeGroup
+	Route        = cloudv1.KindRoute
 )
 
-// Wishes decide what stays.
+// Wishes configures what is kept.
 type Wishes struct {
-	// IncludeProtected deletes load balancers with deletion protection, too.
+	// IncludeProtected also deletes load balancers with deletion protection.
 	IncludeProtected bool
-	// Retained are Services, as namespace/name by UID, whose load balancers outlive them.
+	// Retained maps the UIDs of Services with retain-on-delete to their namespace/name. Their load balancers are kept.
 	Retained map[string]string
 }
 
-// Item is one object of the cloud and what is to become of it.
+// Item is one object of the cloud and what to do with it.
 type Item struct {
 	// Kind is LoadBalancer, NodeGroup or Route.
 	Kind string
-	// ID and Name are the cloud's; Detail tells people what hangs on it.
+	// ID and Name are the cloud's; Detail describes the object to the operator.
 	ID, Name, Detail string
-	// Keep says why the object stays; empty if it goes.
+	// Keep is the reason why the object is kept; it is empty for objects to delete.
 	Keep string
 
-	balancer *cloudapi.LoadBalancer
-	group    *cloudapi.NodeGroup
-	route    *cloudapi.Route
+	balancer *cloudv1.LoadBalancer
+	group    *cloudv1.NodeGroup
+	route    *cloudv1.Route
 }
 
-// Plan decides what goes: load balancers, then node groups that no load balancer of the cluster needs any more, then routes.
+// Plan decides what to delete: load balancers, then node groups that no remaining load balancer of the cluster needs,
+// then routes.
 func Plan(found Inventory, wishes Wishes) []Item {
 	var items []Item
 	users := map[string]string{}
@@ -55,9 +56,12 @@ func Plan(found Inventory, wishes Wishes) []Item {
 	}
 	for i := range found.NodeGroups {
 		group := &found.NodeGroups[i]
-		item := Item{Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)), group: group}
+		item := Item{
+			Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)),
+			group: group,
+		}
 		if user, used := users[group.ID]; used {
-			item.Keep = fmt.Sprintf("load balancer %s, which stays, needs it", user)
+			item.Keep = fmt.Sprintf("load balancer %s, which is kept, needs it", user)
 		}
 		items = append(items, item)
 	}
@@ -75,18 +79,18 @@ func Plan(found Inventory, wishes Wishes) []Item {
 	return items
 }
 
-// keep says why a load balancer stays, or nothing.
-func (w Wishes) keep(lb *cloudapi.LoadBalancer) string {
+// keep returns the reason why a load balancer is kept, or an empty string.
+func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
-		return fmt.Sprintf("Service %s wants it retained; delete that Service while the controllers run", service)
+		return fmt.Sprintf("Service %s has retain-on-delete; delete that Service while the controllers run", service)
 	}
 	if lb.DeletionProtection && !w.IncludeProtected {
-		return "it has deletion protection; say --include-protected"
+		return "it has deletion protection; to delete it, use --include-protected"
 	}
 	return ""
 }
 
-func addresses(lb *cloudapi.LoadBalancer) string {
+func addresses(lb *cloudv1.LoadBalancer) string {
 	var list []string
 	for _, vip := range lb.VIPs {
 		list = append(list, vip.Address)

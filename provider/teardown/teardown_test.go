@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 	"quaymaster.dev/test/cloud"
@@ -19,7 +20,7 @@ const (
 	foreign = "c1a5e000-0000-4000-8000-000000000002"
 )
 
-// tagged are the tags of a cluster's object; none if it was released.
+// tagged returns the tags of a cluster's object; a released one has none.
 func tagged(cluster string) map[string]string {
 	if cluster == "" {
 		return map[string]string{}
@@ -27,20 +28,22 @@ func tagged(cluster string) map[string]string {
 	return map[string]string{ownership.ClusterUID: cluster, "team": "shop"}
 }
 
-// stock gives the cluster a load balancer in a group of its own, and a route.
+// stock creates a load balancer with a node group, and a route, for the cluster.
 func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, protected bool) {
 	t.Helper()
 	ctx := t.Context()
-	group, err := c.Client.CreateNodeGroup(ctx, cloudapi.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{})
+	group, err := c.Client.CreateNodeGroup(
+		ctx, cloudv1.NodeGroupSpec{Name: name, Tags: tagged(cluster)}, cloudapi.WriteOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, job, err := c.Client.CreateLoadBalancer(ctx, cloudapi.LoadBalancerSpec{
+	_, job, err := c.Client.CreateLoadBalancer(ctx, cloudv1.LoadBalancerSpec{
 		Name: name, Tags: tagged(cluster),
-		LoadBalancerFields: cloudapi.LoadBalancerFields{
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme: "public", DeletionProtection: protected,
-			Listeners: []cloudapi.Listener{{Key: "tcp/80", Protocol: "tcp", Port: 80, PoolKey: "tcp/80"}},
-			Pools: []cloudapi.Pool{{
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: "tcp", Port: 80, PoolKey: "tcp/80"}},
+			Pools: []cloudv1.Pool{{
 				Key: "tcp/80", Family: "ipv4", Protocol: "tcp", Algorithm: "round_robin", TargetPort: 30080, NodeGroupID: group.ID,
 			}},
 		},
@@ -51,15 +54,15 @@ func stock(t *testing.T, c *cloud.Cloud, name, cluster, destination string, prot
 	if err := c.Client.WaitJob(ctx, job); err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.Client.BatchRoutes(ctx, "rt-main", cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{
-		{Destination: destination, NextHop: cloudapi.NextHop{InstanceID: "i-node-1"}, Tags: tagged(cluster)},
+	result, err := c.Client.BatchRoutes(ctx, "rt-main", cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: destination, NextHop: cloudv1.NextHop{InstanceID: "i-node-1"}, Tags: tagged(cluster)},
 	}}, cloudapi.WriteOptions{})
 	if err != nil || result.Results[0].Error != nil {
 		t.Fatalf("%v, %+v", err, result)
 	}
 }
 
-// left is what the cloud has, whosoever it is.
+// left returns all objects of the cloud, whatever their owner.
 func left(t *testing.T, c *cloud.Cloud) []string {
 	t.Helper()
 	balancers, err := c.Client.ListLoadBalancers(t.Context(), cloudapi.ListOptions{})
@@ -111,7 +114,9 @@ func TestExecute(t *testing.T) {
 		}
 		return told
 	}
-	others := []string{"lb theirs", "lb released", "group theirs", "group released", "route 10.245.1.0/24", "route 10.246.1.0/24"}
+	others := []string{
+		"lb theirs", "lb released", "group theirs", "group released", "route 10.245.1.0/24", "route 10.246.1.0/24",
+	}
 	sorted := cmp.Transformer("set", func(names []string) map[string]bool {
 		set := map[string]bool{}
 		for _, name := range names {
@@ -139,7 +144,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// Between plan and deed an object may change or be given away: it stays then.
+// An object that is changed or given away after the plan was made is kept.
 func TestConditions(t *testing.T) {
 	c := cloud.Start(t, 0)
 	stock(t, c, "ours", own, "10.244.1.0/24", false)
@@ -150,21 +155,21 @@ func TestConditions(t *testing.T) {
 	plan := teardown.Plan(found, teardown.Wishes{})
 	stranger := foreign
 	lb := found.LoadBalancers[0]
-	if _, _, err := c.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudapi.LoadBalancerPatch{
+	if _, _, err := c.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{
 		Tags: map[string]*string{ownership.ClusterUID: &stranger},
 	}, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.BatchRoutes(t.Context(), "rt-main", cloudapi.RoutesBatch{Upsert: []cloudapi.RouteSpec{
-		{Destination: "10.244.1.0/24", NextHop: cloudapi.NextHop{InstanceID: "i-node-2"}, Tags: tagged(own)},
+	if _, err := c.Client.BatchRoutes(t.Context(), "rt-main", cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: "10.244.1.0/24", NextHop: cloudv1.NextHop{InstanceID: "i-node-2"}, Tags: tagged(own)},
 	}}, cloudapi.WriteOptions{IfTags: map[string]string{ownership.ClusterUID: own}}); err != nil {
 		t.Fatal(err)
 	}
 	failed := teardown.Execute(t.Context(), c.Client, plan)
 	for i, codes := range [][]string{
-		{cloudapi.CodeStaleRevision, cloudapi.CodeTagsMismatch}, // another cluster's
-		{cloudapi.CodeConflict},                                 // still in use
-		{cloudapi.CodeConflict},                                 // leads elsewhere
+		{cloudv1.CodeStaleRevision, cloudv1.CodeTagsMismatch}, // another cluster's
+		{cloudv1.CodeConflict},                                // still in use
+		{cloudv1.CodeConflict},                                // leads elsewhere
 	} {
 		if !cloudapi.HasCode(failed[i], codes...) {
 			t.Errorf("%s: error %v, want one of %v", plan[i].Kind, failed[i], codes)
@@ -181,7 +186,7 @@ func TestTakeFails(t *testing.T) {
 		status           int
 	}{
 		"degraded": {
-			path: "/v1/meta", status: http.StatusOK, want: "the cloud says that it is degraded",
+			path: "/v1/meta", status: http.StatusOK, want: "the cloud is degraded",
 			body: `{"api_version": "1.0.0", "capabilities": [], "status": "degraded", "limits": {}, "server_time": "2026-01-01T00:00:00Z"}`,
 		},
 		"no list":     {path: "/v1/node-groups", status: http.StatusBadGateway, body: "oops", want: "list node groups: "},

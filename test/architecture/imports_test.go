@@ -12,18 +12,18 @@ import (
 
 const module = "quaymaster.dev"
 
-// rule bounds what the packages of a folder, tests apart, may import. Folders stand for everything below them.
+// rule limits what the packages of a folder may import, except in tests. Folders include everything below them.
 type rule struct {
 	folders []string
-	// only lists the imports allowed beside the folder itself and the standard library; nil allows all.
+	// only lists the allowed imports besides the folder itself and the standard library; nil allows all.
 	only []string
-	// never lists what must not be reached, directly or through others.
+	// never lists what must not be imported, directly or indirectly.
 	never []string
-	// direct lists what must not be imported, though others that are imported may do so.
+	// direct lists what must not be imported directly, but may be imported indirectly.
 	direct []string
 }
 
-// clients are what pure packages must do without.
+// clients lists what pure packages must not import.
 var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/cloud-provider", "net/http"}
 
 var rules = map[string]rule{
@@ -78,17 +78,26 @@ var rules = map[string]rule{
 		},
 		never: append([]string{"internal/audit"}, clients[:3]...),
 	},
-	"the cloud's client is standard library": {
-		folders: []string{"provider/cloudapi", "provider/providerid"},
+	"the cloud's API is standard library": {
+		folders: []string{"api/mycloud"},
+		only:    []string{},
+		never:   []string{"net/http"},
+	},
+	"the cloud's client knows the API alone": {
+		folders: []string{"internal/cloudapi"},
+		only:    []string{"api/mycloud"},
+	},
+	"provider IDs are standard library": {
+		folders: []string{"provider/providerid"},
 		only:    []string{},
 	},
 	"webhooks declare what they need of the cloud": {
 		folders: []string{"webhook"},
-		never:   []string{"provider", "controllers", "internal/mycloud"},
+		never:   []string{"provider", "controllers", "internal/cloudapi", "internal/mycloud"},
 	},
 	"controllers declare what they need of the cloud": {
 		folders: []string{"controllers"},
-		never:   []string{"provider", "webhook", "internal/mycloud"},
+		never:   []string{"provider", "webhook", "internal/cloudapi", "internal/mycloud"},
 	},
 	"the provider knows the cloud through its client": {
 		folders: []string{"provider"},
@@ -98,11 +107,19 @@ var rules = map[string]rule{
 		folders: []string{"internal/mycloud", "cmd/mycloud"},
 		never:   []string{"k8s.io/client-go", "k8s.io/api", "webhook", "controllers", "internal/loadbalancer"},
 	},
-	"nobody but commands imports commands, nobody but tests imports tests": {
+	"the reference cloud does not know who uses it": {
+		folders: []string{"internal/mycloud", "cmd/mycloud"},
+		never:   []string{"provider"},
+	},
+	"the cloud's server and its client share the API alone": {
+		folders: []string{"internal/mycloud"},
+		never:   []string{"internal/cloudapi"},
+	},
+	"only tests import tests": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs", "cmd"},
 		never:   []string{"test"},
 	},
-	"libraries do not know commands": {
+	"only commands import commands": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs"},
 		never:   []string{"cmd"},
 		direct:  []string{"github.com/spf13/cobra"},
@@ -125,7 +142,7 @@ func TestImports(t *testing.T) {
 					}
 				}
 				if !checked {
-					t.Errorf("no package in %s: the rule tests nothing", folder)
+					t.Errorf("no package in %s: the rule checks nothing", folder)
 				}
 			}
 		})
@@ -176,7 +193,7 @@ func (r rule) violations(p goPackage, folder string, packages map[string]goPacka
 	return found
 }
 
-// within tells whether an import path is a folder of this module, or another module's package, or below it.
+// within reports whether an import path is a folder of this module, or another module's package, or below it.
 func within(path, folder string) bool {
 	for _, root := range []string{folder, module + "/" + folder} {
 		if path == root || strings.HasPrefix(path, root+"/") {
@@ -186,7 +203,7 @@ func within(path, folder string) bool {
 	return false
 }
 
-// goPackage is what go list says of a package.
+// goPackage is the output of go list for a package.
 type goPackage struct {
 	ImportPath string
 	Standard   bool

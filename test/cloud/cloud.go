@@ -1,5 +1,5 @@
-// Package cloud runs the reference cloud inside a test, over HTTP as always. It counts what is asked of it, and lets the
-// test answer in its place.
+// Package cloud runs the reference cloud inside a test, over HTTP. It records the requests and lets the test respond in
+// place of the cloud.
 package cloud
 
 import (
@@ -13,20 +13,21 @@ import (
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/env"
 )
 
-// Token is what the cloud's clients must bear.
+// Token is the token of the cloud's clients.
 const Token = "test-token"
 
-// Cloud is a running reference cloud, stocked with the example inventory.
+// Cloud is a running reference cloud with the example inventory.
 type Cloud struct {
-	// Client speaks to it.
+	// Client is a client of the cloud.
 	Client *cloudapi.Client
-	// Endpoint is its address, without the API's version.
+	// Endpoint is the URL of the cloud, without the API's version.
 	Endpoint string
 
 	handler http.Handler
@@ -47,7 +48,9 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := mycloud.Open(mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration})
+	server, err := mycloud.Open(
+		mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,7 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	return c
 }
 
-// ServeHTTP notes the call and lets the test or the cloud answer it.
+// ServeHTTP records the call and passes it to the test or to the cloud.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.calls = append(c.calls, r.Method+" "+r.URL.Path)
@@ -83,17 +86,18 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.handler.ServeHTTP(w, r)
 }
 
-// Serve lets the cloud itself answer, for an intercept that spoils only what comes of it.
+// Serve passes a request to the cloud itself, for an intercept that changes only the response.
 func (c *Cloud) Serve(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Intercept makes f see every call first. It answers and returns true, or leaves the call to the cloud. nil ends it.
+// Intercept passes every call to f first. f responds and returns true, or returns false to leave the call to the cloud.
+// nil ends the interception.
 func (c *Cloud) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.intercept = f
 }
 
-// Calls are the methods and paths of the calls since the last time it was asked.
+// Calls returns the methods and paths of the calls since the last call of Calls.
 func (c *Cloud) Calls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,17 +106,18 @@ func (c *Cloud) Calls() []string {
 	return calls
 }
 
-// Writes are those of the calls that may change something.
+// Writes returns the calls that may change something.
 func Writes(calls []string) []string {
 	return slices.DeleteFunc(slices.Clone(calls), func(call string) bool {
 		return strings.HasPrefix(call, "GET ") || strings.HasSuffix(call, ":lookup")
 	})
 }
 
-// Problem answers with a problem of the API.
+// Problem responds with a problem of the API.
 func Problem(w http.ResponseWriter, status int, code string) {
-	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Type", cloudv1.MediaTypeProblem)
 	w.WriteHeader(status)
-	// A client that is gone sees nothing of it anyway.
-	_ = json.NewEncoder(w).Encode(cloudapi.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
+	// This fails only if the client is gone.
+	_ = json.NewEncoder(w).
+		Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/process"
 )

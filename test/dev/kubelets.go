@@ -15,7 +15,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/env"
 )
 
@@ -111,7 +112,7 @@ func (k *kubelets) sync(ctx context.Context) error {
 		if registered {
 			k.known[instance.ID] = true
 			err = k.setState(ctx, node, instance.State)
-		} else if !k.known[instance.ID] && instance.State == cloudapi.InstanceRunning {
+		} else if !k.known[instance.ID] && instance.State == cloudv1.InstanceRunning {
 			err = k.register(ctx, instance)
 		}
 		if err != nil {
@@ -123,7 +124,7 @@ func (k *kubelets) sync(ctx context.Context) error {
 
 // register creates the Node of an instance like a kubelet with an external cloud provider: without provider ID and
 // addresses, and with a taint that keeps pods away until the cloud-controller-manager has set them.
-func (k *kubelets) register(ctx context.Context, instance cloudapi.Instance) error {
+func (k *kubelets) register(ctx context.Context, instance cloudv1.Instance) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: instance.Hostname,
@@ -146,7 +147,7 @@ func (k *kubelets) register(ctx context.Context, instance cloudapi.Instance) err
 }
 
 // setState writes the state of an instance to its Node if it changed.
-func (k *kubelets) setState(ctx context.Context, node *corev1.Node, state cloudapi.InstanceState) error {
+func (k *kubelets) setState(ctx context.Context, node *corev1.Node, state cloudv1.InstanceState) error {
 	if node.Annotations[instanceState] == string(state) {
 		return nil
 	}

@@ -18,8 +18,9 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/env"
 )
 
@@ -295,7 +296,7 @@ func (d *demonstration) published(ctx context.Context) error {
 	return nil
 }
 
-func (d *demonstration) loadBalancer(t *testing.T) *cloudapi.LoadBalancer {
+func (d *demonstration) loadBalancer(t *testing.T) *cloudv1.LoadBalancer {
 	t.Helper()
 	list, err := d.cloud.ListLoadBalancers(t.Context(), cloudapi.ListOptions{Name: "dev-default-shop"})
 	if err != nil {
@@ -307,7 +308,7 @@ func (d *demonstration) loadBalancer(t *testing.T) *cloudapi.LoadBalancer {
 	return &list.Items[0]
 }
 
-func maxQPS(lb *cloudapi.LoadBalancer) map[string]int {
+func maxQPS(lb *cloudv1.LoadBalancer) map[string]int {
 	found := map[string]int{}
 	for _, listener := range lb.Listeners {
 		found[listener.Key] = listener.MaxQPS

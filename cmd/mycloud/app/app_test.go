@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/cmd/mycloud/app"
 )
 
-// TestMain lets the test binary be the program: tests that kill a server start it as a process.
+// TestMain makes the test binary act as the program: tests that kill a server start it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -61,36 +61,77 @@ func TestBadInputGetsOneLine(t *testing.T) {
 		code int
 		want []string
 	}{
-		"unknown flag":          {args: serve("--dat", "x"), code: 2, want: []string{"unknown flag: --dat", "--help"}},
-		"unknown command":       {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
-		"stray argument":        {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
-		"malformed duration":    {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
-		"negative duration":     {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
-		"no data directory":     {args: []string{"serve", "--token-file", tokenFile}, code: 2, want: []string{"--data-dir is required"}},
-		"no token":              {args: []string{"serve", "--data-dir", dir}, code: 1, want: []string{"token is required", "--token-file", "MYCLOUD_TOKEN"}},
-		"empty token file":      {args: serve("--token-file", write(t, "empty", " \n")), code: 1, want: []string{"--token-file", "is empty"}},
-		"missing token file":    {args: serve("--token-file", dir+"/none"), code: 1, want: []string{"--token-file", dir + "/none"}},
-		"missing inventory":     {args: serve("--inventory", dir+"/none"), code: 1, want: []string{"--inventory", dir + "/none"}},
-		"unknown field":         {args: serve("--inventory", write(t, "inv.yaml", "zone: []")), code: 1, want: []string{"inv.yaml", "zone: Forbidden: unknown field"}},
-		"port in use":           {args: serve("--listen", taken.Addr().String()), code: 1, want: []string{"--listen " + taken.Addr().String(), "in use"}},
+		"unknown flag":       {args: serve("--dat", "x"), code: 2, want: []string{"unknown flag: --dat", "--help"}},
+		"unknown command":    {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
+		"stray argument":     {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
+		"malformed duration": {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
+		"negative duration":  {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
+		"no data directory": {
+			args: []string{"serve", "--token-file", tokenFile}, code: 2, want: []string{"--data-dir is required"},
+		},
+		"no token": {
+			args: []string{"serve", "--data-dir", dir}, code: 1,
+			want: []string{"token is required", "--token-file", "MYCLOUD_TOKEN"},
+		},
+		"empty token file": {
+			args: serve("--token-file", write(t, "empty", " \n")), code: 1, want: []string{"--token-file", "is empty"},
+		},
+		"missing token file": {
+			args: serve("--token-file", dir+"/none"), code: 1, want: []string{"--token-file", dir + "/none"},
+		},
+		"missing inventory": {
+			args: serve("--inventory", dir+"/none"), code: 1, want: []string{"--inventory", dir + "/none"},
+		},
+		"unknown field": {
+			args: serve("--inventory", write(t, "inv.yaml", "zone: []")), code: 1,
+			want: []string{"inv.yaml", "zone: Forbidden: unknown field"},
+		},
+		"port in use": {
+			args: serve("--listen", taken.Addr().String()), code: 1,
+			want: []string{"--listen " + taken.Addr().String(), "in use"},
+		},
 		"malformed address":     {args: serve("--listen", "nowhere"), code: 1, want: []string{"--listen nowhere"}},
 		"data directory a file": {args: serve("--data-dir", tokenFile), code: 1, want: []string{"--data-dir", tokenFile}},
-		"data directory in use": {args: serve("--data-dir", held.dir), code: 1, want: []string{"--data-dir", "another server uses it"}},
-		"no endpoint":           {args: []string{"get", "zones"}, code: 1, want: []string{"--endpoint", "MYCLOUD_ENDPOINT"}},
-		"malformed endpoint":    {args: []string{"get", "zones", "--endpoint", "localhost:1"}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"localhost:1", "http://host:port"}},
-		"no client token":       {args: []string{"get", "zones", "--endpoint", held.endpoint}, code: 1, want: []string{"no token", "MYCLOUD_TOKEN"}},
-		"wrong token":           {args: []string{"get", "zones", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"does not take the token"}},
-		"cloud unreachable":     {args: []string{"get", "zones", "--endpoint", "http://127.0.0.1:1"}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1, want: []string{"refused"}},
-		"unknown kind":          {args: []string{"get", "servers"}, code: 2, want: []string{`unknown kind "servers"`, "instances"}},
-		"no kind":               {args: []string{"get"}, code: 2, want: []string{"KIND"}},
-		"unknown output":        {args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{"--output xml", "table, json or yaml"}},
-		"nothing to delete":     {args: []string{"delete", "i-1"}, code: 2, want: []string{"instance ID"}},
+		"data directory in use": {
+			args: serve("--data-dir", held.dir), code: 1, want: []string{"--data-dir", "in use by another server"},
+		},
+		"no endpoint": {args: []string{"get", "zones"}, code: 1, want: []string{"--endpoint", "MYCLOUD_ENDPOINT"}},
+		"malformed endpoint": {
+			args: []string{"get", "zones", "--endpoint", "localhost:1"},
+			env:  map[string]string{"MYCLOUD_TOKEN": "t"},
+			code: 1,
+			want: []string{"localhost:1", "http://host:port"},
+		},
+		"no client token": {
+			args: []string{"get", "zones", "--endpoint", held.endpoint}, code: 1,
+			want: []string{"token is required", "MYCLOUD_TOKEN"},
+		},
+		"wrong token": {
+			args: []string{"get", "zones", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": "t"}, code: 1,
+			want: []string{"rejected the token"},
+		},
+		"cloud unreachable": {
+			args: []string{"get", "zones", "--endpoint", "http://127.0.0.1:1"},
+			env:  map[string]string{"MYCLOUD_TOKEN": "t"},
+			code: 1,
+			want: []string{"refused"},
+		},
+		"unknown kind": {
+			args: []string{"get", "servers"}, code: 2, want: []string{`unknown kind "servers"`, "instances"},
+		},
+		"no kind": {args: []string{"get"}, code: 2, want: []string{"KIND"}},
+		"unknown output": {
+			args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{`--output "xml"`, "table, json or yaml"},
+		},
+		"nothing to delete": {args: []string{"delete", "i-1"}, code: 2, want: []string{"instance ID"}},
 		"absent object": {
-			args: []string{"get", "load-balancers", "lb-none", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": held.token},
-			code: 1, want: []string{"no load-balancer lb-none"},
+			args: []string{"get", "load-balancers", "lb-none", "--endpoint", held.endpoint},
+			env:  map[string]string{"MYCLOUD_TOKEN": held.token},
+			code: 1, want: []string{`no load-balancer "lb-none"`},
 		},
 		"absent instance": {
-			args: []string{"stop", "instance", "i-none", "--endpoint", held.endpoint}, env: map[string]string{"MYCLOUD_TOKEN": held.token},
+			args: []string{"stop", "instance", "i-none", "--endpoint", held.endpoint},
+			env:  map[string]string{"MYCLOUD_TOKEN": held.token},
 			code: 1, want: []string{"i-none", "resource-not-found"},
 		},
 	}
@@ -146,7 +187,8 @@ func TestGet(t *testing.T) {
 	if one.ID != "i-node-2" || one.State != "deleted" {
 		t.Errorf("the tombstone: %+v", one)
 	}
-	if yaml := get("get", "zones", "-o", "yaml"); !strings.Contains(yaml, "- created_at:") || !strings.Contains(yaml, "id: eu-1c") {
+	if yaml := get("get", "zones", "-o", "yaml"); !strings.Contains(yaml, "- created_at:") ||
+		!strings.Contains(yaml, "id: eu-1c") {
 		t.Errorf("YAML:\n%s", yaml)
 	}
 	for _, kind := range []string{"load-balancers", "node-groups", "routes", "route-tables", "volumes", "volume-types", "regions", "instance-types", "jobs"} {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// getOptions are the flags of get.
+// getOptions holds the flags of get.
 type getOptions struct {
 	clientOptions
 	output, table  string
@@ -36,7 +36,7 @@ func newGetCommand() *cobra.Command {
 		Example: "  mycloud get load-balancers\n  mycloud get instances i-node-1 -o yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return command.Usagef("what to show: say KIND or KIND ID; KIND is one of %s", strings.Join(names, ", "))
+				return command.Usagef("requires the arguments KIND or KIND ID; KIND must be one of %s", strings.Join(names, ", "))
 			}
 			if _, ok := findResource(args[0]); !ok {
 				return command.Usagef("unknown kind %q: must be one of %s", args[0], strings.Join(names, ", "))
@@ -45,7 +45,7 @@ func newGetCommand() *cobra.Command {
 			case "table", "json", "yaml":
 				return nil
 			}
-			return command.Usagef("--output %s: must be table, json or yaml", o.output)
+			return command.Usagef("--output %q: must be table, json or yaml", o.output)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
@@ -57,10 +57,10 @@ func newGetCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
-	cmd.Flags().StringVar(&o.table, "route-table", "", "show the routes of this table alone")
-	cmd.Flags().StringToStringVar(&o.tags, "tag", nil, "show what bears these tags, key=value, alone")
-	cmd.Flags().BoolVar(&o.includeDeleted, "include-deleted", false, "show tombstones too")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "output format: table, json or yaml")
+	cmd.Flags().StringVar(&o.table, "route-table", "", "show only the routes of this table")
+	cmd.Flags().StringToStringVar(&o.tags, "tag", nil, "show only objects with these tags, key=value")
+	cmd.Flags().BoolVar(&o.includeDeleted, "include-deleted", false, "show tombstones, too")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func (o getOptions) run(ctx context.Context, out io.Writer, r resource, id strin
 	}
 	list := cloudapi.ListOptions{Tags: o.tags, IncludeDeleted: o.includeDeleted}
 	if id != "" {
-		// Asked by its id, a tombstone is an answer.
+		// A tombstone is shown if the user names its id.
 		list.IDs, list.IncludeDeleted = []string{id}, true
 	}
 	found, err := r.list(ctx, c, o.table, list)
@@ -79,7 +79,7 @@ func (o getOptions) run(ctx context.Context, out io.Writer, r resource, id strin
 		return explain(err)
 	}
 	if id != "" && len(found.rows) == 0 {
-		return fmt.Errorf("there is no %s %s", strings.TrimSuffix(r.names[0], "s"), id)
+		return fmt.Errorf("no %s %q", strings.TrimSuffix(r.names[0], "s"), id)
 	}
 	shown := found.all
 	if id != "" {

@@ -7,21 +7,22 @@ import (
 	"strconv"
 	"strings"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// resource is a kind of objects that get can show.
+// resource is a kind of objects that get shows.
 type resource struct {
-	// names are what the kind is called, the usual name first.
+	// names are the names of the kind, the usual one first.
 	names   []string
 	columns []string
 	list    func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error)
 }
 
-// found is what a list has, for people and for programs.
+// found is the content of a list, as table rows and as objects.
 type found struct {
 	rows [][]string
-	// all is the list, first its first object.
+	// all is the list, first is its first object.
 	all, first any
 }
 
@@ -35,15 +36,21 @@ func findResource(name string) (resource, bool) {
 }
 
 // listFunc is a method of the client.
-type listFunc[T any] func(c *cloudapi.Client, ctx context.Context, o cloudapi.ListOptions) (*cloudapi.List[T], error)
+type listFunc[T any] func(c *cloudapi.Client, ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[T], error)
+
+// tableFunc lists the objects of one table or, if it has no name, of all tables.
+type tableFunc[T any] func(
+	ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions,
+) (*cloudv1.List[T], error)
 
 func newResource[T any](names, columns string, list listFunc[T], row func(*T) []string) resource {
-	return newTableResource(names, columns, func(ctx context.Context, c *cloudapi.Client, _ string, o cloudapi.ListOptions) (*cloudapi.List[T], error) {
+	all := func(ctx context.Context, c *cloudapi.Client, _ string, o cloudapi.ListOptions) (*cloudv1.List[T], error) {
 		return list(c, ctx, o)
-	}, row)
+	}
+	return newTableResource(names, columns, all, row)
 }
 
-func newTableResource[T any](names, columns string, list func(context.Context, *cloudapi.Client, string, cloudapi.ListOptions) (*cloudapi.List[T], error), row func(*T) []string) resource {
+func newTableResource[T any](names, columns string, list tableFunc[T], row func(*T) []string) resource {
 	return resource{
 		names: strings.Fields(names), columns: strings.Fields(columns),
 		list: func(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (found, error) {
@@ -63,36 +70,38 @@ func newTableResource[T any](names, columns string, list func(context.Context, *
 	}
 }
 
-// resources are all kinds.
+// resources returns all kinds.
 func resources() []resource {
 	return []resource{
-		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES", (*cloudapi.Client).ListInstances, instanceRow),
-		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION", (*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
+		newResource("instances instance", "ID HOSTNAME STATE TYPE ZONE ADDRESSES",
+			(*cloudapi.Client).ListInstances, instanceRow),
+		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION",
+			(*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
 		newResource("node-groups node-group ng", "ID NAME MEMBERS REVISION", (*cloudapi.Client).ListNodeGroups, nodeGroupRow),
 		newTableResource("routes route", "ID TABLE DESTINATION NEXT-HOP STATE", listRoutes, routeRow),
 		newResource("route-tables route-table", "ID NAME VPC", (*cloudapi.Client).ListRouteTables,
-			func(t *cloudapi.RouteTable) []string { return []string{t.ID, t.Name, t.VPCID} }),
+			func(t *cloudv1.RouteTable) []string { return []string{t.ID, t.Name, t.VPCID} }),
 		newResource("volumes volume", "ID TYPE SIZE STATE ZONES ATTACHED-TO", (*cloudapi.Client).ListVolumes, volumeRow),
 		newResource("volume-types volume-type", "ID MAX-SIZE STEP ONLINE-EXPANSION", (*cloudapi.Client).VolumeTypes,
-			func(t *cloudapi.VolumeType) []string {
+			func(t *cloudv1.VolumeType) []string {
 				return []string{t.ID, gib(t.MaxSizeGiB), gib(t.StepGiB), strconv.FormatBool(t.OnlineExpansion)}
 			}),
 		newResource("zones zone", "ID REGION STATE", (*cloudapi.Client).Zones,
-			func(z *cloudapi.Zone) []string { return []string{z.ID, z.Region, z.State} }),
+			func(z *cloudv1.Zone) []string { return []string{z.ID, z.Region, z.State} }),
 		newResource("regions region", "ID STATE", (*cloudapi.Client).Regions,
-			func(r *cloudapi.Region) []string { return []string{r.ID, r.State} }),
+			func(r *cloudv1.Region) []string { return []string{r.ID, r.State} }),
 		newResource("instance-types instance-type", "ID CPUS MEMORY-MIB", (*cloudapi.Client).InstanceTypes,
-			func(t *cloudapi.InstanceType) []string {
+			func(t *cloudv1.InstanceType) []string {
 				return []string{t.ID, strconv.Itoa(t.CPUs), strconv.Itoa(t.MemoryMiB)}
 			}),
 		newResource("jobs job", "ID NAME TARGET STATE PROGRESS", (*cloudapi.Client).ListJobs,
-			func(j *cloudapi.Job) []string {
+			func(j *cloudv1.Job) []string {
 				return []string{j.ID, j.Name, j.Target.ID, string(j.State), strconv.Itoa(j.Progress) + "%"}
 			}),
 	}
 }
 
-func instanceRow(i *cloudapi.Instance) []string {
+func instanceRow(i *cloudv1.Instance) []string {
 	var addresses []string
 	for _, a := range i.Addresses {
 		addresses = append(addresses, a.Address)
@@ -100,7 +109,7 @@ func instanceRow(i *cloudapi.Instance) []string {
 	return []string{i.ID, i.Hostname, string(i.State), i.Type, i.Zone, strings.Join(addresses, ",")}
 }
 
-func loadBalancerRow(lb *cloudapi.LoadBalancer) []string {
+func loadBalancerRow(lb *cloudv1.LoadBalancer) []string {
 	var addresses, listeners []string
 	for _, v := range lb.VIPs {
 		addresses = append(addresses, v.Address)
@@ -118,7 +127,7 @@ func loadBalancerRow(lb *cloudapi.LoadBalancer) []string {
 	}
 }
 
-func nodeGroupRow(g *cloudapi.NodeGroup) []string {
+func nodeGroupRow(g *cloudv1.NodeGroup) []string {
 	var members []string
 	for _, m := range g.Members {
 		members = append(members, m.Key)
@@ -126,18 +135,20 @@ func nodeGroupRow(g *cloudapi.NodeGroup) []string {
 	return []string{g.ID, g.Name, strings.Join(members, ","), g.Revision}
 }
 
-func routeRow(r *cloudapi.Route) []string {
+func routeRow(r *cloudv1.Route) []string {
 	return []string{r.ID, r.RouteTableID, r.Destination, r.NextHop.InstanceID + r.NextHop.Address, r.State}
 }
 
-func volumeRow(v *cloudapi.Volume) []string {
+func volumeRow(v *cloudv1.Volume) []string {
 	return []string{v.ID, v.Type, gib(v.SizeGiB), v.State, v.Zone + strings.Join(v.Zones, ","), v.AttachedTo}
 }
 
 func gib(n int) string { return strconv.Itoa(n) + "GiB" }
 
-// listRoutes reads the routes of one table, or of all.
-func listRoutes(ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions) (*cloudapi.List[cloudapi.Route], error) {
+// listRoutes reads the routes of one table, or of all tables.
+func listRoutes(
+	ctx context.Context, c *cloudapi.Client, table string, o cloudapi.ListOptions,
+) (*cloudv1.List[cloudv1.Route], error) {
 	if table != "" {
 		return c.ListRoutes(ctx, table, o)
 	}
@@ -145,7 +156,7 @@ func listRoutes(ctx context.Context, c *cloudapi.Client, table string, o cloudap
 	if err != nil {
 		return nil, err
 	}
-	all := &cloudapi.List[cloudapi.Route]{Items: []cloudapi.Route{}, Complete: true}
+	all := &cloudv1.List[cloudv1.Route]{Items: []cloudv1.Route{}, Complete: true}
 	for _, t := range tables.Items {
 		l, err := c.ListRoutes(ctx, t.ID, o)
 		if err != nil {

@@ -11,24 +11,25 @@ import (
 	"quaymaster.dev/internal/mycloud/api"
 )
 
-// The environment that the commands read; flags win.
+// The environment variables that the commands read. Flags take precedence.
 const (
 	endpointVariable = "MYCLOUD_ENDPOINT"
 	tokenVariable    = "MYCLOUD_TOKEN"
 )
 
-// Run runs the command and returns the exit code. An error is one line on stderr.
+// Run runs the command and returns the exit code. It prints an error as one line on stderr.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra hands the context to the commands
+	return command.Run(ctx, NewCommand(), args, stdout, stderr) //nolint:contextcheck // cobra passes the context on
 }
 
-// NewCommand is mycloud with its subcommands.
+// NewCommand returns the mycloud command with its subcommands.
 func NewCommand() *cobra.Command {
 	return command.Root(&cobra.Command{
 		Use:   "mycloud",
-		Short: "The reference implementation of the mycloud API, and a client for it",
-		Long: "mycloud serve runs a cloud's control plane on this machine, for development, tests and demonstrations.\n" +
-			"The other commands speak to one: to " + endpointVariable + " with the token in " + tokenVariable + ".",
+		Short: "Reference implementation of the mycloud API, and a client for it",
+		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, for development, tests and demonstrations.\n" +
+			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
+			"and the token from " + tokenVariable + ".",
 	}, append(newInstanceCommands(), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
 }
 

@@ -16,19 +16,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/inventory"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const (
-	// stopWait is how long requests have to end once the server stops.
+	// stopWait is how long the server waits for open requests when it stops.
 	stopWait = 10 * time.Second
-	// answerWait is longer than the API holds any answer.
+	// answerWait is longer than the API holds any response.
 	answerWait = 90 * time.Second
 )
 
-// serveOptions are the flags of serve.
+// serveOptions holds the flags of serve.
 type serveOptions struct {
 	listen, dataDir, inventory, tokenFile string
 	jobDuration                           time.Duration
@@ -40,27 +40,32 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a cloud's control plane",
-		Long: "Runs a cloud's control plane over HTTP. A token is required, by --token-file or " + tokenVariable + ".\n" +
-			"Everything acknowledged is on the disk, in --data-dir.",
+		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
+			"The state is kept in --data-dir; every acknowledged write is on disk.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8090", "address to listen on; port 0 takes a free one")
-	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state, created if it must be (required)")
-	f.StringVar(&o.inventory, "inventory", "", "YAML file to stock the cloud from")
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the token that clients must bear; wins over "+tokenVariable)
-	f.DurationVar(&o.jobDuration, "job-duration", 0, "how long writes of load balancers take; 0 is done at once")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8090", "address to listen on; port 0 selects a free port")
+	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state; created if it does not exist (required)")
+	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
+	f.StringVar(
+		&o.tokenFile, "token-file", "", "file with the bearer token that clients must send; overrides "+tokenVariable,
+	)
+	f.DurationVar(
+		&o.jobDuration, "job-duration", 0,
+		"how long writes of load balancers take; 0 means that they complete before the response",
+	)
 	f.BoolVar(&o.logRequests, "log-requests", false, "log every request")
 	return cmd
 }
 
 func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if o.dataDir == "" {
-		return command.Usagef("--data-dir is required: name a directory for the cloud's state")
+		return command.Usagef("--data-dir is required; set it to a directory for the cloud's state")
 	}
 	if o.jobDuration < 0 {
-		return command.Usagef("--job-duration must not be negative: %s", o.jobDuration)
+		return command.Usagef("--job-duration %s: must not be negative", o.jobDuration)
 	}
 	token, err := o.token()
 	if err != nil {
@@ -80,7 +85,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: choose another address, or port 0 for a free one: %w", o.listen, err)
+		return fmt.Errorf("--listen %s: %w; choose another address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := mycloud.Open(mycloud.Options{
 		DataDir: o.dataDir, Inventory: inv, Token: token, JobDuration: o.jobDuration, Logger: logger,
@@ -93,7 +98,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	return errors.Join(err, server.Close())
 }
 
-// serve answers until ctx ends, and a while longer what is being asked.
+// serve handles requests until ctx is done, and then waits a while for open ones.
 func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, logger *slog.Logger) error {
 	work, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -126,7 +131,7 @@ func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, l
 	return nil
 }
 
-// token reads the token to demand.
+// token reads the token that clients must send.
 func (o serveOptions) token() (string, error) {
 	if o.tokenFile != "" {
 		t, err := cloudapi.TokenFile(o.tokenFile)()
@@ -138,5 +143,5 @@ func (o serveOptions) token() (string, error) {
 	if t := strings.TrimSpace(os.Getenv(tokenVariable)); t != "" {
 		return t, nil
 	}
-	return "", fmt.Errorf("a token is required: set --token-file or %s", tokenVariable)
+	return "", fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
 }

@@ -17,10 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// asProgram is the variable that makes the test binary the program.
+// asProgram is the environment variable that makes the test binary act as the program.
 const asProgram = "MYCLOUD_TEST_AS_PROGRAM"
 
 // server is a running mycloud process.
@@ -32,7 +33,7 @@ type server struct {
 
 var endpointLine = regexp.MustCompile(`endpoint=(http://\S+)`)
 
-// startServer starts mycloud serve on a free port and waits until it says where it serves.
+// startServer starts mycloud serve on a free port and waits until it logs its endpoint.
 func startServer(t *testing.T, dir string, flags ...string) *server {
 	t.Helper()
 	s := &server{dir: dir, token: "sesame", exited: make(chan error, 1)}
@@ -71,7 +72,7 @@ func startServer(t *testing.T, dir string, flags ...string) *server {
 	return s
 }
 
-// kill sends a signal and waits for the end.
+// kill sends a signal and waits until the process has ended.
 func (s *server) kill(sig os.Signal) error {
 	if s.cmd.ProcessState != nil {
 		return nil
@@ -84,7 +85,7 @@ func (s *server) client(t *testing.T) *cloudapi.Client {
 	t.Helper()
 	c, err := cloudapi.New(cloudapi.Options{
 		Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token),
-		// A server that ends closes idle connections, also under a request that is just arriving; new ones it serves.
+		// A server that stops closes idle connections, even if a request is just arriving; it still serves new connections.
 		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	})
 	if err != nil {
@@ -93,11 +94,11 @@ func (s *server) client(t *testing.T) *cloudapi.Client {
 	return c
 }
 
-// TestAcknowledgedWritesSurviveSIGKILL kills a server under concurrent writes, several times over. Whatever was
-// acknowledged is there afterwards, and a repeated request with an idempotency key still takes place once.
+// TestAcknowledgedWritesSurviveSIGKILL kills a server under concurrent writes several times. All acknowledged writes
+// must exist afterwards, and a repeated request with an idempotency key must take effect once.
 func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 	dir := t.TempDir()
-	acknowledged := map[string]cloudapi.NodeGroup{}
+	acknowledged := map[string]cloudv1.NodeGroup{}
 	for round := range 3 {
 		s := startServer(t, dir)
 		const writers = 4
@@ -110,7 +111,9 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 				c := s.client(t)
 				for n := 0; ; n++ {
 					key := fmt.Sprintf("r%d-w%d-%d", round, w, n)
-					g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key})
+					g, err := c.CreateNodeGroup(
+						t.Context(), cloudv1.NodeGroupSpec{Name: key}, cloudapi.WriteOptions{IdempotencyKey: key},
+					)
 					if err != nil {
 						return
 					}
@@ -138,7 +141,7 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 			t.Fatal(err)
 		}
 		names := map[string]int{}
-		stored := map[string]cloudapi.NodeGroup{}
+		stored := map[string]cloudv1.NodeGroup{}
 		for _, g := range list.Items {
 			names[g.Name]++
 			stored[g.Name] = g
@@ -152,8 +155,10 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s was created %d times", name, n)
 			}
-			// Who heard nothing asks again, and must meet what he made.
-			g, err := c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name})
+			// A client without a response repeats the request and must get the object of the first one.
+			g, err := c.CreateNodeGroup(
+				t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{IdempotencyKey: name},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,23 +173,25 @@ func TestAcknowledgedWritesSurviveSIGKILL(t *testing.T) {
 func TestSIGTERMEndsInOrder(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--job-duration", "1h")
 	c := s.client(t)
-	spec := cloudapi.LoadBalancerSpec{Name: "one", LoadBalancerFields: cloudapi.LoadBalancerFields{
-		Scheme: "public", Listeners: []cloudapi.Listener{}, Pools: []cloudapi.Pool{},
+	spec := cloudv1.LoadBalancerSpec{Name: "one", LoadBalancerFields: cloudv1.LoadBalancerFields{
+		Scheme: "public", Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
 	}}
 	_, job, err := c.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A request that is being held gets its answer.
+	// A request that is being held gets its response.
 	answered, sent := make(chan error, 1), make(chan struct{})
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }})
+	ctx := httptrace.WithClientTrace(
+		t.Context(), &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }},
+	)
 	go func() {
 		_, err := c.Job(ctx, job, time.Minute)
 		answered <- err
 	}()
 	<-sent
-	// A server that ends drops what it has accepted and not read yet. It has read this one when one that came later was held
-	// for a second.
+	// A server that stops drops connections that it has accepted but not read from yet. It has read this request if a
+	// later one was held for a second.
 	if _, err := c.Job(t.Context(), job, time.Second); err != nil {
 		t.Fatal(err)
 	}

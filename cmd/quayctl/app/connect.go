@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/doctor"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const (

@@ -18,9 +18,10 @@ import (
 	"k8s.io/klog/v2"
 	netutils "k8s.io/utils/net"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -141,7 +142,7 @@ func (r *controllers) checkCloud(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
 	meta, err := r.cloud.Meta(ctx)
-	if cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) {
+	if cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
 		return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",
 			r.config.TokenFile, r.config.Endpoint)
 	}
@@ -150,7 +151,7 @@ func (r *controllers) checkCloud(ctx context.Context) error {
 			"endpoint", r.config.Endpoint)
 		return nil
 	}
-	if !slices.Contains(meta.Capabilities, cloudapi.CapabilityNodeGroups) {
+	if !slices.Contains(meta.Capabilities, cloudv1.CapabilityNodeGroups) {
 		return fmt.Errorf("the cloud at %s does not support node groups, which load balancers require",
 			r.config.Endpoint)
 	}

@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )

@@ -1,5 +1,5 @@
-// Package api serves the mycloud API over a store. Every operation is a typed handler; the OpenAPI document is generated
-// from the same types, so that the two cannot part.
+// Package api serves the mycloud API over a store. Every operation is a typed handler, and the OpenAPI document is
+// generated from the same types, so the two cannot diverge.
 package api
 
 import (
@@ -13,14 +13,12 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// Version is that of the API's contract.
-const Version = "1.0.0"
-
-// The bounds of one request.
+// The limits of one request.
 const (
 	pageMax     = 500
 	treePageMax = 100
@@ -30,20 +28,20 @@ const (
 	bodyMax     = 8 << 20
 )
 
-// Options are what an API needs.
+// Options holds the dependencies of an API.
 type Options struct {
 	Store *store.Store
 	Clock clock.PassiveClock
-	// Addresses are where load balancers get theirs from.
+	// Addresses are the pools of load balancers' addresses.
 	Addresses []balancer.AddressPool
-	// JobDuration is how long writes of load balancers take; 0 is done at once, with the answer.
+	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
-	// Token is what clients must bear.
+	// Token is the bearer token that clients must send.
 	Token  string
 	Logger *slog.Logger
 }
 
-// API answers requests.
+// API handles requests.
 type API struct {
 	Options
 	huma      huma.API
@@ -52,15 +50,16 @@ type API struct {
 	inFlight  inFlight
 }
 
-// New makes an API; it does no I/O.
+// New returns an API. It does no I/O.
 func New(o Options) *API {
 	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock)}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title: "mycloud", Version: Version,
-				Description: "What the private cloud mycloud offers to cluster software: instances, node groups, load balancers, routes and volumes.",
+				Title: "mycloud", Version: cloudv1.Version,
+				Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
+					"load balancers, routes and volumes.",
 			},
 			Security: []map[string][]string{{"bearer": {}}},
 			Components: &huma.Components{
@@ -68,11 +67,11 @@ func New(o Options) *API {
 				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
 			},
 		},
-		Formats:       map[string]huma.Format{"application/json": jsonFormat(), "json": jsonFormat()},
-		DefaultFormat: "application/json",
+		Formats:       map[string]huma.Format{cloudv1.MediaTypeJSON: jsonFormat(), "json": jsonFormat()},
+		DefaultFormat: cloudv1.MediaTypeJSON,
 		Transformers:  []huma.Transformer{a.completeProblem},
 	}
-	// Clients newer than the server may say more than it knows.
+	// Clients newer than the server may send fields that it does not know.
 	config.AllowAdditionalPropertiesByDefault = true
 	a.huma = huma.NewAPI(config, adapter{a.mux})
 	a.registerMeta()
@@ -85,13 +84,13 @@ func New(o Options) *API {
 	a.registerJobs()
 	a.mux.HandleFunc("/", a.unknownRequest)
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()
-	// The library describes its own error type beside each operation; ours are Problems.
+	// The library adds its own error types to the document, but the API returns Problems.
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	return a
 }
 
-// Document is the OpenAPI document in YAML.
+// Document returns the OpenAPI document in YAML.
 func Document() ([]byte, error) {
 	doc, err := json.Marshal(New(Options{Clock: clock.RealClock{}}).huma.OpenAPI())
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -25,7 +26,10 @@ func TestDocumentIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("the document is out of step with the handlers; run: go run ./cmd/mycloud openapi > docs/reference/mycloud-openapi.yaml\n%s", d)
+		t.Errorf(
+			"the document is out of step with the handlers; run: go run ./cmd/mycloud openapi > docs/reference/mycloud-openapi.yaml\n%s",
+			d,
+		)
 	}
 }
 
@@ -63,7 +67,8 @@ func TestIdempotencyKeyInFlight(t *testing.T) {
 		t.Fatal("the key is in use")
 	}
 	w := send(t, h, http.MethodPost, "/v1/node-groups", `{"name":"a"}`, "Idempotency-Key", "k")
-	if w.Code != http.StatusConflict || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"conflict"`) {
+	if w.Code != http.StatusConflict || w.Header().Get("Retry-After") == "" ||
+		!strings.Contains(w.Body.String(), `"code":"conflict"`) {
 		t.Errorf("in flight: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 	a.inFlight.leave("k")
@@ -76,14 +81,15 @@ func TestTroubleIsAProblem(t *testing.T) {
 	a := newTestAPI(t)
 	a.mux.HandleFunc("GET /v1/panic", func(http.ResponseWriter, *http.Request) { panic("boom") })
 	w := send(t, a.Handler(), http.MethodGet, "/v1/panic", "")
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"internal"`) || strings.Contains(w.Body.String(), "boom") {
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"internal"`) ||
+		strings.Contains(w.Body.String(), "boom") {
 		t.Errorf("panic: %d %s", w.Code, w.Body)
 	}
 	if err := a.Store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	w = send(t, a.Handler(), http.MethodGet, "/v1/instances", "")
-	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != problemType {
+	if w.Code != http.StatusInternalServerError || w.Header().Get("Content-Type") != cloudv1.MediaTypeProblem {
 		t.Errorf("the state is closed: %d %s", w.Code, w.Body)
 	}
 	w = send(t, a.Handler(), http.MethodGet, "/v1/meta", "")

@@ -7,9 +7,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// jsonFormat is JSON as the library is to read it. The library joins the parts of a path by dots and brackets, and loses
-// its way where a key has some of its own. So a body that is read to be checked gets keys without any: those that a
-// JSON pointer has, with ~2, ~3 and ~4 for a dot and brackets.
+// jsonFormat returns the JSON format for the library. The library joins the parts of a path with dots and brackets, so
+// it misreads keys that contain them. In a body that is decoded for validation, keys are therefore escaped like in a
+// JSON pointer, with ~2, ~3 and ~4 for a dot and brackets.
 func jsonFormat() huma.Format {
 	f := huma.DefaultJSONFormat
 	f.Unmarshal = func(raw []byte, v any) error {
@@ -41,7 +41,8 @@ func escapeKeys(v any) any {
 	return v
 }
 
-// pointer turns a location such as body.listeners[0].port into /listeners/0/port, and query.limit into query/limit.
+// pointer converts a location of the library: body.listeners[0].port becomes /listeners/0/port, query.limit
+// query/limit.
 func pointer(location string) string {
 	rest, inBody := strings.CutPrefix(location, "body")
 	if !inBody {
@@ -50,5 +51,5 @@ func pointer(location string) string {
 	return strings.NewReplacer(".", "/", "[", "/", "]", "", "~2", ".", "~3", "[", "~4", "]").Replace(rest)
 }
 
-// escaped is a key as a part of a JSON pointer.
+// escaped returns a key as a part of a JSON pointer.
 func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }

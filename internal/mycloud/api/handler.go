@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-const requestIDHeader = "Request-Id"
-
-// Handler serves the API and /healthz.
+// Handler returns the HTTP handler of the API and /healthz.
 func (a *API) Handler() http.Handler {
 	var h http.Handler = a.mux
 	h = verbs(h)
@@ -26,26 +24,26 @@ func (a *API) Handler() http.Handler {
 	return identify(h)
 }
 
-// identify gives every request an id, which its answer repeats.
+// identify assigns every request an id, which the response repeats.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(requestIDHeader)
+		id := r.Header.Get(cloudv1.HeaderRequestID)
 		if id == "" || len(id) > 128 {
 			id = rand.Text()
-			r.Header.Set(requestIDHeader, id)
+			r.Header.Set(cloudv1.HeaderRequestID, id)
 		}
-		w.Header().Set(requestIDHeader, id)
+		w.Header().Set(cloudv1.HeaderRequestID, id)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// recorder remembers the status of an answer.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
@@ -53,7 +51,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes the status that it implies.
+// Write records the status that it implies.
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
@@ -61,7 +59,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap gives deadlines and flushing their way to the connection.
+// Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (a *API) logRequests(next http.Handler) http.Handler {
@@ -70,11 +68,11 @@ func (a *API) logRequests(next http.Handler) http.Handler {
 		rec := &recorder{ResponseWriter: w}
 		next.ServeHTTP(rec, r)
 		a.Logger.DebugContext(r.Context(), "Answered", "method", r.Method, "uri", r.URL.RequestURI(), "status", rec.status,
-			"duration", time.Since(start), "requestID", r.Header.Get(requestIDHeader))
+			"duration", time.Since(start), "requestID", r.Header.Get(cloudv1.HeaderRequestID))
 	})
 }
 
-// recoverPanics answers 500 where a handler panics before it has answered.
+// recoverPanics responds with 500 if a handler panics before it has responded.
 func (a *API) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -91,12 +89,12 @@ func (a *API) panicked(w http.ResponseWriter, r *http.Request, p any) {
 		panic(p)
 	}
 	a.Logger.ErrorContext(r.Context(), "Panicked", "method", r.Method, "path", r.URL.Path,
-		"requestID", r.Header.Get(requestIDHeader), "panic", p, "stack", string(debug.Stack()))
+		"requestID", r.Header.Get(cloudv1.HeaderRequestID), "panic", p, "stack", string(debug.Stack()))
 	if rec, ok := w.(*recorder); ok && rec.status != 0 {
-		// Half an answer must not look like a whole one.
+		// A truncated response must not look like a complete one.
 		panic(http.ErrAbortHandler)
 	}
-	writeFailure(w, r, fail(http.StatusInternalServerError, cloudapi.CodeInternal, "the cloud failed; its logs tell why"))
+	writeFailure(w, r, fail(http.StatusInternalServerError, cloudv1.CodeInternal, internalError))
 }
 
 func (a *API) health(next http.Handler) http.Handler {
@@ -115,14 +113,14 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(a.Token)) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
-			writeFailure(w, r, fail(http.StatusUnauthorized, cloudapi.CodeUnauthenticated, "a valid bearer token is required"))
+			writeFailure(w, r, fail(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// verbs makes /v1/instances/i-1:stop the path /v1/instances/i-1/:stop, for the mux.
+// verbs rewrites /v1/instances/i-1:stop to /v1/instances/i-1/:stop, for the mux.
 func verbs(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		escaped := r.URL.EscapedPath()
@@ -148,7 +146,8 @@ func verbs(next http.Handler) http.Handler {
 	})
 }
 
-// unknownRequest answers what no operation does. It is no word about any object.
+// unknownRequest responds to requests that match no operation. The response must not be mistaken for the absence of an
+// object.
 func (a *API) unknownRequest(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -162,12 +161,12 @@ func (a *API) unknownRequest(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, r, noSuchPath(r))
 		return
 	}
-	f := fail(http.StatusMethodNotAllowed, cloudapi.CodeUnsupported, "%s is no operation of this path; these are: %s",
+	f := fail(http.StatusMethodNotAllowed, cloudv1.CodeUnsupported, "method %s is not supported; must be one of %s",
 		r.Method, strings.Join(allowed, ", "))
 	f.header.Set("Allow", strings.Join(allowed, ", "))
 	writeFailure(w, r, f)
 }
 
 func noSuchPath(r *http.Request) *failure {
-	return fail(http.StatusNotFound, cloudapi.CodeUnsupported, "the API has no path %s", r.URL.Path)
+	return fail(http.StatusNotFound, cloudv1.CodeUnsupported, "unknown path %q", r.URL.Path)
 }

@@ -10,79 +10,84 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// CreateInstanceParams are those of the creation of an instance.
+// CreateInstanceParams holds the parameters of create-instance.
 type CreateInstanceParams struct {
 	PostParams
-	Body cloudapi.InstanceSpec
+	Body cloudv1.InstanceSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 	problems := validateTags(p.Body.Tags)
 	for i, a := range p.Body.Addresses {
-		if a.Type != "internal" && a.Type != "external" {
+		if a.Type != cloudv1.AddressInternal && a.Type != cloudv1.AddressExternal {
 			continue
 		}
 		if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
-			problems = append(problems, cloudapi.ProblemField{Pointer: fmt.Sprintf("/addresses/%d/address", i), Detail: problem})
+			problems = append(problems, cloudv1.ProblemField{Pointer: fmt.Sprintf("/addresses/%d/address", i), Detail: problem})
 		}
 	}
 	return fields(problems)
 }
 
-// InstanceActionParams are those of starting and stopping an instance.
+// InstanceActionParams holds the parameters of start-instance and stop-instance.
 type InstanceActionParams struct {
 	PostParams
 	ID string `path:"id" maxLength:"255"`
 }
 
-// DeleteParams are those of a deletion.
+// DeleteParams holds the parameters of deletions.
 type DeleteParams struct {
 	WriteParams
 	ID string `path:"id" maxLength:"255"`
 }
 
-// LookupParams are those of a lookup of instances.
-type LookupParams struct{ Body cloudapi.LookupRequest }
+// LookupParams holds the parameters of lookup-instances.
+type LookupParams struct{ Body cloudv1.LookupRequest }
 
 func (a *API) registerInstances() {
-	all := view[cloudapi.Instance]{
+	all := view[cloudv1.Instance]{
 		kind:  store.Instances,
-		state: func(i *cloudapi.Instance) string { return string(i.State) },
+		state: func(i *cloudv1.Instance) string { return string(i.State) },
 	}
 	registerGet(a, operation{"get-instance", "instances", "An instance, or its tombstone"}, "/v1/instances/{id}", all)
 	registerRead(a, operation{"list-instances", "instances", "Instances"}, "/v1/instances",
-		func(_ context.Context, p *ListParams) (*Found[cloudapi.List[cloudapi.Instance]], error) {
+		func(_ context.Context, p *ListParams) (*Found[cloudv1.List[cloudv1.Instance]], error) {
 			v := all
 			if !p.IncludeDeleted {
-				v.match = func(i *cloudapi.Instance) bool { return i.State != cloudapi.InstanceDeleted }
+				v.match = func(i *cloudv1.Instance) bool { return i.State != cloudv1.InstanceDeleted }
 			}
 			return listObjects(a, v, *p)
 		})
-	registerQuestion(a, operation{"lookup-instances", "instances", "Many instances by id and hostname"}, "/v1/instances:lookup", a.lookupInstances)
+	registerQuestion(
+		a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup",
+		a.lookupInstances,
+	)
 	registerWrite(a, operation{"create-instance", "instances", "Creates and starts an instance"},
 		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance)
-	registerWrite(a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone stays for seven days"},
-		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance)
+	registerWrite(
+		a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone is kept for at least seven days"},
+		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance,
+	)
 	registerWrite(a, operation{"start-instance", "instances", "Starts an instance"},
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
-		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudapi.Instance], error) {
-			return a.switchInstance(p, "start", cloudapi.InstanceStopped, cloudapi.InstanceRunning)
+		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudv1.Instance], error) {
+			return a.switchInstance(p, "start", cloudv1.InstanceStopped, cloudv1.InstanceRunning)
 		})
 	registerWrite(a, operation{"stop-instance", "instances", "Stops an instance"},
 		http.MethodPost, "/v1/instances/{id}:stop", []int{http.StatusOK},
-		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudapi.Instance], error) {
-			return a.switchInstance(p, "stop", cloudapi.InstanceRunning, cloudapi.InstanceStopped)
+		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudv1.Instance], error) {
+			return a.switchInstance(p, "stop", cloudv1.InstanceRunning, cloudv1.InstanceStopped)
 		})
 }
 
-func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[cloudapi.LookupResult], error) {
-	res := cloudapi.LookupResult{Items: []cloudapi.Instance{}, NotFound: []string{}}
+func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[cloudv1.LookupResult], error) {
+	res := cloudv1.LookupResult{Items: []cloudv1.Instance{}, NotFound: []string{}}
 	err := a.Store.View(func(tx *store.Tx) error {
 		res.Revision = store.Instances.Revision(tx)
 		for _, id := range p.Body.IDs {
@@ -100,9 +105,9 @@ func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[clouda
 		if len(p.Body.Hostnames) == 0 {
 			return nil
 		}
-		byHostname := map[string]*cloudapi.Instance{}
-		err := store.Instances.Each(tx, func(i *cloudapi.Instance) error {
-			if i.State != cloudapi.InstanceDeleted {
+		byHostname := map[string]*cloudv1.Instance{}
+		err := store.Instances.Each(tx, func(i *cloudv1.Instance) error {
+			if i.State != cloudv1.InstanceDeleted {
 				byHostname[i.Hostname] = i
 			}
 			return nil
@@ -116,16 +121,16 @@ func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[clouda
 		}
 		return err
 	})
-	return &Plain[cloudapi.LookupResult]{Body: res}, err
+	return &Plain[cloudv1.LookupResult]{Body: res}, err
 }
 
-func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answer[cloudapi.Instance], error) {
-	return post(a, p.PostParams, "create instance", p.Body, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answer[cloudv1.Instance], error) {
+	return post(a, p.PostParams, "create instance", p.Body, func(tx *store.Tx) (*Answer[cloudv1.Instance], error) {
 		s := p.Body
-		i := &cloudapi.Instance{
-			Object:   cloudapi.Object{Name: s.Name, Tags: s.Tags},
-			Hostname: s.Hostname, State: cloudapi.InstanceRunning, Type: s.Type, Zone: s.Zone,
-			Addresses: append([]cloudapi.InstanceAddress{}, s.Addresses...),
+		i := &cloudv1.Instance{
+			Object:   cloudv1.Object{Name: s.Name, Tags: s.Tags},
+			Hostname: s.Hostname, State: cloudv1.InstanceRunning, Type: s.Type, Zone: s.Zone,
+			Addresses: append([]cloudv1.InstanceAddress{}, s.Addresses...),
 		}
 		if i.Name == "" {
 			i.Name = s.Hostname
@@ -141,9 +146,9 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 			return nil, reference("/zone", err)
 		}
 		i.Region = zone.Region
-		err = store.Instances.Each(tx, func(other *cloudapi.Instance) error {
-			if other.Hostname == s.Hostname && other.State != cloudapi.InstanceDeleted {
-				return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the hostname %s is taken by instance %s",
+		err = store.Instances.Each(tx, func(other *cloudv1.Instance) error {
+			if other.Hostname == s.Hostname && other.State != cloudv1.InstanceDeleted {
+				return fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
 					s.Hostname, other.ID).on(store.Instances.Name, other.ID)
 			}
 			return nil
@@ -155,8 +160,10 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 	})
 }
 
-func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to cloudapi.InstanceState) (*Answer[cloudapi.Instance], error) {
-	return post(a, p.PostParams, verb+" instance "+p.ID, nil, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+func (a *API) switchInstance(
+	p *InstanceActionParams, verb string, from, to cloudv1.InstanceState,
+) (*Answer[cloudv1.Instance], error) {
+	return post(a, p.PostParams, verb+" instance "+p.ID, nil, func(tx *store.Tx) (*Answer[cloudv1.Instance], error) {
 		i, err := store.Instances.Get(tx, p.ID)
 		if err != nil {
 			return nil, err
@@ -168,10 +175,11 @@ func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to clou
 		case to:
 		case from:
 			i.State = to
-		case cloudapi.InstanceDeleted:
-			return nil, fail(http.StatusGone, cloudapi.CodeResourceGone, "instance %s is deleted", i.ID).on(store.Instances.Name, i.ID)
+		case cloudv1.InstanceDeleted:
+			return nil, fail(http.StatusGone, cloudv1.CodeResourceGone, "instance %s is deleted",
+				i.ID).on(store.Instances.Name, i.ID)
 		default:
-			return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "cannot %s instance %s while it is %s",
+			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "cannot %s instance %s in state %s",
 				verb, i.ID, i.State).on(store.Instances.Name, i.ID)
 		}
 		if _, err := store.Instances.Put(tx, i); err != nil {
@@ -181,9 +189,9 @@ func (a *API) switchInstance(p *InstanceActionParams, verb string, from, to clou
 	})
 }
 
-// deleteInstance leaves a tombstone. Routes that lead to the instance become black holes, its volumes become free.
-func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[cloudapi.Instance], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.Instance], error) {
+// deleteInstance turns an instance into a tombstone, its routes into black holes, and detaches its volumes.
+func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[cloudv1.Instance], error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudv1.Instance], error) {
 		i, err := store.Instances.Get(tx, p.ID)
 		if err != nil {
 			return nil, err
@@ -191,11 +199,11 @@ func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[clouda
 		if err := p.check(store.Instances.Name, &i.Object); err != nil {
 			return nil, err
 		}
-		if i.State == cloudapi.InstanceDeleted {
+		if i.State == cloudv1.InstanceDeleted {
 			return done(http.StatusOK, store.Instances, i), nil
 		}
 		now := tx.Now
-		i.State, i.DeletedAt = cloudapi.InstanceDeleted, &now
+		i.State, i.DeletedAt = cloudv1.InstanceDeleted, &now
 		if _, err := store.Instances.Put(tx, i); err != nil {
 			return nil, err
 		}
@@ -207,8 +215,8 @@ func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[clouda
 }
 
 func detach(tx *store.Tx, instance string) error {
-	var routes []*cloudapi.Route
-	err := store.Routes.Each(tx, func(r *cloudapi.Route) error {
+	var routes []*cloudv1.Route
+	err := store.Routes.Each(tx, func(r *cloudv1.Route) error {
 		if r.NextHop.InstanceID == instance {
 			routes = append(routes, r)
 		}
@@ -218,13 +226,13 @@ func detach(tx *store.Tx, instance string) error {
 		return err
 	}
 	for _, r := range routes {
-		r.State = routeBlackhole
+		r.State = cloudv1.RouteBlackhole
 		if _, err := store.Routes.Put(tx, r); err != nil {
 			return err
 		}
 	}
-	var volumes []*cloudapi.Volume
-	err = store.Volumes.Each(tx, func(v *cloudapi.Volume) error {
+	var volumes []*cloudv1.Volume
+	err = store.Volumes.Each(tx, func(v *cloudv1.Volume) error {
 		if v.AttachedTo == instance {
 			volumes = append(volumes, v)
 		}
@@ -234,7 +242,7 @@ func detach(tx *store.Tx, instance string) error {
 		return err
 	}
 	for _, v := range volumes {
-		v.AttachedTo, v.State = "", "available"
+		v.AttachedTo, v.State = "", cloudv1.VolumeAvailable
 		if _, err := store.Volumes.Put(tx, v); err != nil {
 			return err
 		}
@@ -242,7 +250,7 @@ func detach(tx *store.Tx, instance string) error {
 	return nil
 }
 
-// create stores a new object and answers 201. A dry run gives no id away.
+// create stores a new object and responds with 201. The response of a dry run has no id.
 func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v *T) (*Answer[T], error) {
 	k.Object(v).ID = newID(prefix)
 	if _, err := k.Put(tx, v); err != nil {
@@ -256,15 +264,15 @@ func create[T any](tx *store.Tx, dryRun bool, prefix string, k store.Kind[T], v 
 
 func newID(prefix string) string {
 	var b [8]byte
-	// The standard library promises that this never fails.
+	// The standard library guarantees that this never fails.
 	_, _ = rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// reference turns the absence of an object that a field names into the field's fault.
+// reference converts the absence of an object that a field refers to into a problem of that field.
 func reference(pointer string, err error) error {
 	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return invalidField(pointer, "must exist: %s", none)
+		return invalidField(pointer, "%s", none)
 	}
 	return err
 }

@@ -4,50 +4,56 @@ import (
 	"context"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// GetJobParams are those of the read of a job.
+// GetJobParams holds the parameters of get-job.
 type GetJobParams struct {
 	ID   string `path:"id" maxLength:"255"`
-	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Seconds to hold the answer for at most, until the job ends."`
-	// IfNoneMatch is looked at when the answer is due: it does not cut the waiting short.
-	IfNoneMatch string `header:"If-None-Match" doc:"A revision; the answer is 304 if it is still the job's once the waiting is over."`
+	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Maximum time in seconds to hold the response until the job ends."`
+	// IfNoneMatch is compared when the response is due: it does not shorten the wait.
+	IfNoneMatch string `header:"If-None-Match" doc:"A revision. The response is 304 if the job still has it when the wait is over."`
 }
 
 func (a *API) registerJobs() {
-	jobs := view[cloudapi.Job]{
+	jobs := view[cloudv1.Job]{
 		kind:  store.Jobs,
-		state: func(j *cloudapi.Job) string { return string(j.State) },
+		state: func(j *cloudv1.Job) string { return string(j.State) },
 		show:  a.showJobs,
 	}
 	registerList(a, operation{"list-jobs", "jobs", "Jobs"}, "/v1/jobs", jobs)
-	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}", func(ctx context.Context, p *GetJobParams) (*Found[cloudapi.Job], error) {
-		held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
-		defer cancel()
-		for {
-			changed := a.Store.Changed()
-			j, err := getObject(a, jobs, GetParams{ID: p.ID})
-			if err != nil {
-				return nil, err
-			}
-			if j.Body.Done() {
-				return j.unless(p.IfNoneMatch, j.Body.Revision)
-			}
-			select {
-			case <-changed:
-			case <-held.Done():
-				return j.unless(p.IfNoneMatch, j.Body.Revision)
-			}
-		}
-	})
+	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}",
+		func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
+			return a.waitForJob(ctx, jobs, p)
+		})
 }
 
-// showJobs tells how far running jobs are.
-func (a *API) showJobs(tx *store.Tx) func(*cloudapi.Job) error {
-	return func(j *cloudapi.Job) error {
-		if j.State == cloudapi.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
+// waitForJob reads a job when it has ended or the client's wait is over.
+func (a *API) waitForJob(ctx context.Context, jobs view[cloudv1.Job], p *GetJobParams) (*Found[cloudv1.Job], error) {
+	held, cancel := context.WithTimeout(ctx, time.Duration(p.Wait)*time.Second)
+	defer cancel()
+	for {
+		changed := a.Store.Changed()
+		j, err := getObject(a, jobs, GetParams{ID: p.ID})
+		if err != nil {
+			return nil, err
+		}
+		if j.Body.Done() {
+			return j.unless(p.IfNoneMatch, j.Body.Revision)
+		}
+		select {
+		case <-changed:
+		case <-held.Done():
+			return j.unless(p.IfNoneMatch, j.Body.Revision)
+		}
+	}
+}
+
+// showJobs sets the progress of running jobs.
+func (a *API) showJobs(tx *store.Tx) func(*cloudv1.Job) error {
+	return func(j *cloudv1.Job) error {
+		if j.State == cloudv1.JobRunning && j.StartedAt != nil && a.JobDuration > 0 {
 			j.Progress = min(99, int(100*tx.Now.Sub(*j.StartedAt)/a.JobDuration))
 		}
 		return nil

@@ -7,57 +7,60 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// CreateLoadBalancerParams are those of the creation of a load balancer.
+// CreateLoadBalancerParams holds the parameters of create-load-balancer.
 type CreateLoadBalancerParams struct {
 	PostParams
-	Body cloudapi.LoadBalancerSpec
+	Body cloudv1.LoadBalancerSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// ValidateParams are those of the validation of a load balancer.
-type ValidateParams struct{ Body cloudapi.LoadBalancerSpec }
+// ValidateParams holds the parameters of validate-load-balancer.
+type ValidateParams struct{ Body cloudv1.LoadBalancerSpec }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *ValidateParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// UpdateLoadBalancerParams are those of the replacement of a load balancer.
+// UpdateLoadBalancerParams holds the parameters of update-load-balancer.
 type UpdateLoadBalancerParams struct {
 	DeleteParams
-	Body cloudapi.LoadBalancerSpec
+	Body cloudv1.LoadBalancerSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *UpdateLoadBalancerParams) Resolve(ctx huma.Context) []error { return checkTree(ctx, &p.Body) }
 
-// AdoptParams are those of an adoption.
+// AdoptParams holds the parameters of adopt-load-balancer.
 type AdoptParams struct {
 	PostParams
 	ID   string `path:"id" maxLength:"255"`
-	Body cloudapi.Adoption
+	Body cloudv1.Adoption
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *AdoptParams) Resolve(huma.Context) []error { return fields(validateTags(p.Body.Tags)) }
 
-// ListLoadBalancersParams are those of the read of load balancers.
+// ListLoadBalancersParams holds the parameters of list-load-balancers.
 type ListLoadBalancersParams struct {
 	ListParams
-	Expand string `query:"expand" enum:"tree" doc:"Adds listeners and pools; then at most 100 a page."`
+	Expand string `query:"expand" enum:"tree" doc:"Adds listeners and pools; limits pages to 100 objects."`
 }
 
-// HealthParams are those of the read of a load balancer's health.
+// HealthParams holds the parameters of get-load-balancer-health.
 type HealthParams struct {
 	ID string `path:"id" maxLength:"255"`
 }
 
-func checkTree(ctx huma.Context, s *cloudapi.LoadBalancerSpec) []error {
+// treeAnswer is the response to a write of a load balancer.
+type treeAnswer = Answer[cloudv1.LoadBalancer]
+
+func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 	noteTree(ctx.Context(), s)
 	return fields(append(validateTags(s.Tags), balancer.Validate(s)...))
 }
@@ -66,38 +69,42 @@ func (a *API) registerLoadBalancers() {
 	const tag, path = "load-balancers", "/v1/load-balancers"
 	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
 	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
-	registerRead(a, operation{"get-load-balancer-health", tag, "The health of every member"}, path+"/{id}/health", a.loadBalancerHealth)
+	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"},
+		path+"/{id}/health", a.loadBalancerHealth)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
-	registerQuestion(a, operation{"validate-load-balancer", tag, "Tells whether a creation would succeed"}, path+":validate", a.validateLoadBalancer)
+	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
+		path+":validate", a.validateLoadBalancer)
 	either := []int{http.StatusOK, http.StatusAccepted}
-	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the whole tree; vips stay as long as their family does"},
+	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree; vips of unchanged families are kept"},
 		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
 		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, a.takesMergePatch)
-	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags that the load balancer bears no other values for"},
+	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags for which the load balancer has no other values"},
 		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
 }
 
-func loadBalancers() view[cloudapi.LoadBalancer] {
-	return view[cloudapi.LoadBalancer]{
+func loadBalancers() view[cloudv1.LoadBalancer] {
+	return view[cloudv1.LoadBalancer]{
 		kind:  store.LoadBalancers,
-		state: func(lb *cloudapi.LoadBalancer) string { return string(lb.ProvisioningState) },
+		state: func(lb *cloudv1.LoadBalancer) string { return string(lb.ProvisioningState) },
 		show:  showLoadBalancers,
 	}
 }
 
-func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (*Found[cloudapi.List[cloudapi.LoadBalancer]], error) {
+func (a *API) listLoadBalancers(
+	_ context.Context, p *ListLoadBalancersParams,
+) (*Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
 	v := loadBalancers()
 	if p.Expand == "tree" {
 		v.pageMax = treePageMax
 		return listObjects(a, v, p.ListParams)
 	}
-	v.show = func(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+	v.show = func(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
 		observe := showLoadBalancers(tx)
-		return func(lb *cloudapi.LoadBalancer) error {
+		return func(lb *cloudv1.LoadBalancer) error {
 			err := observe(lb)
 			lb.Listeners, lb.Pools = nil, nil
 			return err
@@ -107,17 +114,17 @@ func (a *API) listLoadBalancers(_ context.Context, p *ListLoadBalancersParams) (
 }
 
 // showLoadBalancers adds the operating state.
-func showLoadBalancers(tx *store.Tx) func(*cloudapi.LoadBalancer) error {
+func showLoadBalancers(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
 	f := facts(tx)
-	return func(lb *cloudapi.LoadBalancer) error {
+	return func(lb *cloudv1.LoadBalancer) error {
 		h, err := balancer.Observe(lb, f)
 		lb.OperatingState = h.OperatingState
 		return err
 	}
 }
 
-func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[cloudapi.Health], error) {
-	var h cloudapi.Health
+func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[cloudv1.Health], error) {
+	var h cloudv1.Health
 	err := a.Store.View(func(tx *store.Tx) error {
 		lb, err := store.LoadBalancers.Get(tx, p.ID)
 		if err != nil {
@@ -126,15 +133,15 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 		h, err = balancer.Observe(lb, facts(tx))
 		return err
 	})
-	return &Plain[cloudapi.Health]{Body: h}, err
+	return &Plain[cloudv1.Health]{Body: h}, err
 }
 
-// facts reads what health depends on, each thing once a transaction.
+// facts returns the facts that health depends on. It reads each object once per transaction.
 func facts(tx *store.Tx) balancer.Facts {
-	groups := map[string][]cloudapi.GroupMember{}
-	instances := map[string]cloudapi.InstanceState{}
+	groups := map[string][]cloudv1.GroupMember{}
+	instances := map[string]cloudv1.InstanceState{}
 	return balancer.Facts{
-		Group: func(id string) ([]cloudapi.GroupMember, error) {
+		Group: func(id string) ([]cloudv1.GroupMember, error) {
 			if m, ok := groups[id]; ok {
 				return m, nil
 			}
@@ -145,7 +152,7 @@ func facts(tx *store.Tx) balancer.Facts {
 			groups[id] = g.Members
 			return g.Members, nil
 		},
-		Instance: func(id string) (cloudapi.InstanceState, error) {
+		Instance: func(id string) (cloudv1.InstanceState, error) {
 			if s, ok := instances[id]; ok {
 				return s, nil
 			}

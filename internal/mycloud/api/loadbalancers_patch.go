@@ -11,23 +11,23 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// PatchLoadBalancerParams are those of a change of a load balancer's metadata.
+// PatchLoadBalancerParams holds the parameters of patch-load-balancer.
 type PatchLoadBalancerParams struct {
 	DeleteParams
 	Body loadBalancerPatch
 }
 
-// loadBalancerPatch is a patch that remembers everything it names.
+// loadBalancerPatch is a patch that keeps the names of all its fields.
 type loadBalancerPatch struct {
-	cloudapi.LoadBalancerPatch
+	cloudv1.LoadBalancerPatch
 	named map[string]json.RawMessage
 }
 
-// UnmarshalJSON reads the patch, and the names.
+// UnmarshalJSON decodes the patch and the names of its fields.
 func (b *loadBalancerPatch) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &b.named); err != nil {
 		return err
@@ -35,8 +35,8 @@ func (b *loadBalancerPatch) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &b.LoadBalancerPatch)
 }
 
-// Resolve checks what the schema cannot. A field that load balancers have, but that no patch changes, is refused: unlike
-// an unknown one, it must not look as if it had been changed.
+// Resolve validates what the schema cannot express. It rejects fields that load balancers have but that cannot be
+// patched: unlike unknown ones, they must not be ignored as if they had been changed.
 func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 	tags := map[string]string{}
 	for k, v := range p.Body.Tags {
@@ -45,19 +45,19 @@ func (p *PatchLoadBalancerParams) Resolve(huma.Context) []error {
 		}
 	}
 	problems := validateTags(tags)
-	known, patched := jsonNames[cloudapi.LoadBalancer](), jsonNames[cloudapi.LoadBalancerPatch]()
+	known, patched := jsonNames[cloudv1.LoadBalancer](), jsonNames[cloudv1.LoadBalancerPatch]()
 	for _, name := range slices.Sorted(maps.Keys(p.Body.named)) {
 		if folded := strings.ToLower(name); known[folded] && !patched[folded] {
-			problems = append(problems, cloudapi.ProblemField{
-				Pointer: "/" + name, Code: cloudapi.CodeUnsupported,
-				Detail: "cannot be patched: a patch changes name, tags and deletion_protection",
+			problems = append(problems, cloudv1.ProblemField{
+				Pointer: "/" + name, Code: cloudv1.CodeUnsupported,
+				Detail: "cannot be patched; only name, tags and deletion_protection can",
 			})
 		}
 	}
 	return fields(problems)
 }
 
-// jsonNames are the names of the fields that a type has in JSON, whose decoder takes no notice of their case.
+// jsonNames returns the JSON names of a type's fields in lower case, since the JSON decoder ignores case.
 func jsonNames[T any]() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
@@ -70,15 +70,16 @@ func jsonNames[T any]() map[string]bool {
 
 // takesMergePatch documents the content types of a patch.
 func (a *API) takesMergePatch(op *huma.Operation) {
-	content := &huma.MediaType{Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudapi.LoadBalancerPatch](), true, "")}
+	schemas := a.huma.OpenAPI().Components.Schemas
+	content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[cloudv1.LoadBalancerPatch](), true, "")}
 	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-		"application/merge-patch+json": content, "application/json": content,
+		cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
 	}}
 }
 
-// patchLoadBalancer changes what needs no work on the data path, so it is done at once.
-func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+// patchLoadBalancer changes fields that do not affect the data path, so it needs no job.
+func (a *API) patchLoadBalancer(_ context.Context, p *PatchLoadBalancerParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := p.load(tx)
 		if err != nil {
 			return nil, err

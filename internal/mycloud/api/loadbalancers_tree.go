@@ -8,20 +8,20 @@ import (
 	"reflect"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// capacityPause is when an address may have become free.
+// capacityPause is the time after which an address may have become free.
 const capacityPause = time.Minute
 
-// takeName makes a load balancer's name its own and gives its former one up.
-func takeName(tx *store.Tx, lb *cloudapi.LoadBalancer, was string) error {
+// takeName reserves a load balancer's name and releases its former one.
+func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
 	if lb.Name == was {
 		return nil
 	}
 	if owner := store.LoadBalancerNames.Get(tx, lb.Name); owner != "" {
-		return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the name %s is taken by load balancer %s", lb.Name, owner).
+		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by load balancer %s", lb.Name, owner).
 			on(store.LoadBalancers.Name, owner)
 	}
 	if was != "" {
@@ -32,7 +32,7 @@ func takeName(tx *store.Tx, lb *cloudapi.LoadBalancer, was string) error {
 	return store.LoadBalancerNames.Set(tx, lb.Name, lb.ID)
 }
 
-func removeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer) error {
+func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
 	for _, v := range lb.VIPs {
 		if err := store.Addresses.Delete(tx, v.Address); err != nil {
 			return err
@@ -44,8 +44,8 @@ func removeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer) error {
 	return store.LoadBalancers.Delete(tx, lb.ID)
 }
 
-// applyTree gives a load balancer the settings of a spec that is valid in itself.
-func (a *API) applyTree(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
+// applyTree sets the fields of a load balancer to those of a spec that balancer.Validate has accepted.
+func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	if err := checkReferences(tx, lb, want); err != nil {
 		return err
 	}
@@ -63,34 +63,35 @@ func (a *API) applyTree(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.L
 	return nil
 }
 
-// checkReferences finds fields that name what does not exist, and those that cannot change.
-func checkReferences(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) error {
+// checkReferences rejects references to objects that do not exist, and changes of immutable fields.
+func checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	problems, err := danglingReferences(tx, &want)
 	if err != nil {
 		return err
 	}
-	unchanging := func(pointer string, same bool) {
+	immutable := func(pointer string, same bool) {
 		if lb.Revision != "" && !same {
-			problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeUnsupported, Detail: "cannot change"})
+			problem := cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "is immutable"}
+			problems = append(problems, problem)
 		}
 	}
-	unchanging("/scheme", lb.Scheme == want.Scheme)
-	unchanging("/network", reflect.DeepEqual(lb.Network, want.Network))
+	immutable("/scheme", lb.Scheme == want.Scheme)
+	immutable("/network", reflect.DeepEqual(lb.Network, want.Network))
 	if len(problems) > 0 {
 		return invalid(problems)
 	}
 	return nil
 }
 
-// danglingReferences finds fields that name what does not exist.
-func danglingReferences(tx *store.Tx, want *cloudapi.LoadBalancerFields) ([]cloudapi.ProblemField, error) {
-	var problems []cloudapi.ProblemField
+// danglingReferences returns the fields that refer to objects that do not exist.
+func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloudv1.ProblemField, error) {
+	var problems []cloudv1.ProblemField
 	exists := func(pointer string, err error) error {
 		var none *store.NotFoundError
 		if !errors.As(err, &none) {
 			return err
 		}
-		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: "must exist: " + none.Error()})
+		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: none.Error()})
 		return nil
 	}
 	for i, z := range want.Zones {
@@ -111,17 +112,19 @@ func danglingReferences(tx *store.Tx, want *cloudapi.LoadBalancerFields) ([]clou
 	return problems, nil
 }
 
-// assignVIPs keeps the addresses of families that stay, takes new ones for those that come, and frees the rest.
-func (a *API) assignVIPs(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.LoadBalancerFields) ([]cloudapi.VIP, error) {
+// assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and releases the others.
+func (a *API) assignVIPs(
+	tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields,
+) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
 	if len(asked) == 0 {
-		asked = []cloudapi.VIP{{Family: "ipv4", Mode: "vip"}}
+		asked = []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: cloudv1.VIPModeVIP}}
 	}
-	has := map[string]cloudapi.VIP{}
+	has := map[string]cloudv1.VIP{}
 	for _, v := range lb.VIPs {
 		has[v.Family] = v
 	}
-	vips := make([]cloudapi.VIP, 0, len(asked))
+	vips := make([]cloudv1.VIP, 0, len(asked))
 	for _, v := range asked {
 		old, stays := has[v.Family]
 		delete(has, v.Family)
@@ -130,7 +133,7 @@ func (a *API) assignVIPs(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.
 			if err != nil {
 				return nil, err
 			}
-			old = cloudapi.VIP{ID: newID("vip-"), Family: v.Family, Address: address}
+			old = cloudv1.VIP{ID: newID("vip-"), Family: v.Family, Address: address}
 		}
 		old.Mode = v.Mode
 		vips = append(vips, old)
@@ -143,13 +146,13 @@ func (a *API) assignVIPs(tx *store.Tx, lb *cloudapi.LoadBalancer, want cloudapi.
 	return vips, nil
 }
 
-// allocate takes a free address of the first pool that has one.
+// allocate reserves a free address of the first pool that has one.
 func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
 	for _, pool := range a.Addresses {
 		if pool.Scheme != scheme || pool.Family != family {
 			continue
 		}
-		// A pool that has given out nothing has no last address; the zero one is in no pool.
+		// A pool without allocations has no last address; the zero address is in no pool.
 		last, _ := netip.ParseAddr(store.AddressCursors.Get(tx, pool.Key()))
 		next, ok := pool.Next(last, func(addr netip.Addr) bool { return store.Addresses.Get(tx, addr.String()) != "" })
 		if !ok {
@@ -160,6 +163,6 @@ func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, erro
 		}
 		return next.String(), store.Addresses.Set(tx, next.String(), owner)
 	}
-	return "", fail(http.StatusServiceUnavailable, cloudapi.CodeCapacity, "no free %s address of family %s", scheme, family).
-		retryAfter(capacityPause)
+	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free",
+		scheme, family).retryAfter(capacityPause)
 }

@@ -4,33 +4,33 @@ import (
 	"context"
 	"net/http"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 const deleteJob = "load-balancer.delete"
 
-func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*treeAnswer, error) {
+	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*treeAnswer, error) {
 		return a.insertLoadBalancer(tx, p)
 	})
 }
 
 func (a *API) validateLoadBalancer(_ context.Context, p *ValidateParams) (*struct{}, error) {
 	create := &CreateLoadBalancerParams{PostParams: PostParams{WriteParams: WriteParams{DryRun: true}}, Body: p.Body}
-	_, err := change(a, create.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+	_, err := change(a, create.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		return a.insertLoadBalancer(tx, create)
 	})
 	return nil, err
 }
 
-func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	lb := &cloudapi.LoadBalancer{
-		Object:            cloudapi.Object{ID: newID("lb-"), Name: p.Body.Name, Tags: p.Body.Tags},
-		ProvisioningState: cloudapi.Active,
+func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*treeAnswer, error) {
+	lb := &cloudv1.LoadBalancer{
+		Object:            cloudv1.Object{ID: newID("lb-"), Name: p.Body.Name, Tags: p.Body.Tags},
+		ProvisioningState: cloudv1.ProvisioningActive,
 	}
-	if err := p.checkTags(store.LoadBalancers.Name, &cloudapi.Object{Tags: lb.Tags}); err != nil {
+	if err := p.checkTags(store.LoadBalancers.Name, &cloudv1.Object{Tags: lb.Tags}); err != nil {
 		return nil, err
 	}
 	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
@@ -40,7 +40,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 		return nil, err
 	}
 	if a.JobDuration > 0 {
-		lb.ProvisioningState = cloudapi.PendingCreate
+		lb.ProvisioningState = cloudv1.ProvisioningPendingCreate
 	}
 	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
 	if err == nil && p.DryRun {
@@ -49,8 +49,8 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*An
 	return answer, err
 }
 
-func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := p.load(tx)
 		if err != nil {
 			return nil, err
@@ -67,15 +67,15 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 	})
 }
 
-func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*treeAnswer, error) {
+	return post(a, p.PostParams, "adopt load balancer "+p.ID, p.Body, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := DeleteParams{WriteParams: p.WriteParams, ID: p.ID}.load(tx)
 		if err != nil {
 			return nil, err
 		}
 		for k, v := range p.Body.Tags {
 			if has, ok := lb.Tags[k]; ok && has != v {
-				return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "load balancer %s bears the tag %s=%s already",
+				return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s already has the tag %s=%s",
 					lb.ID, k, has).on(store.LoadBalancers.Name, lb.ID)
 			}
 			lb.Tags[k] = v
@@ -87,54 +87,55 @@ func (a *API) adoptLoadBalancer(_ context.Context, p *AdoptParams) (*Answer[clou
 	})
 }
 
-func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*Answer[cloudapi.LoadBalancer], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.LoadBalancer], error) {
+func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*treeAnswer, error) {
 		lb, err := demanded(tx, store.LoadBalancers, *p)
 		if err != nil {
 			return nil, err
 		}
-		if lb.ProvisioningState == cloudapi.PendingDelete {
+		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 			return answerLoadBalancer(tx, lb, http.StatusOK)
 		}
 		if lb.DeletionProtection {
-			return nil, fail(http.StatusConflict, cloudapi.CodeProtected,
-				"load balancer %s has deletion protection: end it first", lb.ID).on(store.LoadBalancers.Name, lb.ID)
+			return nil, fail(http.StatusConflict, cloudv1.CodeProtected,
+				"load balancer %s has deletion protection; set deletion_protection to false first",
+				lb.ID).on(store.LoadBalancers.Name, lb.ID)
 		}
 		if a.JobDuration == 0 {
 			if err := removeLoadBalancer(tx, lb); err != nil {
 				return nil, err
 			}
-			lb.ProvisioningState = cloudapi.PendingDelete
-			lb.OperatingState = "unknown"
+			lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
+			lb.OperatingState = cloudv1.OperatingUnknown
 			return done(http.StatusOK, store.LoadBalancers, lb), nil
 		}
-		lb.ProvisioningState = cloudapi.PendingDelete
+		lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
 	})
 }
 
-// load reads the load balancer to be changed, if it is as the write presumes and not about to go.
-func (p DeleteParams) load(tx *store.Tx) (*cloudapi.LoadBalancer, error) {
+// load reads the load balancer to change, if it meets the preconditions of the write and is not being deleted.
+func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 	lb, err := demanded(tx, store.LoadBalancers, p)
 	if err != nil {
 		return nil, err
 	}
-	if lb.ProvisioningState == cloudapi.PendingDelete {
-		return nil, fail(http.StatusConflict, cloudapi.CodeConflict, "load balancer %s is being deleted", lb.ID).
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "load balancer %s is being deleted", lb.ID).
 			on(store.LoadBalancers.Name, lb.ID)
 	}
 	return lb, nil
 }
 
-// storeLoadBalancer writes a load balancer and, where that changes it and takes time, the job.
-func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int, job string) (*Answer[cloudapi.LoadBalancer], error) {
+// storeLoadBalancer writes a load balancer and, if that changes it and needs a job, the job.
+func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int, job string) (*treeAnswer, error) {
 	changed, err := store.LoadBalancers.Put(tx, lb)
 	if err != nil {
 		return nil, err
 	}
 	if changed && job != "" && a.JobDuration > 0 {
-		if lb.ProvisioningState == cloudapi.Active {
-			lb.ProvisioningState = cloudapi.PendingUpdate
+		if lb.ProvisioningState == cloudv1.ProvisioningActive {
+			lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 			if _, err := store.LoadBalancers.Put(tx, lb); err != nil {
 				return nil, err
 			}
@@ -148,8 +149,8 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status 
 	return answerLoadBalancer(tx, lb, status)
 }
 
-// answerLoadBalancer answers 202 as long as a job goes on. A dry run has started none and waits for none.
-func answerLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int) (*Answer[cloudapi.LoadBalancer], error) {
+// answerLoadBalancer responds with 202 as long as a job is open, except to a dry run, which starts no job.
+func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*treeAnswer, error) {
 	job, err := jobs.Last(tx, target(lb))
 	if err != nil {
 		return nil, err
@@ -164,8 +165,8 @@ func answerLoadBalancer(tx *store.Tx, lb *cloudapi.LoadBalancer, status int) (*A
 	return answer, nil
 }
 
-// FinishJob makes true what a job was for.
-func (a *API) FinishJob(tx *store.Tx, j *cloudapi.Job, open bool) error {
+// FinishJob applies the result of a job.
+func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 	lb, err := store.LoadBalancers.Get(tx, j.Target.ID)
 	if err != nil {
 		return err
@@ -174,16 +175,16 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudapi.Job, open bool) error {
 		return removeLoadBalancer(tx, lb)
 	}
 	switch {
-	case lb.ProvisioningState == cloudapi.PendingDelete:
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 	case open:
-		lb.ProvisioningState = cloudapi.PendingUpdate
+		lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 	default:
-		lb.ProvisioningState = cloudapi.Active
+		lb.ProvisioningState = cloudv1.ProvisioningActive
 	}
 	_, err = store.LoadBalancers.Put(tx, lb)
 	return err
 }
 
-func target(lb *cloudapi.LoadBalancer) cloudapi.Reference {
-	return cloudapi.Reference{Kind: store.LoadBalancers.Name, ID: lb.ID}
+func target(lb *cloudv1.LoadBalancer) cloudv1.Reference {
+	return cloudv1.Reference{Kind: store.LoadBalancers.Name, ID: lb.ID}
 }

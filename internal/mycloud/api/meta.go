@@ -3,38 +3,38 @@ package api
 import (
 	"context"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// None are the parameters of operations without any.
+// None is for operations without parameters.
 type None struct{}
 
-// Plain is an answer without ETag.
+// Plain is a response without ETag.
 type Plain[T any] struct{ Body T }
 
 func (a *API) registerMeta() {
-	o := operation{"get-meta", "meta", "What the cloud offers"}
-	registerRead(a, o, "/v1/meta", func(context.Context, *None) (*Plain[cloudapi.Meta], error) {
-		status := "ok"
-		// A state that cannot be read is no state to conclude from.
+	o := operation{"get-meta", "meta", "Describes the API and what this cloud offers"}
+	registerRead(a, o, "/v1/meta", func(context.Context, *None) (*Plain[cloudv1.Meta], error) {
+		status := cloudv1.StatusOK
+		// If the state cannot be read, clients must not conclude anything from it.
 		if err := a.Store.View(func(*store.Tx) error { return nil }); err != nil {
-			status = "degraded"
+			status = cloudv1.StatusDegraded
 		}
-		return &Plain[cloudapi.Meta]{Body: cloudapi.Meta{
-			APIVersion: Version, Capabilities: a.capabilities(), Status: status, ServerTime: a.Clock.Now().UTC(),
-			Limits: cloudapi.Limits{
+		return &Plain[cloudv1.Meta]{Body: cloudv1.Meta{
+			APIVersion: cloudv1.Version, Capabilities: a.capabilities(), Status: status, ServerTime: a.Clock.Now().UTC(),
+			Limits: cloudv1.Limits{
 				PageMax: pageMax, TreePageMax: treePageMax, BatchMax: batchMax, MembersMax: membersMax, FilterIDs: filterIDs,
 			},
 		}}, nil
 	})
 }
 
-// capabilities are what not every mycloud need have.
+// capabilities returns the optional features of this cloud.
 func (a *API) capabilities() []string {
-	c := []string{cloudapi.CapabilityNodeGroups}
+	c := []string{cloudv1.CapabilityNodeGroups}
 	if a.JobDuration > 0 {
-		c = append(c, "jobs")
+		c = append(c, cloudv1.CapabilityJobs)
 	}
 	return c
 }

@@ -9,62 +9,67 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// CreateNodeGroupParams are those of the creation of a node group.
+// CreateNodeGroupParams holds the parameters of create-node-group.
 type CreateNodeGroupParams struct {
 	PostParams
-	Body cloudapi.NodeGroupSpec
+	Body cloudv1.NodeGroupSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *CreateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
 
-// UpdateNodeGroupParams are those of the replacement of a node group.
+// UpdateNodeGroupParams holds the parameters of update-node-group.
 type UpdateNodeGroupParams struct {
 	DeleteParams
-	Body cloudapi.NodeGroupSpec
+	Body cloudv1.NodeGroupSpec
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *UpdateNodeGroupParams) Resolve(huma.Context) []error { return checkNodeGroup(&p.Body) }
 
-// PatchMembersParams are those of a change of members.
+// PatchMembersParams holds the parameters of patch-members.
 type PatchMembersParams struct {
 	DeleteParams
-	Body cloudapi.MembersPatch
+	Body cloudv1.MembersPatch
 }
 
-// Resolve checks what the schema cannot.
+// Resolve validates what the schema cannot express.
 func (p *PatchMembersParams) Resolve(huma.Context) []error {
 	problems := checkMembers("/upsert", p.Body.Upsert)
 	for i, key := range p.Body.Remove {
-		if slices.ContainsFunc(p.Body.Upsert, func(m cloudapi.GroupMember) bool { return m.Key == key }) {
-			problems = append(problems, cloudapi.ProblemField{Pointer: fmt.Sprintf("/remove/%d", i), Detail: "must not be in upsert too"})
+		if slices.ContainsFunc(p.Body.Upsert, func(m cloudv1.GroupMember) bool { return m.Key == key }) {
+			at := fmt.Sprintf("/remove/%d", i)
+			problems = append(problems, cloudv1.ProblemField{Pointer: at, Detail: "must not also be in upsert"})
 		}
 	}
 	if n := len(p.Body.Upsert) + len(p.Body.Remove); n > membersMax {
-		problems = append(problems, cloudapi.ProblemField{Detail: fmt.Sprintf("must have %d members at most, not %d", membersMax, n)})
+		detail := fmt.Sprintf("must change at most %d members, not %d", membersMax, n)
+		problems = append(problems, cloudv1.ProblemField{Detail: detail})
 	}
 	return fields(problems)
 }
 
-func checkNodeGroup(s *cloudapi.NodeGroupSpec) []error {
+// groupAnswer is the response to a write of a node group.
+type groupAnswer = Answer[cloudv1.NodeGroup]
+
+func checkNodeGroup(s *cloudv1.NodeGroupSpec) []error {
 	return fields(append(validateTags(s.Tags), checkMembers("/members", s.Members)...))
 }
 
-func checkMembers(at string, members []cloudapi.GroupMember) []cloudapi.ProblemField {
-	var all []cloudapi.ProblemField
+func checkMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemField {
+	var all []cloudv1.ProblemField
 	add := func(i int, field, detail string) {
-		all = append(all, cloudapi.ProblemField{Pointer: fmt.Sprintf("%s/%d%s", at, i, field), Detail: detail})
+		all = append(all, cloudv1.ProblemField{Pointer: fmt.Sprintf("%s/%d%s", at, i, field), Detail: detail})
 	}
 	keys := map[string]bool{}
 	for i, m := range members {
 		if keys[m.Key] {
-			add(i, "/key", "must be unique: "+m.Key+" occurs before")
+			add(i, "/key", fmt.Sprintf("must be unique; %q is a duplicate", m.Key))
 		}
 		keys[m.Key] = true
 		families := map[string]bool{}
@@ -73,7 +78,7 @@ func checkMembers(at string, members []cloudapi.GroupMember) []cloudapi.ProblemF
 				add(i, fmt.Sprintf("/addresses/%d/address", j), problem)
 			}
 			if families[a.Family] {
-				add(i, fmt.Sprintf("/addresses/%d/family", j), "must be unique: "+a.Family+" occurs before")
+				add(i, fmt.Sprintf("/addresses/%d/family", j), fmt.Sprintf("must be unique; %q is a duplicate", a.Family))
 			}
 			families[a.Family] = true
 		}
@@ -82,7 +87,7 @@ func checkMembers(at string, members []cloudapi.GroupMember) []cloudapi.ProblemF
 }
 
 func (a *API) registerNodeGroups() {
-	groups := view[cloudapi.NodeGroup]{kind: store.NodeGroups}
+	groups := view[cloudv1.NodeGroup]{kind: store.NodeGroups}
 	const tag, path = "node-groups", "/v1/node-groups"
 	registerList(a, operation{"list-node-groups", tag, "Node groups"}, path, groups)
 	registerGet(a, operation{"get-node-group", tag, "A node group"}, path+"/{id}", groups)
@@ -90,22 +95,22 @@ func (a *API) registerNodeGroups() {
 		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup)
 	ok := []int{http.StatusOK}
 	registerWrite(a, operation{"update-node-group", tag, "Replaces name, tags and members"},
-		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*Answer[cloudapi.NodeGroup], error) {
-			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) {
+		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*groupAnswer, error) {
+			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
 		}, demandsRevision)
-	registerWrite(a, operation{"patch-members", tag, "Changes members, all or none, in every pool that refers to the group"},
-		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*Answer[cloudapi.NodeGroup], error) {
-			return a.editNodeGroup(p.DeleteParams, func(g *cloudapi.NodeGroup) { patchMembers(g, p.Body) })
+	registerWrite(a, operation{"patch-members", tag, "Changes members atomically, in every pool that refers to the group"},
+		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*groupAnswer, error) {
+			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) { patchMembers(g, p.Body) })
 		}, demandsRevision)
 	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group that no pool refers to"},
 		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision)
 }
 
-func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Answer[cloudapi.NodeGroup], error) {
-	return post(a, p.PostParams, "create node group", p.Body, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
-		g := &cloudapi.NodeGroup{Object: cloudapi.Object{Name: p.Body.Name, Tags: p.Body.Tags}, Members: p.Body.Members}
+func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*groupAnswer, error) {
+	return post(a, p.PostParams, "create node group", p.Body, func(tx *store.Tx) (*groupAnswer, error) {
+		g := &cloudv1.NodeGroup{Object: cloudv1.Object{Name: p.Body.Name, Tags: p.Body.Tags}, Members: p.Body.Members}
 		if err := p.checkTags(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
@@ -117,19 +122,19 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*Ans
 	})
 }
 
-// groupNameFree makes sure that no node group bears a name.
+// groupNameFree checks that no node group has the name.
 func groupNameFree(tx *store.Tx, name string) error {
-	return store.NodeGroups.Each(tx, func(g *cloudapi.NodeGroup) error {
+	return store.NodeGroups.Each(tx, func(g *cloudv1.NodeGroup) error {
 		if g.Name == name {
-			return fail(http.StatusConflict, cloudapi.CodeNameTaken, "the name %s is taken by node group %s", name, g.ID).
+			return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by node group %s", name, g.ID).
 				on(store.NodeGroups.Name, g.ID)
 		}
 		return nil
 	})
 }
 
-func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudapi.NodeGroup)) (*Answer[cloudapi.NodeGroup], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
+func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*groupAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*groupAnswer, error) {
 		g, err := demanded(tx, store.NodeGroups, p)
 		if err != nil {
 			return nil, err
@@ -149,32 +154,32 @@ func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudapi.NodeGroup)) (*An
 	})
 }
 
-func patchMembers(g *cloudapi.NodeGroup, p cloudapi.MembersPatch) {
-	g.Members = slices.DeleteFunc(g.Members, func(m cloudapi.GroupMember) bool {
+func patchMembers(g *cloudv1.NodeGroup, p cloudv1.MembersPatch) {
+	g.Members = slices.DeleteFunc(g.Members, func(m cloudv1.GroupMember) bool {
 		return slices.Contains(p.Remove, m.Key) ||
-			slices.ContainsFunc(p.Upsert, func(u cloudapi.GroupMember) bool { return u.Key == m.Key })
+			slices.ContainsFunc(p.Upsert, func(u cloudv1.GroupMember) bool { return u.Key == m.Key })
 	})
 	g.Members = append(g.Members, p.Upsert...)
 }
 
-// arrangeMembers makes the order of members no difference.
-func arrangeMembers(g *cloudapi.NodeGroup) {
+// arrangeMembers sorts members, so that their order in a request does not matter.
+func arrangeMembers(g *cloudv1.NodeGroup) {
 	if g.Members == nil {
-		g.Members = []cloudapi.GroupMember{}
+		g.Members = []cloudv1.GroupMember{}
 	}
-	slices.SortFunc(g.Members, func(a, b cloudapi.GroupMember) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(g.Members, func(a, b cloudv1.GroupMember) int { return strings.Compare(a.Key, b.Key) })
 }
 
-func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*Answer[cloudapi.NodeGroup], error) {
-	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[cloudapi.NodeGroup], error) {
+func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*groupAnswer, error) {
+	return change(a, p.WriteParams, func(tx *store.Tx) (*groupAnswer, error) {
 		g, err := demanded(tx, store.NodeGroups, *p)
 		if err != nil {
 			return nil, err
 		}
-		err = store.LoadBalancers.Each(tx, func(lb *cloudapi.LoadBalancer) error {
-			if slices.ContainsFunc(lb.Pools, func(p cloudapi.Pool) bool { return p.NodeGroupID == g.ID }) {
-				return fail(http.StatusConflict, cloudapi.CodeConflict, "pools of load balancer %s refer to node group %s",
-					lb.ID, g.ID).on(store.LoadBalancers.Name, lb.ID)
+		err = store.LoadBalancers.Each(tx, func(lb *cloudv1.LoadBalancer) error {
+			if slices.ContainsFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.NodeGroupID == g.ID }) {
+				return fail(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
+					g.ID, lb.ID).on(store.LoadBalancers.Name, lb.ID)
 			}
 			return nil
 		})

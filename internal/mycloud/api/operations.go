@@ -10,10 +10,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// adapter lets paths have a verb after an id, such as {id}:stop, which patterns of the standard mux cannot.
+// adapter supports paths with a verb after an id, such as {id}:stop, which patterns of the standard mux do not.
 type adapter struct{ *http.ServeMux }
 
 // Handle adds an operation to the mux.
@@ -24,14 +24,14 @@ func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	})
 }
 
-// operation names an operation in the document.
+// operation describes an operation in the document.
 type operation struct{ id, tag, summary string }
 
 // registerRead adds a GET.
 func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
 	op := a.describe(o, http.MethodGet, path)
 	if _, conditional := reflect.TypeFor[I]().FieldByName("IfNoneMatch"); conditional {
-		op.Responses["304"] = &huma.Response{Description: "What the caller knows is still so."}
+		op.Responses["304"] = &huma.Response{Description: "The caller's revision is still current."}
 	}
 	huma.Register(a.huma, op, handler)
 }
@@ -43,8 +43,8 @@ func registerQuestion[I, O any](a *API, o operation, path string, handler func(c
 	huma.Register(a.huma, op, handler)
 }
 
-// registerWrite adds an operation that changes something. It answers with one of the statuses, the usual one first. The
-// edits complete what the document says of it.
+// registerWrite adds an operation that changes something. It responds with one of the statuses, of which the first is
+// the usual one. The edits complete its description in the document.
 func registerWrite[I, T any](a *API, o operation, method, path string, statuses []int,
 	handler func(context.Context, *I) (*Answer[T], error), edits ...func(*huma.Operation),
 ) {
@@ -60,23 +60,23 @@ func registerWrite[I, T any](a *API, o operation, method, path string, statuses 
 	huma.Register(a.huma, op, handler)
 }
 
-// demandsRevision documents that a write needs If-Match. A tag of the parameter would say so too, but then the library
-// answers 422 where the API answers 428.
+// demandsRevision documents that a write requires If-Match. With a struct tag instead, the library would respond with
+// 422 where the API responds with 428.
 func demandsRevision(op *huma.Operation) {
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "If-Match", In: "header", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
-		Description: "The revision that the object must have; the answer is 428 without it.",
+		Description: "The revision that the object must have. Without it, the response is 428.",
 	})
 }
 
-// describe gives an operation with the answer that all have: a problem.
+// describe returns an operation with the response that all have in common: a problem.
 func (a *API) describe(o operation, method, path string) huma.Operation {
-	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudapi.Problem](), true, "")
+	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudv1.Problem](), true, "")
 	return huma.Operation{
 		OperationID: o.id, Method: method, Path: path, Summary: o.summary, Tags: []string{o.tag},
 		Responses: map[string]*huma.Response{"default": {
 			Description: "A problem.",
-			Content:     map[string]*huma.MediaType{problemType: {Schema: problem}},
+			Content:     map[string]*huma.MediaType{cloudv1.MediaTypeProblem: {Schema: problem}},
 		}},
 	}
 }
@@ -85,13 +85,13 @@ func (a *API) response(status int, body reflect.Type) *huma.Response {
 	text := &huma.Schema{Type: huma.TypeString}
 	r := &huma.Response{
 		Description: http.StatusText(status),
-		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, "Idempotency-Replayed": {Schema: text}},
-		Content: map[string]*huma.MediaType{"application/json": {
+		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, cloudv1.HeaderIdempotencyReplayed: {Schema: text}},
+		Content: map[string]*huma.MediaType{cloudv1.MediaTypeJSON: {
 			Schema: a.huma.OpenAPI().Components.Schemas.Schema(body, true, ""),
 		}},
 	}
 	if status == http.StatusAccepted {
-		r.Description = "The job named by Location goes on."
+		r.Description = "The write continues in the job named by Location."
 		r.Headers["Location"] = &huma.Param{Schema: text}
 	}
 	return r

@@ -7,45 +7,45 @@ import (
 	"slices"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// WriteParams are the parameters that all writes share.
+// WriteParams holds the parameters of all writes.
 type WriteParams struct {
 	IfMatch string `header:"If-Match" doc:"The revision that the object must have."`
-	IfTags  string `header:"Mycloud-If-Tags" doc:"key=value,…: tags that the object must bear; of a creation, that it is to bear."`
-	DryRun  bool   `query:"dry_run" doc:"Answers as if, and changes nothing."`
+	IfTags  string `header:"Mycloud-If-Tags" doc:"key=value,…: tags that the object must have. In a creation, the new object must have them."`
+	DryRun  bool   `query:"dry_run" doc:"Returns the response of the write, but changes nothing."`
 }
 
-// PostParams are those of writes by POST.
+// PostParams holds the parameters of writes by POST.
 type PostParams struct {
 	WriteParams
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"Makes the request take place once. A success is kept for 24 hours at least and repeated; a problem leaves the key unused."`
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" doc:"Makes the request take effect once. A successful response is kept for at least 24 hours and repeated; a problem leaves the key unused."`
 }
 
-// check tells whether an object is as a write presumes.
-func (p WriteParams) check(kind string, o *cloudapi.Object) error {
+// check returns an error unless an object meets the preconditions of a write.
+func (p WriteParams) check(kind string, o *cloudv1.Object) error {
 	if err := p.checkTags(kind, o); err != nil {
 		return err
 	}
 	if p.IfMatch == "" || matches(p.IfMatch, o.Revision, false) {
 		return nil
 	}
-	return fail(http.StatusPreconditionFailed, cloudapi.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
+	return fail(http.StatusPreconditionFailed, cloudv1.CodeStaleRevision, "%s %s has revision %s, not %s", kind, o.ID,
 		o.Revision, p.IfMatch).on(kind, o.ID)
 }
 
-// demand is check for objects whose writes must say what they presume.
-func (p WriteParams) demand(kind string, o *cloudapi.Object) error {
+// demand is check for objects whose writes require If-Match.
+func (p WriteParams) demand(kind string, o *cloudv1.Object) error {
 	if p.IfMatch == "" {
-		return fail(http.StatusPreconditionRequired, cloudapi.CodePreconditionRequired,
-			"If-Match is required: name the revision that is to be changed").on(kind, o.ID)
+		return fail(http.StatusPreconditionRequired, cloudv1.CodePreconditionRequired,
+			"If-Match is required; set it to the revision to change").on(kind, o.ID)
 	}
 	return p.check(kind, o)
 }
 
-// demanded reads the object to be changed, if it is as the write presumes.
+// demanded reads the object to change, if it meets the preconditions of the write.
 func demanded[T any](tx *store.Tx, k store.Kind[T], p DeleteParams) (*T, error) {
 	v, err := k.Get(tx, p.ID)
 	if err != nil {
@@ -54,14 +54,14 @@ func demanded[T any](tx *store.Tx, k store.Kind[T], p DeleteParams) (*T, error) 
 	return v, p.demand(k.Name, k.Object(v))
 }
 
-func (p WriteParams) checkTags(kind string, o *cloudapi.Object) error {
+func (p WriteParams) checkTags(kind string, o *cloudv1.Object) error {
 	want, err := p.tags()
 	if err != nil {
 		return err
 	}
 	for k, v := range want {
 		if has, ok := o.Tags[k]; !ok || has != v {
-			return fail(http.StatusPreconditionFailed, cloudapi.CodeTagsMismatch, "%s %s does not bear the tag %s=%s",
+			return fail(http.StatusPreconditionFailed, cloudv1.CodeTagsMismatch, "%s %s does not have the tag %s=%s",
 				kind, o.ID, k, v).on(kind, o.ID)
 		}
 	}
@@ -76,15 +76,16 @@ func (p WriteParams) tags() (map[string]string, error) {
 	for pair := range strings.SplitSeq(p.IfTags, ",") {
 		k, v, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if !ok || k == "" {
-			return nil, invalidField("header/Mycloud-If-Tags", "must be key=value pairs with commas between, not %q", p.IfTags)
+			return nil, invalidField(
+				"header/"+cloudv1.HeaderIfTags, "must be key=value pairs separated by commas, not %q", p.IfTags,
+			)
 		}
 		tags[k] = v
 	}
 	return tags, nil
 }
 
-// matches tells whether a header of ETags names a revision. Weak ETags count where the header asks for something else
-// than this very content.
+// matches reports whether a list of ETags contains a revision. Weak ETags match only if weak is true.
 func matches(header, revision string, weak bool) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.TrimSpace(tag)
@@ -100,10 +101,10 @@ func matches(header, revision string, weak bool) bool {
 
 func etag(revision string) string { return `"` + revision + `"` }
 
-// notModified answers a conditional read.
+// notModified returns the response to a conditional read whose revision is still current.
 func notModified(revision string) error {
 	return &failure{
-		problem: cloudapi.Problem{Status: http.StatusNotModified, Detail: "not modified"},
+		problem: cloudv1.Problem{Status: http.StatusNotModified, Detail: "not modified"},
 		header:  http.Header{"Etag": {etag(revision)}},
 	}
 }
@@ -114,25 +115,25 @@ const (
 	tagValueMax = 255
 )
 
-// validateTags says what is wrong with the tags of a body.
-func validateTags(tags map[string]string) []cloudapi.ProblemField {
-	var all []cloudapi.ProblemField
+// validateTags returns the problems of the tags of a body.
+func validateTags(tags map[string]string) []cloudv1.ProblemField {
+	var all []cloudv1.ProblemField
 	add := func(key, format string, args ...any) {
-		all = append(all, cloudapi.ProblemField{
-			Pointer: "/tags" + key, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...),
+		all = append(all, cloudv1.ProblemField{
+			Pointer: "/tags" + key, Code: cloudv1.CodeInvalid, Detail: fmt.Sprintf(format, args...),
 		})
 	}
 	if len(tags) > tagsMax {
-		add("", "must be %d at most, not %d", tagsMax, len(tags))
+		add("", "must have at most %d tags, not %d", tagsMax, len(tags))
 	}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		v, at := tags[k], "/"+escaped(k)
 		if k == "" || len(k) > tagKeyMax || strings.Trim(k, tagKeyChars) != "" || strings.ContainsAny(k[:1], "._/-") {
-			add(at, "must have a key of 1 to %d letters, digits and . _ / -, beginning with a letter or digit", tagKeyMax)
+			add(at, "key must be 1 to %d letters, digits, '.', '_', '/' or '-', beginning with a letter or digit", tagKeyMax)
 		}
 		plain := func(r rune) bool { return r < ' ' || r > '~' || r == ',' || r == '=' }
 		if len(v) > tagValueMax || strings.ContainsFunc(v, plain) {
-			add(at, "must have a value of at most %d printable ASCII characters without comma and equals sign", tagValueMax)
+			add(at, "value must be at most %d printable ASCII characters except ',' and '='", tagValueMax)
 		}
 	}
 	return all

@@ -13,15 +13,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-const problemType = "application/problem+json"
+// internalError is the detail of problems with code internal.
+const internalError = "internal error; see the server's log"
 
-// failure is a problem on its way to the client.
+// failure is the error whose response is a problem.
 type failure struct {
-	problem cloudapi.Problem
+	problem cloudv1.Problem
 	header  http.Header
 }
 
@@ -33,7 +34,7 @@ var (
 
 func fail(status int, code, format string, args ...any) *failure {
 	return &failure{
-		problem: cloudapi.Problem{
+		problem: cloudv1.Problem{
 			Status: status, Code: code, Detail: fmt.Sprintf(format, args...),
 			Retryable: status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests,
 		},
@@ -41,60 +42,62 @@ func fail(status int, code, format string, args ...any) *failure {
 	}
 }
 
-// invalid is a request with fields at fault; it is one that is unsupported where all of them are.
-func invalid(fields []cloudapi.ProblemField) *failure {
-	f := fail(http.StatusUnprocessableEntity, cloudapi.CodeInvalid, "%s", "the request is invalid")
-	other := slices.ContainsFunc(fields, func(p cloudapi.ProblemField) bool { return p.Code != cloudapi.CodeUnsupported })
+// invalid returns the failure of a request with invalid fields. Its code is unsupported if that is the code of all
+// fields.
+func invalid(fields []cloudv1.ProblemField) *failure {
+	f := fail(http.StatusUnprocessableEntity, cloudv1.CodeInvalid, "%s", "the request is invalid")
+	other := slices.ContainsFunc(fields, func(p cloudv1.ProblemField) bool { return p.Code != cloudv1.CodeUnsupported })
 	if len(fields) > 0 && !other {
-		f.problem.Code, f.problem.Detail = cloudapi.CodeUnsupported, "the request asks for what cannot be done"
+		f.problem.Code, f.problem.Detail = cloudv1.CodeUnsupported, "the request is not supported"
 	}
 	f.problem.Errors = fields
 	return f
 }
 
-// invalidField is a request with one field at fault.
+// invalidField returns the failure of a request with one invalid field.
 func invalidField(pointer, format string, args ...any) *failure {
-	return invalid([]cloudapi.ProblemField{{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...)}})
+	detail := fmt.Sprintf(format, args...)
+	return invalid([]cloudv1.ProblemField{{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail}})
 }
 
-// on names the object that stands in the way; one about to be created has no id and is not named.
+// on sets the object that caused the problem, unless it has no id because it was to be created.
 func (f *failure) on(kind, id string) *failure {
 	if id != "" {
-		f.problem.Resource = &cloudapi.Reference{Kind: kind, ID: id}
+		f.problem.Resource = &cloudv1.Reference{Kind: kind, ID: id}
 	}
 	return f
 }
 
-// retryAfter says when the same request may succeed.
+// retryAfter sets the time after which the same request may succeed.
 func (f *failure) retryAfter(d time.Duration) *failure {
 	f.problem.Retryable = true
 	f.header.Set("Retry-After", strconv.Itoa(int(d/time.Second)))
 	return f
 }
 
-// Error is the problem's code and detail.
+// Error returns the problem's code and detail.
 func (f *failure) Error() string { return f.problem.Code + ": " + f.problem.Detail }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (f *failure) GetStatus() int { return f.problem.Status }
 
-// GetHeaders are the problem's headers.
+// GetHeaders returns the headers of the response.
 func (f *failure) GetHeaders() http.Header { return f.header }
 
-// ContentType makes JSON a problem document.
-func (f *failure) ContentType(string) string { return problemType }
+// ContentType returns the media type of problems.
+func (f *failure) ContentType(string) string { return cloudv1.MediaTypeProblem }
 
-// absent turns the store's word that there is no such object into the API's.
+// absent converts the store's error for an object that does not exist into a failure.
 func absent(err error) error {
 	if none, ok := errors.AsType[*store.NotFoundError](err); ok {
-		return fail(http.StatusNotFound, cloudapi.CodeResourceNotFound, "%s", none).on(none.Kind, none.ID)
+		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "%s", none).on(none.Kind, none.ID)
 	}
 	return err
 }
 
-// completeProblem gives every error, the library's own too, the form of the API.
+// completeProblem converts every error, including the library's, to a problem.
 func (a *API) completeProblem(ctx huma.Context, _ string, v any) (any, error) {
-	var p cloudapi.Problem
+	var p cloudv1.Problem
 	switch e := v.(type) {
 	case *failure:
 		p = e.problem
@@ -104,33 +107,33 @@ func (a *API) completeProblem(ctx huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	u := ctx.URL()
-	return complete(p, u.Path, ctx.Header(requestIDHeader)), nil
+	return complete(p, u.Path, ctx.Header(cloudv1.HeaderRequestID)), nil
 }
 
-func complete(p cloudapi.Problem, path, requestID string) cloudapi.Problem {
+func complete(p cloudv1.Problem, path, requestID string) cloudv1.Problem {
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
 	p.Instance = strings.Replace(path, "/:", ":", 1)
 	p.RequestID = requestID
 	return p
 }
 
-// translate reads an error of the library: of a request that does not fit its schema, or of a handler that met the
-// unexpected.
-func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
-	p := cloudapi.Problem{Status: e.Status, Detail: e.Detail, Code: cloudapi.CodeInvalid}
+// translate converts an error of the library: of a request that does not match its schema, or of a handler that failed
+// unexpectedly.
+func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudv1.Problem {
+	p := cloudv1.Problem{Status: e.Status, Detail: e.Detail, Code: cloudv1.CodeInvalid}
 	if e.Status >= http.StatusInternalServerError {
 		a.logUnexpected(ctx, e.Errors)
-		p.Code, p.Detail, p.Retryable = cloudapi.CodeInternal, "the cloud failed; its logs tell why", true
+		p.Code, p.Detail, p.Retryable = cloudv1.CodeInternal, internalError, true
 		return p
 	}
 	if e.Status != http.StatusUnprocessableEntity {
-		// The body could not be read at all: what else is said of its fields is said of nothing.
+		// The body could not be read at all, so problems of its fields are meaningless.
 		if len(e.Errors) > 0 {
 			p.Detail = e.Errors[0].Message
 		}
 		return p
 	}
-	all := make([]cloudapi.ProblemField, 0, len(e.Errors))
+	all := make([]cloudv1.ProblemField, 0, len(e.Errors))
 	for _, d := range e.Errors {
 		all = append(all, problemField(d))
 	}
@@ -143,42 +146,42 @@ func (a *API) translate(ctx huma.Context, e *huma.ErrorModel) cloudapi.Problem {
 
 func (a *API) logUnexpected(ctx huma.Context, err any) {
 	a.Logger.ErrorContext(ctx.Context(), "Could not answer", "method", ctx.Method(), "path", ctx.URL().Path,
-		"requestID", ctx.Header(requestIDHeader), "error", err)
+		"requestID", ctx.Header(cloudv1.HeaderRequestID), "error", err)
 }
 
-// problemField reads what the library says of one field. A check of ours has said it already, see fields.
-func problemField(d *huma.ErrorDetail) cloudapi.ProblemField {
-	if f, ours := d.Value.(cloudapi.ProblemField); ours {
+// problemField converts the library's error of one field. One of our own checks already has the right form, see fields.
+func problemField(d *huma.ErrorDetail) cloudv1.ProblemField {
+	if f, ours := d.Value.(cloudv1.ProblemField); ours {
 		return f
 	}
-	f := cloudapi.ProblemField{Pointer: pointer(d.Location), Code: cloudapi.CodeInvalid, Detail: d.Message}
+	f := cloudv1.ProblemField{Pointer: pointer(d.Location), Code: cloudv1.CodeInvalid, Detail: d.Message}
 	var missing string
 	if n, _ := fmt.Sscanf(d.Message, validation.MsgExpectedRequiredProperty, &missing); n == 1 {
-		// The library points at the object that lacks it.
+		// The library points at the object that lacks the field.
 		f.Pointer += "/" + missing
 	}
 	return f
 }
 
-// fields are problems as the library wants them from a check of the body.
-func fields(problems []cloudapi.ProblemField) []error {
+// fields converts problems to the form that the library expects from a validation of the body.
+func fields(problems []cloudv1.ProblemField) []error {
 	errs := make([]error, 0, len(problems))
 	for _, p := range problems {
 		if p.Code == "" {
-			p.Code = cloudapi.CodeInvalid
+			p.Code = cloudv1.CodeInvalid
 		}
 		errs = append(errs, &huma.ErrorDetail{Message: p.Detail, Value: p})
 	}
 	return errs
 }
 
-// writeFailure answers outside of any operation.
+// writeFailure responds with a failure outside of any operation.
 func writeFailure(w http.ResponseWriter, r *http.Request, f *failure) {
 	for k := range f.header {
 		w.Header().Set(k, f.header.Get(k))
 	}
-	w.Header().Set("Content-Type", problemType)
+	w.Header().Set("Content-Type", cloudv1.MediaTypeProblem)
 	w.WriteHeader(f.problem.Status)
-	// The client may be gone; there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(complete(f.problem, r.URL.Path, r.Header.Get(requestIDHeader)))
+	// This fails only if the client is gone.
+	_ = json.NewEncoder(w).Encode(complete(f.problem, r.URL.Path, r.Header.Get(cloudv1.HeaderRequestID)))
 }

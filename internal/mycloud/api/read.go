@@ -5,26 +5,26 @@ import (
 	"slices"
 	"strings"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// GetParams are those of the read of one object.
+// GetParams holds the parameters of reads of one object.
 type GetParams struct {
 	ID          string `path:"id" maxLength:"255"`
-	IfNoneMatch string `header:"If-None-Match" doc:"A revision; the answer is 304 if it is still the object's."`
+	IfNoneMatch string `header:"If-None-Match" doc:"A revision. The response is 304 if the object still has it."`
 }
 
-// ListParams are those of the read of a collection.
+// ListParams holds the parameters of reads of a collection.
 type ListParams struct {
-	Limit          int      `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Objects a page."`
-	PageToken      string   `query:"page_token" doc:"The previous page's next_page_token; of the other parameters only limit counts beside it."`
-	Tag            []string `query:"tag,explode" maxItems:"20" doc:"key:value; all must hold."`
+	Limit          int      `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Objects per page."`
+	PageToken      string   `query:"page_token" doc:"The previous page's next_page_token. All other parameters except limit are ignored."`
+	Tag            []string `query:"tag,explode" maxItems:"20" doc:"key:value. Objects must have all these tags."`
 	IDs            []string `query:"id,explode" maxItems:"100"`
 	Name           string   `query:"name"`
 	State          string   `query:"state"`
 	IncludeDeleted bool     `query:"include_deleted" doc:"Adds tombstones."`
-	IfNoneMatch    string   `header:"If-None-Match" doc:"A revision; the answer is 304 if it is still the collection's."`
+	IfNoneMatch    string   `header:"If-None-Match" doc:"A revision. The response is 304 if the collection still has it."`
 }
 
 // Found is an object and its ETag.
@@ -33,7 +33,7 @@ type Found[T any] struct {
 	Body T
 }
 
-// unless gives way to 304 where the caller knows the revision.
+// unless returns f, or 304 if the caller has the revision.
 func (f *Found[T]) unless(ifNoneMatch, revision string) (*Found[T], error) {
 	if ifNoneMatch != "" && matches(ifNoneMatch, revision, true) {
 		return nil, notModified(revision)
@@ -41,16 +41,16 @@ func (f *Found[T]) unless(ifNoneMatch, revision string) (*Found[T], error) {
 	return f, nil
 }
 
-// view is how a collection is shown.
+// view defines how a collection is read.
 type view[T any] struct {
 	kind store.Kind[T]
-	// pageMax bounds a page where the limit that clients name may be too much; 0 bounds none.
+	// pageMax limits pages in addition to the client's limit; 0 means no such limit.
 	pageMax int
-	// match leaves objects out; nil leaves out none.
+	// match selects objects; if nil, all.
 	match func(*T) bool
-	// state is what the filter of that name looks at; nil where objects have none.
+	// state returns the value for the filter of that name; it is nil if the objects have no state.
 	state func(*T) string
-	// show adds what is observed and not stored; nil where nothing is. It is called once a transaction.
+	// show adds what is observed and not stored; it may be nil. It is called once per transaction.
 	show func(*store.Tx) func(*T) error
 }
 
@@ -74,13 +74,13 @@ func getObject[T any](a *API, v view[T], p GetParams) (*Found[T], error) {
 }
 
 // listObjects reads a page of a collection.
-func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudapi.List[T]], error) {
+func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]], error) {
 	if p.PageToken != "" {
 		l, err := nextPage[T](a.snapshots, p.PageToken, p.Limit)
 		if err != nil {
 			return nil, err
 		}
-		return &Found[cloudapi.List[T]]{ETag: etag(l.Revision), Body: l}, nil
+		return &Found[cloudv1.List[T]]{ETag: etag(l.Revision), Body: l}, nil
 	}
 	keep, err := filter(v, p)
 	if err != nil {
@@ -111,10 +111,12 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudapi.List[T
 	if err != nil {
 		return nil, err
 	}
-	return &Found[cloudapi.List[T]]{ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax)}, nil
+	return &Found[cloudv1.List[T]]{
+		ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax),
+	}, nil
 }
 
-// filter says which objects a list has.
+// filter returns the function that selects the objects of a list.
 func filter[T any](v view[T], p ListParams) (func(*T) bool, error) {
 	tags := map[string]string{}
 	for _, t := range p.Tag {
@@ -123,7 +125,7 @@ func filter[T any](v view[T], p ListParams) (func(*T) bool, error) {
 			return nil, invalidField("query/tag", "must be key:value, not %q", t)
 		}
 		if other, twice := tags[key]; twice && other != value {
-			// No object bears two values of one key.
+			// No object has two values for one key.
 			return func(*T) bool { return false }, nil
 		}
 		tags[key] = value
@@ -149,7 +151,28 @@ func registerGet[T any](a *API, o operation, path string, v view[T]) {
 
 // registerList adds the read of a collection.
 func registerList[T any](a *API, o operation, path string, v view[T]) {
-	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudapi.List[T]], error) {
+	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudv1.List[T]], error) {
 		return listObjects(a, v, *p)
 	})
+}
+
+func (a *API) registerPlaces() {
+	zones := view[cloudv1.Zone]{kind: store.Zones, state: func(z *cloudv1.Zone) string { return z.State }}
+	registerList(a, operation{"list-zones", "places", "Zones"}, "/v1/zones", zones)
+	registerGet(a, operation{"get-zone", "places", "A zone"}, "/v1/zones/{id}", zones)
+	regions := view[cloudv1.Region]{kind: store.Regions, state: func(r *cloudv1.Region) string { return r.State }}
+	registerList(a, operation{"list-regions", "places", "Regions"}, "/v1/regions", regions)
+	registerGet(a, operation{"get-region", "places", "A region"}, "/v1/regions/{id}", regions)
+	types := view[cloudv1.InstanceType]{kind: store.InstanceTypes}
+	registerList(a, operation{"list-instance-types", "instances", "Sizes of instances"}, "/v1/instance-types", types)
+	registerGet(a, operation{"get-instance-type", "instances", "A size of instances"}, "/v1/instance-types/{id}", types)
+}
+
+func (a *API) registerVolumes() {
+	volumes := view[cloudv1.Volume]{kind: store.Volumes, state: func(v *cloudv1.Volume) string { return v.State }}
+	registerList(a, operation{"list-volumes", "volumes", "Volumes"}, "/v1/volumes", volumes)
+	registerGet(a, operation{"get-volume", "volumes", "A volume"}, "/v1/volumes/{id}", volumes)
+	types := view[cloudv1.VolumeType]{kind: store.VolumeTypes}
+	registerList(a, operation{"list-volume-types", "volumes", "Types of volumes"}, "/v1/volume-types", types)
+	registerGet(a, operation{"get-volume-type", "volumes", "A type of volumes"}, "/v1/volume-types/{id}", types)
 }

@@ -7,40 +7,37 @@ import (
 	"net/netip"
 	"slices"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// The states of routes.
-const (
-	routeActive    = "active"
-	routeBlackhole = "blackhole"
-)
-
-// ListRoutesParams are those of the read of a table's routes.
+// ListRoutesParams holds the parameters of list-routes.
 type ListRoutesParams struct {
 	ListParams
 	Table string `path:"id" maxLength:"255"`
 }
 
-// BatchRoutesParams are those of a batch of routes.
+// BatchRoutesParams holds the parameters of batch-routes.
 type BatchRoutesParams struct {
 	PostParams
 	Table string `path:"id" maxLength:"255"`
-	Body  cloudapi.RoutesBatch
+	Body  cloudv1.RoutesBatch
 }
 
+// routesAnswer is the response to a batch of routes.
+type routesAnswer = Answer[cloudv1.RoutesBatchResult]
+
 func (a *API) registerRoutes() {
-	tables := view[cloudapi.RouteTable]{kind: store.RouteTables}
+	tables := view[cloudv1.RouteTable]{kind: store.RouteTables}
 	const tag, path = "routes", "/v1/route-tables"
 	registerList(a, operation{"list-route-tables", tag, "Route tables"}, path, tables)
 	registerGet(a, operation{"get-route-table", tag, "A route table"}, path+"/{id}", tables)
 	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes)
-	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails alone"},
+	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails independently"},
 		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes)
 }
 
-func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudapi.List[cloudapi.Route]], error) {
+func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudv1.List[cloudv1.Route]], error) {
 	err := a.Store.View(func(tx *store.Tx) error {
 		_, err := store.RouteTables.Get(tx, p.Table)
 		return absent(err)
@@ -48,23 +45,23 @@ func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudap
 	if err != nil {
 		return nil, err
 	}
-	return listObjects(a, view[cloudapi.Route]{
+	return listObjects(a, view[cloudv1.Route]{
 		kind:  store.Routes,
-		match: func(r *cloudapi.Route) bool { return r.RouteTableID == p.Table },
-		state: func(r *cloudapi.Route) string { return r.State },
+		match: func(r *cloudv1.Route) bool { return r.RouteTableID == p.Table },
+		state: func(r *cloudv1.Route) string { return r.State },
 	}, p.ListParams)
 }
 
-func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[cloudapi.RoutesBatchResult], error) {
-	return post(a, p.PostParams, "batch routes "+p.Table, p.Body, func(tx *store.Tx) (*Answer[cloudapi.RoutesBatchResult], error) {
+func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*routesAnswer, error) {
+	return post(a, p.PostParams, "batch routes "+p.Table, p.Body, func(tx *store.Tx) (*routesAnswer, error) {
 		if _, err := store.RouteTables.Get(tx, p.Table); err != nil {
 			return nil, err
 		}
 		if _, err := p.tags(); err != nil {
 			return nil, err
 		}
-		b := &routesBatch{tx: tx, params: p, routes: map[string]*cloudapi.Route{}}
-		err := store.Routes.Each(tx, func(r *cloudapi.Route) error {
+		b := &routesBatch{tx: tx, params: p, routes: map[string]*cloudv1.Route{}}
+		err := store.Routes.Each(tx, func(r *cloudv1.Route) error {
 			if r.RouteTableID == p.Table {
 				b.routes[r.Destination] = r
 			}
@@ -73,29 +70,29 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*Answer[clou
 		if err != nil {
 			return nil, err
 		}
-		results := make([]cloudapi.RouteResult, 0, len(p.Body.Upsert)+len(p.Body.Remove))
+		results := make([]cloudv1.RouteResult, 0, len(p.Body.Upsert)+len(p.Body.Remove))
 		for _, s := range p.Body.Upsert {
 			status, route, err := b.upsert(s)
-			res, err := result("upsert", s.Destination, status, route, err)
+			res, err := result(cloudv1.RouteUpsert, s.Destination, status, route, err)
 			if err != nil {
 				return nil, err
 			}
 			results = append(results, res)
 		}
 		for _, r := range p.Body.Remove {
-			res, err := result("remove", r.Destination, http.StatusOK, nil, b.remove(r))
+			res, err := result(cloudv1.RouteRemove, r.Destination, http.StatusOK, nil, b.remove(r))
 			if err != nil {
 				return nil, err
 			}
 			results = append(results, res)
 		}
-		return &Answer[cloudapi.RoutesBatchResult]{Status: http.StatusOK, Body: cloudapi.RoutesBatchResult{Results: results}}, nil
+		return &routesAnswer{Status: http.StatusOK, Body: cloudv1.RoutesBatchResult{Results: results}}, nil
 	})
 }
 
-// result is one operation's; what is no fault of the operation fails the batch.
-func result(op, destination string, status int, r *cloudapi.Route, err error) (cloudapi.RouteResult, error) {
-	res := cloudapi.RouteResult{Op: op, Destination: destination, Status: status, Route: r}
+// result returns the result of one operation. An error other than a failure of the operation fails the whole batch.
+func result(op, destination string, status int, r *cloudv1.Route, err error) (cloudv1.RouteResult, error) {
+	res := cloudv1.RouteResult{Op: op, Destination: destination, Status: status, Route: r}
 	if err == nil {
 		return res, nil
 	}
@@ -109,15 +106,15 @@ func result(op, destination string, status int, r *cloudapi.Route, err error) (c
 	return res, nil
 }
 
-// routesBatch is a batch being worked on.
+// routesBatch is a batch in progress.
 type routesBatch struct {
 	tx     *store.Tx
 	params *BatchRoutesParams
-	// routes are the table's, by destination.
-	routes map[string]*cloudapi.Route
+	// routes has the routes of the table by destination.
+	routes map[string]*cloudv1.Route
 }
 
-func (b *routesBatch) upsert(s cloudapi.RouteSpec) (int, *cloudapi.Route, error) {
+func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 	if err := b.validate(s); err != nil {
 		return 0, nil, err
 	}
@@ -125,15 +122,16 @@ func (b *routesBatch) upsert(s cloudapi.RouteSpec) (int, *cloudapi.Route, error)
 	status := http.StatusOK
 	if !exists {
 		status = http.StatusCreated
-		r = &cloudapi.Route{
-			Object:       cloudapi.Object{ID: newID("rte-"), Name: s.Destination},
+		r = &cloudv1.Route{
+			Object:       cloudv1.Object{ID: newID("rte-"), Name: s.Destination},
 			RouteTableID: b.params.Table, Destination: s.Destination,
 		}
 	} else if !b.owns(r, s) {
-		return 0, nil, fail(http.StatusConflict, cloudapi.CodeDestinationTaken,
-			"%s is the destination of route %s with the tags %v", s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
+		return 0, nil, fail(http.StatusConflict, cloudv1.CodeDestinationTaken,
+			"destination %q is taken by route %s, which has the tags %v",
+			s.Destination, r.ID, r.Tags).on(store.Routes.Name, r.ID)
 	}
-	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, routeActive
+	r.Tags, r.NextHop, r.State = s.Tags, s.NextHop, cloudv1.RouteActive
 	if !exists {
 		if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 			return 0, nil, err
@@ -146,9 +144,9 @@ func (b *routesBatch) upsert(s cloudapi.RouteSpec) (int, *cloudapi.Route, error)
 	return status, r, nil
 }
 
-// owns tells whether who wrote the batch may change a route: it bears the tags that he names, or the very tags that he
-// writes if he names none.
-func (b *routesBatch) owns(r *cloudapi.Route, s cloudapi.RouteSpec) bool {
+// owns reports whether the author of the batch may change a route: it must have the tags of Mycloud-If-Tags or, without
+// that header, exactly the tags that the batch writes.
+func (b *routesBatch) owns(r *cloudv1.Route, s cloudv1.RouteSpec) bool {
 	if b.params.IfTags != "" {
 		return b.params.checkTags(store.Routes.Name, &r.Object) == nil
 	}
@@ -163,10 +161,10 @@ func (b *routesBatch) owns(r *cloudapi.Route, s cloudapi.RouteSpec) bool {
 	return true
 }
 
-func (b *routesBatch) validate(s cloudapi.RouteSpec) error {
-	var problems []cloudapi.ProblemField
+func (b *routesBatch) validate(s cloudv1.RouteSpec) error {
+	var problems []cloudv1.ProblemField
 	add := func(pointer, detail string) {
-		problems = append(problems, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: detail})
+		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail})
 	}
 	prefix, err := netip.ParsePrefix(s.Destination)
 	if err != nil || prefix.Masked().String() != s.Destination {
@@ -174,7 +172,7 @@ func (b *routesBatch) validate(s cloudapi.RouteSpec) error {
 	}
 	switch hop := s.NextHop; {
 	case (hop.InstanceID == "") == (hop.Address == ""):
-		add("/next_hop", "must have either instance_id or address")
+		add("/next_hop", "must have exactly one of instance_id and address")
 	case hop.Address != "":
 		if _, err := netip.ParseAddr(hop.Address); err != nil {
 			add("/next_hop/address", "must be an IP address")
@@ -185,8 +183,8 @@ func (b *routesBatch) validate(s cloudapi.RouteSpec) error {
 		if err != nil && !errors.As(err, &none) {
 			return err
 		}
-		if err != nil || i.State == cloudapi.InstanceDeleted {
-			add("/next_hop/instance_id", "must be an instance that exists")
+		if err != nil || i.State == cloudv1.InstanceDeleted {
+			add("/next_hop/instance_id", "must be an existing instance")
 		}
 	}
 	problems = slices.Concat(problems, validateTags(s.Tags))
@@ -196,13 +194,14 @@ func (b *routesBatch) validate(s cloudapi.RouteSpec) error {
 	return nil
 }
 
-func (b *routesBatch) remove(s cloudapi.RouteRemoval) error {
+func (b *routesBatch) remove(s cloudv1.RouteRemoval) error {
 	r, exists := b.routes[s.Destination]
 	if !exists {
-		return fail(http.StatusNotFound, cloudapi.CodeResourceNotFound, "no route to %s", s.Destination)
+		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
 	}
 	if s.NextHop != nil && *s.NextHop != r.NextHop {
-		return fail(http.StatusConflict, cloudapi.CodeConflict, "route %s leads elsewhere", r.ID).on(store.Routes.Name, r.ID)
+		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has another next hop",
+			r.ID).on(store.Routes.Name, r.ID)
 	}
 	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {
 		return err

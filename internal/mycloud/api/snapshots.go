@@ -10,17 +10,17 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 const (
-	// snapshotLife is how long a list can be read on.
+	// snapshotLife is how long the next pages of a list can be read.
 	snapshotLife = 5 * time.Minute
-	// snapshotsMax bounds the lists that are being read.
+	// snapshotsMax limits the number of lists that are read page by page at the same time.
 	snapshotsMax = 256
 )
 
-// snapshots are the lists that clients are reading page by page.
+// snapshots holds the lists that clients are reading page by page.
 type snapshots struct {
 	clock clock.PassiveClock
 
@@ -28,12 +28,12 @@ type snapshots struct {
 	byID map[string]snapshot
 }
 
-// snapshot is a list as it was at a revision.
+// snapshot is a list at a revision.
 type snapshot struct {
 	// items is a []T.
 	items    any
 	revision string
-	// pageMax bounds every page, whatever limit it is asked with; 0 bounds none.
+	// pageMax limits every page, whatever limit the client sets; 0 means no such limit.
 	pageMax int
 	expires time.Time
 }
@@ -42,7 +42,7 @@ func newSnapshots(c clock.PassiveClock) *snapshots {
 	return &snapshots{clock: c, byID: map[string]snapshot{}}
 }
 
-// keep remembers a list and gives its id.
+// keep stores a list and returns its id.
 func (s *snapshots) keep(snap snapshot) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,23 +71,25 @@ func (s *snapshots) get(id string) (snapshot, bool) {
 	return snap, ok && s.clock.Now().Before(snap.expires)
 }
 
-// firstPage cuts a list into pages and gives the first.
-func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudapi.List[T] {
+// firstPage returns the first page of a list and keeps the list if there are more.
+func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudv1.List[T] {
 	limit = bounded(limit, pageMax)
 	if len(items) <= limit {
-		return cloudapi.List[T]{Items: items, Revision: revision, Complete: true}
+		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}
 	}
 	return page(s.keep(snapshot{items: items, revision: revision, pageMax: pageMax}), items, revision, 0, limit)
 }
 
-// nextPage gives the page that a token stands for.
-func nextPage[T any](s *snapshots, token string, limit int) (cloudapi.List[T], error) {
+// nextPage returns the page of a token.
+func nextPage[T any](s *snapshots, token string, limit int) (cloudv1.List[T], error) {
 	id, offset, _ := strings.Cut(token, ".")
 	n, err := strconv.Atoi(offset)
 	snap, ok := s.get(id)
 	items, fits := snap.items.([]T)
 	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
-		return cloudapi.List[T]{}, fail(http.StatusGone, cloudapi.CodePageTokenExpired, "the page token has expired: list again from the first page")
+		return cloudv1.List[T]{}, fail(
+			http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page",
+		)
 	}
 	return page(id, items, snap.revision, n, bounded(limit, snap.pageMax)), nil
 }
@@ -99,9 +101,9 @@ func bounded(limit, pageMax int) int {
 	return limit
 }
 
-func page[T any](id string, items []T, revision string, offset, limit int) cloudapi.List[T] {
+func page[T any](id string, items []T, revision string, offset, limit int) cloudv1.List[T] {
 	end := min(offset+limit, len(items))
-	l := cloudapi.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
+	l := cloudv1.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
 	if !l.Complete {
 		l.NextPageToken = id + "." + strconv.Itoa(end)
 	}

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// Answer is what a write is answered.
+// Answer is the response to a write.
 type Answer[T any] struct {
 	Status   int
 	ETag     string `header:"ETag"`
@@ -22,7 +22,7 @@ type Answer[T any] struct {
 	Body     T
 }
 
-// done answers a write of one object.
+// done returns the response to a write of one object.
 func done[T any](status int, k store.Kind[T], v *T) *Answer[T] {
 	a := &Answer[T]{Status: status, Body: *v}
 	if r := k.Object(v).Revision; r != "" {
@@ -48,9 +48,11 @@ func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)
 	return answer, nil
 }
 
-// post is change for writes by POST: with an idempotency key, the write takes place once and its answer is kept in the
-// same transaction. request tells requests apart, and body is theirs.
-func post[T any](a *API, p PostParams, request string, body any, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+// post is change for writes by POST: with an idempotency key, the write takes effect once, and its response is stored
+// in the same transaction. request and body identify the request.
+func post[T any](
+	a *API, p PostParams, request string, body any, fn func(*store.Tx) (*Answer[T], error),
+) (*Answer[T], error) {
 	if p.IdempotencyKey == "" || p.DryRun {
 		return change(a, p.WriteParams, fn)
 	}
@@ -59,8 +61,8 @@ func post[T any](a *API, p PostParams, request string, body any, fn func(*store.
 		return nil, err
 	}
 	if !a.inFlight.enter(p.IdempotencyKey) {
-		return nil, fail(http.StatusConflict, cloudapi.CodeConflict,
-			"a request with this idempotency key is being worked on").retryAfter(time.Second)
+		return nil, fail(http.StatusConflict, cloudv1.CodeConflict,
+			"another request with this idempotency key is in progress").retryAfter(time.Second)
 	}
 	defer a.inFlight.leave(p.IdempotencyKey)
 	return change(a, p.WriteParams, func(tx *store.Tx) (*Answer[T], error) {
@@ -85,12 +87,12 @@ func post[T any](a *API, p PostParams, request string, body any, fn func(*store.
 
 func replay[T any](kept store.Answer, sum string) (*Answer[T], error) {
 	if kept.Fingerprint != sum {
-		return nil, fail(http.StatusUnprocessableEntity, cloudapi.CodeIdempotencyKeyReused,
-			"the idempotency key was used for another request")
+		return nil, fail(http.StatusUnprocessableEntity, cloudv1.CodeIdempotencyKeyReused,
+			"the idempotency key was already used for another request")
 	}
 	var answer Answer[T]
 	if err := json.Unmarshal(kept.Content, &answer); err != nil {
-		return nil, fmt.Errorf("decode the answer to repeat: %w", err)
+		return nil, fmt.Errorf("decode the response to repeat: %w", err)
 	}
 	answer.Replayed = "true"
 	return &answer, nil
@@ -105,7 +107,7 @@ func fingerprint(request string, body any) (string, error) {
 	return hex.EncodeToString(digest[:]), nil
 }
 
-// inFlight holds the idempotency keys of requests being worked on.
+// inFlight holds the idempotency keys of requests in progress.
 type inFlight struct {
 	mu   sync.Mutex
 	keys map[string]bool

@@ -5,21 +5,21 @@ import (
 	"net/netip"
 )
 
-// AddressPool is where the addresses of load balancers come from.
+// AddressPool is a range of addresses for load balancers.
 type AddressPool struct {
 	// Scheme is public or internal, Family ipv4 or ipv6.
 	Scheme, Family string
 	Prefix         netip.Prefix
 }
 
-// Key names the pool where its state is kept.
+// Key returns the pool's key in the stored state.
 func (p AddressPool) Key() string { return fmt.Sprintf("%s/%s/%s", p.Scheme, p.Family, p.Prefix) }
 
-// maxTries bounds the search in an address space too large to walk.
+// maxTries limits the search in an address space that is too large to walk.
 const maxTries = 1 << 16
 
-// Next gives the first free address after the one given out last, round the pool, so that an address rests before it is
-// used again. It says false if all are in use.
+// Next returns the first free address after the one allocated last and starts over at the end of the pool, so that a
+// released address is not reused immediately. It returns false if all addresses are in use.
 func (p AddressPool) Next(last netip.Addr, inUse func(netip.Addr) bool) (netip.Addr, bool) {
 	first := p.Prefix.Addr()
 	if p.Prefix.Bits() < first.BitLen()-1 {
@@ -45,7 +45,7 @@ func (p AddressPool) Next(last netip.Addr, inUse func(netip.Addr) bool) (netip.A
 	return netip.Addr{}, false
 }
 
-// usable tells whether a is in the pool and not the broadcast address of IPv4.
+// usable reports whether a is in the pool and not an IPv4 broadcast address.
 func (p AddressPool) usable(a netip.Addr) bool {
 	if !p.Prefix.Contains(a) {
 		return false

@@ -1,28 +1,18 @@
 package balancer
 
-import "quaymaster.dev/provider/cloudapi"
+import cloudv1 "quaymaster.dev/api/mycloud/v1"
 
-// The operating states of load balancers and members.
-const (
-	online    = "online"
-	degraded  = "degraded"
-	offline   = "offline"
-	draining  = "draining"
-	noMembers = "no_members"
-	unknown   = "unknown"
-)
-
-// Facts are what the health of members depends on.
+// Facts provides the facts that the health of members depends on.
 type Facts struct {
-	// Group gives the members of a node group.
-	Group func(id string) ([]cloudapi.GroupMember, error)
-	// Instance gives the state of an instance, empty if there is none.
-	Instance func(id string) (cloudapi.InstanceState, error)
+	// Group returns the members of a node group.
+	Group func(id string) ([]cloudv1.GroupMember, error)
+	// Instance returns the state of an instance, or an empty string if there is none.
+	Instance func(id string) (cloudv1.InstanceState, error)
 }
 
-// Observe tells the health of every member and of the whole. A member whose instance does not run fails its probes.
-func Observe(lb *cloudapi.LoadBalancer, f Facts) (cloudapi.Health, error) {
-	h := cloudapi.Health{Pools: make([]cloudapi.PoolHealth, 0, len(lb.Pools))}
+// Observe returns the health of every member and of the load balancer. A member whose instance does not run is offline.
+func Observe(lb *cloudv1.LoadBalancer, f Facts) (cloudv1.Health, error) {
+	h := cloudv1.Health{Pools: make([]cloudv1.PoolHealth, 0, len(lb.Pools))}
 	count := map[string]int{}
 	for i := range lb.Pools {
 		p := &lb.Pools[i]
@@ -37,45 +27,45 @@ func Observe(lb *cloudapi.LoadBalancer, f Facts) (cloudapi.Health, error) {
 			}
 			count[m.OperatingState]++
 		}
-		h.Pools = append(h.Pools, cloudapi.PoolHealth{Key: p.Key, Family: p.Family, Members: members})
+		h.Pools = append(h.Pools, cloudv1.PoolHealth{Key: p.Key, Family: p.Family, Members: members})
 	}
 	h.OperatingState = overall(lb.ProvisioningState, count)
 	return h, nil
 }
 
-func overall(s cloudapi.ProvisioningState, count map[string]int) string {
-	up, down := count[online], count[offline]
+func overall(s cloudv1.ProvisioningState, count map[string]int) string {
+	up, down := count[cloudv1.OperatingOnline], count[cloudv1.OperatingOffline]
 	switch {
-	case s == cloudapi.PendingCreate:
-		return unknown
+	case s == cloudv1.ProvisioningPendingCreate:
+		return cloudv1.OperatingUnknown
 	case up > 0 && down > 0:
-		return degraded
+		return cloudv1.OperatingDegraded
 	case up > 0:
-		return online
+		return cloudv1.OperatingOnline
 	case down > 0:
-		return offline
-	case count[unknown] > 0:
-		return unknown
+		return cloudv1.OperatingOffline
+	case count[cloudv1.OperatingUnknown] > 0:
+		return cloudv1.OperatingUnknown
 	}
-	return noMembers
+	return cloudv1.OperatingNoMembers
 }
 
-// members are the pool's own, or those of its node group that have an address of the pool's family.
-func members(p *cloudapi.Pool, f Facts) ([]cloudapi.Member, error) {
+// members returns the pool's own members, or those of its node group that have an address of the pool's family.
+func members(p *cloudv1.Pool, f Facts) ([]cloudv1.Member, error) {
 	if p.NodeGroupID == "" {
-		return append([]cloudapi.Member{}, p.Members...), nil
+		return append([]cloudv1.Member{}, p.Members...), nil
 	}
 	group, err := f.Group(p.NodeGroupID)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]cloudapi.Member, 0, len(group))
+	all := make([]cloudv1.Member, 0, len(group))
 	for _, g := range group {
 		for _, a := range g.Addresses {
 			if a.Family != p.Family {
 				continue
 			}
-			all = append(all, cloudapi.Member{
+			all = append(all, cloudv1.Member{
 				Key: g.Key, Address: a.Address, Port: p.TargetPort, Weight: g.Weight, State: g.State,
 				InstanceID: g.InstanceID, Zone: g.Zone,
 			})
@@ -85,20 +75,20 @@ func members(p *cloudapi.Pool, f Facts) ([]cloudapi.Member, error) {
 	return all, nil
 }
 
-func memberState(m *cloudapi.Member, f Facts) (string, error) {
-	if m.State == cloudapi.MemberDraining || m.Weight == 0 {
-		return draining, nil
+func memberState(m *cloudv1.Member, f Facts) (string, error) {
+	if m.State == cloudv1.MemberDraining || m.Weight == 0 {
+		return cloudv1.OperatingDraining, nil
 	}
 	if m.InstanceID == "" {
-		// The cloud has no view of a machine that is none of its own.
-		return unknown, nil
+		// The cloud cannot observe machines that are not its instances.
+		return cloudv1.OperatingUnknown, nil
 	}
 	s, err := f.Instance(m.InstanceID)
 	if err != nil {
 		return "", err
 	}
-	if s == cloudapi.InstanceRunning || s == cloudapi.InstanceMigrating {
-		return online, nil
+	if s == cloudv1.InstanceRunning || s == cloudv1.InstanceMigrating {
+		return cloudv1.OperatingOnline, nil
 	}
-	return offline, nil
+	return cloudv1.OperatingOffline, nil
 }

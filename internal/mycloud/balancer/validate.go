@@ -1,4 +1,5 @@
-// Package balancer knows what makes a load balancer's tree valid, and what may be said of its health. It is pure.
+// Package balancer validates the trees of load balancers, derives their health and allocates their addresses. It does
+// no I/O.
 package balancer
 
 import (
@@ -7,28 +8,28 @@ import (
 	"strconv"
 	"strings"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// problems collects what is wrong, each at its place.
-type problems []cloudapi.ProblemField
+// problems collects problems with the pointers to their fields.
+type problems []cloudv1.ProblemField
 
 func (p *problems) add(pointer, format string, args ...any) {
-	*p = append(*p, cloudapi.ProblemField{Pointer: pointer, Code: cloudapi.CodeInvalid, Detail: fmt.Sprintf(format, args...)})
+	detail := fmt.Sprintf(format, args...)
+	*p = append(*p, cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeInvalid, Detail: detail})
 }
 
-// Validate checks what concerns several fields of a tree, and values that a schema cannot describe. All problems are
-// found at once.
-func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
+// Validate returns all problems of a tree that a schema cannot express, such as those between several fields.
+func Validate(s *cloudv1.LoadBalancerSpec) []cloudv1.ProblemField {
 	var p problems
 	families := validateVIPs(&p, s.VIPs)
 	if s.Listeners == nil {
-		p.add("/listeners", "is required: an empty list is a load balancer without listeners")
+		p.add("/listeners", "is required; use an empty list for a load balancer without listeners")
 	}
 	if s.Pools == nil {
-		p.add("/pools", "is required: an empty list is a load balancer without pools")
+		p.add("/pools", "is required; use an empty list for a load balancer without pools")
 	}
-	// What each pool speaks.
+	// The protocol of each pool.
 	pools := map[poolID]string{}
 	for i := range s.Pools {
 		validatePool(&p, fmt.Sprintf("/pools/%d", i), &s.Pools[i], pools)
@@ -37,7 +38,7 @@ func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
 	for i := range s.Listeners {
 		l, at := &s.Listeners[i], fmt.Sprintf("/listeners/%d", i)
 		if keys[l.Key] {
-			p.add(at+"/key", "must be unique: %s occurs before", l.Key)
+			p.add(at+"/key", "must be unique; %q is a duplicate", l.Key)
 		}
 		keys[l.Key] = true
 		validateListener(&p, at, l)
@@ -45,9 +46,9 @@ func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
 			protocol, exists := pools[poolID{l.PoolKey, f}]
 			switch {
 			case !exists:
-				p.add(at+"/pool_key", "must be the key of a pool of family %s: no pool %q of that family", f, l.PoolKey)
+				p.add(at+"/pool_key", "no pool %q of family %s", l.PoolKey, f)
 			case !sameTransport(l.Protocol, protocol):
-				p.add(at+"/pool_key", "must be the key of pools that %s can be passed on to: pool %q of family %s speaks %s",
+				p.add(at+"/pool_key", "must name a pool whose transport fits protocol %s; pool %q of family %s has protocol %s",
 					l.Protocol, l.PoolKey, f, protocol)
 			}
 		}
@@ -55,25 +56,28 @@ func Validate(s *cloudapi.LoadBalancerSpec) []cloudapi.ProblemField {
 	return p
 }
 
-// sameTransport tells whether two protocols use one transport. Of a protocol that is none it does not judge.
+// sameTransport reports whether two protocols use the same transport. It returns true for invalid protocols, which have
+// a problem of their own.
 func sameTransport(a, b string) bool {
-	transports := map[string]string{"tcp": "tcp", "http": "tcp", "https": "tcp", "udp": "udp"}
+	transports := map[string]string{
+		cloudv1.ProtocolTCP: "tcp", cloudv1.ProtocolHTTP: "tcp", cloudv1.ProtocolHTTPS: "tcp", cloudv1.ProtocolUDP: "udp",
+	}
 	return transports[a] == transports[b] || transports[a] == "" || transports[b] == ""
 }
 
 // poolID is a pool's identity.
 type poolID struct{ key, family string }
 
-// validateVIPs gives the families that the load balancer will have.
-func validateVIPs(p *problems, vips []cloudapi.VIP) []string {
+// validateVIPs returns the families that the load balancer will have.
+func validateVIPs(p *problems, vips []cloudv1.VIP) []string {
 	if len(vips) == 0 {
-		return []string{"ipv4"}
+		return []string{cloudv1.FamilyIPv4}
 	}
 	var families []string
 	seen := map[string]bool{}
 	for i, v := range vips {
 		if seen[v.Family] {
-			p.add(fmt.Sprintf("/vips/%d/family", i), "must be unique: %s occurs before", v.Family)
+			p.add(fmt.Sprintf("/vips/%d/family", i), "must be unique; %q is a duplicate", v.Family)
 			continue
 		}
 		seen[v.Family] = true
@@ -82,23 +86,24 @@ func validateVIPs(p *problems, vips []cloudapi.VIP) []string {
 	return families
 }
 
-func validateListener(p *problems, at string, l *cloudapi.Listener) {
+func validateListener(p *problems, at string, l *cloudv1.Listener) {
 	transport := "tcp"
-	if l.Protocol == "udp" {
+	if l.Protocol == cloudv1.ProtocolUDP {
 		transport = "udp"
 	}
 	if want := transport + "/" + strconv.Itoa(int(l.Port)); l.Key != want {
-		p.add(at+"/key", "must be %s for protocol %s and port %d, not %s", want, l.Protocol, l.Port, l.Key)
+		p.add(at+"/key", "must be %q for protocol %s and port %d, not %q", want, l.Protocol, l.Port, l.Key)
 	}
 	hasCertificate := l.TLS != nil && len(l.TLS.CertificateIDs) > 0
 	switch {
-	case l.Protocol == "https" && !hasCertificate:
-		p.add(at+"/tls", "is required for https: name at least one certificate")
-	case l.Protocol != "https" && l.TLS != nil:
-		p.add(at+"/tls", "is for https alone, not for %s", l.Protocol)
+	case l.Protocol == cloudv1.ProtocolHTTPS && !hasCertificate:
+		p.add(at+"/tls", "is required for protocol https; name at least one certificate")
+	case l.Protocol != cloudv1.ProtocolHTTPS && l.TLS != nil:
+		p.add(at+"/tls", "requires protocol https, not %s", l.Protocol)
 	}
-	if (l.ProxyProtocol == "v1" || l.ProxyProtocol == "v2") && l.Protocol != "tcp" {
-		p.add(at+"/proxy_protocol", "must be none for %s", l.Protocol)
+	usesProxy := l.ProxyProtocol == cloudv1.ProxyProtocolV1 || l.ProxyProtocol == cloudv1.ProxyProtocolV2
+	if usesProxy && l.Protocol != cloudv1.ProtocolTCP {
+		p.add(at+"/proxy_protocol", "%s requires protocol tcp, not %s", l.ProxyProtocol, l.Protocol)
 	}
 	seen := map[string]bool{}
 	for i, c := range l.AllowedCIDRs {
@@ -108,29 +113,29 @@ func validateListener(p *problems, at string, l *cloudapi.Listener) {
 		case err != nil:
 			p.add(at, "must be a CIDR such as 192.0.2.0/24 or 2001:db8::/32, not %q", c)
 		case prefix.Masked() != prefix:
-			p.add(at, "must have no host bits set: %s, not %s", prefix.Masked(), c)
+			p.add(at, "must not have host bits set; did you mean %q?", prefix.Masked())
 		case seen[prefix.String()]:
-			p.add(at, "must be unique: %s occurs before", c)
+			p.add(at, "must be unique; %q is a duplicate", c)
 		default:
 			seen[prefix.String()] = true
 		}
 	}
 }
 
-func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]string) {
+func validatePool(p *problems, at string, pool *cloudv1.Pool, seen map[poolID]string) {
 	id := poolID{pool.Key, pool.Family}
 	if _, twice := seen[id]; twice {
-		p.add(at+"/key", "must be unique for its family: %s of %s occurs before", pool.Key, pool.Family)
+		p.add(at+"/key", "must be unique per family; %q of family %s is a duplicate", pool.Key, pool.Family)
 	}
 	seen[id] = pool.Protocol
 	if pool.NodeGroupID != "" && len(pool.Members) > 0 {
-		p.add(at+"/members", "must be absent beside node_group_id")
+		p.add(at+"/members", "must not be combined with node_group_id")
 	}
 	keys := map[string]bool{}
 	for i, m := range pool.Members {
 		at := fmt.Sprintf("%s/members/%d", at, i)
 		if keys[m.Key] {
-			p.add(at+"/key", "must be unique: %s occurs before", m.Key)
+			p.add(at+"/key", "must be unique; %q is a duplicate", m.Key)
 		}
 		keys[m.Key] = true
 		if problem := AddressProblem(pool.Family, m.Address); problem != "" {
@@ -142,55 +147,55 @@ func validatePool(p *problems, at string, pool *cloudapi.Pool, seen map[poolID]s
 	}
 }
 
-func validateMonitor(p *problems, at string, m *cloudapi.HealthMonitor) {
-	isHTTP := m.Type == "http" || m.Type == "https"
+func validateMonitor(p *problems, at string, m *cloudv1.HealthMonitor) {
+	isHTTP := m.Type == cloudv1.ProtocolHTTP || m.Type == cloudv1.ProtocolHTTPS
 	switch {
 	case isHTTP && m.Path != "" && !strings.HasPrefix(m.Path, "/"):
 		p.add(at+"/path", "must begin with /")
 	case !isHTTP && m.Path != "":
-		p.add(at+"/path", "is for http and https alone, not for %s", m.Type)
+		p.add(at+"/path", "requires type http or https, not %s", m.Type)
 	}
 	if !isHTTP && m.ExpectedCodes != "" {
-		p.add(at+"/expected_codes", "is for http and https alone, not for %s", m.Type)
+		p.add(at+"/expected_codes", "requires type http or https, not %s", m.Type)
 	}
 	for r := range strings.SplitSeq(m.ExpectedCodes, ",") {
 		if low, high, ok := strings.Cut(r, "-"); ok && low > high {
-			p.add(at+"/expected_codes", "must have its ranges in order: not %s", r)
+			p.add(at+"/expected_codes", "must not have a range whose end is less than its start: %q", r)
 		}
 	}
-	if m.Type == "none" {
+	if m.Type == cloudv1.ProtocolNone {
 		return
 	}
 	if m.IntervalMS < 1000 {
-		p.add(at+"/interval_ms", "must be 1000 or more")
+		p.add(at+"/interval_ms", "must be at least 1000")
 	}
 	if m.TimeoutMS < 1 || m.TimeoutMS >= m.IntervalMS {
-		p.add(at+"/timeout_ms", "must be positive and less than interval_ms, %d: not %d", m.IntervalMS, m.TimeoutMS)
+		p.add(at+"/timeout_ms", "must be at least 1 and less than interval_ms (%d), not %d", m.IntervalMS, m.TimeoutMS)
 	}
 	if m.Rise < 1 {
-		p.add(at+"/rise", "must be 1 or more")
+		p.add(at+"/rise", "must be at least 1")
 	}
 	if m.Fall < 1 {
-		p.add(at+"/fall", "must be 1 or more")
+		p.add(at+"/fall", "must be at least 1")
 	}
 }
 
-// AddressProblem says what is wrong with an address of a family, nothing if it is right.
+// AddressProblem returns what is wrong with an address of a family, or an empty string.
 func AddressProblem(family, address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.Zone() != "" {
 		return fmt.Sprintf("must be an IP address, not %q", address)
 	}
 	if got := Family(a); got != family {
-		return fmt.Sprintf("must be an address of family %s, not %s", family, address)
+		return fmt.Sprintf("must be an address of family %s, not %q", family, address)
 	}
 	return ""
 }
 
-// Family is ipv4 or ipv6.
+// Family returns the family of an address.
 func Family(a netip.Addr) string {
 	if a.Is4() {
-		return "ipv4"
+		return cloudv1.FamilyIPv4
 	}
-	return "ipv6"
+	return cloudv1.FamilyIPv6
 }

@@ -1,21 +1,21 @@
-// Package inventory reads the YAML file that a reference cloud is stocked from.
+// Package inventory reads the YAML file with the initial objects of a reference cloud.
 package inventory
 
 import (
 	"fmt"
 	"os"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/strictyaml"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// Inventory is what a cloud has. Keys are those of the API.
+// Inventory holds the objects of a cloud. Its keys are those of the API.
 type Inventory struct {
 	Regions       []Region       `json:"regions"`
 	Zones         []Zone         `json:"zones"`
 	InstanceTypes []InstanceType `json:"instance_types"`
 	Instances     []Instance     `json:"instances"`
-	// AddressPools are where load balancers get their addresses from.
+	// AddressPools are the pools of load balancers' addresses.
 	AddressPools []AddressPool `json:"address_pools"`
 	RouteTables  []RouteTable  `json:"route_tables"`
 	VolumeTypes  []VolumeType  `json:"volume_types"`
@@ -33,26 +33,26 @@ type Zone struct {
 	Region string `json:"region"`
 }
 
-// InstanceType is a size of machine.
+// InstanceType is a size of instances.
 type InstanceType struct {
 	ID        string `json:"id"`
 	CPUs      int    `json:"cpus"`
 	MemoryMiB int    `json:"memory_mib"`
 }
 
-// Instance is a virtual machine. Its region is its zone's.
+// Instance is a virtual machine. Its region is that of its zone.
 type Instance struct {
 	ID       string            `json:"id"`
 	Tags     map[string]string `json:"tags"`
 	Hostname string            `json:"hostname"`
-	// State is running if empty.
-	State     cloudapi.InstanceState     `json:"state"`
-	Type      string                     `json:"type"`
-	Zone      string                     `json:"zone"`
-	Addresses []cloudapi.InstanceAddress `json:"addresses"`
+	// State defaults to running.
+	State     cloudv1.InstanceState     `json:"state"`
+	Type      string                    `json:"type"`
+	Zone      string                    `json:"zone"`
+	Addresses []cloudv1.InstanceAddress `json:"addresses"`
 }
 
-// AddressPool is a range of addresses of load balancers.
+// AddressPool is a range of addresses for load balancers.
 type AddressPool struct {
 	// Scheme is public or internal.
 	Scheme string `json:"scheme"`
@@ -65,7 +65,7 @@ type RouteTable struct {
 	VPCID string `json:"vpc_id"`
 }
 
-// VolumeType bounds what volumes of it may be.
+// VolumeType limits the size of volumes of that type.
 type VolumeType struct {
 	ID              string `json:"id"`
 	MaxSizeGiB      int    `json:"max_size_gib"`
@@ -84,7 +84,7 @@ type Volume struct {
 	AttachedTo string            `json:"attached_to"`
 }
 
-// Load reads and checks a file; the error names it and every problem.
+// Load reads and validates a file. The error names the file and every problem.
 func Load(path string) (*Inventory, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func Load(path string) (*Inventory, error) {
 	return inv, nil
 }
 
-// Parse decodes strictly and checks; the error has every problem, separated by semicolons.
+// Parse strictly decodes and validates an inventory. The error has every problem, separated by semicolons.
 func Parse(raw []byte) (*Inventory, error) {
 	var inv Inventory
 	fields, err := strictyaml.Decode(raw, &inv)
@@ -117,7 +117,7 @@ func Parse(raw []byte) (*Inventory, error) {
 	return &inv, nil
 }
 
-// joined is several problems in one line.
+// joined returns several problems as one error with a single line.
 func joined(problems []error) error {
 	err := problems[0]
 	for _, p := range problems[1:] {

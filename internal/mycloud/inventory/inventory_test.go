@@ -34,7 +34,9 @@ func TestParseNamesEveryProblem(t *testing.T) {
 		},
 		"references": {
 			"zones: [{id: z, region: r}]\ninstances: [{id: i, hostname: h, type: t, zone: q}]",
-			[]string{`zones[0].region: Not found: "r"`, `instances[0].type: Not found: "t"`, `instances[0].zone: Not found: "q"`},
+			[]string{
+				`zones[0].region: Not found: "r"`, `instances[0].type: Not found: "t"`, `instances[0].zone: Not found: "q"`,
+			},
 		},
 		"identities": {
 			"regions: [{id: r}, {id: r}, {}]", []string{`regions[1].id: Duplicate value: "r"`, "regions[2].id: Required value"},
@@ -57,7 +59,7 @@ func TestParseNamesEveryProblem(t *testing.T) {
 				"volumes: [{id: a, type: t, size_gib: 1, zones: [za, zb]}, {id: b, type: u, size_gib: 0, attached_to: i}]",
 			[]string{
 				"volume_types[0].step_gib: Invalid value", "volumes[0].zones[1]: Invalid value", `volumes[1].type: Not found: "u"`,
-				"volumes[1].size_gib: Invalid value", "must have either zone or zones", `volumes[1].attached_to: Not found: "i"`,
+				"volumes[1].size_gib: Invalid value", "must have exactly one of zone and zones", `volumes[1].attached_to: Not found: "i"`,
 			},
 		},
 	}
@@ -107,7 +109,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("volumes: [{id: v, zones: [a, b]}]")
 	f.Fuzz(func(_ *testing.T, content string) {
 		if inv, err := Parse([]byte(content)); err == nil {
-			// What is taken can be used.
+			// An accepted inventory can be used.
 			inv.Prefixes()
 		}
 	})

@@ -1,31 +1,31 @@
 package inventory
 
 import (
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// Seed stocks a cloud with what has never come from an inventory before. So a restart neither undoes what was changed
-// nor brings back what was deleted.
+// Seed adds the objects that were never added from an inventory before, so that a restart neither reverts changed
+// objects nor recreates deleted ones.
 func (inv *Inventory) Seed(tx *store.Tx) error {
 	s := seeder{tx: tx}
 	for _, v := range inv.Regions {
-		seed(&s, store.Regions, &cloudapi.Region{Object: object(v.ID, nil), State: "available"})
+		seed(&s, store.Regions, &cloudv1.Region{Object: object(v.ID, nil), State: cloudv1.PlaceAvailable})
 	}
 	for _, v := range inv.Zones {
-		seed(&s, store.Zones, &cloudapi.Zone{Object: object(v.ID, nil), Region: v.Region, State: "available"})
+		seed(&s, store.Zones, &cloudv1.Zone{Object: object(v.ID, nil), Region: v.Region, State: cloudv1.PlaceAvailable})
 	}
 	for _, v := range inv.InstanceTypes {
-		seed(&s, store.InstanceTypes, &cloudapi.InstanceType{Object: object(v.ID, nil), CPUs: v.CPUs, MemoryMiB: v.MemoryMiB})
+		seed(&s, store.InstanceTypes, &cloudv1.InstanceType{Object: object(v.ID, nil), CPUs: v.CPUs, MemoryMiB: v.MemoryMiB})
 	}
 	for _, v := range inv.Instances {
 		seed(&s, store.Instances, inv.instance(v))
 	}
 	for _, v := range inv.RouteTables {
-		seed(&s, store.RouteTables, &cloudapi.RouteTable{Object: object(v.ID, nil), VPCID: v.VPCID})
+		seed(&s, store.RouteTables, &cloudv1.RouteTable{Object: object(v.ID, nil), VPCID: v.VPCID})
 	}
 	for _, v := range inv.VolumeTypes {
-		seed(&s, store.VolumeTypes, &cloudapi.VolumeType{
+		seed(&s, store.VolumeTypes, &cloudv1.VolumeType{
 			Object: object(v.ID, nil), MaxSizeGiB: v.MaxSizeGiB, StepGiB: v.StepGiB, OnlineExpansion: v.OnlineExpansion,
 		})
 	}
@@ -35,22 +35,22 @@ func (inv *Inventory) Seed(tx *store.Tx) error {
 	return s.err
 }
 
-func (inv *Inventory) instance(v Instance) *cloudapi.Instance {
-	i := &cloudapi.Instance{
+func (inv *Inventory) instance(v Instance) *cloudv1.Instance {
+	i := &cloudv1.Instance{
 		Object: object(v.ID, v.Tags), Hostname: v.Hostname, State: v.State, Type: v.Type,
-		Zone: v.Zone, Region: inv.RegionOf(v.Zone), Addresses: append([]cloudapi.InstanceAddress{}, v.Addresses...),
+		Zone: v.Zone, Region: inv.RegionOf(v.Zone), Addresses: append([]cloudv1.InstanceAddress{}, v.Addresses...),
 	}
 	i.Name = v.Hostname
 	if i.State == "" {
-		i.State = cloudapi.InstanceRunning
+		i.State = cloudv1.InstanceRunning
 	}
 	return i
 }
 
-func (inv *Inventory) volume(v Volume) *cloudapi.Volume {
-	out := &cloudapi.Volume{
+func (inv *Inventory) volume(v Volume) *cloudv1.Volume {
+	out := &cloudv1.Volume{
 		Object: object(v.ID, v.Tags), Zone: v.Zone, Zones: v.Zones, Type: v.Type,
-		SizeGiB: v.SizeGiB, State: "available", AttachedTo: v.AttachedTo,
+		SizeGiB: v.SizeGiB, State: cloudv1.VolumeAvailable, AttachedTo: v.AttachedTo,
 	}
 	zone := v.Zone
 	if len(v.Zones) > 0 {
@@ -58,16 +58,16 @@ func (inv *Inventory) volume(v Volume) *cloudapi.Volume {
 	}
 	out.Region = inv.RegionOf(zone)
 	if v.AttachedTo != "" {
-		out.State = "attached"
+		out.State = cloudv1.VolumeAttached
 	}
 	return out
 }
 
-func object(id string, tags map[string]string) cloudapi.Object {
-	return cloudapi.Object{ID: id, Name: id, Tags: tags}
+func object(id string, tags map[string]string) cloudv1.Object {
+	return cloudv1.Object{ID: id, Name: id, Tags: tags}
 }
 
-// seeder remembers the first error.
+// seeder keeps the first error.
 type seeder struct {
 	tx  *store.Tx
 	err error

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
-	"quaymaster.dev/provider/cloudapi"
 )
 
 func (inv *Inventory) validate() field.ErrorList {
@@ -53,18 +53,21 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 	}
 	known(&errs, at.Child("type"), i.Type, types)
 	known(&errs, at.Child("zone"), i.Zone, zones)
-	states := []cloudapi.InstanceState{"", cloudapi.InstanceRunning, cloudapi.InstanceStopped}
+	states := []cloudv1.InstanceState{"", cloudv1.InstanceRunning, cloudv1.InstanceStopped}
 	if !slices.Contains(states, i.State) {
 		errs = append(errs, field.NotSupported(at.Child("state"), i.State, states[1:]))
 	}
-	addressTypes := []string{"internal", "external", "hostname", "internal-dns", "external-dns"}
+	addressTypes := []string{
+		cloudv1.AddressInternal, cloudv1.AddressExternal, cloudv1.AddressHostname, cloudv1.AddressInternalDNS,
+		cloudv1.AddressExternalDNS,
+	}
 	for n, a := range i.Addresses {
 		at := at.Child("addresses").Index(n)
 		if !slices.Contains(addressTypes, a.Type) {
 			errs = append(errs, field.NotSupported(at.Child("type"), a.Type, addressTypes))
 			continue
 		}
-		if a.Type != "internal" && a.Type != "external" {
+		if a.Type != cloudv1.AddressInternal && a.Type != cloudv1.AddressExternal {
 			continue
 		}
 		if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
@@ -76,8 +79,10 @@ func (i Instance) validate(at *field.Path, types, zones map[string]bool) field.E
 
 func (p AddressPool) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if p.Scheme != "public" && p.Scheme != "internal" {
-		errs = append(errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{"internal", "public"}))
+	if p.Scheme != cloudv1.SchemePublic && p.Scheme != cloudv1.SchemeInternal {
+		errs = append(
+			errs, field.NotSupported(at.Child("scheme"), p.Scheme, []string{cloudv1.SchemeInternal, cloudv1.SchemePublic}),
+		)
 	}
 	prefix, err := netip.ParsePrefix(p.CIDR)
 	if err != nil || prefix.Masked() != prefix {
@@ -86,12 +91,14 @@ func (p AddressPool) validate(at *field.Path) field.ErrorList {
 	return errs
 }
 
-func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, instances map[string]bool) field.ErrorList {
+func (inv *Inventory) validateVolume(
+	at *field.Path, v Volume, types, zones, instances map[string]bool,
+) field.ErrorList {
 	var errs field.ErrorList
 	known(&errs, at.Child("type"), v.Type, types)
 	positive(&errs, at.Child("size_gib"), v.SizeGiB)
 	if (v.Zone == "") == (len(v.Zones) == 0) {
-		errs = append(errs, field.Invalid(at, v.ID, "must have either zone or zones"))
+		errs = append(errs, field.Invalid(at, v.ID, "must have exactly one of zone and zones"))
 	}
 	if v.Zone != "" {
 		known(&errs, at.Child("zone"), v.Zone, zones)
@@ -99,7 +106,7 @@ func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, ins
 	for n, z := range v.Zones {
 		known(&errs, at.Child("zones").Index(n), z, zones)
 		if inv.RegionOf(z) != inv.RegionOf(v.Zones[0]) {
-			errs = append(errs, field.Invalid(at.Child("zones").Index(n), z, "must be in one region with the others"))
+			errs = append(errs, field.Invalid(at.Child("zones").Index(n), z, "must be in the same region as the other zones"))
 		}
 	}
 	if v.AttachedTo != "" {
@@ -108,7 +115,7 @@ func (inv *Inventory) validateVolume(at *field.Path, v Volume, types, zones, ins
 	return errs
 }
 
-// RegionOf gives a zone's region, empty for an unknown zone.
+// RegionOf returns a zone's region, or an empty string for an unknown zone.
 func (inv *Inventory) RegionOf(zone string) string {
 	for _, z := range inv.Zones {
 		if z.ID == zone {
@@ -118,7 +125,7 @@ func (inv *Inventory) RegionOf(zone string) string {
 	return ""
 }
 
-// Prefixes gives the address pools as the allocator wants them.
+// Prefixes returns the address pools for the allocator.
 func (inv *Inventory) Prefixes() []balancer.AddressPool {
 	pools := make([]balancer.AddressPool, 0, len(inv.AddressPools))
 	for _, p := range inv.AddressPools {
@@ -128,7 +135,7 @@ func (inv *Inventory) Prefixes() []balancer.AddressPool {
 	return pools
 }
 
-// ids gives the ids of a list and complains of missing and repeated ones.
+// ids returns the ids of a list and adds errors for missing and duplicate ones.
 func ids[T any](errs *field.ErrorList, list string, items []T, id func(T) string) map[string]bool {
 	seen := map[string]bool{}
 	for i, v := range items {
@@ -153,6 +160,6 @@ func known(errs *field.ErrorList, at *field.Path, id string, all map[string]bool
 
 func positive(errs *field.ErrorList, at *field.Path, n int) {
 	if n < 1 {
-		*errs = append(*errs, field.Invalid(at, n, "must be 1 or more"))
+		*errs = append(*errs, field.Invalid(at, n, "must be at least 1"))
 	}
 }

@@ -1,4 +1,4 @@
-// Package jobs runs the cloud's asynchronous work. Jobs are durable: those that a stopped server left behind run on.
+// Package jobs runs the cloud's asynchronous writes. Jobs are durable: they continue after a restart of the server.
 package jobs
 
 import (
@@ -11,35 +11,35 @@ import (
 
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
-	"quaymaster.dev/provider/cloudapi"
 )
 
-// retryPause is how long the runner rests after it failed to write.
+// retryPause is how long the runner waits after a failed write.
 const retryPause = time.Second
 
-// Runner brings jobs to their end, in order for each target.
+// Runner runs jobs, those of each target in order.
 type Runner struct {
 	// Store holds the jobs.
 	Store *store.Store
 	// Clock measures how long jobs run.
 	Clock clock.Clock
-	// Duration is how long a job runs; 0 makes writes synchronous, so that no jobs arise.
+	// Duration is how long a job runs; with 0, writes are synchronous and there are no jobs.
 	Duration time.Duration
-	// Finish makes true what a job was for, in the transaction that ends it. open tells whether more jobs wait for the
-	// same target.
-	Finish func(tx *store.Tx, job *cloudapi.Job, open bool) error
-	// Logger hears of trouble.
+	// Finish applies the result of a job in the transaction that ends it. open reports whether more jobs of the same
+	// target are waiting.
+	Finish func(tx *store.Tx, job *cloudv1.Job, open bool) error
+	// Logger logs errors.
 	Logger *slog.Logger
 }
 
-// Enqueue adds a job in the transaction that makes it necessary.
-func Enqueue(tx *store.Tx, id, name string, target cloudapi.Reference) (*cloudapi.Job, error) {
-	j := &cloudapi.Job{Object: cloudapi.Object{ID: id, Name: name}, State: cloudapi.JobQueued, Target: target}
+// Enqueue adds a job in the transaction that requires it.
+func Enqueue(tx *store.Tx, id, name string, target cloudv1.Reference) (*cloudv1.Job, error) {
+	j := &cloudv1.Job{Object: cloudv1.Object{ID: id, Name: name}, State: cloudv1.JobQueued, Target: target}
 	if _, err := store.Jobs.Put(tx, j); err != nil {
 		return nil, err
 	}
-	// Revisions are handed out in order, so they are places in the queue; padded, they also sort so.
+	// Revisions increase, so they serve as places in the queue; padded with zeros, they also sort as strings.
 	place, err := strconv.ParseUint(j.Revision, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("place job %s in the queue: %w", id, err)
@@ -50,8 +50,8 @@ func Enqueue(tx *store.Tx, id, name string, target cloudapi.Reference) (*cloudap
 	return j, nil
 }
 
-// Last gives the id of the job that a target waits for last, empty if there is none.
-func Last(tx *store.Tx, target cloudapi.Reference) (string, error) {
+// Last returns the id of the last open job of a target, or an empty string.
+func Last(tx *store.Tx, target cloudv1.Reference) (string, error) {
 	open, err := store.OpenJobs.All(tx)
 	if err != nil {
 		return "", err
@@ -68,7 +68,7 @@ func Last(tx *store.Tx, target cloudapi.Reference) (string, error) {
 	return "", nil
 }
 
-// Run brings jobs to their end until ctx does.
+// Run runs jobs until ctx is done.
 func (r *Runner) Run(ctx context.Context) {
 	for {
 		changed := r.Store.Changed()
@@ -97,7 +97,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// step starts and ends what is due, and says when to look again; 0 is when something changes.
+// step starts and ends the jobs that are due and returns the time until the next one is; 0 means on the next change.
 func (r *Runner) step() (time.Duration, error) {
 	var open []store.Pair
 	err := r.Store.View(func(tx *store.Tx) (err error) {
@@ -135,13 +135,13 @@ func (r *Runner) step() (time.Duration, error) {
 // entry is an open job and its place in the queue.
 type entry struct {
 	place string
-	job   *cloudapi.Job
+	job   *cloudv1.Job
 }
 
-// queues gives the open jobs of each target in order, and the targets in the order of their first jobs.
-func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudapi.Reference, map[cloudapi.Reference][]entry, error) {
-	var targets []cloudapi.Reference
-	waiting := map[cloudapi.Reference][]entry{}
+// queues returns the open jobs of each target in order, and the targets in the order of their first jobs.
+func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudv1.Reference, map[cloudv1.Reference][]entry, error) {
+	var targets []cloudv1.Reference
+	waiting := map[cloudv1.Reference][]entry{}
 	for _, p := range open {
 		j, err := store.Jobs.Get(tx, p.Value)
 		if err != nil {
@@ -155,13 +155,13 @@ func (r *Runner) queues(tx *store.Tx, open []store.Pair) ([]cloudapi.Reference, 
 	return targets, waiting, nil
 }
 
-// advance works on one target's queue and says how long its first job still runs, 0 if none is left.
+// advance runs one target's queue and returns the remaining time of its first job, 0 if none is left.
 func (r *Runner) advance(tx *store.Tx, queue []entry) (time.Duration, error) {
 	for i, e := range queue {
 		j := e.job
 		if j.StartedAt == nil {
 			now := tx.Now
-			j.State, j.StartedAt = cloudapi.JobRunning, &now
+			j.State, j.StartedAt = cloudv1.JobRunning, &now
 			if _, err := store.Jobs.Put(tx, j); err != nil {
 				return 0, err
 			}
@@ -173,7 +173,7 @@ func (r *Runner) advance(tx *store.Tx, queue []entry) (time.Duration, error) {
 			return 0, err
 		}
 		now := tx.Now
-		j.State, j.Progress, j.FinishedAt = cloudapi.JobSucceeded, 100, &now
+		j.State, j.Progress, j.FinishedAt = cloudv1.JobSucceeded, 100, &now
 		if _, err := store.Jobs.Put(tx, j); err != nil {
 			return 0, err
 		}

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Index is a durable map of strings, kept in the order of its keys, beside the objects.
+// Index is a durable map of strings, sorted by key.
 type Index string
 
 // The indexes.
 const (
-	// LoadBalancerNames leads from a name to the load balancer that bears it.
+	// LoadBalancerNames maps a name to the load balancer that has it.
 	LoadBalancerNames Index = "load-balancer-names"
-	// Addresses leads from an address to the load balancer that has it.
+	// Addresses maps an address to the load balancer that has it.
 	Addresses Index = "addresses"
-	// AddressCursors leads from an address pool to the address given out last.
+	// AddressCursors maps an address pool to the address allocated last.
 	AddressCursors Index = "address-cursors"
-	// OpenJobs leads from a job's place in the queue to its id.
+	// OpenJobs maps a job's place in the queue to its id.
 	OpenJobs Index = "open-jobs"
-	// Seeded holds what has ever come from the inventory.
+	// Seeded has the objects that were ever added from an inventory.
 	Seeded Index = "seeded"
 )
 
-// Get gives the value of a key, empty if there is none.
+// Get returns the value of a key, or an empty string.
 func (i Index) Get(tx *Tx, key string) string {
 	b := tx.bolt.Bucket([]byte(i))
 	if b == nil {
@@ -44,7 +44,7 @@ func (i Index) Set(tx *Tx, key, value string) error {
 	return nil
 }
 
-// Delete removes a key; it is no error if there is none.
+// Delete removes a key. It is not an error if there is none.
 func (i Index) Delete(tx *Tx, key string) error {
 	b, err := tx.bucket(string(i))
 	if err != nil {
@@ -59,7 +59,7 @@ func (i Index) Delete(tx *Tx, key string) error {
 // Pair is an entry of an index.
 type Pair struct{ Key, Value string }
 
-// All gives the entries in the order of their keys.
+// All returns the entries in the order of their keys.
 func (i Index) All(tx *Tx) ([]Pair, error) {
 	b := tx.bolt.Bucket([]byte(i))
 	if b == nil {
@@ -75,15 +75,15 @@ func (i Index) All(tx *Tx) ([]Pair, error) {
 
 const answersBucket = "answers"
 
-// Answer is what a request with an idempotency key was answered.
+// Answer is the stored response to a request with an idempotency key.
 type Answer struct {
-	// Fingerprint is that of the request.
+	// Fingerprint identifies the request.
 	Fingerprint string          `json:"fingerprint"`
 	At          time.Time       `json:"at"`
 	Content     json.RawMessage `json:"content"`
 }
 
-// Answer gives what was answered under a key, and false if nothing was.
+// Answer returns the response stored for a key, and false if there is none.
 func (tx *Tx) Answer(key string) (Answer, bool, error) {
 	var a Answer
 	b := tx.bolt.Bucket([]byte(answersBucket))
@@ -95,17 +95,17 @@ func (tx *Tx) Answer(key string) (Answer, bool, error) {
 		return a, false, nil
 	}
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return a, false, fmt.Errorf("decode the answer kept under an idempotency key: %w", err)
+		return a, false, fmt.Errorf("decode the response of an idempotency key: %w", err)
 	}
 	return a, true, nil
 }
 
-// KeepAnswer remembers what is answered under a key.
+// KeepAnswer stores the response for a key.
 func (tx *Tx) KeepAnswer(key string, a Answer) error {
 	a.At = tx.Now
 	raw, err := json.Marshal(a)
 	if err != nil {
-		return fmt.Errorf("encode the answer to keep under an idempotency key: %w", err)
+		return fmt.Errorf("encode the response of an idempotency key: %w", err)
 	}
 	b, err := tx.bucket(answersBucket)
 	if err != nil {
@@ -114,7 +114,7 @@ func (tx *Tx) KeepAnswer(key string, a Answer) error {
 	return b.Put([]byte(key), raw)
 }
 
-// DropAnswers forgets what was answered before a time.
+// DropAnswers deletes the responses stored before a time.
 func (tx *Tx) DropAnswers(before time.Time) error {
 	b := tx.bolt.Bucket([]byte(answersBucket))
 	if b == nil {
@@ -124,7 +124,7 @@ func (tx *Tx) DropAnswers(before time.Time) error {
 	err := b.ForEach(func(k, raw []byte) error {
 		var a Answer
 		if err := json.Unmarshal(raw, &a); err != nil {
-			return fmt.Errorf("decode the answer kept under an idempotency key: %w", err)
+			return fmt.Errorf("decode the response of an idempotency key: %w", err)
 		}
 		if a.At.Before(before) {
 			old = append(old, k)
@@ -137,7 +137,7 @@ func (tx *Tx) DropAnswers(before time.Time) error {
 	for _, k := range old {
 		tx.dirty = true
 		if err := b.Delete(k); err != nil {
-			return fmt.Errorf("forget answers: %w", err)
+			return fmt.Errorf("delete expired responses: %w", err)
 		}
 	}
 	return nil

@@ -5,44 +5,52 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // Kind is a collection of objects of one type.
 type Kind[T any] struct {
 	// Name is the kind in references, such as load-balancer.
 	Name   string
-	object func(*T) *cloudapi.Object
+	object func(*T) *cloudv1.Object
 }
 
 // The kinds of objects.
 var (
-	Instances     = Kind[cloudapi.Instance]{"instance", func(v *cloudapi.Instance) *cloudapi.Object { return &v.Object }}
-	Regions       = Kind[cloudapi.Region]{"region", func(v *cloudapi.Region) *cloudapi.Object { return &v.Object }}
-	Zones         = Kind[cloudapi.Zone]{"zone", func(v *cloudapi.Zone) *cloudapi.Object { return &v.Object }}
-	InstanceTypes = Kind[cloudapi.InstanceType]{"instance-type", func(v *cloudapi.InstanceType) *cloudapi.Object { return &v.Object }}
-	NodeGroups    = Kind[cloudapi.NodeGroup]{"node-group", func(v *cloudapi.NodeGroup) *cloudapi.Object { return &v.Object }}
-	LoadBalancers = Kind[cloudapi.LoadBalancer]{"load-balancer", func(v *cloudapi.LoadBalancer) *cloudapi.Object { return &v.Object }}
-	RouteTables   = Kind[cloudapi.RouteTable]{"route-table", func(v *cloudapi.RouteTable) *cloudapi.Object { return &v.Object }}
-	Routes        = Kind[cloudapi.Route]{"route", func(v *cloudapi.Route) *cloudapi.Object { return &v.Object }}
-	Volumes       = Kind[cloudapi.Volume]{"volume", func(v *cloudapi.Volume) *cloudapi.Object { return &v.Object }}
-	VolumeTypes   = Kind[cloudapi.VolumeType]{"volume-type", func(v *cloudapi.VolumeType) *cloudapi.Object { return &v.Object }}
-	Jobs          = Kind[cloudapi.Job]{"job", func(v *cloudapi.Job) *cloudapi.Object { return &v.Object }}
+	Instances     = kindOf[cloudv1.Instance](cloudv1.KindInstance)
+	Regions       = kindOf[cloudv1.Region](cloudv1.KindRegion)
+	Zones         = kindOf[cloudv1.Zone](cloudv1.KindZone)
+	InstanceTypes = kindOf[cloudv1.InstanceType](cloudv1.KindInstanceType)
+	NodeGroups    = kindOf[cloudv1.NodeGroup](cloudv1.KindNodeGroup)
+	LoadBalancers = kindOf[cloudv1.LoadBalancer](cloudv1.KindLoadBalancer)
+	RouteTables   = kindOf[cloudv1.RouteTable](cloudv1.KindRouteTable)
+	Routes        = kindOf[cloudv1.Route](cloudv1.KindRoute)
+	Volumes       = kindOf[cloudv1.Volume](cloudv1.KindVolume)
+	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType)
+	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob)
 )
 
-// NotFoundError says that there is no such object.
+// kindOf returns the kind of the objects of a type.
+func kindOf[T any, P interface {
+	*T
+	Metadata() *cloudv1.Object
+}](name string) Kind[T] {
+	return Kind[T]{name, func(v *T) *cloudv1.Object { return P(v).Metadata() }}
+}
+
+// NotFoundError is the error for an object that does not exist.
 type NotFoundError struct{ Kind, ID string }
 
-// Error names kind and id.
+// Error returns kind and id.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no %s %q", e.Kind, e.ID) }
 
-// Object gives what v has in common with all objects.
-func (k Kind[T]) Object(v *T) *cloudapi.Object { return k.object(v) }
+// Object returns the fields of v that all objects share.
+func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
 
-// Revision is that of the collection: of its last change.
+// Revision returns the revision of the collection, which is that of its last change.
 func (k Kind[T]) Revision(tx *Tx) string { return tx.collectionRevision(k.Name) }
 
-// Get reads an object; the error is a *NotFoundError if there is none.
+// Get reads an object. The error is a *NotFoundError if there is none.
 func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
 	var raw []byte
 	if b := tx.bolt.Bucket([]byte(k.Name)); b != nil {
@@ -54,7 +62,7 @@ func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
 	return k.decode(id, raw)
 }
 
-// Each calls fn for every object in the order of their ids, until fn returns an error.
+// Each calls fn for every object in the order of ids, until fn returns an error.
 func (k Kind[T]) Each(tx *Tx, fn func(*T) error) error {
 	b := tx.bolt.Bucket([]byte(k.Name))
 	if b == nil {
@@ -69,7 +77,8 @@ func (k Kind[T]) Each(tx *Tx, fn func(*T) error) error {
 	})
 }
 
-// Put writes an object and gives it a new revision. An object that is as it was keeps its revision, and Put says false.
+// Put writes an object with a new revision and returns true. If the object did not change, it keeps its revision and
+// Put returns false.
 func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 	o := k.object(v)
 	if o.Tags == nil {
@@ -119,7 +128,7 @@ func (k Kind[T]) write(tx *Tx, v *T) error {
 	return nil
 }
 
-// Delete removes an object; it is no error if there is none.
+// Delete removes an object. It is not an error if there is none.
 func (k Kind[T]) Delete(tx *Tx, id string) error {
 	b, err := tx.bucket(k.Name)
 	if err != nil {

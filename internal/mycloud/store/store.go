@@ -1,5 +1,5 @@
-// Package store keeps the reference cloud's objects on disk. A write that returned is on the disk: every transaction is
-// one atomic, synced commit.
+// Package store keeps the reference cloud's objects on disk. Every transaction is one atomic commit, which is synced to
+// disk before the write returns.
 package store
 
 import (
@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another server to let go of the file.
+	// lockWait is how long Open waits for another server to release the file.
 	lockWait = time.Second
 
 	revisionsBucket = "revisions"
 )
 
-// ErrInUse says that another server has the state open.
-var ErrInUse = errors.New("another server uses it: stop that one, or keep this one's state elsewhere")
+// ErrInUse is returned if another server has the state open.
+var ErrInUse = errors.New("it is in use by another server; stop that server or choose another directory")
 
 // Store is the state of a cloud.
 type Store struct {
@@ -34,7 +34,7 @@ type Store struct {
 	changed chan struct{}
 }
 
-// Open opens the state in a file, which it creates if it must.
+// Open opens the state in a file, which it creates if it does not exist.
 func Open(path string, c clock.PassiveClock) (*Store, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockWait})
 	if errors.Is(err, bolterrors.ErrTimeout) {
@@ -54,7 +54,7 @@ type Tx struct {
 	bolt *bolt.Tx
 	// Now is the transaction's time, to the millisecond.
 	Now time.Time
-	// Rehearsal is true where nothing that is written will stay.
+	// Rehearsal is true if the writes of the transaction are discarded.
 	Rehearsal bool
 	dirty     bool
 }
@@ -64,14 +64,14 @@ func (s *Store) View(fn func(*Tx) error) error {
 	return s.db.View(func(b *bolt.Tx) error { return fn(s.tx(b)) })
 }
 
-// Update runs fn, one at a time, and commits what it wrote unless it returns an error. Where fn wrote nothing, nothing
-// is synced and nobody is told.
+// Update runs fn, one at a time, and commits its writes unless it returns an error. If fn wrote nothing, nothing is
+// synced and Changed does not fire.
 func (s *Store) Update(fn func(*Tx) error) error {
 	b, err := s.db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
-	// A commit leaves nothing to roll back; this is for errors and panics.
+	// This is for errors and panics: after a commit it does nothing.
 	defer func() { _ = b.Rollback() }()
 	tx := s.tx(b)
 	if err := fn(tx); err != nil {
@@ -90,8 +90,8 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
-// Rehearse runs fn as Update would and undoes what it wrote. What is written bears no revision: that would be one which
-// a later change is going to have.
+// Rehearse runs fn like Update and discards its writes. Written objects have no revision because a later change will
+// get that one.
 func (s *Store) Rehearse(fn func(*Tx) error) error {
 	b, err := s.db.Begin(true)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Store) Rehearse(fn func(*Tx) error) error {
 	return fn(tx)
 }
 
-// Changed gives a channel that the next commit closes. Who waits for something takes the channel before he looks.
+// Changed returns a channel that the next commit closes. To wait for a condition, get the channel before checking it.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,8 @@ func (s *Store) tx(b *bolt.Tx) *Tx {
 	return &Tx{bolt: b, Now: s.clock.Now().UTC().Truncate(time.Millisecond)}
 }
 
-// nextRevision counts every change of the cloud and remembers it as the collection's. A rehearsal has none to give.
+// nextRevision returns the next revision of the cloud and stores it as that of the collection. In a rehearsal it
+// returns an empty string.
 func (tx *Tx) nextRevision(collection string) (string, error) {
 	if tx.Rehearsal {
 		return "", nil
@@ -143,7 +144,7 @@ func (tx *Tx) collectionRevision(collection string) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// bucket gives a bucket to write to.
+// bucket returns a bucket to write to.
 func (tx *Tx) bucket(name string) (*bolt.Bucket, error) {
 	tx.dirty = true
 	b, err := tx.bolt.CreateBucketIfNotExists([]byte(name))

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 func open(t *testing.T) (*Store, *clocktesting.FakePassiveClock, string) {
@@ -33,7 +33,7 @@ func update(t *testing.T, s *Store, fn func(tx *Tx) error) {
 
 func TestRevisions(t *testing.T) {
 	s, clock, _ := open(t)
-	z := &cloudapi.Zone{Object: cloudapi.Object{ID: "z"}, Region: "r"}
+	z := &cloudv1.Zone{Object: cloudv1.Object{ID: "z"}, Region: "r"}
 	put := func(want bool) {
 		t.Helper()
 		update(t, s, func(tx *Tx) error {
@@ -47,10 +47,10 @@ func TestRevisions(t *testing.T) {
 	put(true)
 	first := *z
 	clock.SetTime(clock.Now().Add(time.Hour))
-	z = &cloudapi.Zone{Object: cloudapi.Object{ID: "z"}, Region: "r"}
+	z = &cloudv1.Zone{Object: cloudv1.Object{ID: "z"}, Region: "r"}
 	put(false)
 	if d := cmp.Diff(first, *z); d != "" {
-		t.Errorf("what did not change is as it was (-want +got):\n%s", d)
+		t.Errorf("the unchanged object differs (-want +got):\n%s", d)
 	}
 	z.Region = "s"
 	put(true)
@@ -98,14 +98,14 @@ func TestFailedUpdatesLeaveNothing(t *testing.T) {
 	})
 	select {
 	case <-changed:
-		t.Error("nothing was committed, yet a change is told")
+		t.Error("nothing was committed, but Changed fired")
 	default:
 	}
 	update(t, s, func(tx *Tx) error { return Seeded.Set(tx, "a", "b") })
 	select {
 	case <-changed:
 	default:
-		t.Error("a commit is not told")
+		t.Error("Changed did not fire after a commit")
 	}
 }
 

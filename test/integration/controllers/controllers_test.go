@@ -20,8 +20,9 @@ import (
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -150,7 +151,7 @@ func serviceGetsLoadBalancer(w *world) {
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "tls", Port: 443})
 	})
 	svc = w.published(svc)
-	lb := w.balancer(svc, "load balancer", func(cloudapi.LoadBalancer) bool { return true })
+	lb := w.balancer(svc, "load balancer", func(cloudv1.LoadBalancer) bool { return true })
 	writes := cloud.Writes(w.cloud.Calls())
 	if diff := cmp.Diff(w.firstWrites("default"), writes); diff != "" {
 		w.t.Errorf("unexpected writes (-want +got):\n%s", diff)
@@ -198,7 +199,7 @@ func loadBalancerFollows(w *world) {
 	address := svc.Status.LoadBalancer.Ingress[0].IP
 	w.cloud.Calls()
 	w.patch(svc, map[string]string{annotation + "listener-maxqps": "6000", annotation + "listener-maxqps.tls": "70"})
-	w.balancer(svc, "changed QPS", func(lb cloudapi.LoadBalancer) bool {
+	w.balancer(svc, "changed QPS", func(lb cloudv1.LoadBalancer) bool {
 		return qps(lb, "tcp/80") == 6000 && qps(lb, "tcp/443") == 70
 	})
 	svc = w.web()
@@ -207,7 +208,7 @@ func loadBalancerFollows(w *world) {
 	if err := w.client.Patch(w.t.Context(), changed, client.MergeFrom(svc)); err != nil {
 		w.t.Fatal(err)
 	}
-	w.balancer(svc, "changed port", func(lb cloudapi.LoadBalancer) bool {
+	w.balancer(svc, "changed port", func(lb cloudv1.LoadBalancer) bool {
 		return qps(lb, "tcp/8080") == 6000 && qps(lb, "tcp/80") < 0 && len(lb.Listeners) == 2
 	})
 	writes := cloud.Writes(w.cloud.Calls())
@@ -220,7 +221,7 @@ func loadBalancerFollows(w *world) {
 }
 
 // qps returns the limit of a listener, or -1 if there is no such listener.
-func qps(lb cloudapi.LoadBalancer, key string) int {
+func qps(lb cloudv1.LoadBalancer, key string) int {
 	for _, l := range lb.Listeners {
 		if l.Key == key {
 			return l.MaxQPS
@@ -286,7 +287,7 @@ func ingressNodesFollow(w *world) {
 
 func mistakeChangesNothing(w *world) {
 	svc := w.web()
-	revision := w.balancer(svc, "load balancer", func(cloudapi.LoadBalancer) bool { return true }).Revision
+	revision := w.balancer(svc, "load balancer", func(cloudv1.LoadBalancer) bool { return true }).Revision
 	w.cloud.Calls()
 	w.patch(svc, map[string]string{annotation + "listener-maxqps": "many", annotation + "shceduler": "round-robin"})
 	const first = `metadata.annotations[` + annotation + `listener-maxqps]: Invalid value: "many"`
@@ -298,7 +299,7 @@ func mistakeChangesNothing(w *world) {
 	}
 	w.patch(svc, map[string]string{annotation + "listener-maxqps": "6000", annotation + "shceduler": ""})
 	w.condition(svc, metav1.ConditionTrue, "Configured", "")
-	if now := w.balancer(svc, "load balancer", func(cloudapi.LoadBalancer) bool { return true }).Revision; now != revision {
+	if now := w.balancer(svc, "load balancer", func(cloudv1.LoadBalancer) bool { return true }).Revision; now != revision {
 		w.t.Errorf("the load balancer's revision changed from %s to %s", revision, now)
 	}
 }
@@ -427,7 +428,7 @@ func crashAfterCreate(w *world) {
 		w.t.Fatal("the cloud was not asked to create a load balancer")
 	}
 	w.cloud.Intercept(nil)
-	made := w.balancer(svc, "what was created before the crash", func(cloudapi.LoadBalancer) bool { return true })
+	made := w.balancer(svc, "what was created before the crash", func(cloudv1.LoadBalancer) bool { return true })
 	if ingress := w.get(svc).Status.LoadBalancer.Ingress; len(ingress) != 0 {
 		w.t.Fatalf("published %v before the crash", ingress)
 	}
@@ -435,7 +436,7 @@ func crashAfterCreate(w *world) {
 		w.t.Fatal(err)
 	}
 	svc = w.published(svc)
-	after := w.balancer(svc, "load balancer after the restart", func(cloudapi.LoadBalancer) bool { return true })
+	after := w.balancer(svc, "load balancer after the restart", func(cloudv1.LoadBalancer) bool { return true })
 	if after.ID != made.ID || after.Revision != made.Revision || svc.Status.LoadBalancer.Ingress[0].IP != made.VIPs[0].Address {
 		w.t.Errorf("load balancer %s at revision %s, want %s at %s", after.ID, after.Revision, made.ID, made.Revision)
 	}
@@ -474,7 +475,7 @@ func secondDeletedInstance(w *world) {
 		w.t.Fatal(err)
 	}
 	node := w.node("node-3")
-	w.event(node, "instance i-node-3 was deleted, as it says of too many")
+	w.event(node, "The cloud reports instance i-node-3 as deleted, and those of too many other nodes, too")
 	w.patch(node, map[string]string{provider.AnnotationAllowDeletion: "true"})
 	w.gone(node, 20*time.Second)
 }
@@ -483,7 +484,7 @@ func nodeWithoutMachine(w *world) {
 	w.register("ghost", "10.244.9.0/24")
 	w.setReady("ghost", corev1.ConditionUnknown)
 	ghost := w.node("ghost")
-	w.event(ghost, "no instance in the cloud has its name")
+	w.event(ghost, "no instance has its name")
 	if err := w.client.Delete(w.t.Context(), ghost); err != nil {
 		w.t.Fatal(err)
 	}
@@ -498,7 +499,7 @@ func protectedWaits(w *world) {
 	const remedy = "set the annotation " + annotation + "deletion-protection to false"
 	w.condition(svc, metav1.ConditionFalse, "DeletionProtected", remedy)
 	w.event(svc, remedy)
-	w.balancer(svc, "protected load balancer", func(lb cloudapi.LoadBalancer) bool { return lb.DeletionProtection })
+	w.balancer(svc, "protected load balancer", func(lb cloudv1.LoadBalancer) bool { return lb.DeletionProtection })
 	w.patch(svc, map[string]string{annotation + "deletion-protection": "false"})
 	w.gone(svc, soon)
 	if left, err := w.balancers(w.t.Context(), svc); err != nil || len(left) != 0 {

@@ -19,7 +19,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
@@ -182,7 +183,7 @@ func (w *world) get(svc *corev1.Service) *corev1.Service {
 }
 
 // balancers returns the cloud's load balancers of a Service.
-func (w *world) balancers(ctx context.Context, svc *corev1.Service) ([]cloudapi.LoadBalancer, error) {
+func (w *world) balancers(ctx context.Context, svc *corev1.Service) ([]cloudv1.LoadBalancer, error) {
 	list, err := w.cloud.Client.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{
 		ownership.ClusterUID: w.clusterUID, ownership.ServiceUID: string(svc.UID),
 	}})
@@ -193,9 +194,9 @@ func (w *world) balancers(ctx context.Context, svc *corev1.Service) ([]cloudapi.
 }
 
 // balancer returns the only load balancer of a Service once check accepts it.
-func (w *world) balancer(svc *corev1.Service, what string, check func(cloudapi.LoadBalancer) bool) cloudapi.LoadBalancer {
+func (w *world) balancer(svc *corev1.Service, what string, check func(cloudv1.LoadBalancer) bool) cloudv1.LoadBalancer {
 	w.t.Helper()
-	var found cloudapi.LoadBalancer
+	var found cloudv1.LoadBalancer
 	env.Eventually(w.t, soon, what, func(ctx context.Context) error {
 		all, err := w.balancers(ctx, svc)
 		if err != nil {

@@ -83,7 +83,7 @@ func TestTeardown(t *testing.T) {
 		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
 	}
 	run(t, "quaymaster", args("--ignore-services", "--yes"), 1,
-		"deleted", "kept: it has deletion protection", "kept: Service default/kept wants it retained", "needs it", "still owns 3 objects")
+		"deleted", "kept: it has deletion protection", "kept: Service default/kept has retain-on-delete", "needs it", "still owns 3 objects")
 
 	// Its owner has taken it over elsewhere: without Services nothing is retained any more.
 	for _, name := range []string{"kept", "deleted", "guarded"} {

@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
@@ -20,7 +21,7 @@ import (
 const configured = "quaymaster.dev/LoadBalancerConfigured"
 
 // balancers returns the cloud's load balancers of a Service.
-func (s *space) balancers(ctx context.Context, cloud *cloudapi.Client, svc *corev1.Service) ([]cloudapi.LoadBalancer, error) {
+func (s *space) balancers(ctx context.Context, cloud *cloudapi.Client, svc *corev1.Service) ([]cloudv1.LoadBalancer, error) {
 	list, err := cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ServiceUID: string(svc.UID)}})
 	if err != nil {
 		return nil, err
@@ -30,9 +31,9 @@ func (s *space) balancers(ctx context.Context, cloud *cloudapi.Client, svc *core
 
 // balancer returns the only load balancer of a Service once its only listener has this limit and its pool this
 // algorithm.
-func (s *space) balancer(cloud *cloudapi.Client, svc *corev1.Service, qps int, algorithm string) cloudapi.LoadBalancer {
+func (s *space) balancer(cloud *cloudapi.Client, svc *corev1.Service, qps int, algorithm string) cloudv1.LoadBalancer {
 	s.t.Helper()
-	var found cloudapi.LoadBalancer
+	var found cloudv1.LoadBalancer
 	env.Eventually(s.t, soon, "the load balancer of "+svc.Name, func(ctx context.Context) error {
 		all, err := s.balancers(ctx, cloud, svc)
 		if err != nil {
@@ -114,7 +115,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 	s.known("ClusterLoadBalancerPolicy strict", "30000")
 	web := s.create(s.service("web", builder.DLB("listener-maxqps", "15000")))
 	before := s.balancer(shared.cloud, web, 15000, "round_robin")
-	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is as configured", before.Name, before.ID))
+	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is configured as requested", before.Name, before.ID))
 
 	s.apply(s.limit("strict", "Deny", 1000))
 	s.known("ClusterLoadBalancerPolicy strict", "1500")
@@ -148,7 +149,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 	if after.ID != before.ID || after.VIPs[0].Address != before.VIPs[0].Address {
 		t.Errorf("load balancer %s at %v, want %s at %v", after.ID, after.VIPs, before.ID, before.VIPs)
 	}
-	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is as configured", before.Name, before.ID))
+	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is configured as requested", before.Name, before.ID))
 
 	out := s.user("", "annotate", "--overwrite", "service", "web", maxQPS+"=14000")
 	if out.Code != 1 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
 )

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/api/v1alpha1"
-	"quaymaster.dev/provider/cloudapi"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
 )
@@ -75,7 +75,7 @@ func (w *world) replaced() {
 		}
 		w.cloud.Intercept(nil)
 		removed <- w.remove(r.Context(), service("brief"))
-		cloud.Problem(answer, http.StatusUnprocessableEntity, cloudapi.CodeInvalid)
+		cloud.Problem(answer, http.StatusUnprocessableEntity, cloudv1.CodeInvalid)
 		return true
 	})
 	w.create(service("brief"))

@@ -13,7 +13,8 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
 
@@ -85,7 +86,7 @@ func (w *world) routes() {
 		if !strings.HasSuffix(r.URL.Path, "/routes:batch") {
 			return false
 		}
-		cloud.Problem(answer, http.StatusForbidden, cloudapi.CodeQuotaExceeded)
+		cloud.Problem(answer, http.StatusForbidden, cloudv1.CodeQuotaExceeded)
 		return true
 	})
 	late := register(4)

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"quaymaster.dev/provider/cloudapi"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// watched is a client of a server that answers as the test likes; calls are those that it has told of.
+// watched returns a client of a server whose responses the test chooses, and the calls that the client reports.
 func watched(t *testing.T, h http.HandlerFunc, o cloudapi.Options) (client *cloudapi.Client, calls *[]cloudapi.Call) {
 	t.Helper()
 	ts := httptest.NewServer(h)
@@ -34,7 +34,7 @@ func compareCalls(t *testing.T, want, got []cloudapi.Call) {
 	}
 }
 
-// silent answers when nobody listens any more.
+// silent does not respond until the client has given up.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestCallsByHowTheyEnd(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCallsByHowTheyEnd(t *testing.T) {
 			},
 			timeout: 20 * time.Millisecond, want: cloudapi.CallTimeout,
 		},
-		"nobody wants it":    {handler: silent, bound: canceled, want: cloudapi.CallCanceled},
+		"canceled":           {handler: silent, bound: canceled, want: cloudapi.CallCanceled},
 		"kept back as asked": {handler: silent, bound: limited, call: hold, want: cloudapi.CallCanceled},
 		"kept back for ever": {handler: silent, timeout: 20 * time.Millisecond, call: hold, want: cloudapi.CallTimeout},
 	} {
@@ -110,7 +110,7 @@ func TestCallsByHowTheyEnd(t *testing.T) {
 	}
 }
 
-// A token that has been replaced costs two requests, and both are told.
+// A token that was replaced costs two requests, and both are reported.
 func TestCallsWithAStaleToken(t *testing.T) {
 	tokens := []string{"old", "new"}
 	next := func() (string, error) {

@@ -14,10 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"quaymaster.dev/provider/cloudapi"
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
-// newClient speaks to a server that answers as the test likes.
+// newClient returns a client of a server whose responses the test chooses.
 func newClient(t *testing.T, h http.HandlerFunc) *cloudapi.Client {
 	t.Helper()
 	ts := httptest.NewServer(h)
@@ -46,7 +47,8 @@ const (
 	asHTML    = "text/html; charset=utf-8"
 )
 
-// TestOnlyTheCloudSaysNotFound is the client's half of the rule that no Node is gone but by the cloud's own word.
+// TestOnlyTheCloudSaysNotFound tests the client's part of the rule that only the cloud itself can declare a Node's
+// machine gone.
 func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 	instance := `{"id":"i-1","name":"n","state":"running","revision":"1"}`
 	problem := func(code string) string {
@@ -58,26 +60,40 @@ func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 		notFound bool
 		want     string
 	}{
-		"found":                         {handler: answer(200, asJSON, instance), found: true},
-		"found, with a charset":         {handler: answer(200, asJSON+"; charset=utf-8", instance), found: true},
-		"the cloud's 404":               {handler: answer(404, asProblem, problem("resource-not-found")), notFound: true, want: "resource-not-found"},
-		"404 of an unknown path":        {handler: answer(404, asProblem, problem("unsupported")), want: "unsupported"},
-		"404 in HTML":                   {handler: answer(404, asHTML, "<h1>Not Found</h1>"), want: "without a problem document"},
-		"404 in plain JSON":             {handler: answer(404, asJSON, problem("resource-not-found")), want: "without a problem document"},
-		"404 with a broken problem":     {handler: answer(404, asProblem, `{"code":`), want: "without a problem document"},
-		"404 with a problem of no code": {handler: answer(404, asProblem, `{"title":"Not Found"}`), want: "without a problem document"},
-		"410 with that code":            {handler: answer(410, asProblem, problem("resource-not-found")), want: "410"},
-		"500":                           {handler: answer(500, asProblem, problem("internal")), want: "500 internal"},
-		"200 in HTML":                   {handler: answer(200, asHTML, "<h1>Welcome</h1>"), want: `content type "text/html"`},
-		"200 with another object":       {handler: answer(200, asJSON, `{"id":"i-2"}`), want: `the object's id is "i-2"`},
-		"200 with an empty object":      {handler: answer(200, asJSON, `{}`), want: `the object's id is ""`},
-		"200 with null":                 {handler: answer(200, asJSON, `null`), want: "malformed answer"},
-		"200 with nothing":              {handler: answer(200, asJSON, ``), want: "decode answer"},
-		"200 with half an object":       {handler: answer(200, asJSON, instance[:20]), want: "decode answer"},
-		"200 with more than an object":  {handler: answer(200, asJSON, instance+instance), want: "decode answer"},
-		"200 cut short":                 {handler: answer(200, asJSON, instance, "Content-Length", "1000"), want: "unexpected EOF"},
-		"404 cut short":                 {handler: answer(404, asProblem, problem("resource-not-found"), "Content-Length", "1000"), want: "unexpected EOF"},
-		"redirect":                      {handler: answer(302, asHTML, "", "Location", "/v1/instances/i-1?again"), want: "302"},
+		"found":                 {handler: answer(200, asJSON, instance), found: true},
+		"found, with a charset": {handler: answer(200, asJSON+"; charset=utf-8", instance), found: true},
+		"the cloud's 404": {
+			handler: answer(404, asProblem, problem("resource-not-found")), notFound: true, want: "resource-not-found",
+		},
+		"404 of an unknown path": {handler: answer(404, asProblem, problem("unsupported")), want: "unsupported"},
+		"404 in HTML": {
+			handler: answer(404, asHTML, "<h1>Not Found</h1>"), want: "without a problem document",
+		},
+		"404 in plain JSON": {
+			handler: answer(404, asJSON, problem("resource-not-found")), want: "without a problem document",
+		},
+		"404 with a broken problem": {handler: answer(404, asProblem, `{"code":`), want: "without a problem document"},
+		"404 with a problem of no code": {
+			handler: answer(404, asProblem, `{"title":"Not Found"}`), want: "without a problem document",
+		},
+		"410 with that code":           {handler: answer(410, asProblem, problem("resource-not-found")), want: "410"},
+		"500":                          {handler: answer(500, asProblem, problem("internal")), want: "500 internal"},
+		"200 in HTML":                  {handler: answer(200, asHTML, "<h1>Welcome</h1>"), want: `content type "text/html"`},
+		"200 with another object":      {handler: answer(200, asJSON, `{"id":"i-2"}`), want: `the object's id is "i-2"`},
+		"200 with an empty object":     {handler: answer(200, asJSON, `{}`), want: `the object's id is ""`},
+		"200 with null":                {handler: answer(200, asJSON, `null`), want: "malformed response"},
+		"200 with nothing":             {handler: answer(200, asJSON, ``), want: "decode response"},
+		"200 with half an object":      {handler: answer(200, asJSON, instance[:20]), want: "decode response"},
+		"200 with more than an object": {handler: answer(200, asJSON, instance+instance), want: "decode response"},
+		"200 cut short": {
+			handler: answer(200, asJSON, instance, "Content-Length", "1000"), want: "unexpected EOF",
+		},
+		"404 cut short": {
+			handler: answer(404, asProblem, problem("resource-not-found"), "Content-Length", "1000"), want: "unexpected EOF",
+		},
+		"redirect": {
+			handler: answer(302, asHTML, "", "Location", "/v1/instances/i-1?again"), want: "302",
+		},
 		"connection reset": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			panic(http.ErrAbortHandler)
 		}, want: "EOF"},
@@ -86,7 +102,7 @@ func TestOnlyTheCloudSaysNotFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i, err := newClient(t, test.handler).Instance(t.Context(), "i-1", cloudapi.ReadOptions{})
 			if test.found {
-				if err != nil || i.State != cloudapi.InstanceRunning {
+				if err != nil || i.State != cloudv1.InstanceRunning {
 					t.Fatalf("%+v, %v", i, err)
 				}
 				return
@@ -124,14 +140,21 @@ func TestListsAreWholeOrAnError(t *testing.T) {
 		items   int
 		want    string
 	}{
-		"empty":                   {handler: pages(page("[]", "", "7", true))},
-		"two pages":               {handler: pages(page(`[{"id":"a"}]`, "more", "7", false), page(`[{"id":"b"}]`, "", "7", true)), items: 2},
-		"not complete":            {handler: pages(page(`[{"id":"a"}]`, "", "7", false)), want: cloudapi.ErrIncomplete.Error()},
-		"no items":                {handler: pages(`{"revision":"7","complete":true}`), want: "items or revision is missing"},
-		"no revision":             {handler: pages(`{"items":[],"complete":true}`), want: "items or revision is missing"},
-		"null":                    {handler: pages(`null`), want: "items or revision is missing"},
-		"pages of two snapshots":  {handler: pages(page(`[]`, "more", "7", false), page(`[]`, "", "8", true)), want: "a page of revision 8 follows one of 7"},
-		"the second page is HTML": {handler: pages(page(`[]`, "more", "7", false), "<html>"), want: "decode answer"},
+		"empty": {handler: pages(page("[]", "", "7", true))},
+		"two pages": {
+			handler: pages(page(`[{"id":"a"}]`, "more", "7", false), page(`[{"id":"b"}]`, "", "7", true)), items: 2,
+		},
+		"not complete": {
+			handler: pages(page(`[{"id":"a"}]`, "", "7", false)), want: cloudapi.ErrIncomplete.Error(),
+		},
+		"no items":    {handler: pages(`{"revision":"7","complete":true}`), want: "items or revision is missing"},
+		"no revision": {handler: pages(`{"items":[],"complete":true}`), want: "items or revision is missing"},
+		"null":        {handler: pages(`null`), want: "items or revision is missing"},
+		"pages of two snapshots": {
+			handler: pages(page(`[]`, "more", "7", false), page(`[]`, "", "8", true)),
+			want:    "a page of revision 8 follows one of 7",
+		},
+		"the second page is HTML": {handler: pages(page(`[]`, "more", "7", false), "<html>"), want: "decode response"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,9 +199,14 @@ func TestRequests(t *testing.T) {
 	if got.Header.Get("Request-Id") == "" {
 		t.Error("no Request-Id")
 	}
-	_, _, _ = c.PatchLoadBalancer(ctx, "lb/1", cloudapi.LoadBalancerPatch{Tags: map[string]*string{"a": nil}}, cloudapi.WriteOptions{
-		IfMatch: "7", IfTags: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: "k", DryRun: true,
-	})
+	_, _, _ = c.PatchLoadBalancer(
+		ctx,
+		"lb/1",
+		cloudv1.LoadBalancerPatch{Tags: map[string]*string{"a": nil}},
+		cloudapi.WriteOptions{
+			IfMatch: "7", IfTags: map[string]string{"b": "2", "a": "1"}, IdempotencyKey: "k", DryRun: true,
+		},
+	)
 	if d := cmp.Diff("PATCH /v1/load-balancers/lb%2F1?dry_run=true", got.Method+" "+got.URL.RequestURI()); d != "" {
 		t.Error(d)
 	}
@@ -191,12 +219,15 @@ func TestRequests(t *testing.T) {
 func TestErrorsTellWhatTheyKnow(t *testing.T) {
 	body := `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"the request is invalid","code":"invalid",
 		"errors":[{"pointer":"/name","code":"invalid","detail":"too long"},{"pointer":"/port","code":"invalid","detail":"too large"}]}`
-	err := newClient(t, answer(422, asProblem, body, "Retry-After", "7")).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err := newClient(
+		t, answer(422, asProblem, body, "Retry-After", "7"),
+	).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	e, ok := errors.AsType[*cloudapi.Error](err)
 	if !ok {
 		t.Fatalf("%T %v", err, err)
 	}
-	if e.RetryAfter != 7*time.Second || e.Status != 422 || e.RequestID == "" || !cloudapi.HasCode(err, "x", cloudapi.CodeInvalid) {
+	if e.RetryAfter != 7*time.Second || e.Status != 422 || e.RequestID == "" ||
+		!cloudapi.HasCode(err, "x", cloudv1.CodeInvalid) {
 		t.Errorf("%+v", e)
 	}
 	want := "POST /v1/load-balancers:validate: 422 invalid: the request is invalid: /name: too long; /port: too large (request " + e.RequestID + ")"
@@ -204,11 +235,15 @@ func TestErrorsTellWhatTheyKnow(t *testing.T) {
 		t.Error(d)
 	}
 	soon := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-	err = newClient(t, answer(503, asHTML, "", "Retry-After", soon)).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err = newClient(
+		t, answer(503, asHTML, "", "Retry-After", soon),
+	).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	if e, ok = errors.AsType[*cloudapi.Error](err); !ok || e.RetryAfter < 59*time.Minute || e.RetryAfter > time.Hour {
 		t.Errorf("a date: %+v", e)
 	}
-	err = newClient(t, answer(503, asHTML, "", "Retry-After", "soon")).ValidateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{})
+	err = newClient(
+		t, answer(503, asHTML, "", "Retry-After", "soon"),
+	).ValidateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{})
 	if e, ok = errors.AsType[*cloudapi.Error](err); !ok || e.RetryAfter != 0 {
 		t.Errorf("nonsense: %+v", e)
 	}
@@ -238,8 +273,8 @@ func TestTokenIsReadAgainAfter401(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create := func() (*cloudapi.NodeGroup, error) {
-		return c.CreateNodeGroup(t.Context(), cloudapi.NodeGroupSpec{Name: "a"}, cloudapi.WriteOptions{})
+	create := func() (*cloudv1.NodeGroup, error) {
+		return c.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "a"}, cloudapi.WriteOptions{})
 	}
 	if _, err := create(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("no token file: %v", err)
@@ -255,7 +290,7 @@ func TestTokenIsReadAgainAfter401(t *testing.T) {
 		t.Errorf("the body of the repeated request: %+v, %v", g, err)
 	}
 	requests, valid = 0, "three"
-	if _, err := create(); !cloudapi.HasCode(err, cloudapi.CodeUnauthenticated) || requests != 1 {
+	if _, err := create(); !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) || requests != 1 {
 		t.Errorf("a token that is still the old one: %d requests, %v", requests, err)
 	}
 	save("")
@@ -271,16 +306,21 @@ func TestJobsOfWrites(t *testing.T) {
 		job     string
 		fails   bool
 	}{
-		"done":                    {handler: answer(201, asJSON, lb)},
-		"goes on":                 {handler: answer(202, asJSON, lb, "Location", "/v1/jobs/job-1"), job: "job-1"},
-		"goes on, with host":      {handler: answer(202, asJSON, lb, "Location", "https://cloud/v1/jobs/job-1"), job: "job-1"},
-		"goes on, but where":      {handler: answer(202, asJSON, lb), fails: true},
-		"goes on somewhere else":  {handler: answer(202, asJSON, lb, "Location", "/v1/tasks/1"), fails: true},
-		"an object without an id": {handler: answer(201, asJSON, `{}`), fails: true},
+		"done":               {handler: answer(201, asJSON, lb)},
+		"continues in a job": {handler: answer(202, asJSON, lb, "Location", "/v1/jobs/job-1"), job: "job-1"},
+		"job with a host": {
+			handler: answer(202, asJSON, lb, "Location", "https://cloud/v1/jobs/job-1"),
+			job:     "job-1",
+		},
+		"job without location":     {handler: answer(202, asJSON, lb), fails: true},
+		"location of another kind": {handler: answer(202, asJSON, lb, "Location", "/v1/tasks/1"), fails: true},
+		"an object without an id":  {handler: answer(201, asJSON, `{}`), fails: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, job, err := newClient(t, test.handler).CreateLoadBalancer(t.Context(), cloudapi.LoadBalancerSpec{}, cloudapi.WriteOptions{})
+			_, job, err := newClient(
+				t, test.handler,
+			).CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{}, cloudapi.WriteOptions{})
 			if job != test.job || (err != nil) != test.fails {
 				t.Errorf("job %q, %v", job, err)
 			}
@@ -290,7 +330,9 @@ func TestJobsOfWrites(t *testing.T) {
 
 func TestWaitJob(t *testing.T) {
 	job := func(state, more string) string { return `{"id":"job-1","state":"` + state + `"` + more + `}` }
-	failed := job("failed", `,"target":{"kind":"load-balancer","id":"lb-1"},"error":{"code":"capacity","detail":"no room"}`)
+	failed := job(
+		"failed", `,"target":{"kind":"load-balancer","id":"lb-1"},"error":{"code":"capacity","detail":"no room"}`,
+	)
 	n := 0
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
@@ -301,7 +343,8 @@ func TestWaitJob(t *testing.T) {
 		answer(200, asJSON, state)(w, r)
 	})
 	err := c.WaitJob(t.Context(), "job-1")
-	if _, ok := errors.AsType[*cloudapi.JobError](err); !ok || !strings.Contains(err.Error(), "lb-1: failed: capacity: no room") {
+	if _, ok := errors.AsType[*cloudapi.JobError](err); !ok ||
+		!strings.Contains(err.Error(), "lb-1: failed: capacity: no room") {
 		t.Errorf("a job that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,30 +15,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// maxBody bounds what is read of an answer.
+// maxBody limits how much of a response is read.
 const maxBody = 64 << 20
 
 // request is one call of the API.
 type request struct {
 	method string
-	// path may hold {id}, the place of id.
+	// path may contain {id} as the placeholder of id.
 	path, id string
 	query    url.Values
 	header   map[string]string
 	body     any
-	// held lets the cloud keep the answer back until there is something to tell.
+	// held means that the cloud may hold the response until there is news.
 	held bool
 }
 
-// target is the path with the id in its place, escaped: ids are opaque and may hold anything.
+// target returns the path with the id. The id is escaped because ids are opaque and may contain anything.
 func (r *request) target() string { return strings.Replace(r.path, "{id}", url.PathEscape(r.id), 1) }
 
 // String names the request in errors.
 func (r *request) String() string { return r.method + " " + r.target() }
 
-// response is what callers need of an answer besides its body.
+// response holds what callers need of a response besides its body.
 type response struct {
 	status int
 	header http.Header
@@ -54,10 +56,10 @@ func (o WriteOptions) request(method, path, id string, body any) *request {
 		for _, k := range slices.Sorted(maps.Keys(o.IfTags)) {
 			pairs = append(pairs, k+"="+o.IfTags[k])
 		}
-		r.header["Mycloud-If-Tags"] = strings.Join(pairs, ",")
+		r.header[cloudv1.HeaderIfTags] = strings.Join(pairs, ",")
 	}
 	if o.IdempotencyKey != "" {
-		r.header["Idempotency-Key"] = o.IdempotencyKey
+		r.header[cloudv1.HeaderIdempotencyKey] = o.IdempotencyKey
 	}
 	if o.DryRun {
 		r.query = url.Values{"dry_run": {"true"}}
@@ -65,7 +67,7 @@ func (o WriteOptions) request(method, path, id string, body any) *request {
 	return r
 }
 
-// do sends a request and decodes a success into out, if that is not nil.
+// do sends a request and decodes a successful response into out, unless out is nil.
 func (c *Client) do(ctx context.Context, r *request, out any) (*response, error) {
 	var body []byte
 	if r.body != nil {
@@ -93,7 +95,7 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 	return c.call(ctx, r, body, id, fresh, out)
 }
 
-// call sends the request once and tells how that ended.
+// call sends the request once and reports how it ended to OnCall.
 func (c *Client) call(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
 	start := time.Now()
 	resp, err := c.exchange(ctx, r, body, id, token, out)
@@ -124,14 +126,14 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
 	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", cloudv1.MediaTypeJSON)
 	}
-	req.Header.Set("Accept", "application/json, application/problem+json")
+	req.Header.Set("Accept", cloudv1.MediaTypeJSON+", "+cloudv1.MediaTypeProblem)
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Request-Id", id)
+	req.Header.Set(cloudv1.HeaderRequestID, id)
 	req.Header.Set("User-Agent", c.userAgent)
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -140,14 +142,15 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 	return resp, nil
 }
 
-// receive reads an answer to its end: one that is cut short, or is no JSON, is an error whatever its status.
+// receive reads the whole response: one that is truncated is an error whatever its status, and so is a success that is
+// not JSON.
 func receive(r *request, resp *http.Response, id string, out any) (*response, error) {
 	if resp.StatusCode == http.StatusNotModified {
 		return nil, ErrNotModified
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: read answer with status %d: %w", r, resp.StatusCode, err)
+		return nil, fmt.Errorf("%s: read response with status %d: %w", r, resp.StatusCode, err)
 	}
 	if len(body) > maxBody {
 		return nil, malformed(r, fmt.Sprintf("longer than %d bytes", maxBody))
@@ -159,11 +162,11 @@ func receive(r *request, resp *http.Response, id string, out any) (*response, er
 	if out == nil {
 		return &response{resp.StatusCode, resp.Header}, nil
 	}
-	if mediaType != "application/json" {
-		return nil, malformed(r, fmt.Sprintf("content type %q instead of application/json", mediaType))
+	if mediaType != cloudv1.MediaTypeJSON {
+		return nil, malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return nil, fmt.Errorf("%s: %w: decode answer: %w", r, errMalformed, err)
+		return nil, fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
 	}
 	return &response{resp.StatusCode, resp.Header}, nil
 }
@@ -173,8 +176,8 @@ func failure(r *request, resp *http.Response, mediaType string, body []byte, id 
 		Method: r.method, Path: r.target(), Status: resp.StatusCode, RequestID: id,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
-	if mediaType == "application/problem+json" {
-		var p Problem
+	if mediaType == cloudv1.MediaTypeProblem {
+		var p cloudv1.Problem
 		if json.Unmarshal(body, &p) == nil && p.Code != "" {
 			e.Problem = &p
 		}
@@ -182,7 +185,7 @@ func failure(r *request, resp *http.Response, mediaType string, body []byte, id 
 	return e
 }
 
-// retryAfter parses the header's value, seconds or a date, and gives 0 for anything else.
+// retryAfter parses the value of Retry-After, seconds or a date, and returns 0 for anything else.
 func retryAfter(v string, now time.Time) time.Duration {
 	if s, err := strconv.Atoi(v); err == nil {
 		return max(0, time.Duration(s)*time.Second)

@@ -9,18 +9,18 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// ErrIncomplete is a list of which the cloud itself says that objects are missing.
-var ErrIncomplete = errors.New("the cloud says that its list is incomplete")
+// ErrIncomplete is returned for a list that the cloud itself marks as incomplete.
+var ErrIncomplete = errors.New("the cloud reports an incomplete list")
 
-// object lets the generic reads see what all objects share.
-type object interface{ objectID() string }
+// object is an object of the cloud.
+type object interface{ Metadata() *cloudv1.Object }
 
-func (o *Object) objectID() string { return o.ID }
-
-// get reads one object and makes sure that it is the one asked for: an empty answer of something else than the cloud
-// must not pass for an object.
+// get reads one object and checks its id: an empty response of something other than the cloud must not be taken for an
+// object.
 func get[T any, P interface {
 	*T
 	object
@@ -33,13 +33,13 @@ func get[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.objectID() != id {
-		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.objectID()))
+	if v.Metadata().ID != id {
+		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.Metadata().ID))
 	}
 	return v, nil
 }
 
-// write sends a write whose answer is the object.
+// write sends a write whose response is the object.
 func write[T any, P interface {
 	*T
 	object
@@ -49,21 +49,21 @@ func write[T any, P interface {
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err
 	}
-	if v.objectID() == "" && !o.DryRun {
+	if v.Metadata().ID == "" && !o.DryRun {
 		return nil, malformed(r, "the object has no id")
 	}
 	return v, nil
 }
 
 // list reads all pages of one snapshot.
-func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*List[T], error) {
+func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cloudv1.List[T], error) {
 	r.method, r.query = http.MethodGet, o.query(r.query)
 	if o.IfNoneMatch != "" {
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
-	var all *List[T]
+	var all *cloudv1.List[T]
 	for {
-		var page List[T]
+		var page cloudv1.List[T]
 		if _, err := c.do(ctx, r, &page); err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*Li
 		if page.NextPageToken == "" {
 			break
 		}
-		// The token stands for the snapshot; the revision that the caller knew has been passed.
+		// The page token stands for the snapshot, which is newer than the revision that the caller has.
 		r.header = nil
 		r.query.Set("page_token", page.NextPageToken)
 	}

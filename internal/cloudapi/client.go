@@ -1,3 +1,4 @@
+// Package cloudapi is a typed HTTP client of the mycloud API, whose types are in api/mycloud/v1.
 package cloudapi
 
 import (
@@ -11,22 +12,22 @@ import (
 	"time"
 )
 
-// Options are what a Client needs.
+// Options configures a Client.
 type Options struct {
 	// Endpoint is scheme, host and port of the API, without /v1.
 	Endpoint string
-	// Token gives the bearer token. It is called for the first request and again after a 401.
+	// Token returns the bearer token. It is called for the first request and again after a 401.
 	Token func() (string, error)
-	// HTTPClient sends the requests; nil is one that gives up after a minute. Redirects are never followed.
+	// HTTPClient sends the requests; it defaults to a client with a timeout of one minute. Redirects are never followed.
 	HTTPClient *http.Client
-	// UserAgent names the program; empty is quaymaster.
+	// UserAgent names the program; it defaults to quaymaster.
 	UserAgent string
-	// OnCall, if set, is told how every request ended, repeated ones included. It must not block.
+	// OnCall, if set, is called after every request, including repeated ones. It must not block.
 	OnCall func(Call)
 }
 
-// Client speaks the mycloud API. It is safe for concurrent use. It repeats no request, but one that a stale token
-// failed.
+// Client calls the mycloud API. It is safe for concurrent use. It does not retry, except once with a new token after
+// a 401.
 type Client struct {
 	endpoint  *url.URL
 	userAgent string
@@ -38,21 +39,21 @@ type Client struct {
 	token string
 }
 
-// New makes a client; it does no I/O.
+// New returns a client. It does no I/O.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil {
-		// The value is not repeated: it may hold a password.
+		// The value may hold a password, so the error does not quote it.
 		return nil, errors.New("endpoint: must be http://host:port or https://host:port")
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("endpoint %q: must be http://host:port or https://host:port", u.Redacted())
 	}
 	if p := strings.Trim(u.Path, "/"); p != "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("endpoint %q: must have neither user, path nor query", u.Redacted())
+		return nil, fmt.Errorf("endpoint %q: must not have a user, a path or a query", u.Redacted())
 	}
 	if o.Token == nil {
-		return nil, errors.New("a source of the token is required")
+		return nil, errors.New("token: must be set")
 	}
 	if o.HTTPClient == nil {
 		o.HTTPClient = &http.Client{Timeout: time.Minute}
@@ -63,7 +64,7 @@ func New(o Options) (*Client, error) {
 	if o.OnCall == nil {
 		o.OnCall = func(Call) {}
 	}
-	// A redirect would carry the token elsewhere, or turn a write into a read.
+	// A redirect could send the token to another host, or turn a write into a read.
 	hc := *o.HTTPClient
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
@@ -72,7 +73,7 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// TokenFile reads the token from a file, whenever it is asked.
+// TokenFile returns a token source that reads the file on every call.
 func TokenFile(path string) func() (string, error) {
 	return func() (string, error) {
 		b, err := os.ReadFile(path)
@@ -87,12 +88,13 @@ func TokenFile(path string) func() (string, error) {
 	}
 }
 
-// StaticToken is a token that never changes.
+// StaticToken returns a token source that always returns the same token.
 func StaticToken(token string) func() (string, error) {
 	return func() (string, error) { return token, nil }
 }
 
-// bearer gives the token to use. After a 401, rejected is the one that the cloud refused, and the source is asked again.
+// bearer returns the token to use. After a 401, rejected is the token that the cloud rejected: the source is called
+// again.
 func (c *Client) bearer(rejected string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,34 +109,35 @@ func (c *Client) bearer(rejected string) (string, error) {
 	return t, nil
 }
 
-// ReadOptions narrow a read.
+// ReadOptions configures a read.
 type ReadOptions struct {
-	// IfNoneMatch is the revision that the caller knows; the answer is ErrNotModified if it is still the revision.
+	// IfNoneMatch is the revision that the caller has; if the object still has it, the read returns ErrNotModified.
 	IfNoneMatch string
 }
 
-// ListOptions select what to list. All that is set must hold.
+// ListOptions selects the objects that match all its fields.
 type ListOptions struct {
 	Tags map[string]string
-	// IDs are at most Limits.FilterIDs.
+	// IDs has at most Limits.FilterIDs elements.
 	IDs         []string
 	Name, State string
 	// IncludeDeleted adds tombstones.
 	IncludeDeleted bool
-	// IfNoneMatch is the collection's revision that the caller knows; the answer is ErrNotModified if it is still so.
+	// IfNoneMatch is the revision of the collection that the caller has; if it is still current, the read returns
+	// ErrNotModified.
 	IfNoneMatch string
-	// PageSize is how much to ask for at once; 0 leaves it to the cloud.
+	// PageSize is the number of objects per page; 0 leaves it to the cloud.
 	PageSize int
 }
 
-// WriteOptions are the preconditions of a write.
+// WriteOptions holds the preconditions of a write.
 type WriteOptions struct {
 	// IfMatch is the revision that the object must have.
 	IfMatch string
-	// IfTags are tags that the object must bear.
+	// IfTags are tags that the object must have.
 	IfTags map[string]string
-	// IdempotencyKey makes a POST take place once, however often it is sent.
+	// IdempotencyKey makes a POST take effect once, however often it is sent.
 	IdempotencyKey string
-	// DryRun asks for the answer without the deed.
+	// DryRun asks for the response without changing anything.
 	DryRun bool
 }

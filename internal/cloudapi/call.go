@@ -9,31 +9,32 @@ import (
 	"time"
 )
 
-// Call is one request that has ended. What it says of it takes few values, so that metrics can be named by them.
+// Call describes one request that has ended. Operation and Code have few values, so that metrics can use them as
+// labels.
 type Call struct {
-	// Operation is method and path without ids, such as GET load-balancers/{id}.
+	// Operation is the method and the path without ids, such as GET load-balancers/{id}.
 	Operation string
-	// Code is the HTTP status of the answer or, where there was none that the API could have given, one of the words below.
+	// Code is the HTTP status of the response or, without a response of the API, one of the codes below.
 	Code string
-	// Duration is the time until the answer was read.
+	// Duration is the time until the response was read.
 	Duration time.Duration
 }
 
-// The codes of calls that were not answered.
+// The codes of calls without a response of the API.
 const (
-	// CallTimeout is an answer that did not come in time.
+	// CallTimeout is the code if the response did not arrive in time.
 	CallTimeout = "timeout"
-	// CallConnection is a connection that could not be made or broke.
+	// CallConnection is the code if the connection failed.
 	CallConnection = "connection"
-	// CallCanceled is a call whose caller did not want the answer any more.
+	// CallCanceled is the code if the caller canceled the call.
 	CallCanceled = "canceled"
-	// CallInvalidResponse is a success that is not of the API: HTML of a proxy, say.
+	// CallInvalidResponse is the code of a success that is not of the API, such as a proxy's HTML.
 	CallInvalidResponse = "invalid-response"
 )
 
 func (r *request) operation() string { return r.method + " " + strings.TrimPrefix(r.path, "/v1/") }
 
-// code tells how the request ended.
+// code returns how the request ended.
 func (r *request) code(ctx context.Context, resp *response, err error) string {
 	var answer *Error
 	var slow interface{ Timeout() bool }
@@ -47,7 +48,7 @@ func (r *request) code(ctx context.Context, resp *response, err error) string {
 	case errors.Is(err, errMalformed):
 		return CallInvalidResponse
 	case errors.Is(err, context.Canceled), r.held && ctx.Err() != nil:
-		// A cloud that was asked to keep its answer back is not slow.
+		// A cloud that was asked to hold its response is not slow.
 		return CallCanceled
 	case errors.As(err, &slow) && slow.Timeout():
 		return CallTimeout

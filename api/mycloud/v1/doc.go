@@ -1,0 +1,25 @@
+// Package v1 is version 1 of the mycloud API: the types, constants and header names that the cloud's server and its
+// clients share. It uses only the standard library. The OpenAPI document is generated from these types.
+package v1
+
+// Version is the version of the API's contract.
+const Version = "1.0.0"
+
+// The headers that HTTP itself does not define.
+const (
+	// HeaderRequestID identifies a request in the cloud's logs. The response repeats it.
+	HeaderRequestID = "Request-Id"
+	// HeaderIfTags lists, as key=value pairs separated by commas, the tags that the object of a write must have.
+	HeaderIfTags = "Mycloud-If-Tags"
+	// HeaderIdempotencyKey makes a POST take effect once, however often it is sent.
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// HeaderIdempotencyReplayed is true on a response that repeats an earlier one for the same idempotency key.
+	HeaderIdempotencyReplayed = "Idempotency-Replayed"
+)
+
+// The media types of bodies.
+const (
+	MediaTypeJSON       = "application/json"
+	MediaTypeProblem    = "application/problem+json"
+	MediaTypeMergePatch = "application/merge-patch+json"
+)

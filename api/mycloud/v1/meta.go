@@ -1,0 +1,37 @@
+package v1
+
+import "time"
+
+// The capabilities that a cloud may offer.
+const (
+	// CapabilityNodeGroups is offered by clouds whose pools can refer to node groups.
+	CapabilityNodeGroups = "node-groups"
+	// CapabilityJobs is offered by clouds whose writes may go on as jobs after the response.
+	CapabilityJobs = "jobs"
+)
+
+// The states of a cloud.
+const (
+	// StatusOK is the status of a cloud that knows all its objects.
+	StatusOK = "ok"
+	// StatusDegraded is the status of a cloud that may have objects it does not know of.
+	StatusDegraded = "degraded"
+)
+
+// Meta describes the running API.
+type Meta struct {
+	APIVersion   string    `json:"api_version" example:"1.0.0"`
+	Capabilities []string  `json:"capabilities" nullable:"false" doc:"What this cloud offers beyond the basics."`
+	Status       string    `json:"status" enum:"ok,degraded" doc:"degraded: objects may exist that the cloud does not know of."`
+	Limits       Limits    `json:"limits"`
+	ServerTime   time.Time `json:"server_time"`
+}
+
+// Limits bound what one request may ask for.
+type Limits struct {
+	PageMax     int `json:"page_max" doc:"Objects per page."`
+	TreePageMax int `json:"tree_page_max" doc:"Load balancers per page with expand=tree."`
+	BatchMax    int `json:"batch_max" doc:"Operations per batch, and ids per lookup."`
+	MembersMax  int `json:"members_max" doc:"Members per change of a node group."`
+	FilterIDs   int `json:"filter_ids_max" doc:"Values of the id filter of lists."`
+}

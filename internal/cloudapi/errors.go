@@ -1,0 +1,89 @@
+package cloudapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// ErrNotModified is returned by a conditional read if the caller's revision is still current.
+var ErrNotModified = errors.New("not modified")
+
+// Error is a response of the cloud other than success.
+type Error struct {
+	Method, Path string
+	// Status is the HTTP status.
+	Status int
+	// Problem is nil if the response is not of the API, but of a proxy, for example. Then nothing may be concluded from
+	// it.
+	Problem *cloudv1.Problem
+	// RetryAfter is how long the cloud asks to wait, or 0.
+	RetryAfter time.Duration
+	// RequestID identifies the request in the cloud's logs.
+	RequestID string
+}
+
+// Error returns request, status, code and detail in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
+	if e.Problem == nil {
+		fmt.Fprintf(&b, " %s, without a problem document of the mycloud API", http.StatusText(e.Status))
+	} else {
+		fmt.Fprintf(&b, " %s", e.Problem.Code)
+		if e.Problem.Detail != "" {
+			fmt.Fprintf(&b, ": %s", e.Problem.Detail)
+		}
+		for i, f := range e.Problem.Errors {
+			sep := "; "
+			if i == 0 {
+				sep = ": "
+			}
+			fmt.Fprintf(&b, "%s%s: %s", sep, f.Pointer, f.Detail)
+		}
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " (request %s)", e.RequestID)
+	}
+	return b.String()
+}
+
+// IsNotFound reports whether the cloud itself answered that the object does not exist. No other 404 counts.
+func IsNotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && HasCode(err, cloudv1.CodeResourceNotFound)
+}
+
+// IsAbsent reports whether the cloud itself answered that the object does not exist, or no longer exists.
+func IsAbsent(err error) bool { return IsNotFound(err) || HasCode(err, cloudv1.CodeResourceGone) }
+
+// HasCode reports whether err is a problem of the cloud with one of the codes.
+func HasCode(err error, codes ...string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Problem != nil && slices.Contains(codes, e.Problem.Code)
+}
+
+// ResourceID returns the id of the object that a problem of the cloud names, such as the holder of a name that is
+// taken, or an empty string.
+func ResourceID(err error) string {
+	var e *Error
+	if !errors.As(err, &e) || e.Problem == nil || e.Problem.Resource == nil {
+		return ""
+	}
+	return e.Problem.Resource.ID
+}
+
+var errMalformed = errors.New("malformed response")
+
+// malformed returns the error for a success whose content violates the API.
+func malformed(r *request, what string) error { return fmt.Errorf("%s: %w: %s", r, errMalformed, what) }
+
+func unauthorized(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusUnauthorized
+}

@@ -1,0 +1,86 @@
+package cloudapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// JobError is the error of a job that did not succeed.
+type JobError struct{ Job *cloudv1.Job }
+
+// Error returns the job, its state and the cloud's problem.
+func (e *JobError) Error() string {
+	s := fmt.Sprintf("job %s on %s %s: %s", e.Job.ID, e.Job.Target.Kind, e.Job.Target.ID, e.Job.State)
+	if p := e.Job.Error; p != nil {
+		s += fmt.Sprintf(": %s: %s", p.Code, p.Detail)
+	}
+	return s
+}
+
+const (
+	// jobWait is how long the cloud may hold the response to one read of a job.
+	jobWait = 30 * time.Second
+	// jobPause limits the rate of reads if the cloud does not hold responses.
+	jobPause = 250 * time.Millisecond
+)
+
+// Job reads a job. The cloud holds the response until the job ends, at most for wait, in whole seconds.
+func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloudv1.Job, error) {
+	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
+	if s := int(wait / time.Second); s > 0 {
+		r.query, r.held = url.Values{"wait": {strconv.Itoa(s)}}, true
+	}
+	var j cloudv1.Job
+	if _, err := c.do(ctx, r, &j); err != nil {
+		return nil, err
+	}
+	if j.ID != id {
+		return nil, malformed(r, fmt.Sprintf("the job's id is %q", j.ID))
+	}
+	return &j, nil
+}
+
+// ListJobs reads all pages of the jobs that o selects.
+func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.Job], error) {
+	return list[cloudv1.Job](ctx, c, &request{path: "/v1/jobs"}, o)
+}
+
+// WaitJob waits until the job ends or ctx is done. If the job did not succeed, the error is a *JobError. An empty id
+// means that the write completed synchronously: there is nothing to wait for.
+func (c *Client) WaitJob(ctx context.Context, id string) error {
+	for id != "" {
+		j, err := c.Job(ctx, id, jobWait)
+		if err != nil {
+			return fmt.Errorf("wait for job %s: %w", id, err)
+		}
+		if j.State == cloudv1.JobSucceeded {
+			return nil
+		}
+		if j.Done() {
+			return &JobError{Job: j}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for job %s: %w", id, ctx.Err())
+		case <-time.After(jobPause):
+		}
+	}
+	return nil
+}
+
+// jobID returns the id in the URL of a job.
+func jobID(location string) (string, bool) {
+	u, err := url.Parse(location)
+	if err != nil {
+		return "", false
+	}
+	id, ok := strings.CutPrefix(u.Path, "/v1/jobs/")
+	return id, ok && id != ""
+}

@@ -1,0 +1,99 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// LoadBalancer reads a load balancer with its tree.
+func (c *Client) LoadBalancer(ctx context.Context, id string, o ReadOptions) (*cloudv1.LoadBalancer, error) {
+	return get[cloudv1.LoadBalancer](ctx, c, "/v1/load-balancers/{id}", id, o)
+}
+
+// ListLoadBalancers reads all pages of the load balancers that o selects, with their trees.
+func (c *Client) ListLoadBalancers(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+	return list[cloudv1.LoadBalancer](
+		ctx, c, &request{path: "/v1/load-balancers", query: url.Values{"expand": {"tree"}}}, o,
+	)
+}
+
+// CreateLoadBalancer creates a load balancer. If the cloud continues in a job, it returns the job's id, for WaitJob;
+// otherwise the id is empty. The same holds for the other writes.
+func (c *Client) CreateLoadBalancer(
+	ctx context.Context, s cloudv1.LoadBalancerSpec, o WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
+	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers", "", s, o)
+}
+
+// UpdateLoadBalancer replaces the whole tree (PUT). It requires WriteOptions.IfMatch. VIPs keep id and address as long
+// as the tree has their family.
+func (c *Client) UpdateLoadBalancer(
+	ctx context.Context, id string, s cloudv1.LoadBalancerSpec, o WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
+	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, s, o)
+}
+
+// PatchLoadBalancer changes name, tags or deletion protection, but not the tree. It requires WriteOptions.IfMatch.
+func (c *Client) PatchLoadBalancer(
+	ctx context.Context, id string, p cloudv1.LoadBalancerPatch, o WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
+	return writeLB(ctx, c, http.MethodPatch, "/v1/load-balancers/{id}", id, p, o)
+}
+
+// AdoptLoadBalancer adds tags to a load balancer that has no other values for them. It requires WriteOptions.IfMatch.
+func (c *Client) AdoptLoadBalancer(
+	ctx context.Context, id string, tags map[string]string, o WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
+	return writeLB(ctx, c, http.MethodPost, "/v1/load-balancers/{id}:adopt", id, cloudv1.Adoption{Tags: tags}, o)
+}
+
+// DeleteLoadBalancer deletes a load balancer with its tree and returns the id of the job, which is empty if the load
+// balancer is already deleted. It requires WriteOptions.IfMatch.
+func (c *Client) DeleteLoadBalancer(ctx context.Context, id string, o WriteOptions) (string, error) {
+	_, job, err := writeLB(ctx, c, http.MethodDelete, "/v1/load-balancers/{id}", id, nil, o)
+	return job, err
+}
+
+// ValidateLoadBalancer returns nil if CreateLoadBalancer would accept the tree.
+func (c *Client) ValidateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec) error {
+	_, err := c.do(ctx, &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
+	return err
+}
+
+// LoadBalancerHealth reads the health of every member.
+func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*cloudv1.Health, error) {
+	var h cloudv1.Health
+	r := &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/health", id: id}
+	if _, err := c.do(ctx, r, &h); err != nil {
+		return nil, err
+	}
+	return &h, nil
+}
+
+func writeLB(
+	ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions,
+) (*cloudv1.LoadBalancer, string, error) {
+	var lb cloudv1.LoadBalancer
+	r := o.request(method, path, id, body)
+	if method == http.MethodPatch {
+		r.header["Content-Type"] = cloudv1.MediaTypeMergePatch
+	}
+	resp, err := c.do(ctx, r, &lb)
+	if err != nil {
+		return nil, "", err
+	}
+	if lb.ID == "" && !o.DryRun {
+		return nil, "", malformed(r, "the object has no id")
+	}
+	if resp.status != http.StatusAccepted {
+		return &lb, "", nil
+	}
+	job, ok := jobID(resp.header.Get("Location"))
+	if !ok {
+		return nil, "", malformed(r, "status 202 without a job in Location")
+	}
+	return &lb, job, nil
+}

@@ -1,0 +1,45 @@
+package cloudapi
+
+import (
+	"context"
+	"net/http"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// NodeGroup reads a node group.
+func (c *Client) NodeGroup(ctx context.Context, id string, o ReadOptions) (*cloudv1.NodeGroup, error) {
+	return get[cloudv1.NodeGroup](ctx, c, "/v1/node-groups/{id}", id, o)
+}
+
+// ListNodeGroups reads all pages of the node groups that o selects.
+func (c *Client) ListNodeGroups(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.NodeGroup], error) {
+	return list[cloudv1.NodeGroup](ctx, c, &request{path: "/v1/node-groups"}, o)
+}
+
+// CreateNodeGroup creates a node group.
+func (c *Client) CreateNodeGroup(
+	ctx context.Context, s cloudv1.NodeGroupSpec, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
+	return write[cloudv1.NodeGroup](ctx, c, http.MethodPost, "/v1/node-groups", "", s, o)
+}
+
+// UpdateNodeGroup replaces name, tags and members. It requires WriteOptions.IfMatch.
+func (c *Client) UpdateNodeGroup(
+	ctx context.Context, id string, s cloudv1.NodeGroupSpec, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
+	return write[cloudv1.NodeGroup](ctx, c, http.MethodPut, "/v1/node-groups/{id}", id, s, o)
+}
+
+// PatchMembers changes members of a node group atomically. It requires WriteOptions.IfMatch.
+func (c *Client) PatchMembers(
+	ctx context.Context, id string, p cloudv1.MembersPatch, o WriteOptions,
+) (*cloudv1.NodeGroup, error) {
+	return write[cloudv1.NodeGroup](ctx, c, http.MethodPatch, "/v1/node-groups/{id}/members", id, p, o)
+}
+
+// DeleteNodeGroup deletes a node group that no pool refers to. It requires WriteOptions.IfMatch.
+func (c *Client) DeleteNodeGroup(ctx context.Context, id string, o WriteOptions) error {
+	_, err := write[cloudv1.NodeGroup](ctx, c, http.MethodDelete, "/v1/node-groups/{id}", id, nil, o)
+	return err
+}
