@@ -99,6 +99,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 		p.add("%s lacks an invalid example", a.Name)
 	}
 	p.conditions(a.Name, a.ReadIf)
+	p.conditions(a.Name, a.DefaultIf)
 	for _, d := range a.Defaults {
 		p.conditions(a.Name, d.If)
 	}

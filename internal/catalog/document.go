@@ -103,6 +103,8 @@ type Annotation struct {
 	Default string `json:"default,omitempty"`
 	// Defaults hold instead of Default where the value depends on the Service or port: the first one whose conditions hold.
 	Defaults []Default `json:"defaults,omitempty"`
+	// DefaultIf are conditions that hold where the default has an effect. Elsewhere the rules of policies ignore it.
+	DefaultIf []Condition `json:"defaultIf,omitempty"`
 	// NoDefault is true if nothing at all holds without the key, so that setting or removing it is a change like any other.
 	NoDefault bool `json:"noDefault,omitempty"`
 	// WriteDefault is true if admission writes the default into Services, for their owners to see.

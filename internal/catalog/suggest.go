@@ -57,7 +57,6 @@ func (v *View) nearestForPort(key string, best suggestion) suggestion {
 			s.key += "." + reading[1]
 		}
 		if first := cut && i == 0; s.entry != nil && (s.typos < best.typos || first && s.typos == best.typos) {
-			s.near = annotation.Near(reading[0], s.typos)
 			best = s
 		}
 	}

@@ -227,7 +227,8 @@ func (v *View) Holding(key string) []Holding {
 	case v.doubtful[e]:
 	case e.PortForm:
 		all = append(all, v.holdingByDefault(e)...)
-	case len(all) == 0 && !slices.ContainsFunc(e.applies, func(q *Requirement) bool { return !v.any(q.Any, service) }):
+	case len(all) == 0 && v.all(e.DefaultIf, service) &&
+		!slices.ContainsFunc(e.applies, func(q *Requirement) bool { return !v.any(q.Any, service) }):
 		if d, known := v.defaultOf(e, service); known {
 			all = append(all, d.holding(key))
 		}

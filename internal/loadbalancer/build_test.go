@@ -148,7 +148,7 @@ func TestBuildWhole(t *testing.T) {
 	want := &loadbalancer.Desired{
 		NetworkType: "private", SubnetID: "subnet-a", Zones: []string{"b", "a"}, Flavor: "large", BandwidthMbps: 50,
 		IngressGroup: "edge", DrainTimeout: time.Minute, Tags: map[string]string{"team": "a"}, DeletionProtection: true,
-		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b",
+		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b", IPMode: "vip",
 		AllowedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 		Families:       []string{"ipv6", "ipv4"},
 		Listeners:      []loadbalancer.Listener{defaultListener(nil)},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/annotation"
+	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 )
 
@@ -173,22 +175,26 @@ func (f *filler) fill(v reflect.Value, path string, tag reflect.StructTag) {
 	default:
 		f.t.Fatalf("%s: the test cannot fill a %s yet", path, v.Type())
 	}
-	if f.original && fmt.Sprint(v.Interface()) == tag.Get("default") {
+	if known := describe(tag); f.original && known != nil && fmt.Sprint(v.Interface()) == known.Default {
 		f.t.Errorf("the test gives %s its default", path)
 	}
 }
 
-// text returns one of the values that the field's description lists, or anything.
+// describe returns the annotation that a field holds the value of, by its key tag.
+func describe(tag reflect.StructTag) *catalog.Annotation {
+	own, _ := catalog.Find(loadbalancer.Catalog)
+	known, _ := own.Plain(loadbalancer.Prefix + tag.Get("key"))
+	return known
+}
+
+// text returns one of the values that the field's annotation allows, or anything.
 func (f *filler) text(path string, tag reflect.StructTag) string {
-	for rule := range strings.SplitSeq(tag.Get("validate"), ",") {
-		if list, ok := strings.CutPrefix(rule, "oneof="); ok {
-			values := strings.Fields(list)
-			last := len(values) - 1
-			if values[last] == tag.Get("default") {
-				last--
-			}
-			return f.choose(values[last], values[0]).(string)
+	if known := describe(tag); known != nil && known.Type.Type == annotation.Enum {
+		last := len(known.Values) - 1
+		if known.Values[last] == known.Default {
+			last--
 		}
+		return f.choose(known.Values[last], known.Values[0]).(string)
 	}
 	return fmt.Sprintf("%s-%d", path, f.number)
 }
