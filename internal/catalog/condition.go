@@ -127,4 +127,4 @@ func (q Requirement) remedy(b bindings) string {
 }
 
 // Text says what a check without a function demands.
-func (r *Rule) Text() string { return Requirement{Any: r.Any, Message: r.Message}.Text() }
+func (c *Check) Text() string { return Requirement{Any: c.Any, Message: c.Message}.Text() }

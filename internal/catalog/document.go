@@ -60,8 +60,8 @@ type Body struct {
 	// Empty is what an empty value is where an annotation does not say.
 	Empty       annotation.Empty `json:"empty,omitempty"`
 	Annotations []Annotation     `json:"annotations"`
-	// Rules are about the Service as a whole.
-	Rules []Rule `json:"rules,omitempty"`
+	// Checks are about the Service as a whole.
+	Checks []Check `json:"checks,omitempty"`
 	// Findings document the findings whose ids requirements, checks and changes rename.
 	Findings []FindingDoc `json:"findings,omitempty"`
 	// Left are facts about the controller that no entry holds.
@@ -134,8 +134,8 @@ type Annotation struct {
 	ReadIf []Condition `json:"readIf,omitempty"`
 	// Requires must hold wherever the key is set.
 	Requires []Requirement `json:"requires,omitempty"`
-	// Checks are behaviours in Go that judge the value once it is of the type.
-	Checks []Check `json:"checks,omitempty"`
+	// Checks are functions that check a valid value.
+	Checks []Call `json:"checks,omitempty"`
 	// Remedy says what to write in place of an invalid value; made of Valid if it is empty.
 	Remedy string `json:"remedy,omitempty"`
 	// Source is where the controller's repository or documentation says so.
@@ -183,7 +183,7 @@ type Requirement struct {
 	Any []Condition `json:"any"`
 	// OnBreach is what happens otherwise.
 	OnBreach Outcome `json:"onBreach"`
-	// Message completes "must …"; made of Any if it is empty.
+	// Message completes "must …"; generated from Any if it is empty.
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 
@@ -206,28 +206,28 @@ type Condition struct {
 	Only []string `json:"only,omitempty"`
 }
 
-// Rule is about the Service as a whole.
-type Rule struct {
+// Check is about the Service as a whole.
+type Check struct {
 	// ID follows the catalog's name and a dash in the ids of findings.
 	ID string `json:"id"`
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
-	// EachPort is true if the rule is checked for each port of the Service.
+	// EachPort is true if the check is made for each port of the Service.
 	EachPort bool `json:"eachPort,omitempty"`
-	// If are conditions that all hold where the rule says anything.
+	// If are conditions that all hold where the check is made.
 	If []Condition `json:"if,omitempty"`
 	// Any is what must hold: one of them.
 	Any []Condition `json:"any,omitempty"`
-	// Check is a behaviour in Go, in place of Any.
-	Check *Check `json:"check,omitempty"`
+	// Call is a function to call instead of Any.
+	Call *Call `json:"call,omitempty"`
 	// At is the key or field to blame.
 	At       string  `json:"at"`
 	OnBreach Outcome `json:"onBreach"`
-	// Message completes "must …"; made of Any, or by the behaviour, if it is empty.
+	// Message completes "must …"; generated from Any, or by the function, if it is empty.
 	Message string   `json:"message,omitempty"`
 	Remedy  string   `json:"remedy"`
 	Source  []string `json:"source"`
-	// Valid keeps the rule, Invalid breaks it; nothing else is wrong with either.
+	// Valid passes the check, Invalid fails it; nothing else is wrong with either.
 	Valid   Example `json:"valid"`
 	Invalid Example `json:"invalid"`
 }
@@ -239,8 +239,8 @@ type Example struct {
 	Spec map[string]any `json:"spec,omitempty"`
 }
 
-// Check names a Behaviour.
-type Check struct {
+// Call is a call of a function of package check.
+type Call struct {
 	Name string `json:"name"`
 	// With are its arguments.
 	With map[string]string `json:"with,omitempty"`

@@ -63,7 +63,7 @@ func (c *Catalog) Docs() []finding.Doc {
 	for _, d := range c.contents().Findings {
 		docs = append(docs, finding.Doc{ID: c.ID(d.ID), Severity: finding.Error, Help: d.Help})
 	}
-	for _, r := range c.contents().Rules {
+	for _, r := range c.contents().Checks {
 		docs = append(docs, finding.Doc{ID: c.ID(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	return docs

@@ -20,8 +20,8 @@ func (v *View) validate() []finding.Finding {
 	for _, s := range v.settings {
 		findings = v.validateSetting(s, findings)
 	}
-	for i := range v.Rules {
-		findings = v.validateRule(&v.Rules[i], findings)
+	for i := range v.Checks {
+		findings = v.check(&v.Checks[i], findings)
 	}
 	return findings
 }
@@ -74,7 +74,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 }
 
 // call applies a function to an annotation.
-func (v *View) call(s *Setting, c *Check, findings []finding.Finding) []finding.Finding {
+func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.Finding {
 	f, _ := check.Lookup(c.Name)
 	problem := f.Check(check.Subject{Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: subject{v, scope{bindings: s.bindings}}})
 	if problem == "" {
@@ -181,13 +181,13 @@ func (v *View) breach(s *Setting, q *Requirement, b bindings) finding.Finding {
 	return v.finding(s, id, q.OnBreach, q.text(b), q.remedy(b))
 }
 
-// validateRule appends the findings about the Service as a whole, or about each of its ports.
-func (v *View) validateRule(rule *Rule, findings []finding.Finding) []finding.Finding {
-	if !rule.EachPort {
-		return append(findings, v.breachesOf(rule, service)...)
+// check appends the findings about the Service as a whole, or about each of its ports.
+func (v *View) check(c *Check, findings []finding.Finding) []finding.Finding {
+	if !c.EachPort {
+		return append(findings, v.breachesOf(c, service)...)
 	}
 	for i, p := range v.Service.Spec.Ports {
-		for _, f := range v.breachesOf(rule, service.at(i)) {
+		for _, f := range v.breachesOf(c, service.at(i)) {
 			f.Listeners = []string{spec.Listener(p)}
 			findings = append(findings, f)
 		}
@@ -195,28 +195,28 @@ func (v *View) validateRule(rule *Rule, findings []finding.Finding) []finding.Fi
 	return findings
 }
 
-func (v *View) breachesOf(rule *Rule, sc scope) []finding.Finding {
-	if !v.all(rule.If, sc) {
+func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
+	if !v.all(c.If, sc) {
 		return nil
 	}
 	var problems []check.Problem
 	switch {
-	case rule.Check != nil:
-		f, _ := check.Lookup(rule.Check.Name)
-		problems = f.Find(check.Subject{Service: v.Service, With: rule.Check.With, View: subject{v, sc}})
-	case v.none(rule.Any, sc):
+	case c.Call != nil:
+		f, _ := check.Lookup(c.Call.Name)
+		problems = f.Find(check.Subject{Service: v.Service, With: c.Call.With, View: subject{v, sc}})
+	case v.none(c.Any, sc):
 		problems = []check.Problem{{}}
 	}
 	var findings []finding.Finding
 	for _, p := range problems {
 		f := finding.Finding{
-			ID: v.catalog.ID(rule.ID), Catalog: v.catalog.Name, Severity: rule.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
-			Message: "must " + p.Must, Remedy: rule.Remedy,
+			ID: v.catalog.ID(c.ID), Catalog: v.catalog.Name, Severity: c.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
+			Message: "must " + p.Must, Remedy: c.Remedy,
 		}
-		if rule.Message != "" || rule.Check == nil {
-			f.Message = rule.Text()
+		if c.Message != "" || c.Call == nil {
+			f.Message = c.Text()
 		}
-		if v.locate(&f, cmp.Or(p.At, rule.At), sc); p.Path != "" {
+		if v.locate(&f, cmp.Or(p.At, c.At), sc); p.Path != "" {
 			f.Field, f.Value, f.Type = p.Path, p.Value, field.ErrorTypeInvalid
 		}
 		findings = append(findings, f)

@@ -44,8 +44,8 @@ func newVendor(c *catalog.Catalog) *vendor {
 	for i := range d.Annotations {
 		v.annotation(&d.Annotations[i])
 	}
-	for i := range d.Rules {
-		v.rule(&d.Rules[i])
+	for i := range d.Checks {
+		v.rule(&d.Checks[i])
 	}
 	return v
 }
@@ -300,10 +300,10 @@ func (e entries) implies(applies string, conditions, demanded []catalog.Conditio
 	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), demand), nil
 }
 
-func (v *vendor) rule(r *catalog.Rule) {
+func (v *vendor) rule(r *catalog.Check) {
 	field := catalog.Path(r.At)
-	if r.Check != nil {
-		v.leave(r.ID, field, "the check "+r.Check.Name+" is not written in CEL")
+	if r.Call != nil {
+		v.leave(r.ID, field, "the check "+r.Call.Name+" is not written in CEL")
 		return
 	}
 	if r.EachPort && (len(r.If) > 0 || len(r.Any) != 1 || r.Any[0].Not == nil) {

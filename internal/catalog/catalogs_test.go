@@ -87,9 +87,9 @@ func TestExamplesOfValues(t *testing.T) {
 	})
 }
 
-func TestExamplesOfRules(t *testing.T) {
+func TestExamplesOfChecks(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
-		for _, r := range c.Document().Rules {
+		for _, r := range c.Document().Checks {
 			if got := review(t, c, r.Valid); len(got) > 0 {
 				t.Errorf("%s: the valid example is not: %+v", r.ID, got)
 			}

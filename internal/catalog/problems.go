@@ -29,8 +29,8 @@ func (d Document) Problems() []string {
 	for i := range d.Annotations {
 		p.annotation(d, &d.Annotations[i])
 	}
-	for i := range d.Rules {
-		p.rule(&d.Rules[i])
+	for i := range d.Checks {
+		p.check(&d.Checks[i])
 	}
 	p.renamed(d)
 	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also))
@@ -111,7 +111,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 		}
 	}
 	for i := range a.Checks {
-		p.check(a.Name, &a.Checks[i])
+		p.call(a.Name, &a.Checks[i])
 	}
 }
 
@@ -128,20 +128,20 @@ func (p *problems) variant(where string, v *Variant) {
 	}
 }
 
-func (p *problems) rule(r *Rule) {
-	p.demand("rule "+r.ID, map[string]string{
-		"id": r.ID, "help": r.Help, "at": r.At, "onBreach": string(r.OnBreach), "remedy": r.Remedy, "source": strings.Join(r.Source, ""),
+func (p *problems) check(c *Check) {
+	p.demand("check "+c.ID, map[string]string{
+		"id": c.ID, "help": c.Help, "at": c.At, "onBreach": string(c.OnBreach), "remedy": c.Remedy, "source": strings.Join(c.Source, ""),
 	})
-	p.outcome("rule "+r.ID, r.OnBreach)
-	p.conditions("rule "+r.ID, slices.Concat(r.If, r.Any))
-	if (len(r.Any) == 0) == (r.Check == nil) {
-		p.add("rule %s must have either any or check", r.ID)
+	p.outcome("check "+c.ID, c.OnBreach)
+	p.conditions("check "+c.ID, slices.Concat(c.If, c.Any))
+	if (len(c.Any) == 0) == (c.Call == nil) {
+		p.add("check %s must have either any or call", c.ID)
 	}
-	if r.Check != nil {
-		p.check("rule "+r.ID, r.Check)
+	if c.Call != nil {
+		p.call("check "+c.ID, c.Call)
 	}
-	if !spec.Has(r.At) && !p.names[r.At] {
-		p.add("rule %s blames %s, which is neither a field nor a key", r.ID, r.At)
+	if !spec.Has(c.At) && !p.names[c.At] {
+		p.add("check %s blames %s, which is neither a field nor a key", c.ID, c.At)
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *problems) outcome(where string, outcomes ...Outcome) {
 	}
 }
 
-func (p *problems) check(where string, c *Check) {
+func (p *problems) call(where string, c *Call) {
 	f, known := check.Lookup(c.Name)
 	if !known {
 		p.add("%s names a function %q that does not exist", where, c.Name)
