@@ -25,6 +25,8 @@ type Finding struct {
 	// Catalog names the annotation catalog that the check belongs to, such as mycloud; empty for checks outside
 	// catalogs.
 	Catalog string
+	// AlsoCatalogs are other catalogs that have the same finding, under ids of theirs.
+	AlsoCatalogs []string
 	// Severity is that of the check; Ratchet lowers it for what an update did not introduce.
 	Severity Severity
 	// Type is the cause's reason in an API status, such as field.ErrorTypeInvalid; empty for checks that only ever

@@ -51,8 +51,32 @@ func Ratchet(old, current []Finding) []Finding {
 // Introduced returns the errors among the current findings that the old version did not have.
 func Introduced(old, current []Finding) []Finding { return Errors(Ratchet(old, current)) }
 
-// Merge sorts findings by field and merges those that differ only in their listeners.
-func Merge(findings []Finding) []Finding {
+// Merge sorts findings by field and merges those that differ only in their listeners, or in the catalog that they come from.
+func Merge(findings []Finding) []Finding { return mergeCatalogs(mergeListeners(findings)) }
+
+// mergeCatalogs makes one finding of what several catalogs say alike of one value. It has the id and the remedy of the first.
+func mergeCatalogs(sorted []Finding) []Finding {
+	var merged []Finding
+	for _, f := range sorted {
+		at := len(merged) - 1
+		for at >= 0 && merged[at].Field == f.Field && !merged[at].sameOfOtherCatalog(f) {
+			at--
+		}
+		if at < 0 || merged[at].Field != f.Field {
+			merged = append(merged, f)
+			continue
+		}
+		merged[at].AlsoCatalogs = append(slices.Clip(merged[at].AlsoCatalogs), f.Catalog)
+	}
+	return merged
+}
+
+func (f Finding) sameOfOtherCatalog(other Finding) bool {
+	return f.Catalog != "" && other.Catalog != "" && f.Catalog != other.Catalog && f.Value == other.Value && f.Message == other.Message &&
+		f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
+}
+
+func mergeListeners(findings []Finding) []Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Message, b.Message),
@@ -78,13 +102,4 @@ func Merge(findings []Finding) []Finding {
 func sameProblem(a, b Finding) bool {
 	return a.ID == b.ID && a.Field == b.Field && a.Value == b.Value && a.Message == b.Message &&
 		a.Severity == b.Severity && len(a.Listeners) > 0 && len(b.Listeners) > 0
-}
-
-// Of returns a copy of the findings that names their catalog.
-func Of(catalog string, findings []Finding) []Finding {
-	named := slices.Clone(findings)
-	for i := range named {
-		named[i].Catalog = catalog
-	}
-	return named
 }

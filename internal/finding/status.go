@@ -86,12 +86,20 @@ func (f Finding) body() string {
 }
 
 func (f Finding) detail() string {
+	if f.Remedy == "" {
+		return f.Problem()
+	}
+	return f.Problem() + "; " + f.Remedy
+}
+
+// Problem returns the message with the listeners at fault, and with the catalogs if several have the finding.
+func (f Finding) Problem() string {
 	text := f.Message
 	if len(f.Listeners) > 0 {
 		text += " (" + strings.Join(f.Listeners, ", ") + ")"
 	}
-	if f.Remedy != "" {
-		text += "; " + f.Remedy
+	if len(f.AlsoCatalogs) > 0 {
+		text += " (" + strings.Join(append([]string{f.Catalog}, f.AlsoCatalogs...), ", ") + ")"
 	}
 	return text
 }

@@ -39,6 +39,8 @@ type Finding struct {
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 	Catalog string `json:"catalog"`
+	// AlsoCatalogs are other catalogs that have the same finding, under ids of theirs.
+	AlsoCatalogs []string `json:"alsoCatalogs,omitempty"`
 	// Line and Column are the position of the key in the file.
 	Line    int     `json:"line,omitempty"`
 	Column  int     `json:"column,omitempty"`
@@ -67,13 +69,9 @@ func Findings(found []finding.Finding) []Finding {
 		if f.Severity == finding.Audit {
 			continue
 		}
-		message := f.Message
-		if len(f.Listeners) > 0 {
-			message += " (" + strings.Join(f.Listeners, ", ") + ")"
-		}
 		shown = append(shown, Finding{
-			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: message, Remedy: f.Remedy,
-			Catalog: f.Catalog,
+			ID: f.ID, Severity: f.Severity, Path: f.Field, Value: f.Value, Message: f.Problem(), Remedy: f.Remedy,
+			Catalog: f.Catalog, AlsoCatalogs: f.AlsoCatalogs,
 		})
 	}
 	return shown

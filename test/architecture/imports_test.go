@@ -27,53 +27,66 @@ type rule struct {
 var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/cloud-provider", "net/http"}
 
 var rules = map[string]rule{
-	"annotation parsing knows validation helpers only": {
+	"values know validation helpers only": {
 		folders: []string{"internal/annotation"},
 		only: []string{
-			"k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/net", "github.com/go-playground/validator/v10",
-			"github.com/agnivade/levenshtein",
+			"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/net",
+			"github.com/go-playground/validator/v10", "github.com/agnivade/levenshtein",
 		},
 	},
-	"rules know annotations and the API's error types": {
+	"findings know the API's error types only": {
 		folders: []string{"internal/finding"},
-		only:    []string{"internal/annotation", "k8s.io/apimachinery/pkg"},
-		never:   []string{"internal/loadbalancer"},
+		only:    []string{"k8s.io/apimachinery/pkg"},
 	},
-	"the desired load balancer is pure": {
+	"catalogs are pure, and know neither policies nor what is built": {
+		folders: []string{"internal/catalog"},
+		only: []string{
+			"internal/annotation", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net", "k8s.io/utils/ptr",
+			"sigs.k8s.io/yaml",
+		},
+		never: clients[:3],
+	},
+	"checks know values and Services only": {
+		folders: []string{"internal/catalog/check", "internal/catalog/spec"},
+		only: []string{
+			"internal/annotation", "internal/catalog/spec", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net", "k8s.io/utils/ptr",
+		},
+		never: clients[:3],
+	},
+	"the desired load balancer is built from parsed annotations": {
 		folders: []string{"internal/loadbalancer"},
-		only:    []string{"internal/annotation", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "k8s.io/utils/net"},
-		never:   clients[:3],
+		only:    []string{"internal/annotation", "internal/catalog", "k8s.io/api/core/v1"},
+		never:   append([]string{"internal/policy"}, clients[:3]...),
 	},
 	"the API depends on apimachinery alone": {
 		folders: []string{"api"},
 		only:    []string{"k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
-	"catalogs of other clouds are pure": {
-		folders: []string{"internal/catalog"},
-		only:    []string{"internal/annotation", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/yaml"},
-		never:   clients[:3],
-	},
-	"exported policies are made without a cluster": {
+	"policies are exported without a cluster": {
 		folders: []string{"internal/export"},
 		never:   clients[:3],
 	},
-	"policies are pure": {
+	"policies know policies and values": {
 		folders: []string{"internal/policy"},
-		only: []string{
-			"api", "internal/annotation", "internal/catalog", "internal/finding", "internal/loadbalancer", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg",
-		},
-		never: clients[:3],
+		only:    []string{"api", "internal/annotation", "internal/catalog", "internal/finding", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg"},
+		never:   clients[:3],
+	},
+	"a review knows catalogs and policies, not what is built": {
+		folders: []string{"internal/review"},
+		only:    []string{"internal/catalog", "internal/finding", "internal/policy", "k8s.io/api/core/v1"},
+		never:   append([]string{"internal/loadbalancer"}, clients[:3]...),
 	},
 	"decisions about volumes are pure": {
 		folders: []string{"internal/volume"},
 		only:    []string{"internal/finding", "k8s.io/api", "k8s.io/apimachinery/pkg"},
 		never:   clients[:3],
 	},
-	"manifests are judged without a cluster": {
+	"manifests are validated without a cluster": {
 		folders: []string{"internal/lint", "internal/manifest", "internal/report"},
 		only: []string{
-			"api", "internal/annotation", "internal/finding", "internal/loadbalancer", "internal/catalog", "internal/policy", "internal/manifest", "internal/report",
+			"api", "internal/annotation", "internal/finding", "internal/loadbalancer", "internal/catalog", "internal/policy", "internal/review",
+			"internal/manifest", "internal/report",
 			"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg", "sigs.k8s.io/json", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "golang.org/x/sync/errgroup",
 		},
 		never: append([]string{"internal/audit"}, clients[:3]...),
