@@ -12,11 +12,9 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
 )
-
-// idOthersUnavailable is the finding for a policy that is admitted without being compared with the others.
-const idOthersUnavailable = "policy-others-unavailable"
 
 // Policies reads the cluster's policies and namespaces.
 type Policies interface {
@@ -79,7 +77,7 @@ func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) 
 	others, namespaces, err := v.o.Policies.Others(compiled.Key())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Admitted policy without comparing it with the others",
-			"policy", klog.KRef(newPolicy.meta.Namespace, newPolicy.meta.Name), "kind", v.kind, "rule", idOthersUnavailable)
+			"policy", klog.KRef(newPolicy.meta.Namespace, newPolicy.meta.Name), "kind", v.kind, "rule", review.IDPolicyOthersUnavailable)
 		findings = append(slices.Clip(findings), othersUnavailable())
 	} else {
 		findings = slices.Concat(findings, engine.Against(compiled, others, namespaces))
@@ -94,18 +92,9 @@ func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) 
 	return finding.Ratchet(oldFindings, findings)
 }
 
-// Docs documents the findings of this package.
-func Docs() []finding.Doc {
-	return []finding.Doc{{
-		ID: idOthersUnavailable, Severity: finding.Warning,
-		Help: "A policy was admitted without being compared with the other policies, " +
-			"because they were temporarily unavailable.",
-	}}
-}
-
 func othersUnavailable() finding.Finding {
 	return finding.Finding{
-		ID: idOthersUnavailable, Severity: finding.Warning, Field: "spec",
+		ID: review.IDPolicyOthersUnavailable, Severity: finding.Warning, Field: "spec",
 		Message: "was not compared with the other policies because they are temporarily unavailable",
 		Remedy:  "defaults that break a rule of another policy will not be added to Services",
 	}

@@ -13,27 +13,25 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-const kind = "Service"
-
-// ValidatorOptions are what a Validator needs.
+// ValidatorOptions are the dependencies of a Validator.
 type ValidatorOptions struct {
 	// Reviewer reviews Services by catalogs and policies.
 	Reviewer review.Reviewer
-	// Policies are those of namespaces.
+	// Policies returns the policies of namespaces.
 	Policies Policies
-	// OnFinding is told of each finding, for metrics; nil if nobody wants to know.
+	// OnFinding is called with each finding, for metrics; nil for no call.
 	OnFinding func(finding.Finding)
 }
 
-// Validator refuses Services with errors and shows warnings.
+// Validator refuses Services with errors and returns warnings.
 type Validator struct{ o ValidatorOptions }
 
 var _ webhook.Admitter = (*Validator)(nil)
 
-// NewValidator makes the admitter of the validating webhook.
+// NewValidator returns the admitter of the validating webhook.
 func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
 
-// Admit refuses with 422 Invalid and one cause a problem.
+// Admit refuses with 422 Invalid and one cause per problem.
 func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
@@ -44,12 +42,12 @@ func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest
 	}
 	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("review took too long: %w", err)
+		return nil, fmt.Errorf("review service: %w", err)
 	}
 	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
 }
 
-// review judges a Service. Policies matter for load balancers alone.
+// review reviews a Service. Only load balancers have findings.
 func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
 		return nil
@@ -58,7 +56,7 @@ func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc
 	findings := v.o.Reviewer.Review(oldSvc, newSvc, applicable)
 	if err != nil {
 		findings = finding.Merge(append(findings,
-			unavailable(ctx, newSvc, idPoliciesUnavailable, "was not judged by policies, because they cannot be read at the moment", err)))
+			unavailable(ctx, newSvc, review.IDPoliciesUnavailable, "was not validated by policies, because they are not available", err)))
 	}
 	return findings
 }

@@ -1,0 +1,69 @@
+// Package service adapts Services to admission: the mutating webhook writes defaults into Services that become load balancers, the
+// validating webhook refuses those with errors.
+package service
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/policy"
+	"quaymaster.dev/internal/review"
+	"quaymaster.dev/webhook"
+)
+
+const kind = "Service"
+
+// AnnotationProbe on a load balancer is always refused, whatever the catalogs: a client that creates one in a dry run learns whether
+// the API server calls the webhooks.
+const AnnotationProbe = "quaymaster.dev/probe"
+
+// Policies returns the policies of namespaces.
+type Policies interface {
+	// Applicable returns the policies of a namespace, in the order in which their defaults win. It fails if they are not known at
+	// the moment.
+	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
+}
+
+// Resource returns the resource that the webhooks of this package serve.
+func Resource() metav1.GroupVersionResource {
+	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "services"}
+}
+
+// decodePair decodes the Services of a request: the old one is nil on creation, both are nil on deletion.
+func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
+	return webhook.DecodePair[corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind))
+}
+
+// beingDeleted reports whether admission must not interfere any more: finalizers have to be removable.
+func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionTimestamp != nil }
+
+func isLoadBalancer(svc *corev1.Service) bool {
+	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// unavailable logs and reports that policies are not known, which is never the user's fault.
+func unavailable(ctx context.Context, svc *corev1.Service, id, message string, cause error) finding.Finding {
+	klog.FromContext(ctx).Error(cause, "Policies are not known", "service", klog.KObj(svc), "rule", id)
+	return finding.Finding{
+		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: "the controllers will do it later",
+	}
+}
+
+// probed refuses Services with AnnotationProbe.
+func probed(svc *corev1.Service) []finding.Finding {
+	value, set := svc.Annotations[AnnotationProbe]
+	if !set || !isLoadBalancer(svc) {
+		return nil
+	}
+	return []finding.Finding{{
+		ID: review.IDProbe, Severity: finding.Error, Type: field.ErrorTypeForbidden, Value: value,
+		Field:   field.NewPath("metadata", "annotations").Key(AnnotationProbe).String(),
+		Message: "must not be set: it only tests whether Services are validated", Remedy: "remove the key",
+	}}
+}
