@@ -69,7 +69,7 @@ func terminating(s Subject) string {
 	if len(listeners) == 0 {
 		return ""
 	}
-	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") + "): nodes bypass the load balancer, and these with it"
+	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") + "): nodes would bypass the load balancer"
 }
 
 // SourceRange is one range of clients that may connect.

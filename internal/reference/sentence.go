@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/internal/catalog"
@@ -28,7 +29,10 @@ func sentences(a *catalog.Annotation) []string {
 		all = append(all, "It is read only with "+strings.Join(conditions, ", and ")+".")
 	}
 	for _, q := range a.Requires {
-		all = append(all, requirement(q))
+		// Two requirements may differ only in their conditions.
+		if text := requirement(q); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
 	}
 	if a.AliasesDeprecated {
 		all = append(all, "Its aliases are deprecated.")
@@ -77,8 +81,9 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 }
 
 func requirement(q catalog.Requirement) string {
+	// Where the message says what to use instead of the values, it is about the annotation.
 	subject := "It"
-	if len(q.Values) > 0 {
+	if len(q.Values) > 0 && (q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")) {
 		subject = strings.Join(q.Values, " or ")
 	}
 	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
