@@ -95,7 +95,7 @@ func TestSentences(t *testing.T) {
 			"It must not be combined with load-balancer.hetzner.cloud/location, which takes precedence; otherwise it is silently ignored.",
 		},
 		"a requirement of a value": {
-			"alibaba", alibaba + "health-check-type", "udp requires spec.ports.protocol with no values but UDP; otherwise it is refused by the controller or its cloud.",
+			"alibaba", alibaba + "health-check-type", "udp requires spec.ports.protocol set to nothing but UDP; otherwise it is refused by the controller or its cloud.",
 		},
 		"a variant": {
 			"alibaba", alibaba + "health-check-type", "With spec.loadBalancerClass set to alibabacloud.com/nlb, it must be one of tcp, http, udp (in any case); " +
@@ -108,7 +108,7 @@ func TestSentences(t *testing.T) {
 		},
 		"where it is read": {
 			"aws-lbc", amazon + "target-node-labels",
-			"It is read only with " + amazon + "nlb-target-type set to anything but ip, and " + amazon + "type set to anything but nlb-ip.",
+			"It is read only with " + amazon + "nlb-target-type set to anything but ip and with " + amazon + "type set to anything but nlb-ip.",
 		},
 	}
 	for name, test := range tests {

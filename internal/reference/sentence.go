@@ -24,9 +24,9 @@ func sentences(a *catalog.Annotation) []string {
 	if len(a.ReadIf) > 0 {
 		var conditions []string
 		for _, c := range a.ReadIf {
-			conditions = append(conditions, catalog.Describe([]catalog.Condition{c}, nil))
+			conditions = append(conditions, with(c))
 		}
-		all = append(all, "It is read only with "+strings.Join(conditions, ", and ")+".")
+		all = append(all, "It is read only "+strings.Join(conditions, " and ")+".")
 	}
 	for _, q := range a.Requires {
 		// Two requirements may differ only in their conditions.
@@ -87,4 +87,13 @@ func requirement(q catalog.Requirement) string {
 		subject = strings.Join(q.Values, " or ")
 	}
 	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
+}
+
+// with describes a condition on which something else holds.
+func with(c catalog.Condition) string {
+	text := catalog.Describe([]catalog.Condition{c}, nil)
+	if rest, not := strings.CutPrefix(text, "no "); not {
+		return "without " + rest
+	}
+	return "with " + text
 }

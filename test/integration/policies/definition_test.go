@@ -131,7 +131,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 		"explain lbpol.spec.rules":                    "FIELD: rules <[]Object>",
 		"explain lbpol.spec.rules.pattern":            "regular expression (RE2)",
 		"explain clbpol.spec.priority":                "FIELD: priority <integer>",
-		"explain clbpol.status.violating":             "how many of them break a rule",
+		"explain clbpol.status.violating":             "the number of those Services that break a rule",
 		"get lbpol,clbpol -o name":                    v1alpha1.Group + "/",
 		"get quaymaster -o name":                      "clusterloadbalancerpolicy." + v1alpha1.Group + "/mistaken",
 		"get loadbalancerpolicies -o name":            "",
