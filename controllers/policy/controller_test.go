@@ -288,7 +288,7 @@ func TestStatus(t *testing.T) {
 			},
 			Violations: []v1alpha1.Violation{{
 				Namespace: "shop", Name: "web", Field: "metadata.annotations[" + maxQPS + "]", Value: "3000",
-				Message: "must be at most 2000 by ClusterLoadBalancerPolicy shared (tcp/80); lower the value",
+				Message: `exceeds the maximum of 2000 set by ClusterLoadBalancerPolicy "shared" (tcp/80); lower the value`,
 			}},
 		}
 		got := f.status(shared())
@@ -301,7 +301,7 @@ func TestStatus(t *testing.T) {
 			}
 		}
 		const event = "Warning Violations 1 of 3 Services break a rule: shop/web: metadata.annotations[" + maxQPS +
-			"]: must be at most 2000 by ClusterLoadBalancerPolicy shared (tcp/80); lower the value"
+			`]: exceeds the maximum of 2000 set by ClusterLoadBalancerPolicy "shared" (tcp/80); lower the value`
 		if diff := cmp.Diff([]string{event}, f.recorded()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
@@ -373,7 +373,7 @@ func TestInvalidPolicy(t *testing.T) {
 		want := metav1.Condition{
 			Type: "Accepted", Status: "False", Reason: "Invalid", ObservedGeneration: 1,
 			Message: "the policy applies except for its invalid parts: spec.defaults[" + maxQPS +
-				`]: Invalid value: "3000": must be at most 2000 by spec.rules[0].max; change the default or the rule`,
+				`]: Invalid value: "3000": exceeds the maximum of 2000 set by spec.rules[0].max; change the default or the rule`,
 		}
 		if diff := cmp.Diff(want, got.Conditions[0], cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)

@@ -88,7 +88,7 @@ func (c Condition) describe(b bindings) string {
 	case c.Not != nil:
 		return fmt.Sprintf("%s set to anything but %s", what, strings.Join(c.Not, " or "))
 	case c.Only != nil:
-		return fmt.Sprintf("%s with no values but %s", what, strings.Join(c.Only, " and "))
+		return fmt.Sprintf("%s set to nothing but %s", what, strings.Join(c.Only, " or "))
 	case c.Set != nil && !*c.Set:
 		return "no " + what
 	}

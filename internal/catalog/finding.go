@@ -139,7 +139,7 @@ func (v *View) invalid(s *Setting) finding.Finding {
 		}
 		// A guess from afar could turn a private load balancer into a public one.
 		if suggestion, ok := annotation.Suggest(s.Raw, words); ok {
-			f.Remedy = "did you mean " + suggestion + "?"
+			f.Remedy = fmt.Sprintf("did you mean %q?", suggestion)
 		}
 	}
 	if f.Remedy == "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/internal/annotation"
@@ -61,7 +62,22 @@ func (v *vendor) add(c check) {
 }
 
 func (v *vendor) leave(id, field, why string) {
-	v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: v.catalog.ID(id), Field: field, Why: why})
+	u := Unsaid{Catalog: v.document.Name, Finding: v.catalog.ID(id), Field: field, Why: why}
+	// Several requirements of a key may share an id.
+	if !slices.Contains(v.unsaid, u) {
+		v.unsaid = append(v.unsaid, u)
+	}
+}
+
+// path returns the path of a key or field. What is in braces differs from port to port.
+func (v *vendor) path(at string) string {
+	if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort {
+		return "spec.ports[{index}]." + name
+	}
+	if a := v.entries[at]; a != nil && a.PortForm {
+		at += "{.port}"
+	}
+	return catalog.Path(at)
 }
 
 // unknownKeys are those under the catalog's own prefixes. Under shared ones nobody but our own code can tell what was meant.
@@ -220,7 +236,7 @@ func keyPattern(a *catalog.Annotation, name string) string {
 func (v *vendor) family(a *catalog.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
-			id: "invalid-value", severity: one.severity(a), alone: true, field: "metadata.annotations[" + name + "]",
+			id: "invalid-value", severity: one.severity(a), alone: true, field: v.path(name),
 			message: "metadata.annotations[" + name + "]: " + one.message(a),
 			holds: func(s scope) (string, error) {
 				valid, err := v.entries.on(one, s, s.annotations+"[k]")
@@ -236,7 +252,7 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 			},
 		})
 	}
-	field := "metadata.annotations[" + name + "]"
+	field := v.path(name)
 	for _, q := range a.Requires {
 		v.leave(cmp.Or(q.ID, "requirement"), field, "it depends on several keys or ports")
 	}
@@ -253,8 +269,15 @@ func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requi
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
 	}
-	if len(a.Variants) > 0 || q.SomePort {
-		v.leave(cmp.Or(q.ID, "requirement"), "metadata.annotations["+name+"]", "the type of the key depends on the Service")
+	why := ""
+	switch {
+	case len(a.Variants) > 0:
+		why = "the type of the key depends on the Service"
+	case q.SomePort:
+		why = "it depends on several keys or ports"
+	}
+	if why != "" {
+		v.leave(cmp.Or(q.ID, "requirement"), "metadata.annotations["+name+"]", why)
 		return
 	}
 	v.add(check{
@@ -303,11 +326,12 @@ func (e entries) implies(applies string, conditions, demanded []catalog.Conditio
 func (v *vendor) rule(r *catalog.Check) {
 	field := catalog.Path(r.At)
 	if r.Call != nil {
-		v.leave(r.ID, field, "the check "+r.Call.Name+" is not written in CEL")
+		// The check decides which field is to blame.
+		v.leave(r.ID, "", "the check "+r.Call.Name+" is not written in CEL")
 		return
 	}
 	if r.EachPort && (len(r.If) > 0 || len(r.Any) != 1 || r.Any[0].Not == nil) {
-		v.leave(r.ID, field, "it is about each port")
+		v.leave(r.ID, v.path(r.At), "it is about each port")
 		return
 	}
 	v.add(check{

@@ -222,7 +222,7 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 				t.Errorf("%s: policies of %s (-want +got):\n%s", what, namespace, diff)
 			}
 		}
-		expect("at first", "shop", "LoadBalancerPolicy limits", "ClusterLoadBalancerPolicy edge")
+		expect("at first", "shop", `LoadBalancerPolicy "limits"`, `ClusterLoadBalancerPolicy "edge"`)
 		expect("at first", "lab")
 		f.newChanges()
 
@@ -231,7 +231,7 @@ func TestStoreFollowsTheCluster(t *testing.T) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		expect("labeled", "lab", "ClusterLoadBalancerPolicy edge")
+		expect("labeled", "lab", `ClusterLoadBalancerPolicy "edge"`)
 		if diff := cmp.Diff([]string{"namespace lab"}, f.newChanges()); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
@@ -304,7 +304,7 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
 		a.install(true)
 		time.Sleep(31 * time.Second)
-		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
+		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
 		}
 		discoveries := a.discoveries
@@ -342,7 +342,7 @@ func TestStoreDuringOutage(t *testing.T) {
 			source.ResetWatch()
 		}
 		time.Sleep(10 * time.Minute)
-		if diff := cmp.Diff([]string{"LoadBalancerPolicy limits"}, f.applicable(t, "shop")); diff != "" {
+		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("during the outage (-want +got):\n%s", diff)
 		}
 		if got := f.countLogs("connection reset"); got == 0 || got > 4 {
@@ -352,7 +352,7 @@ func TestStoreDuringOutage(t *testing.T) {
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "more"))
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff(
-			[]string{"LoadBalancerPolicy limits", "LoadBalancerPolicy more"}, f.applicable(t, "shop"),
+			[]string{`LoadBalancerPolicy "limits"`, `LoadBalancerPolicy "more"`}, f.applicable(t, "shop"),
 		); diff != "" {
 			t.Errorf("after the outage (-want +got):\n%s", diff)
 		}
@@ -398,7 +398,7 @@ func TestUnknownNamespaces(t *testing.T) {
 		err     string
 	}{
 		"no policy selects by labels": {calls: 0},
-		"read directly":               {cluster: true, want: []string{"ClusterLoadBalancerPolicy edge"}, calls: 1},
+		"read directly":               {cluster: true, want: []string{`ClusterLoadBalancerPolicy "edge"`}, calls: 1},
 		"the API server does not respond": {
 			cluster: true, get: errors.New("timeout"), calls: 1, err: "get namespace new: timeout",
 		},

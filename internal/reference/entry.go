@@ -91,7 +91,7 @@ func defaults(a *catalog.Annotation) string {
 	for _, d := range a.Defaults {
 		text := d.Value
 		for i, c := range d.If {
-			text += []string{" with ", " and "}[min(i, 1)] + catalog.Describe([]catalog.Condition{c}, nil)
+			text += []string{" ", " and "}[min(i, 1)] + with(c)
 		}
 		texts = append(texts, text)
 	}

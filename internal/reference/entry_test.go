@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/internal/reference"
 )
 
-// the is the only entry of a catalog that has the key.
+// the returns the only entry of a catalog that has the key.
 func the(t *testing.T, catalog, key string) reference.Entry {
 	t.Helper()
 	found := reference.Find([]string{catalog}, key)
@@ -47,26 +47,27 @@ func TestEntriesAreComplete(t *testing.T) {
 	}
 }
 
-// An entry tells everything that decides about a value.
+// An entry holds everything that decides about a value.
 func TestEntry(t *testing.T) {
 	tests := map[string]struct {
 		catalog, key string
 		want         reference.Entry
 	}{
 		"of the DLB": {"mycloud", "service.beta.kubernetes.io/dlb-network-type", reference.Entry{
-			Catalog: "mycloud", Title: "DLB", Key: "service.beta.kubernetes.io/dlb-network-type",
-			Help: "Whether the load balancer is reachable from the internet or from the private network alone.",
-			Type: "enum", Allowed: "one of public, private", Values: []string{"public", "private"}, Rule: "oneof=public private",
-			Default: "public", Example: "public", From: "this project", Source: []string{"docs/reference/annotations.md#network-type"},
-			Change: "It is immutable: compared by its effective value, it may not change after the Service became a load balancer.",
+			Catalog: "mycloud", Title: "mycloud", Key: "service.beta.kubernetes.io/dlb-network-type",
+			Help: "Whether the load balancer is reachable from the internet, or from the private network only.",
+			Type: "enum", Allowed: "one of public, private", Values: []string{"public", "private"},
+			Default: "public", Example: "private", From: "quaymaster.dev this release", Source: []string{"docs/guides/annotations.md"},
+			Rules:  []string{"An invalid value is refused by the controller or its cloud."},
+			Change: "It is immutable: the value that holds, by default or explicitly, must not change once the Service is a load balancer.",
 		}},
 		"of another cloud": {"hcloud", "load-balancer.hetzner.cloud/certificate-type", reference.Entry{
 			Catalog: "hcloud", Title: "Hetzner Cloud", Key: "load-balancer.hetzner.cloud/certificate-type",
 			Help: "Whether the certificate was uploaded or is issued and renewed by the cloud.",
 			Type: "enum", Allowed: "one of uploaded, managed", Values: []string{"uploaded", "managed"}, Default: "uploaded", Example: "managed",
 			Rules: []string{
-				"A bad value is read as something else, in silence and with harm: the controller treats anything but lower-case managed as uploaded.",
-				"With managed it must stand beside load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
+				"An invalid value is silently misread, with harm: the controller treats anything but lower-case managed as uploaded.",
+				"managed requires load-balancer.hetzner.cloud/http-managed-certificate-domains; otherwise it is refused by the controller or its cloud.",
 			},
 			From:   "github.com/hetznercloud/hcloud-cloud-controller-manager v1.35.0-13-g6485324fbd97",
 			Source: []string{"internal/annotation/load_balancer.go:174", "internal/hcops/load_balancer.go:1067,1205-1236"},
@@ -87,27 +88,27 @@ func TestSentences(t *testing.T) {
 		amazon  = "service.beta.kubernetes.io/aws-load-balancer-"
 	)
 	tests := map[string]struct{ catalog, key, want string }{
-		"other names": {"metallb", "metallb.io/allow-shared-ip", "Its other names are deprecated."},
-		"a change":    {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is ignored in silence."},
+		"other names": {"metallb", "metallb.io/allow-shared-ip", "Its aliases are deprecated."},
+		"a change":    {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is silently ignored."},
 		"a requirement in words of its own": {
 			"hcloud", "load-balancer.hetzner.cloud/network-zone",
-			"It must not be combined with load-balancer.hetzner.cloud/location, which takes precedence; otherwise it is ignored in silence.",
+			"It must not be combined with load-balancer.hetzner.cloud/location, which takes precedence; otherwise it is silently ignored.",
 		},
 		"a requirement of a value": {
-			"alibaba", alibaba + "health-check-type", "With udp it must stand beside spec.ports.protocol of UDP alone; otherwise it is refused by the controller or its cloud.",
+			"alibaba", alibaba + "health-check-type", "udp requires spec.ports.protocol set to nothing but UDP; otherwise it is refused by the controller or its cloud.",
 		},
 		"a variant": {
-			"alibaba", alibaba + "health-check-type", "Where it stands beside spec.loadBalancerClass alibabacloud.com/nlb, it must be one of tcp, http, udp (in any case); " +
-				"a bad value is refused by the controller or its cloud.",
+			"alibaba", alibaba + "health-check-type", "With spec.loadBalancerClass set to alibabacloud.com/nlb, it must be one of tcp, http, udp (in any case); " +
+				"an invalid value is refused by the controller or its cloud.",
 		},
 		"a variant that may change": {
 			"alibaba", alibaba + "address-type",
-			"Where it stands beside spec.loadBalancerClass alibabacloud.com/nlb, it must be one of internet, intranet (in any case); " +
-				"a bad value is refused by the controller or its cloud. It may change.",
+			"With spec.loadBalancerClass set to alibabacloud.com/nlb, it must be one of internet, intranet (in any case); " +
+				"an invalid value is refused by the controller or its cloud. It may change.",
 		},
 		"where it is read": {
 			"aws-lbc", amazon + "target-node-labels",
-			"It is read only beside " + amazon + "nlb-target-type other than ip and beside " + amazon + "type other than nlb-ip.",
+			"It is read only with " + amazon + "nlb-target-type set to anything but ip and with " + amazon + "type set to anything but nlb-ip.",
 		},
 	}
 	for name, test := range tests {

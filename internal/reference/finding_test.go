@@ -14,7 +14,7 @@ import (
 
 func TestFindFinding(t *testing.T) {
 	for id, want := range map[string]reference.Finding{
-		"dlb-unknown-key":  {Severity: finding.Error, About: "Services of type LoadBalancer", Page: "docs/reference/findings.md#dlb-unknown-key"},
+		"dlb-unknown-key":  {Severity: finding.Error, About: "Services of type LoadBalancer of mycloud", Page: "docs/reference/annotations.md#dlb-unknown-key"},
 		"manifest-invalid": {Severity: finding.Error, About: "Manifests, before any cluster sees them", Page: "docs/reference/findings.md#manifest-invalid"},
 		// The name of one catalog begins that of another.
 		"aws-lbc-not-owned": {

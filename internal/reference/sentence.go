@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"quaymaster.dev/internal/catalog"
@@ -23,12 +24,15 @@ func sentences(a *catalog.Annotation) []string {
 	if len(a.ReadIf) > 0 {
 		var conditions []string
 		for _, c := range a.ReadIf {
-			conditions = append(conditions, catalog.Describe([]catalog.Condition{c}, nil))
+			conditions = append(conditions, with(c))
 		}
-		all = append(all, "It is read only with "+strings.Join(conditions, ", and ")+".")
+		all = append(all, "It is read only "+strings.Join(conditions, " and ")+".")
 	}
 	for _, q := range a.Requires {
-		all = append(all, requirement(q))
+		// Two requirements may differ only in their conditions.
+		if text := requirement(q); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
 	}
 	if a.AliasesDeprecated {
 		all = append(all, "Its aliases are deprecated.")
@@ -77,9 +81,19 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 }
 
 func requirement(q catalog.Requirement) string {
+	// Where the message says what to use instead of the values, it is about the annotation.
 	subject := "It"
-	if len(q.Values) > 0 {
+	if len(q.Values) > 0 && (q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")) {
 		subject = strings.Join(q.Values, " or ")
 	}
 	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
+}
+
+// with describes a condition on which something else holds.
+func with(c catalog.Condition) string {
+	text := catalog.Describe([]catalog.Condition{c}, nil)
+	if rest, not := strings.CutPrefix(text, "no "); not {
+		return "without " + rest
+	}
+	return "with " + text
 }

@@ -13,7 +13,7 @@ func TestText(t *testing.T) {
 	const help = "Words that go on and on until there is no more room for them in a line of a terminal, so that it breaks."
 	e := Entry{
 		Catalog: "c", Title: "Cloud", Key: "example.com/port-{port}", Aliases: []string{"example.com/old-{port}"}, Help: help, Type: "int",
-		Allowed: "a whole number", Rule: "min=1", PortForm: "example.com/port-{port}", Deprecated: "write x", Rules: []string{"One.", "Two."}, Example: `"1"`,
+		Allowed: "an integer", Rule: "min=1", PortForm: "example.com/port-{port}", Deprecated: "write x", Rules: []string{"One.", "Two."}, Example: `"1"`,
 		From: "github.com/example/cloud v1", Source: []string{"a.go:1", "b.go:2"},
 	}
 	const want = `example.com/port-{port}
@@ -23,10 +23,10 @@ func TestText(t *testing.T) {
   breaks.
 
   type       int
-  must be    a whole number
+  must be    an integer
   rule       min=1
   also       example.com/old-{port}
-  default    none that always holds
+  default    none
   per port   example.com/port-{port}
   change     possible
   deprecated write x
@@ -42,10 +42,10 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Nobody sets what a controller writes, so there is nothing to say of its default.
+// Users do not set what a controller writes, so its default is not shown.
 func TestTextOfWrittenKeys(t *testing.T) {
 	text := Entry{Key: "k", Written: true}.Text()
-	if !strings.Contains(text, "written    by the controller itself\n") || strings.Contains(text, "default") {
+	if !strings.Contains(text, "written    by the controller\n") || strings.Contains(text, "default") {
 		t.Error(text)
 	}
 }

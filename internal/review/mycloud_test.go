@@ -76,15 +76,15 @@ func TestNearestKey(t *testing.T) {
 func TestNearestValue(t *testing.T) {
 	const none = ""
 	tests := []struct{ key, value, want string }{
-		{"listener-protocol", "htpp", "did you mean http?"},
-		{"listener-protocol", "TCP", "did you mean tcp?"},
-		{"network-type", "Private", "did you mean private?"},
+		{"listener-protocol", "htpp", `did you mean "http"?`},
+		{"listener-protocol", "TCP", `did you mean "tcp"?`},
+		{"network-type", "Private", `did you mean "private"?`},
 		{"network-type", "internal", none},
 		{"network-type", "internet", none},
-		{"deletion-protection", "True", "did you mean true?"},
+		{"deletion-protection", "True", `did you mean "true"?`},
 		{"deletion-protection", "no", none},
 		{"deletion-protection", "enabled", none},
-		{"scheduler", "round_robin", "did you mean round-robin?"},
+		{"scheduler", "round_robin", `did you mean "round-robin"?`},
 		{"scheduler", "rr", none},
 		{"scheduler", "", none},
 	}

@@ -61,7 +61,7 @@ func TestPoliciesWithoutAdmission(t *testing.T) {
 	if _, err := f.ensure(bad); err == nil {
 		t.Error("a Service that breaks a rule got a load balancer")
 	}
-	f.expectCondition(bad, metav1.ConditionFalse, "InvalidConfiguration", "must be at most 20000 by LoadBalancerPolicy limits")
+	f.expectCondition(bad, metav1.ConditionFalse, "InvalidConfiguration", `exceeds the maximum of 20000 set by LoadBalancerPolicy "limits"`)
 	if all := f.all(); len(all) != 0 {
 		t.Fatalf("load balancers %v", all)
 	}
@@ -91,7 +91,7 @@ func TestPoliciesAndChanges(t *testing.T) {
 	if _, err := f.ensure(more); err == nil {
 		t.Error("a greater value was accepted")
 	}
-	f.expectCondition(more, metav1.ConditionFalse, "InvalidConfiguration", `"40000": must be at most 20000`)
+	f.expectCondition(more, metav1.ConditionFalse, "InvalidConfiguration", `"40000": exceeds the maximum of 20000`)
 	silent := builder.Service(two, builder.DLB("listener-maxqps.80", "30000"))
 	f.mustEnsure(silent)
 	if lb := f.only(); lb.Listeners[0].MaxQPS != 30000 || lb.Listeners[1].MaxQPS != 10000 {

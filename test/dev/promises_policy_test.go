@@ -24,7 +24,7 @@ const qps = loadbalancer.Prefix + "listener-maxqps"
 
 // tooMuch is the message when web requests 50000, which the cluster's policy does not allow.
 const tooMuch = `metadata.annotations[` + qps + `]: Invalid value: "50000": ` +
-	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of ` +
+	`exceeds the maximum of 20000 set by ClusterLoadBalancerPolicy "shared" (tcp/80); ask the platform team for a namespace of ` +
 	`its own tier`
 
 func (d *demonstration) setsDefaultsOfPolicies(t *testing.T) {
@@ -156,7 +156,7 @@ spec:
 	if out.Code != 1 {
 		t.Errorf("exit code %d, want 1", out.Code)
 	}
-	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": must be at most 7000`,
+	for _, want := range []string{"spec.defaults[" + qps + `]: Invalid value: "9000": exceeds the maximum of 7000 set`,
 		"spec.rules[0].max"} {
 		if !strings.Contains(out.Stderr, want) {
 			t.Errorf("kubectl prints\n%s\nwithout %q", out.Stderr, want)

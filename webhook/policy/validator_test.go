@@ -111,17 +111,17 @@ func TestValidator(t *testing.T) {
 		"good": {request: create(t, lbpol())},
 		"a default against its own rule": {
 			request: create(t, lbpol(bad)),
-			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": exceeds the maximum of 20000 set by spec.rules[0].max; change the default or the rule`,
 		},
 		"several problems": {
 			request: create(t, lbpol(bad, withDefault(flavor, "Large"))),
-			message: head + "[spec.defaults[" + flavor + `]: Invalid value: "Large": must be a DNS label (at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends); write for example large, ` +
-				"spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule]`,
+			message: head + "[spec.defaults[" + flavor + `]: Invalid value: "Large": must be a DNS label (at most 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit); for example large, ` +
+				"spec.defaults[" + maxQPS + `]: Invalid value: "30000": exceeds the maximum of 20000 set by spec.rules[0].max; change the default or the rule]`,
 		},
 		"a default against a rule of the cluster": {
 			request: create(t, lbpol()), policies: []*engine.Policy{shared(t, 2000)},
-			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most 2000 by spec.rules[0].max of ` +
-				"ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default",
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "5000": exceeds the maximum of 2000 set by spec.rules[0].max of ` +
+				`ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`,
 		},
 		"a rule of the cluster that does not apply": {
 			request:  create(t, lbpol(func(p *v1alpha1.LoadBalancerPolicy) { p.Namespace = "lab" })),
@@ -130,16 +130,16 @@ func TestValidator(t *testing.T) {
 		"an old problem stays": {
 			request: update(t, lbpol(bad), lbpol(bad, withDefault(flavor, "large"))),
 			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS +
-				`]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`},
+				`]: Invalid value: "30000": exceeds the maximum of 20000 set by spec.rules[0].max; change the default or the rule`},
 		},
 		"the rule of the cluster is newer": {
 			request: update(t, lbpol(), lbpol(withDefault(flavor, "large"))), policies: []*engine.Policy{shared(t, 2000)},
-			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS + `]: Invalid value: "5000": must be at most ` +
-				"2000 by spec.rules[0].max of ClusterLoadBalancerPolicy shared, which applies to namespace shop, too; change the default"},
+			warnings: []string{"allowed because it was already set: spec.defaults[" + maxQPS + `]: Invalid value: "5000": exceeds the maximum of ` +
+				`2000 set by spec.rules[0].max of ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`},
 		},
 		"an update introduces the problem": {
 			request: update(t, lbpol(), lbpol(bad)),
-			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": must be at most 20000 by spec.rules[0].max; change the default or the rule`,
+			message: head + "spec.defaults[" + maxQPS + `]: Invalid value: "30000": exceeds the maximum of 20000 set by spec.rules[0].max; change the default or the rule`,
 		},
 		"labels of a bad one change": {
 			request: update(t, lbpol(bad), lbpol(bad, func(p *v1alpha1.LoadBalancerPolicy) { p.Labels = map[string]string{"a": "b"} })),
@@ -194,12 +194,12 @@ func TestClusterValidator(t *testing.T) {
 		"good": {request: create(t, clbpol("shared", nil, tight))},
 		"a namespace's default breaks its rule": {
 			request: create(t, clbpol("shared", nil, tight)), policies: []*engine.Policy{limits},
-			warnings: []string{"spec.rules[0].max: the default 5000 of LoadBalancerPolicy limits, which applies to namespace shop, too, " +
-				"breaks the rule and will not be written any more; change that default"},
+			warnings: []string{`spec.rules[0].max: the default 5000 of LoadBalancerPolicy "limits", which also applies to namespace "shop", ` +
+				"breaks the rule and will no longer be written; change that default"},
 		},
 		"selects nothing": {
 			request:  create(t, clbpol("shared", map[string]string{"tier": "egde"}, tight)),
-			warnings: []string{"spec.namespaceSelector: selects no namespace at the moment; label namespaces, or correct the selector"},
+			warnings: []string{"spec.namespaceSelector: selects no namespace; label namespaces, or correct the selector"},
 		},
 		"a default that cannot be parsed": {
 			request: create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{Defaults: map[string]string{maxQPS: "many"}})),

@@ -143,7 +143,7 @@ func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	want := &admissionv1.AdmissionResponse{
 		Allowed: true,
 		Warnings: []string{
-			"metadata.annotations: defaults were not added, because policies cannot be read at the moment; the controllers do that later",
+			"metadata.annotations: defaults were not added, because policies are not available; the controllers will do it later",
 		},
 		AuditAnnotations: map[string]string{"warned": "defaults-unavailable"},
 	}

@@ -82,7 +82,7 @@ func TestValidatorAppliesPolicies(t *testing.T) {
 			if got.Allowed {
 				return
 			}
-			const want = "Invalid value: \"30000\": must be at most 20000 by LoadBalancerPolicy limits (tcp/80); lower the value"
+			const want = `Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits" (tcp/80); lower the value`
 			if message := got.Result.Details.Causes[0].Message; message != want {
 				t.Errorf("cause is %q, want %q", message, want)
 			}

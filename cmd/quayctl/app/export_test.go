@@ -49,6 +49,7 @@ func TestExportPolicies(t *testing.T) {
 			vap + " quaymaster-hcloud", vap + "Binding quaymaster-hcloud",
 			vap + " quaymaster-hcloud-warnings", vap + "Binding quaymaster-hcloud-warnings",
 			vap + " quaymaster-mycloud", vap + "Binding quaymaster-mycloud",
+			vap + " quaymaster-mycloud-warnings", vap + "Binding quaymaster-mycloud-warnings",
 		}},
 		"mutating": {
 			[]string{"map"}, []string{mutating + " quaymaster-mycloud", mutating + "Binding quaymaster-mycloud"},
@@ -101,7 +102,7 @@ func TestExportUnsaid(t *testing.T) {
 
 func TestExportDocs(t *testing.T) {
 	stdout, _ := exported(t, "docs", "--catalog=mycloud,metallb")
-	for _, want := range []string{"# Annotations of the DLB\n", "\n\n# Annotations of MetalLB\n",
+	for _, want := range []string{"# Annotations of mycloud\n", "\n\n# Annotations of MetalLB\n",
 		"\n### metallb-unknown-key\n"} {
 		if !strings.Contains("\n"+stdout, want) {
 			t.Errorf("missing %q", want)

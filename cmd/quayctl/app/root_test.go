@@ -18,7 +18,7 @@ func TestCalledAsPlugin(t *testing.T) {
 	for _, args := range [][]string{{"lint", "--help"}, {"lint"}, {"--help"}, {"doctor", "now"}} {
 		var out bytes.Buffer
 		app.Run(t.Context(), append([]string{"/usr/bin/kubectl-quay"}, args...), &out, &out)
-		shown := strings.ReplaceAll(out.String(), "quayctl judges", "")
+		shown := strings.ReplaceAll(out.String(), "quayctl validates", "")
 		if !strings.Contains(shown, "kubectl quay ") || strings.Contains(shown, "quayctl ") {
 			t.Errorf("%v:\n%s", args, out.String())
 		}
@@ -62,7 +62,7 @@ func TestManPages(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), "helm template") {
 		t.Errorf("%v:\n%s", err, page)
 	}
-	if code, _, stderr := run(t, "man"); code != 2 || !strings.Contains(stderr, "one folder") {
+	if code, _, stderr := run(t, "man"); code != 2 || !strings.Contains(stderr, "one directory") {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 }

@@ -68,7 +68,7 @@ func terminating(s Subject) string {
 	if len(listeners) == 0 {
 		return ""
 	}
-	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") + "): nodes bypass the load balancer, and these with it"
+	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") + "): nodes would bypass the load balancer"
 }
 
 // invalidSourceRanges fails closed: an invalid range is an error, so that no list is ever shorter than meant.

@@ -32,7 +32,7 @@ func example(t *testing.T, name string) string {
 
 // tooMuch is kubectl's message for a Service that exceeds the limit of the examples' cluster policy.
 const tooMuch = `metadata.annotations[` + maxQPS + `]: Invalid value: "30000": ` +
-	`must be at most 20000 by ClusterLoadBalancerPolicy shared (tcp/80); ask the platform team for a namespace of its own tier`
+	`exceeds the maximum of 20000 set by ClusterLoadBalancerPolicy "shared" (tcp/80); ask the platform team for a namespace of its own tier`
 
 // The examples, as used in the guide.
 func TestDefaultsAndLimits(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 	team.violating("shared", 0, 1)
 
 	free.admin("", "label", "namespace", "free", "tier=shared")
-	free.known("ClusterLoadBalancerPolicy shared", "30000")
+	free.known(`ClusterLoadBalancerPolicy "shared"`, "30000")
 	refused.Stderr = strings.Replace(refused.Stderr, "big", "bigger", 1)
 	got = free.user(free.manifest(free.service("bigger", big)), "create", "-f", "-")
 	if diff := cmp.Diff(refused, got); diff != "" {
@@ -136,12 +136,12 @@ spec:
 func TestWarn(t *testing.T) {
 	s := newSpace(t, shared.Env, "warned")
 	s.apply(s.limit("advice", "Warn", 2000))
-	s.known("ClusterLoadBalancerPolicy advice", "3000")
+	s.known(`ClusterLoadBalancerPolicy "advice"`, "3000")
 	got := s.user(s.manifest(s.service("web", builder.DLB("listener-maxqps", "3000"))), "create", "-f", "-")
 	want := env.Output{
 		Stdout: "service/web created\n",
 		Stderr: `Warning: metadata.annotations[` + maxQPS + `]: Invalid value: "3000": ` +
-			"must be at most 2000 by ClusterLoadBalancerPolicy advice (tcp/80); lower the value\n",
+			"exceeds the maximum of 2000 set by ClusterLoadBalancerPolicy \"advice\" (tcp/80); lower the value\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestWarn(t *testing.T) {
 func TestRestartedWebhookKnowsPolicies(t *testing.T) {
 	s := newSpace(t, shared.Env, "restarted")
 	s.apply(s.limit("known", "Deny", 2000))
-	s.known("ClusterLoadBalancerPolicy known", "3000")
+	s.known(`ClusterLoadBalancerPolicy "known"`, "3000")
 	shared.webhook.Kill()
 	if err := shared.webhook.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestRestartedWebhookKnowsPolicies(t *testing.T) {
 			t.Error("a Service was admitted without validation against the policy")
 			return nil
 		}
-		if !strings.Contains(err.Error(), "must be at most 2000 by ClusterLoadBalancerPolicy known") {
+		if !strings.Contains(err.Error(), "exceeds the maximum of 2000 set by ClusterLoadBalancerPolicy \"known\"") {
 			return err // the API server may not trust the new certificate yet
 		}
 		return nil

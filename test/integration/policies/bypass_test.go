@@ -83,7 +83,7 @@ func TestAdmissionIsBypassed(t *testing.T) {
 
 	big := s.create(s.service("big", builder.DLB("listener-maxqps", "30000")))
 	s.says("big", "False InvalidConfiguration: "+tooMuch)
-	s.event("Service", "big", `^Warning SyncLoadBalancerFailed: .*must be at most 20000 by ClusterLoadBalancerPolicy shared`)
+	s.event("Service", "big", `^Warning SyncLoadBalancerFailed: .*exceeds the maximum of 20000 set by ClusterLoadBalancerPolicy "shared"`)
 	if all, err := s.balancers(t.Context(), shared.cloud, big); err != nil || len(all) != 0 {
 		t.Errorf("%d load balancers, %v", len(all), err)
 	}
@@ -112,13 +112,13 @@ func (s *space) ensured(ctx context.Context, name string) (int32, error) {
 func TestPolicyBecomesStricter(t *testing.T) {
 	s := newSpace(t, shared.Env, "stricter")
 	s.apply(s.limit("strict", "Deny", 20000))
-	s.known("ClusterLoadBalancerPolicy strict", "30000")
+	s.known(`ClusterLoadBalancerPolicy "strict"`, "30000")
 	web := s.create(s.service("web", builder.DLB("listener-maxqps", "15000")))
 	before := s.balancer(shared.cloud, web, 15000, "round_robin")
 	s.says("web", fmt.Sprintf("True Configured: load balancer %s (%s) is configured as requested", before.Name, before.ID))
 
 	s.apply(s.limit("strict", "Deny", 1000))
-	s.known("ClusterLoadBalancerPolicy strict", "1500")
+	s.known(`ClusterLoadBalancerPolicy "strict"`, "1500")
 	s.violating("strict", 1, 1)
 
 	done, err := s.ensured(t.Context(), "web")
@@ -126,7 +126,7 @@ func TestPolicyBecomesStricter(t *testing.T) {
 		t.Fatal(err)
 	}
 	warned := "Warning: allowed because it was already set: metadata.annotations[" + maxQPS + `]: Invalid value: "15000": ` +
-		"must be at most 1000 by ClusterLoadBalancerPolicy strict (tcp/80); lower the value\n"
+		"exceeds the maximum of 1000 set by ClusterLoadBalancerPolicy \"strict\" (tcp/80); lower the value\n"
 	want := env.Output{Stdout: "service/web annotated\n", Stderr: warned}
 	if diff := cmp.Diff(want, s.user("", "annotate", "service", "web", "example.com/note=seen")); diff != "" {
 		t.Errorf("a note (-want +got):\n%s", diff)

@@ -32,7 +32,7 @@ func storeMistaken(ctx context.Context, kube client.Client) error {
 func TestMistakenPolicyIsThere(t *testing.T) {
 	s := newSpace(t, shared.Env, "mistaken")
 	s.becomes("3000")
-	s.known("ClusterLoadBalancerPolicy mistaken", "5000")
+	s.known(`ClusterLoadBalancerPolicy "mistaken"`, "5000")
 	annotations := s.create(s.service("web")).Annotations
 	want := map[string]string{
 		maxQPS: "3000", prefix + "listener-idle-timeout": "60s", defaulted: maxQPS + "=ClusterLoadBalancerPolicy/mistaken",
@@ -67,7 +67,7 @@ func TestBadPolicies(t *testing.T) {
 			`{defaults: {` + maxQPS + `: "5000"}, rules: [{annotation: ` + maxQPS + `, max: 2000}]}`,
 			[]string{
 				`The LoadBalancerPolicy "bad" is invalid: `,
-				`spec.defaults[` + maxQPS + `]: Invalid value: "5000": must be at most 2000`, `spec.rules[0].max`,
+				`spec.defaults[` + maxQPS + `]: Invalid value: "5000": exceeds the maximum of 2000 set`, `spec.rules[0].max`,
 			},
 		},
 		"several mistakes": {
@@ -111,12 +111,12 @@ func TestBadPolicies(t *testing.T) {
 func TestPolicyAgainstAnother(t *testing.T) {
 	s := newSpace(t, shared.Env, "against")
 	s.apply(s.limit("above", "Deny", 2000))
-	s.known("ClusterLoadBalancerPolicy above", "3000")
+	s.known(`ClusterLoadBalancerPolicy "above"`, "3000")
 	const own = "apiVersion: quaymaster.dev/v1alpha1\nkind: LoadBalancerPolicy\nmetadata: {name: own}\n" +
 		`spec: {defaults: {` + maxQPS + `: "3000"}}`
 	want := env.Output{
-		Stderr: `The LoadBalancerPolicy "own" is invalid: spec.defaults[` + maxQPS + `]: Invalid value: "3000": must be at most 2000 ` +
-			"by spec.rules[0].max of ClusterLoadBalancerPolicy above, which applies to namespace against, too; change the default\n",
+		Stderr: `The LoadBalancerPolicy "own" is invalid: spec.defaults[` + maxQPS + `]: Invalid value: "3000": exceeds the maximum of 2000 set ` +
+			"by spec.rules[0].max of ClusterLoadBalancerPolicy \"above\", which also applies to namespace \"against\"; change the default\n",
 		Code: 1,
 	}
 	if diff := cmp.Diff(want, s.user(own, "create", "-f", "-")); diff != "" {
@@ -131,7 +131,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 		"explain lbpol.spec.rules":                    "FIELD: rules <[]Object>",
 		"explain lbpol.spec.rules.pattern":            "regular expression (RE2)",
 		"explain clbpol.spec.priority":                "FIELD: priority <integer>",
-		"explain clbpol.status.violating":             "how many of them break a rule",
+		"explain clbpol.status.violating":             "the number of those Services that break a rule",
 		"get lbpol,clbpol -o name":                    v1alpha1.Group + "/",
 		"get quaymaster -o name":                      "clusterloadbalancerpolicy." + v1alpha1.Group + "/mistaken",
 		"get loadbalancerpolicies -o name":            "",

@@ -37,7 +37,7 @@ func TestAudit(t *testing.T) {
 	violation := func(name string) v1alpha1.Violation {
 		return v1alpha1.Violation{
 			Namespace: "audited", Name: name, Field: "metadata.annotations[" + maxQPS + "]", Value: "3000",
-			Message: "must be at most 2000 by ClusterLoadBalancerPolicy trial (tcp/80); lower the value",
+			Message: "exceeds the maximum of 2000 set by ClusterLoadBalancerPolicy \"trial\" (tcp/80); lower the value",
 		}
 	}
 	if diff := cmp.Diff([]v1alpha1.Violation{violation("api"), violation("web")}, status.Violations); diff != "" {
@@ -52,7 +52,7 @@ func TestAudit(t *testing.T) {
 	if out := s.admin("", "get", "clbpol", "trial"); !table.MatchString(out.Stdout) {
 		t.Errorf("kubectl shows\n%s%s", out.Stdout, out.Stderr)
 	}
-	s.event(v1alpha1.KindClusterLoadBalancerPolicy, "trial", `^Warning Violations: .* Services break a rule: audited/.*must be at most 2000`)
+	s.event(v1alpha1.KindClusterLoadBalancerPolicy, "trial", `^Warning Violations: .* Services break a rule: audited/.*exceeds the maximum of 2000 set`)
 	const series = `quaymaster_policy_violating_services{kind="ClusterLoadBalancerPolicy",namespace="audited",policy="trial"}`
 	s.metric(series, "2")
 
@@ -80,8 +80,8 @@ func TestStatusOfANamespacedPolicy(t *testing.T) {
 	still := s.version("mistaken")
 	want := env.Output{
 		Stdout: "loadbalancerpolicy.quaymaster.dev/own created\n",
-		Stderr: "Warning: spec.rules[0].max: a Service without the annotation breaks the rule, because 10000 holds for it; " +
-			"add a default for the key, unless every Service is to name it\n",
+		Stderr: "Warning: spec.rules[0].max: Services without the annotation break the rule, because their default is 10000; " +
+			"add a default to the policy, unless every Service must set the annotation\n",
 	}
 	if diff := cmp.Diff(want, s.user(own, "create", "-f", "-")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
