@@ -1,7 +1,9 @@
 package review_test
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -62,5 +64,38 @@ func TestEveryRuleIsShown(t *testing.T) {
 	}
 	if len(shown) > 0 {
 		t.Errorf("the docs lack %v", shown)
+	}
+}
+
+// Every annotation of the own catalog is in a Service that passes, and is blamed in one that does not.
+func TestEveryKeyHasCases(t *testing.T) {
+	cases, err := corpus.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passing, blamed []string
+	for _, c := range cases {
+		if c.New == nil {
+			continue
+		}
+		for _, problem := range c.Causes {
+			blamed = append(blamed, problem.Field)
+		}
+		if len(c.Causes) == 0 {
+			passing = append(passing, slices.Collect(maps.Keys(c.New.Annotations))...)
+		}
+	}
+	mycloud, _ := catalog.Find("mycloud")
+	for _, a := range mycloud.Document().Annotations {
+		of := func(key string) bool { return key == a.Name || strings.HasPrefix(key, a.Name+".") }
+		if !slices.ContainsFunc(passing, of) {
+			t.Errorf("no case in test/corpus/valid has %s", a.Name)
+		}
+		if !slices.ContainsFunc(blamed, func(path string) bool {
+			key, _ := strings.CutPrefix(path, "metadata.annotations[")
+			return of(strings.TrimSuffix(key, "]"))
+		}) {
+			t.Errorf("no case in test/corpus/invalid blames %s", a.Name)
+		}
 	}
 }
