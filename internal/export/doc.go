@@ -1,3 +1,3 @@
-// Package export says the rules of catalogs in the languages of others: ValidatingAdmissionPolicy and MutatingAdmissionPolicy for
-// whoever wants no webhook. What CEL cannot say is told, never left out in silence.
+// Package export translates the checks of catalogs into ValidatingAdmissionPolicies, a MutatingAdmissionPolicy and JSON Schema, for
+// users who do not want a webhook. What CEL cannot express is listed, never left out silently.
 package export

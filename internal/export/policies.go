@@ -12,7 +12,7 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Unsaid is a finding that the exported policies do not have, though webhook and linter do.
+// Unsaid is a finding that the webhook and the linter have, but the exported policies do not.
 type Unsaid struct {
 	Catalog string `json:"catalog"`
 	// Finding is the id, Field the path; an empty path is all of them.
@@ -153,7 +153,7 @@ func policy(name, owned string, checks []check) (*admissionregistrationv1.Valida
 	return p, nil
 }
 
-// validation says a check. What was so before the request passes: it is not the request's fault.
+// validation expresses a check. A problem that the Service had before the request passes: the request did not introduce it.
 func (c check) validation() (admissionregistrationv1.Validation, error) {
 	expression, err := c.holds(now)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c check) validation() (admissionregistrationv1.Validation, error) {
 	return v, nil
 }
 
-// conditions choose the Services that are judged.
+// conditions select the Services that are validated.
 func conditions(owned string) []admissionregistrationv1.MatchCondition {
 	all := []admissionregistrationv1.MatchCondition{
 		{Name: "alive", Expression: "!has(object.metadata.deletionTimestamp)"},

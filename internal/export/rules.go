@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ruleExpression says a rule in go-playground/validator's language about a text, or about a number. size is what min and max count.
+// ruleExpression translates a rule in go-playground/validator's language about a text, or about a number. size is what min and max count.
 func ruleExpression(rule, text, size string) (string, error) {
 	all := "true"
 	for tag := range strings.SplitSeq(rule, ",") {

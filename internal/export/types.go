@@ -110,7 +110,7 @@ func number(t *annotation.Type, v, pattern, parsed string) (string, error) {
 	return and(matches(v, pattern), rule), err
 }
 
-// listExpression judges every element, and then their number.
+// listExpression validates every element, and then their number.
 func listExpression(t *annotation.Type, v string) (string, error) {
 	elements := split(t, v)
 	e := element(t, "e")
@@ -171,7 +171,7 @@ func mapExpression(t *annotation.Type, v string) (string, error) {
 	return and(entries+".all(e, "+and(each, value)+")", rule), err
 }
 
-// entryExpression judges the value of a map's entry by its key.
+// entryExpression validates the value of a map's entry by its key.
 func entryExpression(t *annotation.Type, key, value string) (string, error) {
 	expression := "true"
 	if t.Of != nil {

@@ -22,11 +22,11 @@ type check struct {
 	field   string
 	message string
 	id      string
-	// alone says that what was so before is known from the key alone, or is part of the expression.
+	// alone is true if the key alone shows whether the problem existed before, or the expression covers that.
 	alone bool
 }
 
-// vendor turns a catalog into checks. What it cannot say is told.
+// vendor turns a catalog into checks, and records what it cannot express.
 type vendor struct {
 	catalog  *catalog.Catalog
 	document catalog.Document
@@ -51,7 +51,7 @@ func newVendor(c *catalog.Catalog) *vendor {
 	return v
 }
 
-// add takes a check whose expression can be written, and else tells that it cannot.
+// add adds a check, or records that it cannot be expressed.
 func (v *vendor) add(c check) {
 	c.id = v.catalog.ID(c.id)
 	if _, err := c.holds(now); err != nil {
@@ -80,7 +80,7 @@ func (v *vendor) path(at string) string {
 	return catalog.Path(at)
 }
 
-// unknownKeys are those under the catalog's own prefixes. Under shared ones nobody but our own code can tell what was meant.
+// unknownKeys are those under the catalog's own prefixes. Under shared ones only our own code can find out what was meant.
 func (v *vendor) unknownKeys() {
 	var known, patterns []string
 	for _, a := range v.document.Annotations {

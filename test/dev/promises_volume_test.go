@@ -140,14 +140,14 @@ func (d *demonstration) growsClaim(t *testing.T) {
 		t.Errorf("expansion by whole steps (-want +got):\n%s", diff)
 	}
 	if out := d.grow(t, "data", "35Gi"); out.Code != 0 || !strings.HasPrefix(out.Stderr, "Warning: ") ||
-		!strings.Contains(out.Stderr, "35Gi becomes 40Gi") {
+		!strings.Contains(out.Stderr, "the volume will have 40Gi instead of 35Gi") {
 		t.Errorf("expansion by a part of a step: kubectl prints %+v", out)
 	}
 	out := d.grow(t, "data", "2Ti")
 	for _, want := range []string{
 		`The PersistentVolumeClaim "data" is invalid: spec.resources.requests[storage]: Invalid value: "2Ti": must ` +
 			`be at most 1024Gi`,
-		"StorageClass ssd", "the claim has 20Gi",
+		`StorageClass "ssd"`, "the claim has 20Gi",
 	} {
 		if out.Code != 1 || !strings.Contains(out.Stderr, want) {
 			t.Errorf("expansion beyond the maximum: exit code %d\n%s\nwithout %q", out.Code, out.Stderr, want)
