@@ -36,8 +36,11 @@ func (v Value) Equal(other Value) bool {
 	return v.Absent == other.Absent && slices.Equal(v.List, other.List) && maps.Equal(v.Map, other.Map)
 }
 
-// Duration returns the value of a duration.
+// Duration returns the value of a duration; the longest one if it does not fit.
 func (v Value) Duration() time.Duration {
+	if v.Number >= time.Duration(math.MaxInt64).Seconds() {
+		return math.MaxInt64
+	}
 	return time.Duration(math.Round(v.Number * float64(time.Second)))
 }
 
@@ -195,7 +198,7 @@ func (t *Type) parseInt(text string, v *Value) error {
 		}
 	}
 	n, err := strconv.ParseInt(text, base, 64)
-	if err != nil {
+	if err != nil && !(t.Dialect == Digits && errors.Is(err, strconv.ErrRange)) {
 		return errUnexplained
 	}
 	v.Text, v.Number = strconv.FormatInt(n, 10), float64(n)
@@ -226,7 +229,8 @@ func (t *Type) parseDuration(text string, v *Value) error {
 // orderedUnits matches components of an integer and a unit, each unit at most once, in this order.
 var orderedUnits = regexp.MustCompile(`^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$`)
 
-// parseOrderedUnits parses durations such as 1h30m or 1500ms: no sign, no fraction, no leading zero, units in order.
+// parseOrderedUnits parses durations such as 1h30m or 1500ms: no sign, no fraction, no leading zero, units in order. The longest
+// duration stands for any that does not fit.
 func parseOrderedUnits(text string) (time.Duration, error) {
 	groups := orderedUnits.FindStringSubmatch(text)
 	if groups == nil {
@@ -237,17 +241,14 @@ func parseOrderedUnits(text string) (time.Duration, error) {
 			return 0, errUnexplained
 		}
 	}
-	return time.ParseDuration(text)
-}
-
-// ParseBound parses an integer, or a duration that ends with a unit: what the bounds of policies are. Numbers are in the
-// same measure as Value.Number: as they are, or seconds.
-func ParseBound(text string) (number float64, duration bool, err error) {
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return float64(n), false, nil
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
 	}
-	d, err := time.ParseDuration(text)
-	return d.Seconds(), true, err
+	if text == "" {
+		return 0, errUnexplained
+	}
+	// It is too long for a time.Duration, and for any range.
+	return math.MaxInt64, nil
 }
 
 func (t *Type) parseList(text string, v *Value) error {

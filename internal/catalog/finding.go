@@ -183,7 +183,7 @@ func (v *View) portNames() string {
 
 // ambiguous reports ports that two forms of a key set. It blames the form by name: the one by number may govern other ports.
 func (v *View) ambiguous(s *Setting) []finding.Finding {
-	if !s.undecided || !s.named || s.suffix == "" {
+	if !s.undecided || !s.named || !s.portForm {
 		return nil
 	}
 	var findings []finding.Finding

@@ -66,19 +66,38 @@ func (p *Parsed) Without(keys ...string) *Parsed {
 	return p.replace(&svc, func(string) bool { return true })
 }
 
+// Recognised returns the Service without the keys of Quaymaster's own controller that are unknown. They are errors whatever else the
+// Service has, and leave open what it was meant to have.
+func (p *Parsed) Recognised() *Parsed {
+	var unknown []string
+	for _, v := range p.views {
+		unknown = append(unknown, v.unknown...)
+	}
+	if len(unknown) == 0 {
+		return p
+	}
+	return p.Without(unknown...)
+}
+
 // replace takes over what has been parsed of the annotations that are kept.
 func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
 	other := &Parsed{Service: svc, set: p.set, keys: slices.Sorted(maps.Keys(svc.Annotations))}
 	for _, v := range p.views {
-		known := map[string]*Setting{}
+		known := &before{settings: map[string]*Setting{}, suggestions: v.suggestions}
 		for _, s := range v.settings {
 			if kept(s.Key) {
-				known[s.Key] = s
+				known.settings[s.Key] = s
 			}
 		}
 		other.views = append(other.views, newView(v.catalog, other, known))
 	}
 	return other
+}
+
+// before is what is known of a Service whose annotations are replaced in part.
+type before struct {
+	settings    map[string]*Setting
+	suggestions map[string]suggestion
 }
 
 // View returns the Service as the controller of a catalog sees it; nil if the controller does not own it.
@@ -119,6 +138,8 @@ type View struct {
 	// and not reported, so that one slip is one finding.
 	suggestions map[string]suggestion
 	doubtful    map[*entry]bool
+	// unknown are the keys under the prefixes of Quaymaster's own controller that it does not read.
+	unknown []string
 	// portsByNumber and portsByName are the indices of the ports that a suffix means, once one has been seen.
 	portsByNumber, portsByName map[string][]int
 }
@@ -137,9 +158,11 @@ type Setting struct {
 	bindings bindings
 	// shadowed is true if the name itself is set, too, so that the alias is not read.
 	shadowed bool
-	// suffix is the number or name of a port behind a plain key; named tells them apart.
-	suffix string
-	named  bool
+	// portForm is true if a dot and a suffix follow the plain key. The suffix is the number or name of a port, which named tells
+	// apart.
+	portForm bool
+	suffix   string
+	named    bool
 	// ports are the ports that the suffix means, governs those that take their value from this setting, by index.
 	ports, governs []int
 	// undecided is true if another form of the key competes with this one for a port.
@@ -152,11 +175,11 @@ var ambiguous = &Setting{}
 // has reports whether the controller sees a value. An invalid one counts: the annotation was meant to be there.
 func (s *Setting) has() bool { return !s.shadowed && !s.Value.Absent }
 
-// newView parses the annotations; known are those that have been parsed before, by key.
-func newView(c *Catalog, p *Parsed, known map[string]*Setting) *View {
+// newView parses the annotations, except for those that are known.
+func newView(c *Catalog, p *Parsed, known *before) *View {
 	v := &View{contents: c.contents(), catalog: c, class: p.set.class, Service: p.Service}
 	for _, key := range p.keys {
-		if s := v.parse(key, known[key], p.set.onParse); s != nil {
+		if s := v.parse(key, known, p.set.onParse); s != nil {
 			v.settings = append(v.settings, s)
 		}
 	}
@@ -168,26 +191,27 @@ func newView(c *Catalog, p *Parsed, known map[string]*Setting) *View {
 }
 
 // parse returns the setting of a key that the catalog knows, or nil.
-func (v *View) parse(key string, known *Setting, onParse func(key string)) *Setting {
-	e, b, suffix, found := v.lookUp(key)
+func (v *View) parse(key string, known *before, onParse func(key string)) *Setting {
+	e, b, suffix, portForm, found := v.lookUp(key)
 	if !found {
 		if v.catalog.Own && hasPrefix(key, v.catalog.Prefixes) {
-			v.suggest(key)
+			v.suggest(key, known)
 		}
 		return nil
 	}
-	s := &Setting{entry: e.on(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b, suffix: suffix}
-	if _, twice := v.Service.Annotations[s.name]; twice && s.name != key && suffix == "" {
+	s := &Setting{entry: e.on(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b}
+	if _, twice := v.Service.Annotations[s.name]; twice && s.name != key && !portForm {
 		s.shadowed = true
 	}
-	if suffix != "" {
+	if portForm {
+		s.portForm, s.suffix = true, suffix
 		s.ports, s.named = v.resolve(suffix)
 		if !e.PortForm || len(s.ports) == 0 {
 			v.doubt(e)
 		}
 	}
-	if known != nil && known.entry == s.entry {
-		s.Value, s.Err = known.Value, known.Err
+	if known != nil && known.settings[key] != nil && known.settings[key].entry == s.entry {
+		s.Value, s.Err = known.settings[key].Value, known.settings[key].Err
 		return s
 	}
 	if onParse != nil {
@@ -199,16 +223,16 @@ func (v *View) parse(key string, known *Setting, onParse func(key string)) *Sett
 
 // lookUp returns the entry that a key belongs to, and its suffix if it is a form for a port. A suffix is found behind keys without
 // such a form, too, for validation to report.
-func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, found bool) {
+func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, portForm, found bool) {
 	if e, b, found = v.find(key); found || !v.portForms {
-		return e, b, "", found
+		return e, b, "", false, found
 	}
 	if plain, suffix, cut := v.catalog.cutPort(key); cut {
 		if e, found = v.byName[plain]; found {
-			return e, nil, suffix, true
+			return e, nil, suffix, true, true
 		}
 	}
-	return nil, nil, "", false
+	return nil, nil, "", false, false
 }
 
 // cutPort cuts a key at the first dot behind its prefix.

@@ -24,15 +24,21 @@ type suggestion struct {
 }
 
 // suggest records the key that an unknown one was probably meant to be.
-func (v *View) suggest(key string) {
+func (v *View) suggest(key string, known *before) {
+	v.unknown = append(v.unknown, key)
 	if len(v.suggestions) >= mostSuggestions {
 		return
 	}
 	if v.suggestions == nil {
 		v.suggestions = map[string]suggestion{}
 	}
-	s := v.catalog.nearest(key)
-	s = v.nearestForPort(key, s)
+	var s suggestion
+	if known != nil {
+		s = known.suggestions[key]
+	}
+	if s.entry == nil {
+		s = v.nearestForPort(key, v.catalog.nearest(key))
+	}
 	v.suggestions[key] = s
 	v.doubt(s.entry)
 }

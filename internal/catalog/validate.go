@@ -36,9 +36,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 			return findings
 		}
 		return append(findings, v.finding(s, idShadowed, Ignored, "is not read, because "+s.name+" is also set", "remove one of the two"))
-	case s.suffix != "" && !s.PortForm:
+	case s.portForm && !s.PortForm:
 		return append(findings, v.finding(s, idPortForm, Refused, s.name+" cannot be set for a single port", "write "+s.name+", which is for the whole load balancer"))
-	case s.suffix != "" && len(s.ports) == 0:
+	case s.portForm && len(s.ports) == 0:
 		findings = append(findings, v.unknownPort(s))
 	}
 	if port, known := v.port(s); !known {
@@ -268,8 +268,8 @@ func (v *View) changes(was *View) []finding.Finding {
 		if e.OnChange == "" || e.family() || !inUse && !e.Immutable {
 			continue
 		}
-		before, knew := was.values(e.Name, service)
-		after, knows := v.values(e.Name, service)
+		before, knew := was.values(e.Name, scope{undoubted: true})
+		after, knows := v.values(e.Name, scope{undoubted: true})
 		if _, unread := v.notRead(e.Annotation, nil); unread || !knew || !knows || slices.Equal(before, after) {
 			continue
 		}

@@ -14,6 +14,8 @@ type scope struct {
 	bindings bindings
 	// port is an index in spec.ports plus one; 0 is the Service as a whole.
 	port int
+	// undoubted is true if annotations that were probably meant to be others do not matter.
+	undoubted bool
 }
 
 var service = scope{}
@@ -26,7 +28,9 @@ func (s scope) field(svc *corev1.Service, path string) []string {
 	return spec.Values(svc, path)
 }
 
-func (s scope) at(port int) scope { return scope{bindings: s.bindings, port: port + 1} }
+func (s scope) at(port int) scope {
+	return scope{bindings: s.bindings, port: port + 1, undoubted: s.undoubted}
+}
 
 // isSet reports whether an annotation sets a name. It is not known where another annotation was probably meant to.
 func (v *View) isSet(name string, sc scope) (set, known bool) {
@@ -74,7 +78,7 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 	switch {
 	case set || !found:
 		return values, true
-	case v.doubtful[e]:
+	case v.doubtful[e] && !sc.undoubted:
 		return nil, false
 	}
 	d, known := v.defaultOf(e, sc)
@@ -85,7 +89,10 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 	if sc.port > 0 {
 		value, _, known := v.at(e, sc.port-1)
-		return value.List, known
+		if !known {
+			return nil, false
+		}
+		return value.List, true
 	}
 	known = true
 	for i := range v.Service.Spec.Ports {
@@ -148,7 +155,7 @@ func (v *View) failing(e *entry, sc scope) int {
 }
 
 // of reports whether the setting is of a name, which may be a family's, with placeholders filled in as far as they are bound.
-func (s *Setting) of(name string) bool { return s.suffix == "" && (s.name == name || s.Name == name) }
+func (s *Setting) of(name string) bool { return !s.portForm && (s.name == name || s.Name == name) }
 
 // Value returns the value of an annotation that belongs to the Service as a whole, by its key; the empty Value without one.
 func (v *View) Value(key string) annotation.Value {
@@ -174,7 +181,7 @@ func (v *View) PortValue(key string, port int) (value annotation.Value, known bo
 func (v *View) Settings(key string) []*Setting {
 	var found []*Setting
 	for _, s := range v.settings {
-		if s.name == key {
+		if s.name == key && (!s.portForm || s.PortForm) {
 			found = append(found, s)
 		}
 	}

@@ -34,12 +34,19 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 	if !slices.ContainsFunc(given, func(d policy.Default) bool { return d.By != nil }) {
 		return all
 	}
-	all.findings, all.known = all.Validate(), true
-	if len(finding.Errors(all.findings)) == 0 {
+	f := &fit{service: p.Recognised()}
+	var findings []finding.Finding
+	if f.service == p {
+		findings = all.Validate()
+		all.findings, all.known = findings, true
+	} else {
+		findings = f.service.With(policy.Values(given)).Validate()
+	}
+	if len(finding.Errors(findings)) == 0 {
 		return all
 	}
-	f := &fit{service: p, before: p.Validate()}
-	if len(finding.Introduced(f.before, all.findings)) == 0 {
+	f.before = f.service.Validate()
+	if len(finding.Introduced(f.before, findings)) == 0 {
 		return all
 	}
 	rank := func(d policy.Default) int { return slices.Index(policies, d.By) } // -1 is the built-in ones
@@ -55,6 +62,7 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 
 // fit divides defaults into those that fit a Service together and those that are left over.
 type fit struct {
+	// service has no unknown keys of our own: a default must not depend on what they were meant to be.
 	service *catalog.Parsed
 	// before are the Service's own problems.
 	before      []finding.Finding
