@@ -83,7 +83,7 @@ func (p *Parsed) Recognised() *Parsed {
 func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
 	other := &Parsed{Service: svc, set: p.set, keys: slices.Sorted(maps.Keys(svc.Annotations))}
 	for _, v := range p.views {
-		known := &before{settings: map[string]*Setting{}, suggestions: v.suggestions}
+		known := &before{settings: map[string]*Setting{}, suggestions: v.suggested}
 		for _, s := range v.settings {
 			if kept(s.Key) {
 				known.settings[s.Key] = s
@@ -134,10 +134,11 @@ type View struct {
 	settings []*Setting
 	// governing are the settings that govern each port, by entry with a form for ports; nil or absent where none does.
 	governing map[*entry][]*Setting
-	// suggestions are the keys that unknown ones were probably meant to be. What depends on the value of such a key is doubtful
-	// and not reported, so that one slip is one finding.
-	suggestions map[string]suggestion
-	doubtful    map[*entry]bool
+	// doubtful are the entries that a misspelt key was probably meant for. What depends on their values is not reported, so that
+	// one slip is one finding.
+	doubtful map[*entry]bool
+	// suggested are the keys that the unknown ones were probably meant to be, as soon as a question depends on them.
+	suggested map[string]suggestion
 	// unknown are the keys under the prefixes of Quaymaster's own controller that it does not read.
 	unknown []string
 	// portsByNumber and portsByName are the indices of the ports that a suffix means, once one has been seen.
@@ -183,6 +184,14 @@ func newView(c *Catalog, p *Parsed, known *before) *View {
 			v.settings = append(v.settings, s)
 		}
 	}
+	if known != nil && known.suggestions != nil {
+		v.suggested = map[string]suggestion{}
+		for _, key := range v.unknown {
+			if s, found := known.suggestions[key]; found {
+				v.suggested[key] = s
+			}
+		}
+	}
 	v.owned = v.owns()
 	if v.portForms && v.owned {
 		v.assign()
@@ -195,7 +204,7 @@ func (v *View) parse(key string, known *before, onParse func(key string)) *Setti
 	e, b, suffix, portForm, found := v.lookUp(key)
 	if !found {
 		if v.catalog.Own && hasPrefix(key, v.catalog.Prefixes) {
-			v.suggest(key, known)
+			v.unknown = append(v.unknown, key)
 		}
 		return nil
 	}

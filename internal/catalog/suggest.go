@@ -23,24 +23,28 @@ type suggestion struct {
 	typos int
 }
 
-// suggest records the key that an unknown one was probably meant to be.
-func (v *View) suggest(key string, known *before) {
-	v.unknown = append(v.unknown, key)
-	if len(v.suggestions) >= mostSuggestions {
-		return
+// suggestions returns the keys that the unknown ones were probably meant to be.
+func (v *View) suggestions() map[string]suggestion {
+	if v.suggested == nil {
+		v.suggested = map[string]suggestion{}
+		for _, key := range v.unknown[:min(len(v.unknown), mostSuggestions)] {
+			v.suggested[key] = v.nearestForPort(key, v.catalog.nearest(key))
+		}
 	}
-	if v.suggestions == nil {
-		v.suggestions = map[string]suggestion{}
+	return v.suggested
+}
+
+// isDoubtful reports whether a misspelt key was probably meant for an entry.
+func (v *View) isDoubtful(e *entry) bool {
+	if v.doubtful[e] {
+		return true
 	}
-	var s suggestion
-	if known != nil {
-		s = known.suggestions[key]
+	for _, s := range v.suggestions() {
+		if s.entry == e {
+			return true
+		}
 	}
-	if s.entry == nil {
-		s = v.nearestForPort(key, v.catalog.nearest(key))
-	}
-	v.suggestions[key] = s
-	v.doubt(s.entry)
+	return false
 }
 
 // nearestForPort also tries keys whose dot or dash before a port was mistyped.
@@ -151,7 +155,7 @@ func (v *View) parsed(key string) bool {
 // near. The suggestion is the nearest key of all catalogs that have the prefix.
 func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 	c := v.catalog
-	best, bounded := v.suggestions[key]
+	best, bounded := v.suggestions()[key]
 	if !bounded && !c.Own {
 		best = c.nearest(key)
 	}

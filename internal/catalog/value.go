@@ -49,7 +49,7 @@ func (v *View) isSet(name string, sc scope) (set, known bool) {
 	default:
 		set = slices.ContainsFunc(v.governing[e], func(s *Setting) bool { return s != nil })
 	}
-	return set, set || !v.doubtful[e]
+	return set, set || !v.isDoubtful(e)
 }
 
 // values returns what holds for a name: what is set, else the default. known is false where a value is invalid or doubtful, so
@@ -78,7 +78,7 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 	switch {
 	case set || !found:
 		return values, true
-	case v.doubtful[e] && !sc.undoubted:
+	case !sc.undoubted && v.isDoubtful(e):
 		return nil, false
 	}
 	d, known := v.defaultOf(e, sc)
@@ -120,7 +120,7 @@ func (v *View) at(e *entry, port int) (value annotation.Value, s *Setting, known
 			return s.Value, s, s.Err == nil && v.possible(s, port)
 		}
 	}
-	if v.doubtful[e] {
+	if v.isDoubtful(e) {
 		return annotation.Value{}, nil, false
 	}
 	d, known := v.defaultOf(e, service.at(port))
@@ -231,7 +231,7 @@ func (v *View) Holding(key string) []Holding {
 	}
 	e := v.byName[key]
 	switch {
-	case v.doubtful[e]:
+	case v.isDoubtful(e):
 	case e.PortForm:
 		all = append(all, v.holdingByDefault(e)...)
 	case len(all) == 0 && v.all(e.DefaultIf, service) &&

@@ -73,7 +73,7 @@ func mergeCatalogs(sorted []Finding) []Finding {
 
 func (f Finding) sameOfOtherCatalog(other Finding) bool {
 	return f.Catalog != "" && other.Catalog != "" && f.Catalog != other.Catalog && f.Value == other.Value && f.Message == other.Message &&
-		f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
+		f.Remedy == other.Remedy && f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
 }
 
 func mergeListeners(findings []Finding) []Finding {
