@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // identity identifies a problem across two versions of an object: an update is denied only for problems that it
@@ -72,8 +73,11 @@ func mergeCatalogs(sorted []Finding) []Finding {
 }
 
 func (f Finding) sameOfOtherCatalog(other Finding) bool {
-	return f.Catalog != "" && other.Catalog != "" && f.Catalog != other.Catalog && f.Value == other.Value && f.Message == other.Message &&
-		f.Remedy == other.Remedy && f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
+	// Catalogs have examples of their own.
+	const example = "for example "
+	sameRemedy := f.Remedy == other.Remedy || strings.HasPrefix(f.Remedy, example) && strings.HasPrefix(other.Remedy, example)
+	return sameRemedy && f.Catalog != "" && other.Catalog != "" && f.Catalog != other.Catalog && f.Value == other.Value && f.Message == other.Message &&
+		f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
 }
 
 func mergeListeners(findings []Finding) []Finding {
