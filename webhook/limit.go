@@ -1,6 +1,6 @@
 package webhook
 
-import "sync"
+import "golang.org/x/sync/semaphore"
 
 const (
 	// maxBodyBytes is the length of the largest AdmissionReview accepted. The API server accepts objects of up to 3
@@ -13,33 +13,27 @@ const (
 
 // Limit bounds the number and the total size of concurrent requests, so that a burst makes the API server retry instead
 // of exhausting this process's memory. Several handlers may share one Limit.
-type Limit struct {
-	maxRequests int
-
-	mu       sync.Mutex
-	requests int
-	bytes    int64
-}
+type Limit struct{ requests, bytes *semaphore.Weighted }
 
 // NewLimit returns a Limit of that many concurrent requests.
-func NewLimit(requests int) *Limit { return &Limit{maxRequests: requests} }
+func NewLimit(requests int) *Limit {
+	return &Limit{requests: semaphore.NewWeighted(int64(requests)), bytes: semaphore.NewWeighted(maxBytesInFlight)}
+}
 
 // acquire reports whether a request with a body of size bytes may proceed; if so, it must be released. A rejected
-// request is not counted, so that of many requests that do not fit together some proceed.
+// request holds nothing, so that of many requests that do not fit together some proceed.
 func (l *Limit) acquire(size int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.requests >= l.maxRequests || l.bytes+size > maxBytesInFlight {
+	if !l.bytes.TryAcquire(size) {
 		return false
 	}
-	l.requests++
-	l.bytes += size
+	if !l.requests.TryAcquire(1) {
+		l.bytes.Release(size)
+		return false
+	}
 	return true
 }
 
 func (l *Limit) release(size int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.requests--
-	l.bytes -= size
+	l.requests.Release(1)
+	l.bytes.Release(size)
 }
