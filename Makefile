@@ -32,7 +32,7 @@ RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
 # Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
 TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\) '
-UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v quaymaster.dev/test/architecture | cut -d ' ' -f 1)
+UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
 ##@ Build
@@ -117,8 +117,8 @@ test-unit: ## Run the unit tests, which need only Go, with the race detector.
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(GO) test $(RACE) -timeout 10m $(UNIT)
-	@# It asks the go command for the imports, which the test cache does not notice.
-	@$(GO) test -count=1 ./test/architecture
+	@# These look at the whole tree, which the test cache does not see.
+	@$(GO) test -count=1 ./test/architecture ./test/words
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.

@@ -104,13 +104,15 @@ func TestBounds(t *testing.T) {
 			},
 		})
 		stop := run(t, q)
+		defer stop()
 		for item := range 5 {
 			q.Add(item)
 		}
 		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if most != 2 || running != 0 || q.Len() != 0 {
 			t.Errorf("at most %d items at the same time, %d running, %d waiting; want 2, 0, 0", most, running, q.Len())
 		}
-		stop()
 	})
 }
