@@ -57,7 +57,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	a, found := e[c.Key]
 	family := strings.Contains(c.Key, "{")
 	switch {
-	case found && family && c.Set != nil && !c.AsksValues():
+	case found && family && c.Set != nil && !c.ComparesValues():
 		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, matches("k", catalog.KeyPattern(c.Key)), *c.Set), nil
 	case !found || family:
 		return "", unsayable("a condition is about a family of keys")
@@ -88,7 +88,7 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 // absent is what a condition is where the key is not set: what it is for the default.
 func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
 	holds := c.Set == nil || !*c.Set
-	if c.AsksValues() {
+	if c.ComparesValues() {
 		if len(a.Defaults) > 0 {
 			return "", unsayable("the default of " + a.Name + " depends on the Service")
 		}
@@ -108,7 +108,7 @@ func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, err
 // present is what a condition is for a value that is set and of its type.
 func present(c catalog.Condition, a *catalog.Annotation, v string) (string, error) {
 	set := strconv.FormatBool(c.Set == nil || *c.Set)
-	if !c.AsksValues() {
+	if !c.ComparesValues() {
 		return set, nil
 	}
 	v = normal(&a.Type, v)
@@ -236,7 +236,7 @@ func (e entries) readable(list []catalog.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
 		a, found := e[c.Key]
-		if !found || !c.AsksValues() {
+		if !found || !c.ComparesValues() {
 			continue
 		}
 		for _, name := range a.Names() {

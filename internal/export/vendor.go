@@ -168,7 +168,7 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		if len(a.ReadIf) > 0 {
 			v.add(check{
 				id: "requirement", severity: finding.Warning, key: name, field: field,
-				message: "has no effect: " + catalog.Demand(a.ReadIf),
+				message: "has no effect: " + catalog.RequirementText(a.ReadIf),
 				holds: func(s scope) (string, error) {
 					read, err := v.entries.reads(a, s)
 					return v.unread(a, name, s) + " || (" + read + ")", err

@@ -41,7 +41,7 @@ func (e Entry) names(key string) bool {
 		}
 	}
 	return slices.ContainsFunc(append([]string{e.Key}, e.Aliases...), func(name string) bool {
-		return name == key || catalog.IsOf(name, key)
+		return name == key || catalog.InFamily(name, key)
 	})
 }
 
