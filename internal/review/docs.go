@@ -18,9 +18,25 @@ const (
 // Docs documents the findings about Quaymaster itself.
 func Docs() []finding.Doc {
 	return []finding.Doc{
-		{ID: IDDefaultsUnavailable, Severity: finding.Warning, Help: "A Service was admitted without its defaults, because policies could not be read. The controllers apply them."},
-		{ID: IDPoliciesUnavailable, Severity: finding.Warning, Help: "A Service was admitted without being validated by policies, because they could not be read. The controllers validate it again."},
-		{ID: IDPolicyOthersUnavailable, Severity: finding.Warning, Help: "A policy was admitted without being compared with the others of its namespaces, because these could not be read. Defaults that break the rule of another policy are not written."},
-		{ID: IDProbe, Severity: finding.Error, Help: "A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl doctor uses it in a dry run to test whether admission validates Services."},
+		{
+			ID: IDDefaultsUnavailable, Severity: finding.Warning,
+			Help: "A Service was admitted without its defaults, because policies could not be read. The " +
+				"controllers apply them.",
+		},
+		{
+			ID: IDPoliciesUnavailable, Severity: finding.Warning,
+			Help: "A Service was admitted without being validated by policies, because they could not be read. " +
+				"The controllers validate it again.",
+		},
+		{
+			ID: IDPolicyOthersUnavailable, Severity: finding.Warning,
+			Help: "A policy was admitted without being compared with the others of its namespaces, because these " +
+				"could not be read. Defaults that break the rule of another policy are not written.",
+		},
+		{
+			ID: IDProbe, Severity: finding.Error,
+			Help: "A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl " +
+				"doctor uses it in a dry run to test whether admission validates Services.",
+		},
 	}
 }
