@@ -184,8 +184,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// An object may have as many unknown keys as fit into it. To look for what each was meant to be, for each default, took a webhook
-// longer than the API server waits, which then goes on without it.
+// An object may have as many unknown keys as fit into it. To look for what each was meant to be, for each default, took
+// a webhook longer than the API server waits, which then goes on without it.
 func BenchmarkAnnotationsWithUnknownKeys(b *testing.B) {
 	limits := []*policy.Policy{good(b, ofNamespace, "limits", "defaults: {DLB-flavor: large, DLB-listener-protocol: https, DLB-subnet-id: subnet-1, DLB-health-check-path: /up}")}
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"))

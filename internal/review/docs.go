@@ -2,16 +2,16 @@ package review
 
 import "quaymaster.dev/internal/finding"
 
-// The ids of the findings about Quaymaster itself rather than about objects. Docs, metrics and users refer to them: they must not
-// change.
+// The ids of the findings about Quaymaster itself rather than about objects. Docs, metrics and users refer to them:
+// they must not change.
 const (
 	// IDDefaultsUnavailable: a Service is admitted without its defaults.
 	IDDefaultsUnavailable = "defaults-unavailable"
-	// IDPoliciesUnavailable: a Service is validated by everything but policies.
+	// IDPoliciesUnavailable: a Service is validated without policies.
 	IDPoliciesUnavailable = "policies-unavailable"
-	// IDPolicyOthersUnavailable: a policy is validated on its own only.
+	// IDPolicyOthersUnavailable: a policy is validated without other policies.
 	IDPolicyOthersUnavailable = "policy-others-unavailable"
-	// IDProbe: a load balancer asks to be refused.
+	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )
 

@@ -116,7 +116,8 @@ func BenchmarkReviewLarge(b *testing.B) {
 	}
 }
 
-// FuzzReview looks for annotations that panic, that lose a part of a finding, or on which admission and reconcile disagree.
+// FuzzReview looks for annotations that panic, that lose a part of a finding, or on which admission and reconcile
+// disagree.
 func FuzzReview(f *testing.F) {
 	mycloud, _ := catalog.Find(loadbalancer.Catalog)
 	for _, a := range mycloud.Document().Annotations {

@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// Whatever the policies and catalogs, each annotation is parsed once per object and catalog that knows it. A default is parsed when
-// it is added; it is not there before.
+// Whatever the policies and catalogs, each annotation is parsed once per object and catalog that knows it. A default is
+// parsed when it is added; it is not there before.
 func TestEachAnnotationIsParsedOnce(t *testing.T) {
 	const prefix = loadbalancer.Prefix
 	policies := []*policy.Policy{

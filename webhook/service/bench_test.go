@@ -19,8 +19,8 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// The benchmarks are one call each, from the body to the answer, without HTTP: the creation of a Service of two ports and six
-// annotations.
+// The benchmarks are one call each, from the body to the answer, without HTTP: the creation of a Service of two ports
+// and six annotations.
 
 func BenchmarkValidateGood(b *testing.B) { benchmark(b, validator(nil), goodAnnotations) }
 

@@ -87,8 +87,8 @@ func TestMutatorPatches(t *testing.T) {
 	}
 }
 
-// A policy's default wins over the built-in one, and the Service tells where it comes from. What a policy gives to another
-// cloud is written as it is.
+// A policy's default wins over the built-in one, and the Service tells where it comes from. What a policy gives to
+// another cloud is written as it is.
 func TestMutatorAppliesPolicies(t *testing.T) {
 	all := limits(t, v1alpha1.EnforcementDeny)
 	foreign, findings := policy.CompileCluster(&v1alpha1.ClusterLoadBalancerPolicy{
