@@ -35,8 +35,9 @@ func (t *Type) expected() string {
 			return "true or false (1, t, T, TRUE, True and their opposites are accepted)"
 		case YAMLBool:
 			return strings.Join(yes, ", ") + ", or " + strings.Join(no, ", ") + inAnyCase
+		default:
+			return yes[0] + " or " + no[0] + inAnyCase
 		}
-		return yes[0] + " or " + no[0] + inAnyCase
 	case Int:
 		return "an integer" + t.limits("")
 	case Float:

@@ -195,6 +195,7 @@ func (t *Type) parseInt(text string, v *Value) error {
 		if !plainDigits(text) {
 			return errUnexplained
 		}
+	default: // Atoi
 	}
 	n, err := strconv.ParseInt(text, base, 64)
 	if err != nil {
