@@ -1,6 +1,6 @@
 // Package policy applies LoadBalancerPolicies and ClusterLoadBalancerPolicies to Services: it selects the policies that
-// apply, their defaults, and the rules that a Service breaks. Admission, the controllers and the status of policies share
-// it.
+// apply, their defaults, and the rules that a Service breaks. Admission, the controllers and the status of policies
+// share it.
 package policy
 
 import (
