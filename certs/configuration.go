@@ -32,7 +32,7 @@ type registration struct {
 	client admissionregistrationv1.WebhookClientConfig
 }
 
-// Configurations holds the names of our own webhook configurations; empty if there is none of the kind.
+// Configurations holds the names of our own webhook configurations; empty if there is no configuration of the kind.
 type Configurations struct{ Mutating, Validating string }
 
 func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []configuration {

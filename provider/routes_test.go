@@ -117,7 +117,7 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 	c := cloud.Start(t, 0)
 	putRoute(t, c, "10.99.0.0/24", "i-node-1", "another-cluster")
 	routes := routesOf(t, c, true, node("node-1", "mycloud://i-node-1"), node("node-2", "mycloud://i-node-2"),
-		node("node-3", ""), node("nobody", ""))
+		node("node-3", ""), node("unknown", ""))
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
 		route cloudprovider.Route
@@ -127,7 +127,7 @@ func TestCreateAndDeleteRoute(t *testing.T) {
 		"of another cluster":   {route: cloudprovider.Route{TargetNode: "node-1", DestinationCIDR: "10.99.0.0/24"}, err: "destination-taken"},
 		"Node not initialised": {route: cloudprovider.Route{TargetNode: "node-3", DestinationCIDR: "10.244.3.0/24"}},
 		"Node without instance": {
-			route: cloudprovider.Route{TargetNode: "nobody", DestinationCIDR: "10.244.5.0/24"}, err: `no instance has the hostname "nobody"`,
+			route: cloudprovider.Route{TargetNode: "unknown", DestinationCIDR: "10.244.5.0/24"}, err: `no instance has the hostname "unknown"`,
 		},
 		"no such Node": {route: cloudprovider.Route{TargetNode: "gone", DestinationCIDR: "10.244.4.0/24"}, err: "not found"},
 	} {

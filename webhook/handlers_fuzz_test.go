@@ -108,7 +108,7 @@ func (s *server) check(t *testing.T, req *admissionv1.AdmissionRequest, body []b
 	return response
 }
 
-// checkAsFromAPIServer checks what must hold for objects as an API server writes them: encoded anew from their fields.
+// checkAsFromAPIServer checks what must hold for objects as an API server writes them: encoded again from their fields.
 func (s *server) checkAsFromAPIServer(t *testing.T, req *admissionv1.AdmissionRequest) {
 	t.Helper()
 	object, ok := s.rewrite(t, req.Object.Raw)

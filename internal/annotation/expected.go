@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Expected completes "must be …".
+// Expected returns a description of the valid values that completes "must be …".
 func (t *Type) Expected() string {
 	if t.Allowed != "" {
 		return t.Allowed
@@ -35,8 +35,9 @@ func (t *Type) expected() string {
 			return "true or false (1, t, T, TRUE, True and their opposites are accepted)"
 		case YAMLBool:
 			return strings.Join(yes, ", ") + ", or " + strings.Join(no, ", ") + inAnyCase
+		default:
+			return yes[0] + " or " + no[0] + inAnyCase
 		}
-		return yes[0] + " or " + no[0] + inAnyCase
 	case Int:
 		return "an integer" + t.limits("")
 	case Float:
@@ -52,8 +53,8 @@ func (t *Type) expected() string {
 		if t.has("unique") {
 			text += " without duplicates"
 		}
-		if of := t.ofRule(); of != nil {
-			text += ", each element " + of.Expected()
+		if element := t.restrictedElement(); element != nil {
+			text += ", each element " + element.Expected()
 		}
 		return text
 	case Map:
@@ -71,8 +72,8 @@ func (t *Type) expected() string {
 	return string(t.Type)
 }
 
-// ofRule returns the type of a list's elements.
-func (t *Type) ofRule() *Type {
+// restrictedElement returns the type of a list's elements, or nil if they may be any text.
+func (t *Type) restrictedElement() *Type {
 	if t.Of != nil && t.Of.Free() {
 		return nil
 	}
@@ -108,25 +109,42 @@ func separated(separator string) string {
 	return "a " + separator + "-separated"
 }
 
-// nouns are what the tags of go-playground/validator that catalogs use make of a text. %s is what follows =.
+// nouns describes the texts that the tags in rules of catalogs accept.
 var nouns = map[string]string{
-	"ip": "an IP address", "ipv4": "an IPv4 address", "ipv6": "an IPv6 address", "ip|fqdn": "an IP address or a fully qualified domain name",
-	"cidr": "a CIDR such as 10.0.0.0/8", "cidrv4": "an IPv4 CIDR", "cidrv6": "an IPv6 CIDR",
-	"hostname_rfc1123": "a host name", "fqdn": "a fully qualified domain name", "url": "a URL", "http_url": "an http or https URL",
-	"uuid": "a UUID", "uuid4": "a UUID", "numeric": "a string of digits", "alphanum": "a string of letters and digits", "ascii": "an ASCII string",
-	"json":     "JSON",
-	tagDNSName: "a DNS name in lower case, not an IP address", tagCodes: fmt.Sprintf("an HTTP status code or a range low-high, from %d to %d", lowestCode, highestCode),
-	tagDNSLabel: "a DNS label (at most 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit)",
-	tagPath:     fmt.Sprintf("an absolute path of at most %d printable ASCII characters without space and '#'", longestPath),
-	tagTagKey: fmt.Sprintf("1 to %d letters, digits, '.', '_', '/' or '-', beginning with a letter or digit and not with %s",
-		longestTagKey, reservedTags),
+	"ip":               "an IP address",
+	"ipv4":             "an IPv4 address",
+	"ipv6":             "an IPv6 address",
+	"ip|fqdn":          "an IP address or a fully qualified domain name",
+	"cidr":             "a CIDR such as 10.0.0.0/8",
+	"cidrv4":           "an IPv4 CIDR",
+	"cidrv6":           "an IPv6 CIDR",
+	"hostname_rfc1123": "a host name",
+	"fqdn":             "a fully qualified domain name",
+	"url":              "a URL",
+	"http_url":         "an http or https URL",
+	"uuid":             "a UUID",
+	"uuid4":            "a UUID",
+	"numeric":          "a string of digits",
+	"alphanum":         "a string of letters and digits",
+	"ascii":            "an ASCII string",
+	"json":             "JSON",
+	tagDNSName:         "a DNS name in lower case, not an IP address",
+	tagDNSLabel:        "a DNS label (at most 63 of a-z, 0-9 and '-', beginning and ending with a letter or digit)",
+	tagCodes:           fmt.Sprintf("an HTTP status code or a range low-high, from %d to %d", lowestCode, highestCode),
+	tagPath: fmt.Sprintf("an absolute path of at most %d printable ASCII characters without space and '#'",
+		longestPath),
+	tagTagKey: fmt.Sprintf("1 to %d letters, digits, '.', '_', '/' or '-', "+
+		"beginning with a letter or digit and not with %s", longestTagKey, reservedTags),
 	tagTagValue: fmt.Sprintf("at most %d printable ASCII characters without ',' and '='", longestTag),
 }
 
-// qualifiers follow the noun.
+// qualifiers describes the tags that follow the noun. %s is the parameter of the tag.
 var qualifiers = map[string]string{
-	"startswith": " beginning with %s", "endswith": " ending with %s", "contains": " containing %s", "excludesall": " without any of %s",
-	"lowercase": " in lower case",
+	"startswith":  " beginning with %s",
+	"endswith":    " ending with %s",
+	"contains":    " containing %s",
+	"excludesall": " without any of %s",
+	"lowercase":   " in lower case",
 }
 
 func (t *Type) expectedText() string {
@@ -148,9 +166,9 @@ func (t *Type) expectedText() string {
 				qualifier = fmt.Sprintf(qualifier, param)
 			}
 			rest += qualifier
-		case limit(name), name == "omitempty", name == "required":
+		case isLimit(name), name == "omitempty", name == "required":
 		default:
-			panic(fmt.Sprintf("no words for the rule %q: give the type an allowed text", t.Rule))
+			panic(fmt.Sprintf("no description of the rule %q: set allowed in the type", t.Rule))
 		}
 	}
 	if noun == "" {
@@ -162,9 +180,11 @@ func (t *Type) expectedText() string {
 	return noun + t.limits(" characters") + rest
 }
 
-func limit(tag string) bool { return slices.Contains([]string{"min", "gte", "max", "lte", "len"}, tag) }
+func isLimit(tag string) bool {
+	return slices.Contains([]string{"min", "gte", "max", "lte", "len"}, tag)
+}
 
-// limits are the words for min, max and len, with the unit that they count; without one they bound a number.
+// limits describes min, max and len. unit names what they count; it is empty for limits of a number.
 func (t *Type) limits(unit string) string {
 	var low, high string
 	for name, param := range t.tags() {
@@ -176,7 +196,7 @@ func (t *Type) limits(unit string) string {
 		case "len":
 			return " of " + param + unit
 		case "dive", "keys":
-			// What follows is about the parts.
+			// The remaining tags validate the elements.
 			return bounds(low, high, unit)
 		}
 	}
@@ -197,7 +217,7 @@ func bounds(low, high, unit string) string {
 	return ""
 }
 
-// tags iterates over the tags of the rule with what follows their =.
+// tags iterates over the tags of the rule and their parameters.
 func (t *Type) tags() iter.Seq2[string, string] {
 	return func(yield func(name, param string) bool) {
 		for tag := range strings.SplitSeq(t.Rule, ",") {

@@ -6,8 +6,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Suggest returns the candidate that name was probably meant to be, if one is near enough: one typo away, or one in four
-// letters.
+// Suggest returns the candidate that name is probably a typo of. ok is false if none is close enough: at most one typo,
+// or one typo in four letters.
 func Suggest(name string, candidates []string) (suggestion string, ok bool) {
 	if len(candidates) == 0 {
 		return "", false
@@ -16,9 +16,9 @@ func Suggest(name string, candidates []string) (suggestion string, ok bool) {
 	return nearest, Near(name, typos)
 }
 
-// Nearest returns the candidate that is nearest to name, and how many typos separate them. It ignores case, treats _ as -, and
-// counts a missing leading part (maxqps for listener-maxqps) as one typo. Ties go to the candidate that is nearer as a whole,
-// then to the first.
+// Nearest returns the candidate closest to name and the number of typos between them. It ignores case, treats _ as -,
+// and counts a missing leading part (maxqps for listener-maxqps) as one typo. Among equals, it prefers the candidate
+// with the smallest edit distance of the complete name, then the first one.
 func Nearest(name string, candidates []string) (best string, typos int) {
 	name = fold(name)
 	least := -1
@@ -38,7 +38,7 @@ func Nearest(name string, candidates []string) (best string, typos int) {
 	return best, typos
 }
 
-// Near reports whether a name with so many typos was probably meant.
+// Near reports whether a name with this number of typos is close enough for a suggestion.
 func Near(name string, typos int) bool { return typos <= max(1, len(name)/4) }
 
 func fold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }

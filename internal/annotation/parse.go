@@ -17,9 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Value is an annotation's value as the controller that reads it understands it.
+// Value is the value of an annotation as the controller parses it.
 type Value struct {
-	// Text is the normal form: trimmed, in lower case where the controller ignores case, true or false for any boolean.
+	// Text is the normalized text: trimmed, in lower case if the controller ignores case, true or false for any
+	// boolean.
 	Text string
 	// List holds the elements of a list, the sorted keys of a map, and the Text of any other type.
 	List []string
@@ -31,23 +32,20 @@ type Value struct {
 	Absent bool
 }
 
-// Equal reports whether two values mean the same to the controller, however they are written.
+// Equal reports whether two values mean the same to the controller, even if they are written differently.
 func (v Value) Equal(other Value) bool {
 	return v.Absent == other.Absent && slices.Equal(v.List, other.List) && maps.Equal(v.Map, other.Map)
 }
 
-// Duration returns the value of a duration; the longest one if it does not fit.
+// Duration returns the value of a duration.
 func (v Value) Duration() time.Duration {
-	if v.Number >= time.Duration(math.MaxInt64).Seconds() {
-		return math.MaxInt64
-	}
 	return time.Duration(math.Round(v.Number * float64(time.Second)))
 }
 
 var (
 	validate = sync.OnceValue(newValidator)
 	patterns sync.Map // of *regexp.Regexp by expression
-	// bools are the words of each dialect for true and for false.
+	// bools holds the words of each dialect for true and for false.
 	bools = map[Dialect][2][]string{
 		ParseBool: {{"1", "t", "T", "TRUE", "true", "True"}, {"0", "f", "F", "FALSE", "false", "False"}},
 		TrueFalse: {{"true"}, {"false"}},
@@ -55,11 +53,11 @@ var (
 		YesNo:     {{"yes"}, {"no"}},
 		YAMLBool:  {{"y", "yes", "true", "on"}, {"n", "no", "false", "off"}},
 	}
-	// errUnexplained is the error where what the type allows says everything.
+	// errUnexplained has no text: "must be …" with Expected explains the problem.
 	errUnexplained = errors.New("")
 )
 
-// Complete fills in what a type leaves to its defaults. empty is what an empty value means where the type does not say.
+// Complete fills in the defaults of a type. empty is the default of Empty, if it is set.
 func (t *Type) Complete(empty Empty) {
 	freeText := t.Type == Text && t.Rule == "" && t.Pattern == ""
 	switch {
@@ -96,7 +94,8 @@ func (t *Type) Parts() []*Type {
 	return parts
 }
 
-// Parse parses a value as the controller does. The error, which may have no text, goes on after "must be " and Expected.
+// Parse parses a value as the controller does. The text of the error, which may be empty, follows "must be " and
+// Expected.
 func (t *Type) Parse(raw string) (Value, error) {
 	text := raw
 	if t.Trim {
@@ -129,7 +128,7 @@ func (t *Type) Parse(raw string) (Value, error) {
 	return v, err
 }
 
-// parse parses a value that is not empty, or may be.
+// parse parses a text that is not empty, or that the type allows to be empty.
 func (t *Type) parse(text string, v *Value) (err error) {
 	switch t.Type {
 	case Enum:
@@ -174,7 +173,7 @@ func (t *Type) parse(text string, v *Value) (err error) {
 	panic(fmt.Sprintf("unknown type %q", t.Type))
 }
 
-// BoolWords returns the words of a boolean for true and for false.
+// BoolWords returns the words for true and for false in the type's dialect.
 func (t *Type) BoolWords() (yes, no []string) {
 	dialect := t.Dialect
 	if dialect == "" {
@@ -196,6 +195,7 @@ func (t *Type) parseInt(text string, v *Value) error {
 		if !plainDigits(text) {
 			return errUnexplained
 		}
+	default: // Atoi
 	}
 	n, err := strconv.ParseInt(text, base, 64)
 	if err != nil && !(t.Dialect == Digits && errors.Is(err, strconv.ErrRange)) {
@@ -229,8 +229,8 @@ func (t *Type) parseDuration(text string, v *Value) error {
 // orderedUnits matches components of an integer and a unit, each unit at most once, in this order.
 var orderedUnits = regexp.MustCompile(`^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$`)
 
-// parseOrderedUnits parses durations such as 1h30m or 1500ms: no sign, no fraction, no leading zero, units in order. The longest
-// duration stands for any that does not fit.
+// parseOrderedUnits parses durations such as 1h30m or 1500ms, without sign, fraction and leading zeros. A duration that
+// does not fit becomes the longest one.
 func parseOrderedUnits(text string) (time.Duration, error) {
 	groups := orderedUnits.FindStringSubmatch(text)
 	if groups == nil {
@@ -312,7 +312,7 @@ func (t *Type) parseMap(text string, v *Value) error {
 	return t.check(v.Map)
 }
 
-// split cuts a map into its entries. A backslash makes the next character part of the entry, whatever it is.
+// split splits a map into its entries. A backslash makes the next character part of the entry, even a separator.
 func (t *Type) split(text string) []string {
 	if !t.Escape {
 		return strings.Split(text, t.Separator)
@@ -336,7 +336,7 @@ func (t *Type) split(text string) []string {
 	return append(entries, entry.String())
 }
 
-// parseElement parses a part of a value; without a type it may be anything.
+// parseElement parses a part of a value. Without a type, it accepts anything.
 func (t *Type) parseElement(raw string) (string, error) {
 	if t == nil {
 		return raw, nil
@@ -383,7 +383,7 @@ const (
 	jsonObject = "object"
 )
 
-// check applies the validator rule. The error names the part of a list or map that breaks it.
+// check validates a parsed value by the rule. The error names the invalid element of a list or map.
 func (t *Type) check(parsed any) error {
 	if t.Rule == "" {
 		return nil

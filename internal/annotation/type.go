@@ -1,3 +1,5 @@
+// Package annotation defines the types of annotations and parses their values, which are strings, into typed values or
+// one clear error. It uses no client, no clock and no network.
 package annotation
 
 import (
@@ -10,7 +12,7 @@ import (
 type Type struct {
 	// Type is one of the kinds below.
 	Type Kind `json:"type"`
-	// Values are the words of an enum; for another type, words that are allowed besides what its rule allows.
+	// Values are the words of an enum; for another type, words that are allowed in addition to what its rule allows.
 	Values []string `json:"values,omitempty"`
 	// Fold is true if the controller ignores case.
 	Fold bool `json:"fold,omitempty"`
@@ -19,7 +21,7 @@ type Type struct {
 	// Empty is what the controller does with the empty value. The default is allowed for free text and for the parts of
 	// lists and maps, and invalid for everything else.
 	Empty Empty `json:"empty,omitempty"`
-	// Dialect is how a boolean, an integer or a duration is written.
+	// Dialect is the notation of a boolean, an integer or a duration.
 	Dialect Dialect `json:"dialect,omitempty"`
 	// Separator separates the elements of a list or the entries of a map; the default is a comma.
 	Separator string `json:"separator,omitempty"`
@@ -27,23 +29,23 @@ type Type struct {
 	Assign string `json:"assign,omitempty"`
 	// EmptyElements is what the controller does with an empty element of a list; the default is invalid.
 	EmptyElements Empty `json:"emptyElements,omitempty"`
-	// Of is the type of a list's elements, or of a map's values; text if it is not given. For JSON it is the type of the
-	// elements or values, which is text or JSON; anything if it is not given.
+	// Of is the type of a list's elements, or of a map's values; the default is text. For JSON it is the type of the
+	// elements or values, which is text or JSON; by default they may be anything.
 	Of *Type `json:"of,omitempty"`
-	// Keys is the type of a map's keys; text if it is not given.
+	// Keys is the type of a map's keys; the default is text.
 	Keys *Type `json:"keys,omitempty"`
-	// UniqueKeys is true if the controller refuses a map in which a key occurs twice.
+	// UniqueKeys is true if the controller refuses a map with duplicate keys.
 	UniqueKeys bool `json:"uniqueKeys,omitempty"`
-	// Entries are the types of the values of single keys of a map; Of is the type of all others.
+	// Entries holds the types of the values of specific keys of a map; Of is the type of all other values.
 	Entries map[string]*Type `json:"entries,omitempty"`
-	// Escape is true if a backslash in a map takes its meaning from the next character.
+	// Escape is true if a backslash in a map escapes the next character.
 	Escape bool `json:"escape,omitempty"`
-	// Rule is in go-playground/validator's language, with the tags of validator.go. It validates the parsed value: a
-	// string, an int, a float64, a time.Duration, a []string, or a map[string]string.
+	// Rule validates the parsed value: a string, an int, a float64, a time.Duration, a []string, or a
+	// map[string]string. It is written in go-playground/validator's language, with the tags of validator.go.
 	Rule string `json:"rule,omitempty"`
-	// Pattern is a regular expression in RE2 syntax that a text must match as a whole.
+	// Pattern is a regular expression in RE2 syntax that the whole text must match.
 	Pattern string `json:"pattern,omitempty"`
-	// Allowed completes "must be …"; generated from the other fields if it is empty. A pattern needs it.
+	// Allowed completes "must be …"; generated from the other fields if it is empty. A pattern requires it.
 	Allowed string `json:"allowed,omitempty"`
 }
 
@@ -64,7 +66,7 @@ const (
 	Selector Kind = "selector" // a Kubernetes label selector
 )
 
-// Free reports whether every text is a value of the type.
+// Free reports whether the type accepts every text.
 func (t *Type) Free() bool {
 	return t.Type == Text && t.Rule == "" && t.Pattern == "" && t.Empty != Invalid
 }
@@ -72,17 +74,17 @@ func (t *Type) Free() bool {
 // Empty is what a controller does with an empty value.
 type Empty string
 
-// What an empty value may be.
+// What a controller may do with an empty value.
 const (
-	// Absent: it is the same as a missing annotation.
+	// Absent: it treats the value like a missing annotation.
 	Absent Empty = "absent"
-	// Allowed: it is a value like any other.
+	// Allowed: it treats the value like any other.
 	Allowed Empty = "value"
-	// Invalid: it is an error.
+	// Invalid: it rejects the value.
 	Invalid Empty = "invalid"
 )
 
-// Dialect is how a boolean, an integer or a duration is written.
+// Dialect is the notation of a boolean, an integer or a duration.
 type Dialect string
 
 // The dialects.
@@ -105,12 +107,12 @@ const (
 	Digits Dialect = "digits"
 	// GoDuration is time.ParseDuration. The default of a duration.
 	GoDuration Dialect = "go-duration"
-	// OrderedUnits are the units h, m, s and ms, each at most once and in this order, each after an integer without sign
-	// or leading zero: 1h30m, 1500ms, 0s.
+	// OrderedUnits has the units h, m, s and ms, each at most once and in this order, each after an integer without
+	// sign or leading zero: 1h30m, 1500ms, 0s.
 	OrderedUnits Dialect = "ordered-units"
 )
 
-// Problems returns what is wrong with a type as it was written. Catalog tests want none.
+// Problems returns the mistakes in the definition of a type, for tests of catalogs.
 func (t *Type) Problems() []string {
 	var problems []string
 	add := func(wrong bool, text string) {
@@ -120,16 +122,22 @@ func (t *Type) Problems() []string {
 	}
 	kinds := []Kind{Text, Enum, Bool, Int, Float, Duration, List, Map, JSON, Selector}
 	dialects := map[Kind][]Dialect{
-		Bool: {ParseBool, TrueFalse, OnOff, YesNo, YAMLBool}, Int: {Atoi, AnyBase, Digits}, Duration: {GoDuration, OrderedUnits},
+		Bool:     {ParseBool, TrueFalse, OnOff, YesNo, YAMLBool},
+		Int:      {Atoi, AnyBase, Digits},
+		Duration: {GoDuration, OrderedUnits},
 	}
 	empties := []Empty{"", Absent, Allowed, Invalid}
 	add(!slices.Contains(kinds, t.Type), fmt.Sprintf("has an unknown type %q", t.Type))
 	add(t.Type == Enum && len(t.Values) == 0, "is an enum without values")
-	add(t.Type == JSON && t.Of != nil && t.Of.Type != Text && t.Of.Type != JSON, "is JSON of a type that cannot be checked")
-	add(t.Pattern != "" && t.Allowed == "", "has a pattern without the words for it in allowed")
-	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect), fmt.Sprintf("has a dialect %q of another type", t.Dialect))
-	add(!slices.Contains(empties, t.Empty) || !slices.Contains(empties, t.EmptyElements), "has an unknown word for the empty value")
-	add(t.Type != Map && (len(t.Entries) > 0 || t.Escape || t.UniqueKeys), "has entries, escape or uniqueKeys without being a map")
+	isNested := t.Type == JSON && t.Of != nil
+	add(isNested && t.Of.Type != Text && t.Of.Type != JSON, "is JSON of a type that cannot be checked")
+	add(t.Pattern != "" && t.Allowed == "", "has a pattern, which requires allowed")
+	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect),
+		fmt.Sprintf("has a dialect %q of another type", t.Dialect))
+	add(!slices.Contains(empties, t.Empty) || !slices.Contains(empties, t.EmptyElements),
+		"has an unknown empty or emptyElements")
+	add(t.Type != Map && (len(t.Entries) > 0 || t.Escape || t.UniqueKeys),
+		"has entries, escape or uniqueKeys, but is not a map")
 	if _, err := regexp.Compile(t.Pattern); err != nil {
 		add(true, err.Error())
 	}

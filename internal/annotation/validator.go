@@ -12,7 +12,7 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// The tags that the project adds to go-playground/validator's.
+// The tags that the project adds to those of go-playground/validator.
 const (
 	tagDNSLabel     = "dnslabel"  // DNS-1123 label
 	tagDNSName      = "dnsname"   // DNS-1123 subdomain, not an IP address
@@ -21,7 +21,7 @@ const (
 	tagCodes        = "codes"     // HTTP status codes and ranges of them
 	tagTagKey       = "tagkey"    // key of a tag
 	tagTagValue     = "tagvalue"  // value of a tag
-	tagNot          = "not"       // not=true false: anything but these words
+	tagNot          = "not"       // not=true false: anything except these words
 	tagWholeSeconds = "wholesecs" // duration in whole seconds
 	reservedTags    = "quaymaster.dev/"
 	lowestCode      = 100
@@ -40,7 +40,7 @@ var (
 // newValidator returns go-playground/validator with the project's own tags.
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
-	own := map[string]func(value, param string) bool{
+	tags := map[string]func(value, param string) bool{
 		tagDNSLabel: func(s, _ string) bool { return len(validation.IsDNS1123Label(s)) == 0 },
 		tagDNSName:  func(s, _ string) bool { return isDNSName(s) },
 		tagPrefixed: isPrefixed,
@@ -50,15 +50,19 @@ func newValidator() *validator.Validate {
 		tagTagValue: func(s, _ string) bool { return isTagValue(s) },
 		tagNot:      func(s, words string) bool { return !slices.Contains(strings.Fields(words), s) },
 	}
-	for tag, ok := range own {
-		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return ok(fl.Field().String(), fl.Param()) }))
+	for tag, isValid := range tags {
+		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool {
+			return isValid(fl.Field().String(), fl.Param())
+		}))
 	}
-	must(v.RegisterValidation(tagWholeSeconds, func(fl validator.FieldLevel) bool { return fl.Field().Int()%int64(1e9) == 0 }))
+	must(v.RegisterValidation(tagWholeSeconds, func(fl validator.FieldLevel) bool {
+		return fl.Field().Int()%int64(1e9) == 0
+	}))
 	return v
 }
 
 func isDNSName(s string) bool {
-	// The API server parses 192.168.010.001 as an address, too, and refuses it as a published name.
+	// The API server also parses 192.168.010.001 as an address, and therefore refuses it as a published name.
 	return netutils.ParseIPSloppy(s) == nil && len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
@@ -103,7 +107,7 @@ func isTagValue(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' })
 }
 
-// must panics on a mistake in the program, never in its input.
+// must panics on an error that only a bug in the program can cause, never its input.
 func must(err error) {
 	if err != nil {
 		panic(err)

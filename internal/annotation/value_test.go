@@ -8,11 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The strict dialects, as Quaymaster's own catalog uses them.
+// The strict dialects of Quaymaster's own catalog.
 var (
 	digits   = strict(&Type{Type: Int, Dialect: Digits})
 	duration = strict(&Type{Type: Duration, Dialect: OrderedUnits})
-	tags     = strict(&Type{Type: Map, UniqueKeys: true, Keys: &Type{Type: Text, Rule: "tagkey"}, Of: &Type{Type: Text, Rule: "tagvalue"}})
+	tags     = strict(&Type{
+		Type: Map, UniqueKeys: true, Keys: &Type{Type: Text, Rule: "tagkey"}, Of: &Type{Type: Text, Rule: "tagvalue"},
+	})
 )
 
 func strict(t *Type) *Type {
@@ -85,7 +87,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzParseDuration compares with the standard library: what is accepted means the same.
+// FuzzParseDuration checks that the standard library parses every accepted duration to the same value.
 func FuzzParseDuration(f *testing.F) {
 	for _, seed := range []string{"1h30m", "1500ms", "0s", "1.5s", "1s1s", "9999999999999h", "01s"} {
 		f.Add(seed)
@@ -95,14 +97,14 @@ func FuzzParseDuration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Numbers of seconds are exact for every duration that a controller accepts.
+		// A float64 holds the seconds of every duration that a controller accepts without loss.
 		if want, err := time.ParseDuration(raw); err == nil && want < 1000*time.Hour && want != got.Duration() {
 			t.Errorf("Parse(%q) = %v, time.ParseDuration returns %v, %v", raw, got.Duration(), want, err)
 		}
 	})
 }
 
-// FuzzParseTags checks that no pair is lost or invented.
+// FuzzParseTags checks that parsing neither loses nor adds a pair.
 func FuzzParseTags(f *testing.F) {
 	for _, seed := range []string{"a=1,b=2", "a=", "=,=", "a==b", ",", "a=1,a=2"} {
 		f.Add(seed)
@@ -120,4 +122,65 @@ func FuzzParseTags(f *testing.F) {
 			t.Errorf("Parse(%q) = %q", raw, v.Map)
 		}
 	})
+}
+
+func TestJSONOf(t *testing.T) {
+	texts := Type{Type: JSON, Values: []string{jsonObject}, Of: &Type{Type: Text}}
+	groups := Type{Type: JSON, Values: []string{jsonObject}, Of: &texts}
+	tests := map[string]struct {
+		typ   Type
+		value string
+		good  bool
+	}{
+		"texts":             {texts, `{"a": "1", "b": ""}`, true},
+		"null for a text":   {texts, `{"a": null}`, true},
+		"number for a text": {texts, `{"a": 1}`, false},
+		"array":             {texts, `["a"]`, false},
+		"groups":            {groups, `{"a": {"b": "1"}}`, true},
+		"text for a group":  {groups, `{"a": "1"}`, false},
+		"array of texts":    {Type{Type: JSON, Of: &Type{Type: Text}}, `["a", 1]`, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := test.typ.Parse(test.value); (err == nil) != test.good {
+				t.Errorf("got error %v, want valid: %t", err, test.good)
+			}
+		})
+	}
+}
+
+func TestParseMap(t *testing.T) {
+	attributes := &Type{
+		Type: Map, Trim: true, Escape: true, Keys: &Type{Type: Text, Rule: "min=1"},
+		Entries: map[string]*Type{"enabled": {Type: Bool}, "seconds": {Type: Int}},
+	}
+	attributes.Complete("")
+	for name, c := range map[string]struct {
+		text string
+		want map[string]string
+	}{
+		"entries of their types":       {text: "enabled=T, seconds=5, other=x", want: map[string]string{"enabled": "true", "seconds": "5", "other": "x"}},
+		"wrong type":                   {text: "enabled=yes"},
+		"empty value of a type":        {text: "seconds="},
+		"empty value without a type":   {text: "other=", want: map[string]string{"other": ""}},
+		"empty key":                    {text: "=x"},
+		"escaped comma":                {text: `other=x\,y,seconds=5`, want: map[string]string{"other": "x,y", "seconds": "5"}},
+		"escaped backslash":            {text: `other=x\\,seconds=5`, want: map[string]string{"other": `x\`, "seconds": "5"}},
+		"backslash at the end":         {text: `other=x\`, want: map[string]string{"other": `x\`}},
+		"comma at the end":             {text: "other=x,"},
+		"assignment within the value":  {text: "other=a=b=", want: map[string]string{"other": "a=b="}},
+		"empty":                        {text: "", want: nil},
+		"entry without an assignment":  {text: "other=x,seconds"},
+		"escape that is not necessary": {text: `ot\her=\x`, want: map[string]string{"other": "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := attributes.Parse(c.text)
+			if (err == nil) != (c.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(c.want, p.Map); err == nil && diff != "" {
+				t.Errorf("entries (-want +got):\n%s", diff)
+			}
+		})
+	}
 }

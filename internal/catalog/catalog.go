@@ -1,3 +1,8 @@
+// Package catalog describes which annotations the load balancer controllers of clouds read, in which dialect, and what
+// each controller does with a value that it cannot parse. It parses and validates Services accordingly.
+//
+// The descriptions are data in the types of Document: one YAML file per controller in catalogs/. What an entry cannot
+// express is a function of package check that the file names. The package uses no client, no clock and no network.
 package catalog
 
 import (
@@ -7,16 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Catalog is what is known of the annotations of one controller. It never changes.
+// Catalog describes the annotations of one controller. It is immutable.
 type Catalog struct {
 	Head
 	contents func() *contents
 }
 
-// Document returns the catalog as it was written, with what it leaves out filled in. It must not be changed.
+// Document returns the content of the catalog's file, completed with defaults. It must not be changed.
 func (c *Catalog) Document() Document { return Document{Head: c.Head, Body: c.contents().Body} }
 
-// Plain returns the annotation with this name, which has no placeholders.
+// Plain returns the annotation with this name. Names with placeholders are not found.
 func (c *Catalog) Plain(key string) (*Annotation, bool) {
 	if e, found := c.contents().byName[key]; found {
 		return e.Annotation, true
@@ -24,20 +29,21 @@ func (c *Catalog) Plain(key string) (*Annotation, bool) {
 	return nil, false
 }
 
-// HasPortForm reports whether a key is the form for a port of a known one, and returns that.
+// HasPortForm reports whether a key is the form for a port of a known key, and returns that key.
 func (c *Catalog) HasPortForm(key string) (plain string, ok bool) {
 	plain, _, cut := c.cutPort(key)
 	_, known := c.contents().byName[plain]
 	return plain, cut && known
 }
 
-// owns reports whether the controller acts on the Service, as far as the Service shows.
+// owns reports whether the controller acts on the Service, as far as the Service shows it.
 func (v *View) owns() bool {
 	o := v.catalog.Owns
 	if len(o.Also) > 0 && v.any(o.Also, service) {
 		return true
 	}
-	if class := v.Service.Spec.LoadBalancerClass; !o.class(class) && !(v.catalog.Own && class != nil && *class == v.class) {
+	class := v.Service.Spec.LoadBalancerClass
+	if !o.class(class) && !(v.catalog.Own && class != nil && *class == v.class) {
 		return false
 	}
 	fails := func(c Condition) bool { return v.none([]Condition{c}, service) }
@@ -54,7 +60,7 @@ func (o Ownership) class(class *string) bool {
 	return slices.ContainsFunc(o.Classes, func(pattern string) bool { return matches(pattern, *class) })
 }
 
-// matches compares a text with a pattern, in which one * at the end stands for anything.
+// matches reports whether a text matches a pattern, in which one * at the end stands for anything.
 func matches(pattern, text string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(text, prefix)
@@ -62,17 +68,17 @@ func matches(pattern, text string) bool {
 	return pattern == text
 }
 
-// Knows reports whether a key means something to the controller, if only on other objects.
+// Knows reports whether the controller reads a key, on Services or on other objects.
 func (c *Catalog) Knows(key string) bool {
-	if c.elsewhere(key) {
+	if c.isElsewhere(key) {
 		return true
 	}
 	_, _, found := c.contents().find(key)
 	return found
 }
 
-// elsewhere reports whether a key means something on other objects only.
-func (c *Catalog) elsewhere(key string) bool {
+// isElsewhere reports whether the controller reads a key only on other objects.
+func (c *Catalog) isElsewhere(key string) bool {
 	return slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) })
 }
 
@@ -81,19 +87,19 @@ func (c *Catalog) ReadsKey(key string) bool {
 	return hasPrefix(key, c.Prefixes) || slices.Contains(c.Reads, key)
 }
 
-// Concerns reports whether a key may be the controller's, by its prefix.
+// Concerns reports whether a key may belong to the controller according to its prefix.
 func (c *Catalog) Concerns(key string) bool {
 	return hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes)
 }
 
-// claims reports whether a key shows that a Service was written for the controller: one under a prefix of its own, a known one, or
-// an unknown one that is near to a known one.
+// claims reports whether a key indicates that a Service was written for the controller: a key under one of its own
+// prefixes, a known key, or a probable typo of a known key.
 func (c *Catalog) claims(key string) bool {
 	switch {
 	case hasPrefix(key, c.Prefixes):
 		return true
 	case key == corev1.AnnotationLoadBalancerSourceRangesKey, !hasPrefix(key, c.SharedPrefixes):
-		return false // the first is Kubernetes' own: many controllers read it
+		return false // Kubernetes defines the first one, and many controllers read it
 	case c.Knows(key):
 		return true
 	}
@@ -101,7 +107,7 @@ func (c *Catalog) claims(key string) bool {
 	return s.near && s.key != corev1.AnnotationLoadBalancerSourceRangesKey && !claimedElsewhere(key)
 }
 
-// claimedElsewhere reports whether any controller knows a key or has its prefix to itself.
+// claimedElsewhere reports whether any controller knows a key or is the only one that uses its prefix.
 func claimedElsewhere(key string) bool {
 	for _, c := range heads() {
 		if hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes) && c.Knows(key) {
@@ -115,7 +121,7 @@ func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// split cuts a key behind the longest of the catalog's prefixes that it has.
+// split splits a key after the longest matching prefix of the catalog.
 func (c *Catalog) split(key string) (prefix, rest string) {
 	for _, list := range [][]string{c.Prefixes, c.SharedPrefixes} {
 		for _, p := range list {

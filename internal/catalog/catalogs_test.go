@@ -30,7 +30,7 @@ func TestCatalogsAreComplete(t *testing.T) {
 	})
 }
 
-// service is a load balancer that every catalog has nothing to say about, changed as the example says.
+// service returns a load balancer without findings, changed by an example.
 func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Service {
 	t.Helper()
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{
@@ -50,20 +50,21 @@ func service(t *testing.T, c *catalog.Catalog, e catalog.Example) *corev1.Servic
 	return svc
 }
 
-// Every value's example is judged with the value alone; what it requires stands beside it in the examples of rules and in the corpus.
+// The examples of annotations are validated without other annotations. Those that they require are in the examples of
+// checks and in the corpus.
 func TestExamplesOfValues(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		for _, a := range c.Document().Annotations {
 			if p, err := a.Parse(a.Valid); err != nil || p.Absent {
-				t.Errorf("%s: valid %q is refused: %v", a.Name, a.Valid, err)
+				t.Errorf("%s: valid example %q is refused: %v", a.Name, a.Valid, err)
 			}
 			for _, v := range a.Variants {
 				if p, err := v.Parse(v.Valid); err != nil || p.Absent {
-					t.Errorf("%s: valid %q is refused by a variant: %v", a.Name, v.Valid, err)
+					t.Errorf("%s: a variant refuses its valid example %q: %v", a.Name, v.Valid, err)
 				}
 				if v.Invalid != nil {
 					if _, err := v.Parse(*v.Invalid); err == nil {
-						t.Errorf("%s: invalid %q is not by a variant", a.Name, *v.Invalid)
+						t.Errorf("%s: a variant accepts its invalid example %q", a.Name, *v.Invalid)
 					}
 				}
 			}
@@ -72,15 +73,16 @@ func TestExamplesOfValues(t *testing.T) {
 					t.Errorf("%s: default %q is refused: %v", a.Name, a.Default, err)
 				}
 			}
-			if words := a.Expected(); words == "" || strings.Contains(words, "%!") {
-				t.Errorf("%s: allowed is %q", a.Name, words)
+			if expected := a.Expected(); expected == "" || strings.Contains(expected, "%!") {
+				t.Errorf("%s: expected values are %q", a.Name, expected)
 			}
 			if a.Invalid == nil {
 				continue
 			}
 			if _, err := a.Parse(*a.Invalid); err == nil {
-				if problems := review(t, c, catalog.Example{Annotations: map[string]string{a.Name: *a.Invalid}}); len(problems) == 0 {
-					t.Errorf("%s: invalid %q is not", a.Name, *a.Invalid)
+				e := catalog.Example{Annotations: map[string]string{a.Name: *a.Invalid}}
+				if findings := review(t, c, e); len(findings) == 0 {
+					t.Errorf("%s: invalid example %q is accepted", a.Name, *a.Invalid)
 				}
 			}
 		}
@@ -91,11 +93,11 @@ func TestExamplesOfChecks(t *testing.T) {
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		for _, r := range c.Document().Checks {
 			if got := review(t, c, r.Valid); len(got) > 0 {
-				t.Errorf("%s: the valid example is not: %+v", r.ID, got)
+				t.Errorf("%s: the valid example has findings: %+v", r.ID, got)
 			}
 			got := review(t, c, r.Invalid)
 			if len(got) != 1 || got[0].ID != idPrefix(c)+r.ID {
-				t.Errorf("%s: the invalid example breaks not just the rule: %+v", r.ID, got)
+				t.Errorf("%s: the invalid example must have exactly the finding of the check: %+v", r.ID, got)
 			}
 		}
 	})
@@ -122,7 +124,7 @@ func TestFindingsAreDocumented(t *testing.T) {
 		seen := map[string]bool{}
 		for _, r := range c.Docs() {
 			if seen[r.ID] || r.Help == "" || !strings.HasPrefix(r.ID, idPrefix(c)) {
-				t.Errorf("rule %+v", r)
+				t.Errorf("finding is documented twice, has no help or the wrong prefix: %+v", r)
 			}
 			seen[r.ID] = true
 		}
@@ -131,6 +133,29 @@ func TestFindingsAreDocumented(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	if names := catalog.Names(); !slices.IsSorted(names) || len(names) == 0 {
-		t.Errorf("names %q", names)
+		t.Errorf("names are empty or not sorted: %q", names)
+	}
+}
+
+// BenchmarkReview validates a Service by the catalog of its cloud, and by all catalogs.
+func BenchmarkReview(b *testing.B) {
+	svc := &corev1.Service{}
+	svc.Annotations = map[string]string{
+		"load-balancer.hetzner.cloud/location": "fsn1", "load-balancer.hetzner.cloud/protocol": "https",
+		"load-balancer.hetzner.cloud/http-certificates": "shop", "load-balancer.hetzner.cloud/health-check-interval": "15s",
+	}
+	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
+	for name, catalogs := range map[string][]string{"one": {"hcloud"}, "all": catalog.Names()} {
+		b.Run(name, func(b *testing.B) {
+			set, err := catalog.NewSet(catalog.Options{Catalogs: catalogs})
+			if err != nil {
+				b.Fatal(err)
+			}
+			set.Parse(svc).Validate() // loads the catalogs
+			b.ReportAllocs()
+			for b.Loop() {
+				finding.Merge(set.Parse(svc).Validate())
+			}
+		})
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// What cannot change is refused where both values are known; without a value or a default nobody knows what held.
+// A change of an immutable value is refused if both values are known. Without a value and a default, the old value is
+// not known.
 func TestChanges(t *testing.T) {
 	set := setOf(Body{Annotations: []Annotation{
 		{Name: "sample/zone", Type: annotation.Type{Type: annotation.Text}, OnInvalid: Refused, OnChange: Refused},
@@ -26,9 +27,9 @@ func TestChanges(t *testing.T) {
 		"without a load balancer": {map[string]string{"sample/zone": "a"}, map[string]string{"sample/zone": "b"}, false, map[string]finding.Severity{}},
 		"added":                   {nil, map[string]string{"sample/zone": "b"}, true, map[string]finding.Severity{changed: finding.Warning}},
 		"removed":                 {map[string]string{"sample/zone": "a"}, nil, true, map[string]finding.Severity{changed: finding.Warning}},
-		"default written down":    {nil, map[string]string{"sample/size": "3"}, true, map[string]finding.Severity{}},
+		"explicit default":        {nil, map[string]string{"sample/size": "3"}, true, map[string]finding.Severity{}},
 		"other than the default":  {nil, map[string]string{"sample/size": "4"}, true, map[string]finding.Severity{changed: finding.Error}},
-		"a mistake mended":        {map[string]string{"sample/size": "x"}, map[string]string{"sample/size": "4"}, true, map[string]finding.Severity{}},
+		"invalid value corrected": {map[string]string{"sample/size": "x"}, map[string]string{"sample/size": "4"}, true, map[string]finding.Severity{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

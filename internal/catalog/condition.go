@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// holds reports whether a condition holds. known is false where it depends on an invalid or doubtful value.
+// holds reports whether a condition holds. known is false if that depends on an invalid or uncertain value.
 func (v *View) holds(c Condition, sc scope) (holds, known bool) {
 	if c.Field != "" {
 		values := sc.field(v.Service, c.Field)
 		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.HoldsFor(values), true
 	}
 	if c.Set != nil {
-		// Whether there is a value needs no default, and is known of an invalid one, too.
+		// Defaults do not matter here, and an invalid value counts as set.
 		set, known := v.isSet(c.Key, sc)
 		if *c.Set != set {
 			return false, set || known
 		}
-		if !c.AsksValues() {
+		if !c.ComparesValues() {
 			return set || known, set || known
 		}
 	}
@@ -26,15 +26,15 @@ func (v *View) holds(c Condition, sc scope) (holds, known bool) {
 	if known {
 		return c.HoldsFor(values), true
 	}
-	// One of several ports may be enough to know.
+	// The known values of some ports may already satisfy the condition.
 	holds = c.Is != nil && c.Not == nil && c.Only == nil && c.HoldsFor(values)
 	return holds, holds
 }
 
-// AsksValues reports whether the condition is about more than whether there is a value.
-func (c Condition) AsksValues() bool { return c.Is != nil || c.Not != nil || c.Only != nil }
+// ComparesValues reports whether the condition depends on the value, not only on whether there is one.
+func (c Condition) ComparesValues() bool { return c.Is != nil || c.Not != nil || c.Only != nil }
 
-// HoldsFor reports whether values are what the condition asks for, whether or not they are set.
+// HoldsFor reports whether values satisfy the condition, apart from Set.
 func (c Condition) HoldsFor(values []string) bool {
 	in := func(words []string) func(string) bool {
 		return func(v string) bool { return slices.Contains(words, v) }
@@ -46,32 +46,40 @@ func (c Condition) HoldsFor(values []string) bool {
 
 // all reports whether every condition is known to hold.
 func (v *View) all(conditions []Condition, sc scope) bool {
-	return !slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return !holds || !known })
+	return !slices.ContainsFunc(conditions, func(c Condition) bool {
+		holds, known := v.holds(c, sc)
+		return !holds || !known
+	})
 }
 
-// any reports whether a condition is known to hold.
+// any reports whether at least one condition is known to hold.
 func (v *View) any(conditions []Condition, sc scope) bool {
-	return slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return holds && known })
+	return slices.ContainsFunc(conditions, func(c Condition) bool {
+		holds, known := v.holds(c, sc)
+		return holds && known
+	})
 }
 
 // none reports whether every condition is known not to hold.
 func (v *View) none(conditions []Condition, sc scope) bool {
-	return !slices.ContainsFunc(conditions, func(c Condition) bool { holds, known := v.holds(c, sc); return holds || !known })
+	return !slices.ContainsFunc(conditions, func(c Condition) bool {
+		holds, known := v.holds(c, sc)
+		return holds || !known
+	})
 }
 
-// Requirement texts: "requires X", or "must not be combined with X".
+// RequirementText describes the requirement that one of the conditions holds: "requires X", or "must not be combined
+// with X".
+func RequirementText(conditions []Condition) string { return requirementText(conditions, nil) }
 
-// Demand says what conditions of which one has to hold require.
-func Demand(conditions []Condition) string { return demand(conditions, nil) }
-
-func demand(conditions []Condition, b bindings) string {
-	if c := conditions[0]; len(conditions) == 1 && c.Set != nil && !*c.Set && !c.AsksValues() {
+func requirementText(conditions []Condition, b bindings) string {
+	if c := conditions[0]; len(conditions) == 1 && c.Set != nil && !*c.Set && !c.ComparesValues() {
 		return "must not be combined with " + b.expand(c.Key) + c.Field
 	}
 	return "requires " + Describe(conditions, b)
 }
 
-// Describe describes conditions of which one has to hold, such as "X set to a or b, or no Y".
+// Describe describes conditions of which one must hold, such as "X set to a or b, or no Y".
 func Describe(conditions []Condition, b map[string]string) string {
 	var texts []string
 	for _, c := range conditions {
@@ -95,17 +103,17 @@ func (c Condition) describe(b bindings) string {
 	return what
 }
 
-// Text says what the requirement demands, without a subject.
+// Text describes the requirement, without a subject.
 func (q Requirement) Text() string { return q.text(nil) }
 
 func (q Requirement) text(b bindings) string {
 	if q.Message != "" {
 		return "must " + q.Message
 	}
-	return demand(q.Any, b)
+	return requirementText(q.Any, b)
 }
 
-// remedy is the requirement's own, or one that fits what it demands.
+// remedy returns the requirement's own remedy, or one generated from its conditions.
 func (q Requirement) remedy(b bindings) string {
 	if q.Remedy != "" {
 		return q.Remedy
@@ -126,5 +134,5 @@ func (q Requirement) remedy(b bindings) string {
 	return "set " + strings.Join(slices.Compact(keys), " or ") + " accordingly, or remove this key"
 }
 
-// Text says what a check without a function demands.
+// Text describes what a check without a function requires.
 func (c *Check) Text() string { return Requirement{Any: c.Any, Message: c.Message}.Text() }

@@ -15,9 +15,9 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged := map[string]bool{}
+	covered := map[string]bool{}
 	for _, c := range cases {
-		judged[c.Catalog] = true
+		covered[c.Catalog] = true
 		t.Run(c.Name, func(t *testing.T) {
 			set, err := catalog.NewSet(catalog.Options{Catalogs: []string{c.Catalog}})
 			if err != nil {
@@ -33,7 +33,7 @@ func TestCorpus(t *testing.T) {
 		})
 	}
 	for _, name := range catalog.Names() {
-		if own, _ := catalog.Find(name); !judged[name] && !own.Own {
+		if c, _ := catalog.Find(name); !covered[name] && !c.Own {
 			t.Errorf("the corpus has no cases of %s", name)
 		}
 	}

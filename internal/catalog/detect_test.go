@@ -8,16 +8,17 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Kubernetes itself defined the key, and most clouds read it: it tells nothing about which cloud a Service is for.
+// Kubernetes itself defines the key, and most clouds read it: it does not show which cloud a Service is for.
 func TestDetectIgnoresKubernetesOwnKey(t *testing.T) {
 	svc := balancer(map[string]string{"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8"})
 	if got := Detect(svc); len(got) > 0 {
-		t.Errorf("it seems to be for %q", got)
+		t.Errorf("detected %q", got)
 	}
 }
 
-// A slip under a prefix that many share must not make a Service nobody's: it would pass unseen.
-func TestDetectTakesSlipsForTheKeyThatWasMeant(t *testing.T) {
+// A Service with a typo under a shared prefix must still belong to a catalog. Otherwise, the typo would not be
+// reported.
+func TestDetectRecognisesTypos(t *testing.T) {
 	for key, want := range map[string][]string{
 		"service.kubernetes.io/qcloud-loadbalancer-internal-subnet-id": {"tencent"},
 		"kubernetes.digitalocean.com/load-balancer-idd":                {"digitalocean"},
@@ -26,7 +27,7 @@ func TestDetectTakesSlipsForTheKeyThatWasMeant(t *testing.T) {
 		"service.beta.kubernetes.io/azure-load-balancer-internl":       {"azure"},
 	} {
 		if got := Detect(balancer(map[string]string{key: "true"})); !slices.Equal(got, want) {
-			t.Errorf("%s seems to be for %q, want %q", key, got, want)
+			t.Errorf("%s: detected %q, want %q", key, got, want)
 		}
 	}
 }
@@ -36,6 +37,6 @@ func TestUnknownKeyIsNearAnAlias(t *testing.T) {
 	found := reviewed(set, nil, balancer(map[string]string{"sample/sise": "1"}))
 	want := `did you mean "sample/size"?`
 	if len(found) != 1 || found[0].Severity != finding.Error || found[0].Remedy != want {
-		t.Errorf("found %+v", found)
+		t.Errorf("got %+v", found)
 	}
 }

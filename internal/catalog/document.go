@@ -5,66 +5,67 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Head is the first YAML document of a catalog's file: enough to tell which Services the catalog is about. The second one is
-// read when a Service is.
+// Head is the first YAML document of a catalog's file: enough to decide which Services the catalog applies to. The
+// second document is parsed only when it is needed.
 type Head struct {
-	// Name is what users select the catalog by; it is the name of the file, too.
+	// Name selects the catalog, and is the name of its file.
 	Name string `json:"name"`
-	// Title is what the docs call the cloud.
+	// Title names the cloud in docs and messages.
 	Title string `json:"title"`
-	// Controller is the repository that was read, Version what of it.
+	// Controller is the repository that the catalog describes, Version the release or commit of it.
 	Controller string `json:"controller"`
 	Version    string `json:"version"`
-	// Help is a sentence or two for the docs: how the controller reads annotations, and what it does with what it cannot read.
+	// Help is a sentence or two for the docs: how the controller parses annotations, and how it handles invalid ones.
 	Help string `json:"help"`
-	// Prefixes begin keys that nobody but this controller reads: any other key under them is unknown.
+	// Prefixes begin keys that only this controller reads: any other key under them is unknown.
 	Prefixes []string `json:"prefixes,omitempty"`
-	// SharedPrefixes begin keys that others read, too: there, only what is near to a known key is called unknown.
+	// SharedPrefixes begin keys that others also read: only a probable typo of a known key is reported as unknown.
 	SharedPrefixes []string `json:"sharedPrefixes,omitempty"`
-	// Elsewhere are keys under the prefixes that are known but say nothing about Services of type LoadBalancer, such as those of
-	// Nodes or Ingresses. One * at the end stands for the rest of a key.
+	// Elsewhere are known keys under the prefixes that have no effect on Services of type LoadBalancer, such as those
+	// of Nodes or Ingresses. One * at the end stands for the rest of a key.
 	Elsewhere []string `json:"elsewhere,omitempty"`
-	// Reads are keys outside the prefixes that the controller reads, too, and that no entry describes.
+	// Reads are keys outside the prefixes that the controller also reads, and that no entry describes.
 	Reads []string `json:"reads,omitempty"`
-	// Owns are the Services that the controller acts on.
+	// Owns describes the Services that the controller acts on.
 	Owns Ownership `json:"owns"`
-	// Own is true if the controller is Quaymaster's own. It applies policies itself, so rules see the values that hold by
-	// default, and defaults hold even where admission did not write them. Unknown keys are always errors. On Services that
-	// it does not own, its keys have no effect and are not validated.
+	// Own is true if the controller is Quaymaster's own. It applies policies itself, so rules validate default values,
+	// too, and defaults apply even if admission did not write them. Unknown keys are always errors. On Services that it
+	// does not own, its keys have no effect and are not validated.
 	Own bool `json:"own,omitempty"`
-	// IDPrefix begins the ids of findings; the name and a dash if it is empty.
+	// IDPrefix begins the ids of findings; the default is the name and a dash.
 	IDPrefix string `json:"idPrefix,omitempty"`
-	// IDs rename findings that every catalog has, by their usual name.
+	// IDs renames findings that every catalog has, by their usual name.
 	IDs map[string]string `json:"ids,omitempty"`
 }
 
-// Ownership tells which Services of type LoadBalancer a controller acts on: those with one of the classes, or without class where
-// NoClass says so, unless a condition of When, or all of those of Any, are known not to hold: a value that is wrong does not make a
-// Service somebody else's. Any condition of Also makes a Service owned whatever its class.
+// Ownership describes which Services of type LoadBalancer a controller acts on: those with one of the classes, or
+// without a class if NoClass is true, unless a condition of When, or every condition of Any, is known not to hold: an
+// invalid value does not make a Service another controller's. If a condition of Also holds, the Service is owned
+// regardless of its class.
 type Ownership struct {
 	// Classes are the loadBalancerClasses; one * at the end stands for the rest.
 	Classes []string `json:"classes,omitempty"`
-	// NoClass is whether Services without loadBalancerClass are owned.
+	// NoClass is true if the controller acts on Services without loadBalancerClass.
 	NoClass bool `json:"noClass,omitempty"`
-	// AnyClass is for controllers that do not look at the loadBalancerClass.
+	// AnyClass is true if the controller ignores the loadBalancerClass.
 	AnyClass bool        `json:"anyClass,omitempty"`
 	When     []Condition `json:"when,omitempty"`
 	Any      []Condition `json:"any,omitempty"`
 	Also     []Condition `json:"also,omitempty"`
-	// Note says what a Service does not tell, such as flags of the controller.
+	// Note describes what a Service does not show, such as flags of the controller.
 	Note string `json:"note,omitempty"`
 }
 
 // Body is the second YAML document of a catalog's file.
 type Body struct {
-	// Empty is what an empty value is where an annotation does not say.
+	// Empty is the default for annotations that do not set it.
 	Empty       annotation.Empty `json:"empty,omitempty"`
 	Annotations []Annotation     `json:"annotations"`
-	// Checks are about the Service as a whole.
+	// Checks validate the Service as a whole.
 	Checks []Check `json:"checks,omitempty"`
-	// Findings document the findings whose ids requirements, checks and changes rename.
+	// Findings documents the findings whose ids requirements, checks and changes rename.
 	Findings []FindingDoc `json:"findings,omitempty"`
-	// Left are facts about the controller that no entry holds.
+	// Left lists facts about the controller that the catalog leaves out.
 	Left []Left `json:"left,omitempty"`
 }
 
@@ -80,80 +81,83 @@ type Document struct {
 	Body
 }
 
-// Annotation is what there is to know about one key, or about a family of keys.
+// Annotation describes one key, or a family of keys.
 type Annotation struct {
-	// Name is the key. {port} in it stands for the number of a port of the Service, {portname} for its name, {portref} for either,
-	// {protocol} for tcp, udp or sctp in any case, {index} for a number, and {any} for anything else.
+	// Name is the key. {port} in it stands for the number of a port of the Service, {portname} for its name, {portref}
+	// for either, {protocol} for tcp, udp or sctp in any case, {index} for a number, and {any} for anything else.
 	Name string `json:"name"`
-	// Aliases are keys that are read where Name is absent.
+	// Aliases are keys that the controller reads if Name is absent.
 	Aliases []string `json:"aliases,omitempty"`
-	// AliasesDeprecated says that the controller wants to be rid of them.
+	// AliasesDeprecated is true if the controller will drop the aliases.
 	AliasesDeprecated bool `json:"aliasesDeprecated,omitempty"`
-	// Also are words by which users of other clouds look for the key. They are not read, but suggest the key.
+	// Also are names of the key on other clouds. They are not read; the key is suggested instead.
 	Also []string `json:"also,omitempty"`
-	// PortForm is true if the key may be followed by a dot and the number or name of a port, to set the value of that port's
-	// listener alone. The form for a port wins over the plain key, which governs every other port.
+	// PortForm is true if the key may be followed by a dot and the number or name of a port, to set the value of only
+	// that port's listener. The form for a port takes precedence over the plain key, which governs every other port.
 	PortForm bool `json:"portForm,omitempty"`
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
 	annotation.Type
-	// Variants are the types that the value has on some Services instead: the first one counts whose conditions all hold.
+	// Variants are types that replace the type on some Services. The first variant whose conditions all hold applies.
 	Variants []Variant `json:"variants,omitempty"`
-	// Default is what holds where the key is absent, as a value of the type, if there is one that does not depend on anything.
+	// Default is the value of an absent key, if it does not depend on anything.
 	Default string `json:"default,omitempty"`
-	// Defaults hold instead of Default where the value depends on the Service or port: the first one whose conditions hold.
+	// Defaults replaces Default if the value depends on the Service or port. The first one whose conditions hold
+	// applies.
 	Defaults []Default `json:"defaults,omitempty"`
-	// DefaultIf are conditions that hold where the default has an effect. Elsewhere the rules of policies ignore it.
+	// DefaultIf are the conditions under which the default has an effect. Otherwise the rules of policies ignore it.
 	DefaultIf []Condition `json:"defaultIf,omitempty"`
-	// NoDefault is true if nothing at all holds without the key, so that setting or removing it is a change like any other.
+	// NoDefault is true if an absent key means no value at all, so that adding or removing it is a change like any
+	// other.
 	NoDefault bool `json:"noDefault,omitempty"`
 	// WriteDefault is true if admission writes the default into Services, for their owners to see.
 	WriteDefault bool `json:"writeDefault,omitempty"`
 	// Single is true if only one Service can have a given value, so that no policy may make it a default.
 	Single bool `json:"single,omitempty"`
-	// OnInvalid is what the controller does with a value that breaks the type.
+	// OnInvalid is what the controller does with an invalid value.
 	OnInvalid Outcome `json:"onInvalid"`
-	// UnknownPort is what happens where the name's port is none of the Service's; ignored if it is not given.
+	// UnknownPort is what it does if the Service does not have the port in the key; the default is Ignored.
 	UnknownPort Outcome `json:"unknownPort,omitempty"`
-	// OnChange is what happens where the value changes while there is a load balancer; empty where that is possible.
+	// OnChange is what it does if the value changes while there is a load balancer; empty if the change is possible.
 	OnChange Outcome `json:"onChange,omitempty"`
-	// Immutable is true if OnChange holds as soon as the Service is a load balancer, and not only once it has an address.
+	// Immutable is true if OnChange applies as soon as the Service is a load balancer, and not only once it has an
+	// address.
 	Immutable bool `json:"immutable,omitempty"`
 	// ChangeID renames the finding of a change.
 	ChangeID string `json:"changeID,omitempty"`
-	// Severity overrides what OnInvalid says about an invalid value.
+	// Severity overrides the severity of OnInvalid.
 	Severity finding.Severity `json:"severity,omitempty"`
-	// Consequence tells users what an invalid value leads to, such as "anything else makes the load balancer public".
+	// Consequence describes the effect of an invalid value, such as "anything else makes the load balancer public".
 	Consequence string `json:"consequence,omitempty"`
-	// Deprecated says what to use instead.
+	// Deprecated describes what to use instead.
 	Deprecated string `json:"deprecated,omitempty"`
-	// Written says that the controller writes the key itself: whatever its value, nobody is refused.
+	// Written is true if the controller writes the key itself: no value is refused.
 	Written bool `json:"written,omitempty"`
-	// ReadIf are conditions that all hold where the controller reads the key. Elsewhere it has no effect, whatever its value: users
-	// are warned of that alone.
+	// ReadIf are the conditions that must all hold for the controller to read the key. Otherwise, the key has no
+	// effect, and its value is not validated: the only finding is a warning about that.
 	ReadIf []Condition `json:"readIf,omitempty"`
-	// Requires must hold wherever the key is set.
+	// Requires must hold if the key is set.
 	Requires []Requirement `json:"requires,omitempty"`
 	// Checks are functions that check a valid value.
 	Checks []Call `json:"checks,omitempty"`
-	// Remedy says what to write in place of an invalid value; made of Valid if it is empty.
+	// Remedy is the remedy for an invalid value; generated from Valid if it is empty.
 	Remedy string `json:"remedy,omitempty"`
-	// Source is where the controller's repository or documentation says so.
+	// Source are the places in the controller's repository or documentation that the entry is based on.
 	Source []string `json:"source"`
-	// Valid and Invalid are values: each is tried. Only for a free text no value is invalid.
+	// Valid and Invalid are example values, which tests try. Invalid is nil only if the type accepts every text.
 	Valid   string  `json:"valid"`
 	Invalid *string `json:"invalid,omitempty"`
 }
 
-// Names are the name and the aliases, in the order in which they are read.
+// Names returns the name and the aliases, in order of precedence.
 func (a *Annotation) Names() []string { return append([]string{a.Name}, a.Aliases...) }
 
-// Variant is what an annotation is on some Services, for controllers that drive several kinds of load balancers.
+// Variant changes an annotation on some Services, for controllers that manage several kinds of load balancers.
 type Variant struct {
 	// If are conditions about fields of the Service, never about keys.
 	If []Condition `json:"if"`
 	annotation.Type
-	// The rest is as in an Annotation, and in its place.
+	// The other fields replace those of the Annotation.
 	OnInvalid   Outcome `json:"onInvalid"`
 	OnChange    Outcome `json:"onChange,omitempty"`
 	Consequence string  `json:"consequence,omitempty"`
@@ -161,27 +165,28 @@ type Variant struct {
 	Invalid     *string `json:"invalid,omitempty"`
 }
 
-// Default is a value that holds under conditions.
+// Default is a default value that applies under conditions.
 type Default struct {
 	If    []Condition `json:"if,omitempty"`
 	Value string      `json:"value"`
 }
 
-// Requirement is about other keys and fields, where an annotation is set. One that mentions fields of ports, or keys with a form
-// for ports, is checked for each port that the annotation governs.
+// Requirement limits the combination of an annotation with other keys and fields. If it mentions fields of ports, or
+// keys with a form for ports, it is checked for each port that the annotation governs.
 type Requirement struct {
 	// ID renames the finding.
 	ID string `json:"id,omitempty"`
-	// SomePort is true if the requirement need hold for one governed port only: elsewhere the annotation does not apply and is
-	// skipped. Of several such requirements, all must hold at the same port; the one that fails last is reported.
+	// SomePort is true if the requirement must hold for at least one governed port: the annotation has no effect on
+	// other ports and is skipped there. Several such requirements must hold at the same port; the one that fails last
+	// is reported.
 	SomePort bool `json:"somePort,omitempty"`
-	// Values limits the requirement to these values of the annotation, in their normal form.
+	// Values limits the requirement to these values of the annotation, in their normalized form.
 	Values []string `json:"values,omitempty"`
-	// If limits it to Services for which all of these hold.
+	// If limits the requirement to Services for which all of these conditions hold.
 	If []Condition `json:"if,omitempty"`
-	// Any is what must hold: one of them.
+	// Any are conditions of which one must hold.
 	Any []Condition `json:"any"`
-	// OnBreach is what happens otherwise.
+	// OnBreach is what the controller does otherwise.
 	OnBreach Outcome `json:"onBreach"`
 	// Message completes "must …"; generated from Any if it is empty.
 	Message string `json:"message,omitempty"`
@@ -190,44 +195,45 @@ type Requirement struct {
 	eachPort bool
 }
 
-// Condition is about one key, or about one field of the Service.
+// Condition tests one key, or one field of the Service.
 type Condition struct {
-	// Key is an annotation of the catalog, by its Name. In a requirement of a family of keys, placeholders have the family's values.
+	// Key is the Name of an annotation of the catalog. In a requirement of a family of keys, placeholders have the
+	// values of the key that is validated.
 	Key string `json:"key,omitempty"`
-	// Field is one of those in fields.go, such as spec.loadBalancerIP.
+	// Field is one of the fields in package spec, such as spec.loadBalancerIP.
 	Field string `json:"field,omitempty"`
-	// Set is whether there is a value, without its default.
+	// Set tests whether the value is set; a default does not count.
 	Set *bool `json:"set,omitempty"`
-	// Is are the values of which one must hold, the default included; of a list one element is enough.
+	// Is requires that the value, or the default, is one of these; of a list, at least one element.
 	Is []string `json:"is,omitempty"`
-	// Not are values that may not hold, the default included; of a list no element may be one.
+	// Not requires that neither the value nor the default is one of these; of a list, no element.
 	Not []string `json:"not,omitempty"`
-	// Only are the values that every element of a list must be one of.
+	// Only requires that every element of a list is one of these.
 	Only []string `json:"only,omitempty"`
 }
 
-// Check is about the Service as a whole.
+// Check validates the Service as a whole.
 type Check struct {
-	// ID follows the catalog's name and a dash in the ids of findings.
+	// ID follows the catalog's IDPrefix in the ids of findings.
 	ID string `json:"id"`
 	// Help is a sentence or two for the docs.
 	Help string `json:"help"`
-	// EachPort is true if the check is made for each port of the Service.
+	// EachPort is true if the check runs for each port of the Service.
 	EachPort bool `json:"eachPort,omitempty"`
-	// If are conditions that all hold where the check is made.
+	// If limits the check to Services or ports for which all of these conditions hold.
 	If []Condition `json:"if,omitempty"`
-	// Any is what must hold: one of them.
+	// Any are conditions of which one must hold.
 	Any []Condition `json:"any,omitempty"`
-	// Call is a function to call instead of Any.
+	// Call names a function to call instead of Any.
 	Call *Call `json:"call,omitempty"`
-	// At is the key or field to blame.
+	// At is the key or field that findings point to.
 	At       string  `json:"at"`
 	OnBreach Outcome `json:"onBreach"`
 	// Message completes "must …"; generated from Any, or by the function, if it is empty.
 	Message string   `json:"message,omitempty"`
 	Remedy  string   `json:"remedy"`
 	Source  []string `json:"source"`
-	// Valid passes the check, Invalid fails it; nothing else is wrong with either.
+	// Valid passes the check and Invalid fails it. Neither has other findings.
 	Valid   Example `json:"valid"`
 	Invalid Example `json:"invalid"`
 }
@@ -235,41 +241,42 @@ type Check struct {
 // Example is a Service of type LoadBalancer.
 type Example struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Spec is merged over a spec with one port, tcp/80 named http.
+	// Spec is merged into a spec with one port, tcp/80 named http.
 	Spec map[string]any `json:"spec,omitempty"`
 }
 
 // Call is a call of a function of package check.
 type Call struct {
 	Name string `json:"name"`
-	// With are its arguments.
+	// With holds its arguments.
 	With map[string]string `json:"with,omitempty"`
 	// ID renames the finding.
 	ID string `json:"id,omitempty"`
-	// OnBreach is what happens where it finds fault; that of an invalid value if it is not given.
+	// OnBreach is what the controller does if the function reports a problem; the default is OnInvalid.
 	OnBreach Outcome `json:"onBreach,omitempty"`
 }
 
-// Left is a fact about the controller that is left out.
+// Left is a fact about the controller that the catalog leaves out, with the reason.
 type Left struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// Outcome is what a controller does with a mistake. It decides whether we refuse or warn.
+// Outcome is what a controller does with a mistake. It decides between an error and a warning.
 type Outcome string
 
 // The outcomes.
 const (
-	// Refused: the controller, or its cloud, fails with an error, and the Service gets no load balancer or keeps an old one.
+	// Refused: the controller, or its cloud, fails with an error, and the Service gets no load balancer or keeps an old
+	// one.
 	Refused Outcome = "refused"
-	// Misread: something else holds in silence, and that harms: it opens, exposes, disconnects or deletes.
+	// Misread: the controller silently does something else that harms: it opens, exposes, disconnects or deletes.
 	Misread Outcome = "misread"
-	// Ignored: it has no effect, in silence.
+	// Ignored: the mistake silently has no effect.
 	Ignored Outcome = "ignored"
 )
 
-// Severity is that of a mistake with this outcome.
+// Severity returns the severity of a mistake with this outcome.
 func (o Outcome) Severity() finding.Severity {
 	if o == Ignored {
 		return finding.Warning

@@ -12,16 +12,16 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// factsFolder has what was found out about the controllers, where that is at hand. Everything in it is in a catalog, or the catalog
-// says why not.
+// factsFolder holds research about the controllers, if it is available. Each fact must be in a catalog, which may also
+// leave it out with a reason.
 const factsFolder = "../../../shared/catalog-facts"
 
-// places are the facts' placeholders as the catalogs write them.
+// places translates the placeholders of facts into those of catalogs.
 var places = strings.NewReplacer("${Protocol}-${Port}", "{any}-{port}", "${", "{")
 
 func TestFactsAreKnown(t *testing.T) {
 	if _, err := os.Stat(factsFolder); err != nil {
-		t.Skip("the facts are not here")
+		t.Skip("the facts are not available")
 	}
 	each(t, func(t *testing.T, c *catalog.Catalog) {
 		raw, err := os.ReadFile(filepath.Join(factsFolder, c.Name+".yaml"))

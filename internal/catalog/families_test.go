@@ -8,7 +8,8 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// What nobody knows of families cannot be in the corpus, whose cases an API server judges, too: there, every Service has some.
+// Services without address families cannot be in the corpus: an API server validates its cases, too, and always sets
+// them.
 func TestFamilies(t *testing.T) {
 	const (
 		collection = "networking.gke.io/ip-collection-v6"
@@ -25,17 +26,17 @@ func TestFamilies(t *testing.T) {
 		spec        map[string]any
 		want        []string
 	}{
-		"prefix of one's own":              {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: ipv6},
-		"prefix, and IPv4 as well":         {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: both, want: []string{"error " + collection}},
-		"prefix, and nobody knows":         {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, want: []string{"warning " + collection}},
+		"IPv6 prefix":                      {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: ipv6},
+		"prefix, dual-stack":               {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, spec: both, want: []string{"error " + collection}},
+		"prefix, families unknown":         {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6"}, want: []string{"warning " + collection}},
 		"prefix and subnet":                {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop"}, spec: ipv6, want: []string{"error " + collection}},
-		"prefix of an internal one":        {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop", kind: "Internal"}, spec: ipv6, want: []string{"warning " + collection}},
+		"prefix, internal":                 {cloud: "gcp", annotations: map[string]string{collection: "projects/shop/v6", subnet: "shop", kind: "Internal"}, spec: ipv6, want: []string{"warning " + collection}},
 		"standard tier and IPv6":           {cloud: "gcp", annotations: map[string]string{tier: "Standard"}, spec: both, want: []string{"error " + tier}},
 		"premium tier and IPv6":            {cloud: "gcp", annotations: map[string]string{tier: "Premium"}, spec: both},
-		"two addresses, and nobody knows":  {cloud: "metallb", annotations: map[string]string{wanted: "192.168.1.5,2001:db8::5"}, want: []string{"warning " + wanted}},
+		"two addresses, families unknown":  {cloud: "metallb", annotations: map[string]string{wanted: "192.168.1.5,2001:db8::5"}, want: []string{"warning " + wanted}},
 		"both families":                    {cloud: "aws-lbc", annotations: map[string]string{addresses: "dualstack"}, spec: both},
-		"both families on IPv4 alone":      {cloud: "aws-lbc", annotations: map[string]string{addresses: "ipv4"}, spec: both, want: []string{"error " + addresses}},
-		"IPv6 where the wrong value is it": {cloud: "aws-lbc", annotations: map[string]string{addresses: "DualStack"}, spec: ipv6, want: []string{"error " + addresses}},
+		"both families, only IPv4 allowed": {cloud: "aws-lbc", annotations: map[string]string{addresses: "ipv4"}, spec: both, want: []string{"error " + addresses}},
+		"invalid value reported only once": {cloud: "aws-lbc", annotations: map[string]string{addresses: "DualStack"}, spec: ipv6, want: []string{"error " + addresses}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, _ := catalog.Find(c.cloud)

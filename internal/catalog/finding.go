@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// The names of the findings that every catalog has, behind its prefix of ids. Docs, metrics and users' suppressions refer to ids:
-// they must not change. A catalog's own checks add ids of theirs.
+// The names of the findings that every catalog has; ids are these with the catalog's prefix. Docs, metrics and users'
+// suppressions refer to ids: they must not change. The checks of a catalog add further ids.
 const (
 	idUnknownKey   = "unknown-key"
 	idInvalidValue = "invalid-value"
@@ -30,26 +30,41 @@ const (
 // Docs documents every finding of the catalog.
 func (c *Catalog) Docs() []finding.Doc {
 	all := []finding.Doc{
-		{ID: idUnknownKey, Severity: finding.Error, Help: "The controller does not read the annotation, which is most likely a typo of the suggested one. " +
-			"quayctl lint reports an error, admission by default a warning, because a newer release of the controller may read it."},
-		{ID: idInvalidValue, Severity: finding.Error, Help: "The controller cannot parse the value, or misreads it. Where it ignores the value without harm, the finding is a warning."},
-		{ID: idUnknownPort, Severity: finding.Warning, Help: "The annotation is for a port that the Service does not have."},
-		{ID: idRequirement, Severity: finding.Error, Help: "The annotation requires another one, or a field of the Service, or must not be combined with it. Where it only has no effect, the finding is a warning."},
-		{ID: idChanged, Severity: finding.Error, Help: "The value must not change once there is a load balancer. Where the controller ignores the change, the finding is a warning."},
-		{ID: idDeprecated, Severity: finding.Warning, Help: "The controller's authors have deprecated the annotation."},
-		{ID: idShadowed, Severity: finding.Warning, Help: "The annotation is an alias of another one that is also set, and is not read."},
-		{ID: idNotOwned, Severity: finding.Warning, Help: "The annotation has no effect, because the controller does not act on the Service."},
+		doc(idUnknownKey, finding.Error,
+			"The controller does not read the annotation, which is most likely a typo of the suggested "+
+				"one. quayctl lint reports an error, admission by default a warning, because a newer release "+
+				"of the controller may read it."),
+		doc(idInvalidValue, finding.Error,
+			"The controller cannot parse the value, or misreads it. If it ignores the value without harm, "+
+				"the finding is a warning."),
+		doc(idUnknownPort, finding.Warning, "The annotation is for a port that the Service does not have."),
+		doc(idRequirement, finding.Error,
+			"The annotation requires another one, or a field of the Service, or must not be combined with "+
+				"it. If it only has no effect, the finding is a warning."),
+		doc(idChanged, finding.Error,
+			"The value must not change once there is a load balancer. If the controller ignores the "+
+				"change, the finding is a warning."),
+		doc(idDeprecated, finding.Warning, "The controller's authors have deprecated the annotation."),
+		doc(idShadowed, finding.Warning,
+			"The annotation is an alias of another one that is also set, and is not read."),
+		doc(idNotOwned, finding.Warning,
+			"The annotation has no effect, because the controller does not act on the Service."),
 	}
 	if c.Own {
-		all[0].Help = "The annotation is not one of the controller's, which is most likely a typo of the suggested one."
-		all[1].Help = "The value is not of the annotation's type, or out of range. Nothing is trimmed, clamped or silently defaulted."
-		all[2] = finding.Doc{ID: idUnknownPort, Severity: finding.Error, Help: "The suffix of the annotation is neither the number nor the name of a port of the Service. A suffix of digits is a number."}
+		all[0].Help = "The controller has no such annotation, which is most likely a typo of the suggested one."
+		all[1].Help = "The value is not of the annotation's type, or out of range. " +
+			"Nothing is trimmed, clamped or silently defaulted."
+		all[2] = doc(idUnknownPort, finding.Error,
+			"The suffix of the annotation is neither the number nor the name of a port of the Service. A "+
+				"suffix of digits is a number.")
 		all[4].Help = "An immutable value changed."
 	}
 	if c.contents().portForms {
 		all = append(all,
-			finding.Doc{ID: idPortForm, Severity: finding.Error, Help: "An annotation of the whole load balancer was written for a single port."},
-			finding.Doc{ID: idAmbiguousPort, Severity: finding.Error, Help: "An annotation sets a listener by its port's number and another one by its name. One of the two must go, even if the values are equal."},
+			doc(idPortForm, finding.Error, "An annotation of the whole load balancer was written for a single port."),
+			doc(idAmbiguousPort, finding.Error,
+				"An annotation sets a listener by its port's number and another one by its name. Remove "+
+					"one of the two, even if the values are equal."),
 		)
 	}
 	used := c.usedIDs()
@@ -69,9 +84,16 @@ func (c *Catalog) Docs() []finding.Doc {
 	return docs
 }
 
+func doc(id string, severity finding.Severity, help string) finding.Doc {
+	return finding.Doc{ID: id, Severity: severity, Help: help}
+}
+
 // usedIDs returns which of the usual findings the catalog can have.
 func (c *Catalog) usedIDs() map[string]bool {
-	used := map[string]bool{idUnknownKey: true, idInvalidValue: true, idNotOwned: true, idUnknownPort: true, idPortForm: true, idAmbiguousPort: true}
+	used := map[string]bool{
+		idUnknownKey: true, idInvalidValue: true, idNotOwned: true, idUnknownPort: true, idPortForm: true,
+		idAmbiguousPort: true,
+	}
 	for _, e := range c.contents().entries {
 		used[idDeprecated] = used[idDeprecated] || e.Deprecated != ""
 		used[idShadowed] = used[idShadowed] || len(e.Aliases) > 0
@@ -83,7 +105,7 @@ func (c *Catalog) usedIDs() map[string]bool {
 	return used
 }
 
-// OwnsID reports whether a finding's id is the catalog's.
+// OwnsID reports whether the id of a finding belongs to the catalog.
 func (c *Catalog) OwnsID(id string) bool { return strings.HasPrefix(id, c.idPrefix()) }
 
 func (c *Catalog) idPrefix() string {
@@ -93,7 +115,7 @@ func (c *Catalog) idPrefix() string {
 	return c.Name + "-"
 }
 
-// ID returns the id of a finding by its name in the catalog.
+// ID returns the id of the finding with a name in the catalog.
 func (c *Catalog) ID(name string) string {
 	if other, renamed := c.IDs[name]; renamed {
 		name = other
@@ -103,7 +125,7 @@ func (c *Catalog) ID(name string) string {
 
 var annotations = field.NewPath("metadata", "annotations")
 
-// Path returns the path of a key, or a field as it is.
+// Path returns the path of an annotation key, or a field unchanged.
 func Path(keyOrField string) string {
 	if spec.Has(keyOrField) {
 		return keyOrField
@@ -111,7 +133,7 @@ func Path(keyOrField string) string {
 	return annotations.Key(keyOrField).String()
 }
 
-// finding is about a setting.
+// finding returns a finding about a setting.
 func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
 		ID: v.catalog.ID(id), Catalog: v.catalog.Name, Severity: outcome.Severity(), Type: field.ErrorTypeInvalid,
@@ -137,7 +159,7 @@ func (v *View) invalid(s *Setting) finding.Finding {
 		if s.Type.Type == annotation.Bool {
 			words = []string{"true", "false"}
 		}
-		// A guess from afar could turn a private load balancer into a public one.
+		// Suggest only close words: a wrong guess could turn a private load balancer into a public one.
 		if suggestion, ok := annotation.Suggest(s.Raw, words); ok {
 			f.Remedy = fmt.Sprintf("did you mean %q?", suggestion)
 		}
@@ -150,14 +172,14 @@ func (v *View) invalid(s *Setting) finding.Finding {
 
 // unknownPort reports a form for a port that the Service does not have.
 func (v *View) unknownPort(s *Setting) finding.Finding {
-	message := fmt.Sprintf("suffix %q must be the number or name of a port of the Service", s.suffix)
-	if !s.named && len(s.suffix) > 1 && s.suffix[0] == '0' {
+	message := fmt.Sprintf("suffix %q must be the number or name of a port of the Service", s.suffix[1:])
+	if !s.named && len(s.suffix) > 2 && s.suffix[1] == '0' {
 		message += " without leading zeros"
 	}
 	return v.finding(s, idUnknownPort, Refused, message, "use one of "+v.portNames())
 }
 
-// portNames lists what a suffix may be.
+// portNames lists the numbers and names of ports that a suffix may be.
 func (v *View) portNames() string {
 	const most = 10
 	var names []string
@@ -181,9 +203,10 @@ func (v *View) portNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ambiguous reports ports that two forms of a key set. It blames the form by name: the one by number may govern other ports.
+// ambiguous reports ports that two forms of a key set. The finding points to the form by name, because the one by
+// number may govern other ports as well.
 func (v *View) ambiguous(s *Setting) []finding.Finding {
-	if !s.undecided || !s.named || !s.portForm {
+	if !s.undecided || !s.named || s.suffix == "" {
 		return nil
 	}
 	var findings []finding.Finding
@@ -191,8 +214,9 @@ func (v *View) ambiguous(s *Setting) []finding.Finding {
 		if v.governing[s.base][i] != ambiguous {
 			continue
 		}
-		number := s.name + "." + spec.Number(v.Service.Spec.Ports[i])
-		f := v.finding(s, idAmbiguousPort, Refused, "must not be combined with "+number+", which sets the same port", "remove one of the two")
+		byNumber := s.name + "." + spec.Number(v.Service.Spec.Ports[i])
+		f := v.finding(s, idAmbiguousPort, Refused,
+			"must not be combined with "+byNumber+", which sets the same port", "remove one of the two")
 		f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}
 		findings = append(findings, f)
 	}

@@ -21,7 +21,7 @@ var files embed.FS
 // separator separates the two documents of a file.
 var separator = []byte("\n---\n")
 
-// heads decodes the heads at first use, and each body when a Service needs it: a linter should start fast.
+// heads decodes the heads on first use, and each body only when it is needed, so that the linter starts fast.
 var heads = sync.OnceValue(func() map[string]*Catalog {
 	entries, err := files.ReadDir("catalogs")
 	must(err)
@@ -38,7 +38,7 @@ var heads = sync.OnceValue(func() map[string]*Catalog {
 			panic(fmt.Sprintf("%s: %v", entry.Name(), err))
 		}
 		if c.Name+".yaml" != entry.Name() {
-			panic(entry.Name() + ": is the file of another catalog: " + c.Name)
+			panic(entry.Name() + ": must be named after its catalog, " + c.Name)
 		}
 		c.contents = sync.OnceValue(func() *contents {
 			var b Body
@@ -68,11 +68,11 @@ func Find(name string) (c *Catalog, found bool) {
 	return c, found
 }
 
-// contents are a body prepared for use.
+// contents holds a body prepared for use.
 type contents struct {
 	Body
 	entries []*entry
-	// byName holds the entries by name and alias; families are those with placeholders in their names.
+	// byName holds the entries by name and alias; families holds those with placeholders in their names.
 	byName   map[string]*entry
 	families []*entry
 	// portForms is true if an entry has a form for ports.
@@ -84,13 +84,13 @@ type entry struct {
 	*Annotation
 	// templates match the name and the aliases of a family; nil for any other entry.
 	templates []*template
-	// variants take the entry's place where the conditions of its Variants hold, in their order.
+	// variants replace the entry if the conditions of the Variants at the same index hold.
 	variants []*entry
-	// base is the entry that a variant varies; the entry itself for any other.
+	// base is the entry that a variant replaces; the entry itself for any other.
 	base *entry
 	// defaults are the parsed Defaults, or the Default without conditions.
 	defaults []defaultValue
-	// applies are the requirements that decide whether the annotation applies to a port, or at all.
+	// applies holds the requirements that decide whether the annotation applies to a port, or at all.
 	applies []*Requirement
 }
 
@@ -151,7 +151,7 @@ func newEntry(a *Annotation, empty annotation.Empty) *entry {
 	return e
 }
 
-// allDefaults returns the Defaults, or the Default as the only one.
+// allDefaults returns Defaults, or Default as the only element.
 func (a *Annotation) allDefaults() []Default {
 	if a.Default != "" {
 		return []Default{{Value: a.Default}}
@@ -161,8 +161,8 @@ func (a *Annotation) allDefaults() []Default {
 
 func (a *Annotation) family() bool { return strings.Contains(a.Name, "{") }
 
-// on returns the entry as it is on a Service.
-func (e *entry) on(v *View) *entry {
+// variantFor returns the variant of the entry for a Service, or the entry itself.
+func (e *entry) variantFor(v *View) *entry {
 	for i, other := range e.variants {
 		if v.all(e.Variants[i].If, service) {
 			return other
@@ -171,7 +171,7 @@ func (e *entry) on(v *View) *entry {
 	return e
 }
 
-// find returns the entry that a key belongs to, with what its placeholders stand for.
+// find returns the entry that a key belongs to, with the values of its placeholders.
 func (c *contents) find(key string) (*entry, bindings, bool) {
 	if e, found := c.byName[key]; found {
 		return e, nil, true
@@ -186,7 +186,7 @@ func (c *contents) find(key string) (*entry, bindings, bool) {
 	return nil, nil, false
 }
 
-// must panics on a mistake in the program, never in its input.
+// must panics on an error that only a bug in the program can cause, never its input.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -9,7 +9,7 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// A controller that leaves Services of one type to another, and takes those alone that say something to it.
+// ownership belongs to a controller that ignores Services of the type theirs, and requires a type or a class.
 var ownership = &Catalog{
 	Head: Head{Owns: Ownership{
 		NoClass: true,
@@ -29,10 +29,10 @@ func TestOwns(t *testing.T) {
 		class, value string
 		want         bool
 	}{
-		"nothing said":                {want: false},
+		"no type":                     {want: false},
 		"ours":                        {value: "ours", want: true},
 		"neither":                     {value: "neither", want: false},
-		"a wrong value may be ours":   {value: "Ours", want: true},
+		"an invalid value":            {value: "Ours", want: true},
 		"a class in place of a value": {class: "example.com/x", want: true},
 		"a class, but theirs":         {class: "example.com/x", value: "theirs", want: false},
 		"a class of others":           {class: "example.org/x", value: "ours", want: false},
@@ -49,7 +49,7 @@ func TestOwns(t *testing.T) {
 				svc.Spec.LoadBalancerClass = &c.class
 			}
 			if got := (Set{catalogs: []*Catalog{ownership}}).Parse(svc).views[0].owned; got != c.want {
-				t.Errorf("owned: %t", got)
+				t.Errorf("got owned %t, want %t", got, c.want)
 			}
 		})
 	}

@@ -11,19 +11,19 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// Parsed is a Service whose annotations have been parsed, once, by every catalog of a Set. It never changes; validation,
+// Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable. Validation,
 // defaulting, policies and the desired load balancer share it.
 type Parsed struct {
-	// Service is the Service as it was given. It must not be changed.
+	// Service is the parsed Service. It must not be changed.
 	Service *corev1.Service
 
 	set  Set
 	keys []string
-	// views are those of the set's catalogs, in their order.
+	// views holds one View for each catalog of the set, in order.
 	views []*View
 }
 
-// Parse parses the annotations of a Service of type LoadBalancer; nothing else has anything to parse.
+// Parse parses the annotations of a Service of type LoadBalancer. It ignores those of other Services.
 func (s Set) Parse(svc *corev1.Service) *Parsed {
 	p := &Parsed{Service: svc, set: s}
 	if !p.LoadBalancer() {
@@ -31,17 +31,17 @@ func (s Set) Parse(svc *corev1.Service) *Parsed {
 	}
 	p.keys = slices.Sorted(maps.Keys(svc.Annotations))
 	for _, c := range s.catalogs {
-		p.views = append(p.views, newView(c, p, nil))
+		p.views = append(p.views, newView(c, p, reusable{}))
 	}
 	return p
 }
 
-// LoadBalancer reports whether there is a Service and it is of type LoadBalancer.
+// LoadBalancer reports whether the Service exists and is of type LoadBalancer.
 func (p *Parsed) LoadBalancer() bool {
 	return p != nil && p.Service != nil && p.Service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// With returns the Service with other values of some annotations; an empty map returns p. Only these are parsed.
+// With returns the Service with some annotations set, and parses only these. It returns p if there are none.
 func (p *Parsed) With(annotations map[string]string) *Parsed {
 	if len(annotations) == 0 || !p.LoadBalancer() {
 		return p
@@ -50,10 +50,13 @@ func (p *Parsed) With(annotations map[string]string) *Parsed {
 	svc.Annotations = make(map[string]string, len(svc.Annotations)+len(annotations))
 	maps.Copy(svc.Annotations, p.Service.Annotations)
 	maps.Copy(svc.Annotations, annotations)
-	return p.replace(&svc, func(key string) bool { _, given := annotations[key]; return !given })
+	return p.replace(&svc, func(key string) bool {
+		_, replaced := annotations[key]
+		return !replaced
+	})
 }
 
-// Without returns the Service without some annotations. Nothing is parsed.
+// Without returns the Service without some annotations. It does not parse the others again.
 func (p *Parsed) Without(keys ...string) *Parsed {
 	if !p.LoadBalancer() {
 		return p
@@ -66,9 +69,9 @@ func (p *Parsed) Without(keys ...string) *Parsed {
 	return p.replace(&svc, func(string) bool { return true })
 }
 
-// Recognised returns the Service without the keys of Quaymaster's own controller that are unknown. They are errors whatever else the
-// Service has, and leave open what it was meant to have.
-func (p *Parsed) Recognised() *Parsed {
+// WithoutUnknown returns the Service without the unknown keys of Quaymaster's own catalog. They are errors in any case, and
+// what they were meant to set is not known.
+func (p *Parsed) WithoutUnknown() *Parsed {
 	var unknown []string
 	for _, v := range p.views {
 		unknown = append(unknown, v.unknown...)
@@ -79,11 +82,11 @@ func (p *Parsed) Recognised() *Parsed {
 	return p.Without(unknown...)
 }
 
-// replace takes over what has been parsed of the annotations that are kept.
+// replace returns a changed Service. It reuses the parsed values of the annotations that are kept.
 func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
 	other := &Parsed{Service: svc, set: p.set, keys: slices.Sorted(maps.Keys(svc.Annotations))}
 	for _, v := range p.views {
-		known := &before{settings: map[string]*Setting{}, suggestions: v.suggested}
+		known := reusable{settings: map[string]*Setting{}, suggestions: v.suggestions}
 		for _, s := range v.settings {
 			if kept(s.Key) {
 				known.settings[s.Key] = s
@@ -94,13 +97,13 @@ func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parse
 	return other
 }
 
-// before is what is known of a Service whose annotations are replaced in part.
-type before struct {
+// reusable is what a changed Service takes over from the original.
+type reusable struct {
 	settings    map[string]*Setting
 	suggestions map[string]suggestion
 }
 
-// View returns the Service as the controller of a catalog sees it; nil if the controller does not own it.
+// View returns the View of a catalog; nil if its controller does not own the Service.
 func (p *Parsed) View(name string) *View {
 	for _, v := range p.views {
 		if v.catalog.Name == name && v.owned {
@@ -110,7 +113,8 @@ func (p *Parsed) View(name string) *View {
 	return nil
 }
 
-// Own returns the Service as Quaymaster's own controller sees it; nil if it is not in the set or does not own the Service.
+// Own returns the View of Quaymaster's own catalog; nil if it is not in the set, or its controller does not own the
+// Service.
 func (p *Parsed) Own() *View {
 	for _, v := range p.views {
 		if v.catalog.Own && v.owned {
@@ -120,75 +124,74 @@ func (p *Parsed) Own() *View {
 	return nil
 }
 
-// View is a Service as one controller sees it.
+// View is a Service as one controller reads it.
 type View struct {
 	*contents
-	// Service is the Service. It must not be changed.
+	// Service must not be changed.
 	Service *corev1.Service
 
 	catalog *Catalog
 	// class is the loadBalancerClass that Quaymaster's own controller serves.
 	class string
 	owned bool
-	// settings are the annotations that the catalog knows, sorted by key.
+	// settings holds the annotations that the catalog knows, sorted by key.
 	settings []*Setting
-	// governing are the settings that govern each port, by entry with a form for ports; nil or absent where none does.
+	// governing holds the setting that governs each port, by entry with a form for ports; nil for a port that none
+	// governs.
 	governing map[*entry][]*Setting
-	// doubtful are the entries that a misspelt key was probably meant for. What depends on their values is not reported, so that
-	// one slip is one finding.
-	doubtful map[*entry]bool
-	// suggested are the keys that the unknown ones were probably meant to be, as soon as a question depends on them.
-	suggested map[string]suggestion
-	// unknown are the keys under the prefixes of Quaymaster's own controller that it does not read.
+	// unknown are the keys under the prefixes of Quaymaster's own catalog that it does not know.
 	unknown []string
-	// portsByNumber and portsByName are the indices of the ports that a suffix means, once one has been seen.
+	// suggestions holds the keys that unknown keys are probably typos of; nil until a check depends on them.
+	suggestions map[string]suggestion
+	// uncertain holds the entries whose value is not known because a suffix is wrong.
+	uncertain map[*entry]bool
+	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed.
 	portsByNumber, portsByName map[string][]int
 }
 
 // Setting is one annotation of a Service.
 type Setting struct {
 	*entry
-	// Key and Raw are the annotation as it is written.
+	// Key and Raw are the key and the value as written in the Service.
 	Key, Raw string
-	// Value is what Raw means; Err is why it is invalid, and completes "must be …" after what is expected.
+	// Value is the parsed value. Err is set if Raw is invalid; its text follows "must be …".
 	Value annotation.Value
 	Err   error
 
-	// name is the key's name where it is an alias: the name of the entry with the placeholders filled in.
+	// name is the name of the entry with the placeholders filled in, even if Key is an alias.
 	name     string
 	bindings bindings
-	// shadowed is true if the name itself is set, too, so that the alias is not read.
+	// shadowed is true for an alias that is not read, because the name itself is also set.
 	shadowed bool
-	// portForm is true if a dot and a suffix follow the plain key. The suffix is the number or name of a port, which named tells
-	// apart.
-	portForm bool
-	suffix   string
-	named    bool
-	// ports are the ports that the suffix means, governs those that take their value from this setting, by index.
+	// suffix is the dot and the number or name of a port that follow a plain key; named is true for a name.
+	suffix string
+	named  bool
+	// ports are the indices of the ports that the suffix refers to, governs of those that get their value from the
+	// setting.
 	ports, governs []int
-	// undecided is true if another form of the key competes with this one for a port.
+	// undecided is true if another form of the key sets the same port.
 	undecided bool
 }
 
-// ambiguous governs a port for which two forms of a key compete.
+// ambiguous governs a port that two forms of a key set.
 var ambiguous = &Setting{}
 
-// has reports whether the controller sees a value. An invalid one counts: the annotation was meant to be there.
-func (s *Setting) has() bool { return !s.shadowed && !s.Value.Absent }
+// hasValue reports whether the controller reads a value. An invalid one counts, because the user meant to set one.
+func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 
-// newView parses the annotations, except for those that are known.
-func newView(c *Catalog, p *Parsed, known *before) *View {
+// newView parses the annotations, except for those that have been parsed before.
+func newView(c *Catalog, p *Parsed, known reusable) *View {
 	v := &View{contents: c.contents(), catalog: c, class: p.set.class, Service: p.Service}
 	for _, key := range p.keys {
-		if s := v.parse(key, known, p.set.onParse); s != nil {
+		if s := v.parse(key, known.settings[key], p.set.onParse); s != nil {
 			v.settings = append(v.settings, s)
 		}
 	}
-	if known != nil && known.suggestions != nil {
-		v.suggested = map[string]suggestion{}
+	if known.suggestions != nil {
+		v.suggestions = map[string]suggestion{}
 		for _, key := range v.unknown {
 			if s, found := known.suggestions[key]; found {
-				v.suggested[key] = s
+				v.suggestions[key] = s
 			}
 		}
 	}
@@ -199,28 +202,30 @@ func newView(c *Catalog, p *Parsed, known *before) *View {
 	return v
 }
 
-// parse returns the setting of a key that the catalog knows, or nil.
-func (v *View) parse(key string, known *before, onParse func(key string)) *Setting {
-	e, b, suffix, portForm, found := v.lookUp(key)
+// parse returns the setting of a key, or nil if the catalog does not know the key.
+func (v *View) parse(key string, known *Setting, onParse func(key string)) *Setting {
+	e, b, suffix, found := v.lookUp(key)
 	if !found {
 		if v.catalog.Own && hasPrefix(key, v.catalog.Prefixes) {
 			v.unknown = append(v.unknown, key)
 		}
 		return nil
 	}
-	s := &Setting{entry: e.on(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b}
-	if _, twice := v.Service.Annotations[s.name]; twice && s.name != key && !portForm {
+	s := &Setting{
+		entry: e.variantFor(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b,
+		suffix: suffix,
+	}
+	if _, nameIsSet := v.Service.Annotations[s.name]; nameIsSet && s.name != key && suffix == "" {
 		s.shadowed = true
 	}
-	if portForm {
-		s.portForm, s.suffix = true, suffix
-		s.ports, s.named = v.resolve(suffix)
+	if suffix != "" {
+		s.ports, s.named = v.resolve(suffix[1:])
 		if !e.PortForm || len(s.ports) == 0 {
-			v.doubt(e)
+			v.markUncertain(e)
 		}
 	}
-	if known != nil && known.settings[key] != nil && known.settings[key].entry == s.entry {
-		s.Value, s.Err = known.settings[key].Value, known.settings[key].Err
+	if known != nil && known.entry == s.entry {
+		s.Value, s.Err = known.Value, known.Err
 		return s
 	}
 	if onParse != nil {
@@ -230,28 +235,28 @@ func (v *View) parse(key string, known *before, onParse func(key string)) *Setti
 	return s
 }
 
-// lookUp returns the entry that a key belongs to, and its suffix if it is a form for a port. A suffix is found behind keys without
-// such a form, too, for validation to report.
-func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, portForm, found bool) {
+// lookUp returns the entry that a key belongs to, and the suffix of a form for a port, with its dot. It also finds the suffix of a
+// key without such a form, so that validation can report it.
+func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, found bool) {
 	if e, b, found = v.find(key); found || !v.portForms {
-		return e, b, "", false, found
+		return e, b, "", found
 	}
 	if plain, suffix, cut := v.catalog.cutPort(key); cut {
 		if e, found = v.byName[plain]; found {
-			return e, nil, suffix, true, true
+			return e, nil, "." + suffix, true
 		}
 	}
-	return nil, nil, "", false, false
+	return nil, nil, "", false
 }
 
-// cutPort cuts a key at the first dot behind its prefix.
+// cutPort splits a key at the first dot after its prefix.
 func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
 	prefix, rest := c.split(key)
 	name, suffix, cut := strings.Cut(rest, ".")
 	return prefix + name, suffix, cut
 }
 
-// resolve returns the ports that a suffix means: digits are a port number, anything else is a port's name.
+// resolve returns the ports that a suffix refers to: digits are a port number, anything else is a port name.
 func (v *View) resolve(suffix string) (ports []int, named bool) {
 	if v.portsByNumber == nil {
 		v.portsByNumber, v.portsByName = map[string][]int{}, map[string][]int{}
@@ -268,7 +273,7 @@ func (v *View) resolve(suffix string) (ports []int, named bool) {
 	return v.portsByNumber[suffix], false
 }
 
-// assign decides which setting governs which port: its own form, else the plain key.
+// assign decides which setting governs each port: the form for the port, else the plain key.
 func (v *View) assign() {
 	v.governing = map[*entry][]*Setting{}
 	byEntry := map[*entry][]*Setting{}
@@ -283,7 +288,7 @@ func (v *View) assign() {
 	}
 }
 
-// govern returns which of a key's settings governs each port.
+// govern returns the setting of a key that governs each port.
 func (v *View) govern(settings []*Setting) []*Setting {
 	governing := make([]*Setting, len(v.Service.Spec.Ports))
 	var plain *Setting
@@ -297,7 +302,7 @@ func (v *View) govern(settings []*Setting) []*Setting {
 				governing[i] = s
 				continue
 			}
-			// Neither governs, and nothing that depends on the value is reported, until the user has removed one.
+			// Neither governs until the user removes one. Until then, nothing that depends on the value is reported.
 			governing[i], competing = ambiguous, true
 		}
 	}
@@ -315,21 +320,22 @@ func (v *View) govern(settings []*Setting) []*Setting {
 	return governing
 }
 
-// of returns the settings of a name that the controller reads.
-func (v *View) of(name string, b bindings) []*Setting {
+// settingsOf returns the settings of a name that the controller reads.
+func (v *View) settingsOf(name string, b bindings) []*Setting {
 	name = b.expand(name)
 	var found []*Setting
 	for _, s := range v.settings {
-		if s.has() && s.of(name) {
+		if s.hasValue() && s.belongsTo(name) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-func (v *View) doubt(e *entry) {
-	if v.doubtful == nil {
-		v.doubtful = map[*entry]bool{}
+// markUncertain records that the value of an entry is not known, because the suffix of a key is wrong.
+func (v *View) markUncertain(e *entry) {
+	if v.uncertain == nil {
+		v.uncertain = map[*entry]bool{}
 	}
-	v.doubtful[e] = true
+	v.uncertain[e] = true
 }

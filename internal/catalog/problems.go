@@ -11,10 +11,12 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// Problems are what is missing or wrong in a catalog as it was written. Tests want none.
+// Problems returns what is missing or wrong in the file of a catalog, for tests.
 func (d Document) Problems() []string {
 	p := &problems{names: map[string]bool{}}
-	p.demand("the head", map[string]string{"title": d.Title, "controller": d.Controller, "version": d.Version, "help": d.Help})
+	p.requireTexts("the head", map[string]string{
+		"title": d.Title, "controller": d.Controller, "version": d.Version, "help": d.Help,
+	})
 	if len(d.Prefixes)+len(d.SharedPrefixes) == 0 && len(d.Annotations) > 0 {
 		p.add("the head lacks prefixes and sharedPrefixes")
 	}
@@ -35,12 +37,12 @@ func (d Document) Problems() []string {
 	p.renamed(d)
 	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also))
 	for _, left := range d.Left {
-		p.demand("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
+		p.requireTexts("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
 	}
 	return p.found
 }
 
-// renamed reports ids that findings documents and nothing has, or the other way around.
+// renamed reports ids that findings documents but nothing uses, and ids that findings does not document.
 func (p *problems) renamed(d Document) {
 	used := map[string]bool{}
 	for i := range d.Annotations {
@@ -55,8 +57,8 @@ func (p *problems) renamed(d Document) {
 	}
 	delete(used, "")
 	for _, f := range d.Findings {
-		if p.demand("finding "+f.ID, map[string]string{"help": f.Help}); !used[f.ID] {
-			p.add("nothing has the id %s", f.ID)
+		if p.requireTexts("finding "+f.ID, map[string]string{"help": f.Help}); !used[f.ID] {
+			p.add("no finding has the id %s", f.ID)
 		}
 		delete(used, f.ID)
 	}
@@ -67,7 +69,7 @@ func (p *problems) renamed(d Document) {
 
 type problems struct {
 	found []string
-	// names are those of annotations and their aliases.
+	// names holds the names of annotations and their aliases.
 	names map[string]bool
 }
 
@@ -75,8 +77,8 @@ func (p *problems) add(format string, args ...any) {
 	p.found = append(p.found, fmt.Sprintf(format, args...))
 }
 
-// demand reports empty texts.
-func (p *problems) demand(where string, texts map[string]string) {
+// requireTexts reports empty texts.
+func (p *problems) requireTexts(where string, texts map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if strings.TrimSpace(texts[name]) == "" {
 			p.add("%s lacks %s", where, name)
@@ -85,11 +87,14 @@ func (p *problems) demand(where string, texts map[string]string) {
 }
 
 func (p *problems) annotation(d Document, a *Annotation) {
-	p.demand(a.Name, map[string]string{"help": a.Help, "type": string(a.Type.Type), "onInvalid": string(a.OnInvalid), "source": strings.Join(a.Source, "")})
+	p.requireTexts(a.Name, map[string]string{
+		"help": a.Help, "type": string(a.Type.Type), "onInvalid": string(a.OnInvalid),
+		"source": strings.Join(a.Source, ""),
+	})
 	p.outcome(a.Name, a.OnInvalid, a.OnChange, a.UnknownPort)
 	c := &Catalog{Head: d.Head}
 	if !c.Concerns(a.Name) {
-		p.add("%s is under none of the prefixes", a.Name)
+		p.add("%s must have one of the prefixes", a.Name)
 	}
 	p.typ(a.Name, &a.Type)
 	for i := range a.Variants {
@@ -116,7 +121,9 @@ func (p *problems) annotation(d Document, a *Annotation) {
 }
 
 func (p *problems) variant(where string, v *Variant) {
-	p.demand("a variant of "+where, map[string]string{"type": string(v.Type.Type), "onInvalid": string(v.OnInvalid)})
+	p.requireTexts("a variant of "+where, map[string]string{
+		"type": string(v.Type.Type), "onInvalid": string(v.OnInvalid),
+	})
 	p.outcome(where, v.OnInvalid, v.OnChange)
 	p.typ(where, &v.Type)
 	if v.Invalid == nil && !v.Free() {
@@ -124,13 +131,14 @@ func (p *problems) variant(where string, v *Variant) {
 	}
 	p.conditions(where, v.If)
 	if len(v.If) == 0 || slices.ContainsFunc(v.If, func(c Condition) bool { return c.Key != "" }) {
-		p.add("a variant of %s must have conditions, and of fields alone", where)
+		p.add("a variant of %s must have conditions, and only of fields", where)
 	}
 }
 
 func (p *problems) check(c *Check) {
-	p.demand("check "+c.ID, map[string]string{
-		"id": c.ID, "help": c.Help, "at": c.At, "onBreach": string(c.OnBreach), "remedy": c.Remedy, "source": strings.Join(c.Source, ""),
+	p.requireTexts("check "+c.ID, map[string]string{
+		"id": c.ID, "help": c.Help, "at": c.At, "onBreach": string(c.OnBreach), "remedy": c.Remedy,
+		"source": strings.Join(c.Source, ""),
 	})
 	p.outcome("check "+c.ID, c.OnBreach)
 	p.conditions("check "+c.ID, slices.Concat(c.If, c.Any))
@@ -141,7 +149,7 @@ func (p *problems) check(c *Check) {
 		p.call("check "+c.ID, c.Call)
 	}
 	if !spec.Has(c.At) && !p.names[c.At] {
-		p.add("check %s blames %s, which is neither a field nor a key", c.ID, c.At)
+		p.add("check %s is at %s, which is neither a field nor a key", c.ID, c.At)
 	}
 }
 
@@ -150,13 +158,13 @@ func (p *problems) conditions(where string, list []Condition) {
 		isField := spec.Has(c.Field)
 		switch {
 		case (c.Key == "") == (c.Field == ""):
-			p.add("%s has a condition of neither or both of key and field", where)
+			p.add("%s has a condition without or with both key and field", where)
 		case c.Field != "" && !isField:
-			p.add("%s has a condition of %s, which is no field", where, c.Field)
+			p.add("%s has a condition on an unknown field %s", where, c.Field)
 		case c.Key != "" && !p.names[c.Key]:
-			p.add("%s has a condition of %s, which is no key", where, c.Key)
-		case c.Set == nil && !c.AsksValues():
-			p.add("%s has a condition that says nothing", where)
+			p.add("%s has a condition on an unknown key %s", where, c.Key)
+		case c.Set == nil && !c.ComparesValues():
+			p.add("%s has a condition that tests nothing", where)
 		}
 	}
 }
@@ -183,13 +191,13 @@ func (p *problems) call(where string, c *Call) {
 	}
 	for _, arg := range slices.Sorted(maps.Keys(c.With)) {
 		if !slices.Contains(slices.Concat(f.Args, f.Optional), arg) {
-			p.add("%s gives %s an argument %s that it does not have", where, c.Name, arg)
+			p.add("%s passes %s an unknown argument %s", where, c.Name, arg)
 		}
 		if arg == "field" && !spec.Has(c.With[arg]) {
-			p.add("%s gives %s a field %s that does not exist", where, c.Name, c.With[arg])
+			p.add("%s passes %s an unknown field %s", where, c.Name, c.With[arg])
 		}
 		if arg == "key" && !p.names[c.With[arg]] {
-			p.add("%s gives %s a key %s that does not exist", where, c.Name, c.With[arg])
+			p.add("%s passes %s an unknown key %s", where, c.Name, c.With[arg])
 		}
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// setOf is a set of one catalog that no file has.
+// setOf returns a set of one catalog with a body for tests.
 func setOf(b Body) Set {
 	c := &Catalog{Head: Head{Name: "sample", Title: "Sample", Prefixes: []string{"sample/"}, Owns: Ownership{AnyClass: true}}}
-	made := newContents(b)
-	c.contents = func() *contents { return made }
+	body := newContents(b)
+	c.contents = func() *contents { return body }
 	return Set{catalogs: []*Catalog{c}}
 }
 
-// reviewed are the findings of an update, or of a creation.
+// reviewed returns the findings of an update, or of a creation.
 func reviewed(set Set, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	is, was := set.Parse(newSvc), set.Parse(oldSvc)
 	if !was.LoadBalancer() {
@@ -28,7 +28,7 @@ func reviewed(set Set, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	return finding.Ratchet(was.Validate(), append(is.Validate(), is.Changes(was)...))
 }
 
-// balancer is a load balancer with these annotations that has its address.
+// balancer returns a load balancer with annotations and an address.
 func balancer(annotations map[string]string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Annotations: annotations},
@@ -37,7 +37,7 @@ func balancer(annotations map[string]string) *corev1.Service {
 	}
 }
 
-// brief is what tests compare of findings: their ids and severities.
+// brief returns the severities of findings by id.
 func brief(findings []finding.Finding) map[string]finding.Severity {
 	found := map[string]finding.Severity{}
 	for _, f := range findings {
@@ -59,14 +59,14 @@ func TestReadIf(t *testing.T) {
 		old, new map[string]string
 		want     map[string]finding.Severity
 	}{
-		"read, and good":        {new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{}},
-		"read, and bad":         {new: map[string]string{"sample/kind": "big", "sample/size": "x"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
-		"unread by default":     {new: map[string]string{"sample/size": "3"}, want: unread},
-		"unread, and bad":       {new: map[string]string{"sample/kind": "small", "sample/size": "x"}, want: unread},
-		"nobody knows whether":  {new: map[string]string{"sample/kind": "?", "sample/size": "3"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
-		"unread, and changed":   {old: map[string]string{"sample/size": "2"}, new: map[string]string{"sample/size": "3"}, want: unread},
-		"read, and is changed":  {old: map[string]string{"sample/kind": "big", "sample/size": "2"}, new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{"sample-changed": finding.Error}},
-		"absent, and not asked": {new: map[string]string{"sample/kind": "small"}, want: map[string]finding.Severity{}},
+		"read, and good":       {new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{}},
+		"read, and bad":        {new: map[string]string{"sample/kind": "big", "sample/size": "x"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
+		"unread by default":    {new: map[string]string{"sample/size": "3"}, want: unread},
+		"unread, and bad":      {new: map[string]string{"sample/kind": "small", "sample/size": "x"}, want: unread},
+		"not known if read":    {new: map[string]string{"sample/kind": "?", "sample/size": "3"}, want: map[string]finding.Severity{"sample-invalid-value": finding.Error}},
+		"unread, and changed":  {old: map[string]string{"sample/size": "2"}, new: map[string]string{"sample/size": "3"}, want: unread},
+		"read, and is changed": {old: map[string]string{"sample/kind": "big", "sample/size": "2"}, new: map[string]string{"sample/kind": "big", "sample/size": "3"}, want: map[string]finding.Severity{"sample-changed": finding.Error}},
+		"absent, and not read": {new: map[string]string{"sample/kind": "small"}, want: map[string]finding.Severity{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -12,20 +12,20 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Options select catalogs and say how they are applied.
+// Options select and configure catalogs.
 type Options struct {
-	// Catalogs are names of catalogs.
+	// Catalogs are the names of the catalogs.
 	Catalogs []string
-	// Class is the loadBalancerClass of Services that Quaymaster's own controller serves, besides those without one.
+	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
-	// UnknownKeys is the severity of unknown keys by catalog; "" is the severity for all others, Error if absent. Unknown keys of
-	// Quaymaster's own controller are always errors.
+	// UnknownKeys is the severity of unknown keys by catalog. "" sets it for all other catalogs; the default is Error.
+	// Unknown keys of Quaymaster's own controller are always errors.
 	UnknownKeys map[string]finding.Severity
-	// OnParse is called with each key whose value is parsed; nil for nobody.
+	// OnParse is called with each key whose value is parsed, if it is not nil.
 	OnParse func(key string)
 }
 
-// Set holds the catalogs by which Services are validated. It never changes; the zero Set has none.
+// Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
 type Set struct {
 	catalogs []*Catalog
 	class    string
@@ -33,17 +33,18 @@ type Set struct {
 	onParse  func(key string)
 }
 
-// NewSet selects catalogs. An error names the one that does not exist.
+// NewSet selects catalogs. It fails if one does not exist.
 func NewSet(o Options) (Set, error) {
 	for _, name := range o.Catalogs {
 		if _, found := Find(name); !found {
-			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s", name, strings.Join(Names(), ", "), didYouMean(name, Names()))
+			return Set{}, fmt.Errorf("unknown catalog %q: must be %s%s",
+				name, strings.Join(Names(), ", "), didYouMean(name, Names()))
 		}
 	}
 	return Set{class: o.Class, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
 }
 
-// didYouMean goes on after a sentence about an unknown name.
+// didYouMean returns a suggestion to append to an error about an unknown name, or the empty string.
 func didYouMean(name string, known []string) string {
 	if nearest, near := annotation.Suggest(name, known); near {
 		return fmt.Sprintf("; did you mean %q?", nearest)
@@ -51,7 +52,7 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
-// With returns a set of other catalogs with the same options. Names of no catalog are left out.
+// With returns a set of other catalogs with the same options. It ignores unknown names.
 func (s Set) With(names []string) Set {
 	other := s
 	other.catalogs = nil
@@ -66,24 +67,26 @@ func (s Set) With(names []string) Set {
 // Class returns the loadBalancerClass that Quaymaster's own controller serves.
 func (s Set) Class() string { return s.class }
 
-// Detect returns the catalogs that a Service seems to be written for: those that claim one of its keys, or own its
-// loadBalancerClass by name.
+// Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
+// loadBalancerClass.
 func Detect(svc *corev1.Service) []string {
 	var names []string
 	for _, name := range Names() {
 		c := heads()[name]
-		concerned := svc.Spec.LoadBalancerClass != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(svc.Spec.LoadBalancerClass)
+		class := svc.Spec.LoadBalancerClass
+		claimed := class != nil && !c.Head.Owns.AnyClass && c.Head.Owns.class(class)
 		for key := range svc.Annotations {
-			concerned = concerned || c.claims(key)
+			claimed = claimed || c.claims(key)
 		}
-		if concerned {
+		if claimed {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// Refuses reports whether no catalog that knows a key accepts the value, and what they expect.
+// Refuses reports whether every catalog that knows a key rejects the value, and describes the values that one of them
+// accepts. refused is false if no catalog knows the key.
 func Refuses(key, value string) (expected string, refused bool) {
 	for _, name := range Names() {
 		c := heads()[name]
@@ -102,7 +105,7 @@ func Refuses(key, value string) (expected string, refused bool) {
 	return expected, refused
 }
 
-// ownCatalogs are those of Quaymaster's own controller.
+// ownCatalogs returns the catalogs of Quaymaster's own controller.
 var ownCatalogs = sync.OnceValue(func() []*Catalog {
 	var own []*Catalog
 	for _, name := range Names() {
@@ -113,7 +116,7 @@ var ownCatalogs = sync.OnceValue(func() []*Catalog {
 	return own
 })
 
-// OwnCatalog returns the catalog of Quaymaster's own controller that a key belongs to, by its prefix.
+// OwnCatalog returns the catalog of Quaymaster's own controller that the prefix of a key belongs to.
 func OwnCatalog(key string) (*Catalog, bool) {
 	for _, c := range ownCatalogs() {
 		if hasPrefix(key, c.Prefixes) {
@@ -123,7 +126,8 @@ func OwnCatalog(key string) (*Catalog, bool) {
 	return nil, false
 }
 
-// Validate validates a Service by the catalogs whose controllers own it. Errors name at most one listener each, for the ratchet.
+// Validate validates a Service by the catalogs whose controllers own it. Each error names at most one listener, so that
+// errors of an update can be compared with those of the old Service.
 func (p *Parsed) Validate() []finding.Finding {
 	if !p.LoadBalancer() {
 		return nil
@@ -137,7 +141,7 @@ func (p *Parsed) Validate() []finding.Finding {
 	return append(findings, p.unread()...)
 }
 
-// Changes validates what an update changed: values that must not change.
+// Changes reports the immutable values that an update changes.
 func (p *Parsed) Changes(old *Parsed) []finding.Finding {
 	if !p.LoadBalancer() || !old.LoadBalancer() {
 		return nil
@@ -163,8 +167,8 @@ func (s Set) severity(c *Catalog) finding.Severity {
 	return finding.Error
 }
 
-// WrittenDefaults returns the built-in defaults that admission writes into a Service where it lacks them: those that its owner should
-// see and may want to change.
+// WrittenDefaults returns the built-in defaults that admission writes into a Service that lacks them: those that users
+// should see and may want to change.
 func (p *Parsed) WrittenDefaults() map[string]string {
 	defaults := map[string]string{}
 	for _, v := range p.views {
@@ -182,8 +186,11 @@ func (p *Parsed) WrittenDefaults() map[string]string {
 
 // ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
 func (p *Parsed) ReadByOwn(key string) bool {
-	return slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && v.catalog.Own && v.catalog.ReadsKey(key) })
+	return slices.ContainsFunc(p.views, func(v *View) bool {
+		return v.owned && v.catalog.Own && v.catalog.ReadsKey(key)
+	})
 }
 
-// Own returns the catalogs of Quaymaster's own controller alone. class is the loadBalancerClass that it serves besides none.
+// Own returns the set of only the catalogs of Quaymaster's own controller. class is the loadBalancerClass that it
+// serves, in addition to Services without one.
 func Own(class string) Set { return Set{catalogs: ownCatalogs(), class: class} }

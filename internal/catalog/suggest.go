@@ -10,36 +10,37 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// mostSuggestions bounds the search for what was meant: an object with more unknown keys than that was not mistyped.
-const mostSuggestions = 20
+// maxSuggestions limits the search for typos: an object with more unknown keys than this does not contain mere typos.
+const maxSuggestions = 20
 
-// suggestion is the known key that is nearest to an unknown one.
+// suggestion is the known key closest to an unknown one.
 type suggestion struct {
 	key string
-	// near is true if it was probably meant.
+	// near is true if the unknown key is probably a typo of it.
 	near bool
 
 	entry *entry
 	typos int
 }
 
-// suggestions returns the keys that the unknown ones were probably meant to be.
-func (v *View) suggestions() map[string]suggestion {
-	if v.suggested == nil {
-		v.suggested = map[string]suggestion{}
-		for _, key := range v.unknown[:min(len(v.unknown), mostSuggestions)] {
-			v.suggested[key] = v.nearestForPort(key, v.catalog.nearest(key))
+// suggested returns the keys that unknown keys are probably typos of.
+func (v *View) suggested() map[string]suggestion {
+	if v.suggestions == nil {
+		v.suggestions = map[string]suggestion{}
+		for _, key := range v.unknown[:min(len(v.unknown), maxSuggestions)] {
+			v.suggestions[key] = v.nearestForPort(key, v.catalog.nearest(key))
 		}
 	}
-	return v.suggested
+	return v.suggestions
 }
 
-// isDoubtful reports whether a misspelt key was probably meant for an entry.
-func (v *View) isDoubtful(e *entry) bool {
-	if v.doubtful[e] {
+// isUncertain reports whether the value of an entry is not known, because a key is probably a typo of it or has a wrong
+// suffix. What depends on such a value is not reported, so that one typo causes one finding.
+func (v *View) isUncertain(e *entry) bool {
+	if v.uncertain[e] {
 		return true
 	}
-	for _, s := range v.suggestions() {
+	for _, s := range v.suggested() {
 		if s.entry == e {
 			return true
 		}
@@ -47,7 +48,8 @@ func (v *View) isDoubtful(e *entry) bool {
 	return false
 }
 
-// nearestForPort also tries keys whose dot or dash before a port was mistyped.
+// nearestForPort also tries forms for a port, including those with a dash instead of the dot before the port. It
+// returns the closest key.
 func (v *View) nearestForPort(key string, best suggestion) suggestion {
 	prefix, rest := v.catalog.split(key)
 	name, port, cut := strings.Cut(rest, ".")
@@ -73,7 +75,7 @@ func (v *View) nearestForPort(key string, best suggestion) suggestion {
 	return best
 }
 
-// nearest returns the known key under the same prefix that is nearest to an unknown one.
+// nearest returns the known key under the same prefix that is closest to an unknown one.
 func (c *Catalog) nearest(key string) suggestion {
 	prefix, rest := c.split(key)
 	var candidates []string
@@ -105,13 +107,13 @@ func (c *Catalog) nearest(key string) suggestion {
 	return s
 }
 
-// Suggest returns the known key that an unknown one was probably meant to be.
+// Suggest returns the known key that an unknown one is probably a typo of.
 func (c *Catalog) Suggest(key string) (suggestion string, ok bool) {
 	s := c.nearest(key)
 	return s.key, s.near
 }
 
-// unread validates the keys that no controller reads.
+// unread reports the keys that no controller reads.
 func (p *Parsed) unread() []finding.Finding {
 	var findings []finding.Finding
 	for _, key := range p.keys {
@@ -123,7 +125,7 @@ func (p *Parsed) unread() []finding.Finding {
 }
 
 func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
-	knows := func(v *View) bool { return v.parsed(key) || v.catalog.elsewhere(key) }
+	knows := func(v *View) bool { return v.hasSetting(key) || v.catalog.isElsewhere(key) }
 	if slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && knows(v) }) {
 		return finding.Finding{}, false
 	}
@@ -145,17 +147,20 @@ func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
 	return finding.Finding{}, false
 }
 
-// parsed reports whether a key is among the settings.
-func (v *View) parsed(key string) bool {
-	_, found := slices.BinarySearchFunc(v.settings, key, func(s *Setting, key string) int { return strings.Compare(s.Key, key) })
+// hasSetting reports whether a key is among the settings.
+func (v *View) hasSetting(key string) bool {
+	_, found := slices.BinarySearchFunc(v.settings, key, func(s *Setting, key string) int {
+		return strings.Compare(s.Key, key)
+	})
 	return found
 }
 
-// unknown reports a key under a prefix that no catalog of the set knows. Under a shared prefix it does so only if a known key is
-// near. The suggestion is the nearest key of all catalogs that have the prefix.
+// unknown reports a key that has a prefix of the catalog and that no catalog of the set knows. A key under a shared
+// prefix is reported only if it is close to a known key. The suggestion is the closest key of all catalogs with the
+// prefix.
 func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 	c := v.catalog
-	best, bounded := v.suggestions()[key]
+	best, bounded := v.suggested()[key]
 	if !bounded && !c.Own {
 		best = c.nearest(key)
 	}
@@ -173,8 +178,8 @@ func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 		}
 	}
 	f := finding.Finding{
-		ID: c.ID(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid, Field: Path(key),
-		Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
+		ID: c.ID(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid,
+		Field: Path(key), Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
 		Remedy: "remove it, or look for the right one with quayctl explain",
 	}
 	if best.near {
@@ -183,14 +188,15 @@ func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 	return f, true
 }
 
-// notOwned warns of a key that the controller would read if it acted on the Service.
+// notOwned returns a warning about a key that the controller would read if it acted on the Service.
 func (v *View) notOwned(key string) finding.Finding {
 	message := "has no effect: " + v.catalog.Title + " does not act on this Service"
 	if class := v.Service.Spec.LoadBalancerClass; class != nil {
-		message = "has no effect with spec.loadBalancerClass " + *class + ": " + v.catalog.Title + " does not act on the Service"
+		message = "has no effect with spec.loadBalancerClass " + *class + ": " +
+			v.catalog.Title + " does not act on the Service"
 	}
 	return finding.Finding{
-		ID: v.catalog.ID(idNotOwned), Catalog: v.catalog.Name, Severity: finding.Warning, Field: Path(key), Message: message,
-		Remedy: "remove it",
+		ID: v.catalog.ID(idNotOwned), Catalog: v.catalog.Name, Severity: finding.Warning, Field: Path(key),
+		Message: message, Remedy: "remove it",
 	}
 }

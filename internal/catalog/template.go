@@ -7,7 +7,7 @@ import (
 	"quaymaster.dev/internal/catalog/check"
 )
 
-// bindings are what the placeholders of a family's name stand for in one key.
+// bindings holds the values of the placeholders of a family's name in one key.
 type bindings map[string]string
 
 var placeholders = map[string]string{
@@ -17,7 +17,7 @@ var placeholders = map[string]string{
 
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
-// template recognises the keys of a family.
+// template matches the keys of a family.
 type template struct {
 	pattern *regexp.Regexp
 	places  []string
@@ -30,7 +30,7 @@ func newTemplate(name string) *template {
 	for _, where := range placeholder.FindAllStringIndex(name, -1) {
 		expression, known := placeholders[name[where[0]:where[1]]]
 		if !known {
-			panic(name + ": has an unknown placeholder")
+			panic(name + ": unknown placeholder")
 		}
 		pattern.WriteString(regexp.QuoteMeta(name[at:where[0]]) + expression)
 		at = where[1]
@@ -39,13 +39,13 @@ func newTemplate(name string) *template {
 	return t
 }
 
-// KeyPattern is a regular expression for the keys of a family.
+// KeyPattern returns a regular expression for the keys of a family, without anchors.
 func KeyPattern(name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(newTemplate(name).pattern.String(), "^"), "$")
 }
 
-// IsOf tells whether a key belongs to the family of a name with placeholders.
-func IsOf(name, key string) bool {
+// InFamily reports whether a key belongs to the family of a name with placeholders.
+func InFamily(name, key string) bool {
 	if !strings.Contains(name, "{") {
 		return false
 	}
@@ -53,20 +53,20 @@ func IsOf(name, key string) bool {
 	return ok
 }
 
-// match tells what the placeholders are in a key of the family.
-func (t *template) match(key string) (bindings, bool) {
+// match returns the values of the placeholders in a key of the family; ok is false for any other key.
+func (t *template) match(key string) (b bindings, ok bool) {
 	groups := t.pattern.FindStringSubmatch(key)
 	if groups == nil {
 		return nil, false
 	}
-	b := bindings{}
+	b = bindings{}
 	for i, place := range t.places {
 		b[place] = groups[i+1]
 	}
 	return b, true
 }
 
-// expand is a name with the placeholders filled in that are bound.
+// expand replaces the placeholders of a name that have a value.
 func (b bindings) expand(name string) string {
 	for place, value := range b {
 		name = strings.ReplaceAll(name, place, value)

@@ -14,7 +14,7 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// validate validates a Service that the controller acts on, unknown keys apart.
+// validate validates a Service that the controller acts on, except for unknown keys.
 func (v *View) validate() []finding.Finding {
 	var findings []finding.Finding
 	for _, s := range v.settings {
@@ -35,10 +35,12 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		if s.Raw == v.Service.Annotations[s.name] {
 			return findings
 		}
-		return append(findings, v.finding(s, idShadowed, Ignored, "is not read, because "+s.name+" is also set", "remove one of the two"))
-	case s.portForm && !s.PortForm:
-		return append(findings, v.finding(s, idPortForm, Refused, s.name+" cannot be set for a single port", "write "+s.name+", which is for the whole load balancer"))
-	case s.portForm && len(s.ports) == 0:
+		return append(findings, v.finding(s, idShadowed, Ignored,
+			"is not read, because "+s.name+" is also set", "remove one of the two"))
+	case s.suffix != "" && !s.PortForm:
+		return append(findings, v.finding(s, idPortForm, Refused,
+			s.name+" cannot be set for a single port", "write "+s.name+", which is for the whole load balancer"))
+	case s.suffix != "" && len(s.ports) == 0:
 		findings = append(findings, v.unknownPort(s))
 	}
 	if port, known := v.port(s); !known {
@@ -46,15 +48,16 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		if outcome == "" {
 			outcome = Ignored
 		}
-		findings = append(findings, v.finding(s, idUnknownPort, outcome, "must be for a port of the Service, which has no port "+port, "correct or remove the key"))
+		findings = append(findings, v.finding(s, idUnknownPort, outcome,
+			"must be for a port of the Service, which has no port "+port, "correct or remove the key"))
 	}
-	if f, old := v.deprecated(s); old {
+	if f, deprecated := v.deprecated(s); deprecated {
 		findings = append(findings, f)
 	}
 	if missing, unread := v.notRead(s.Annotation, s.bindings); unread {
 		conditions := []Condition{missing}
 		return append(findings, v.finding(s, idRequirement, Ignored,
-			"has no effect: "+demand(conditions, s.bindings), Requirement{Any: conditions}.remedy(s.bindings)))
+			"has no effect: "+requirementText(conditions, s.bindings), Requirement{Any: conditions}.remedy(s.bindings)))
 	}
 	if s.Err != nil {
 		findings = append(findings, v.invalid(s))
@@ -63,7 +66,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 	if s.Err != nil || s.Value.Absent {
 		return findings
 	}
-	findings = append(findings, v.applies(s)...)
+	findings = append(findings, v.withoutEffect(s)...)
 	for i := range s.Requires {
 		findings = v.require(s, &s.Requires[i], findings)
 	}
@@ -76,7 +79,9 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 // call applies a function to an annotation.
 func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.Finding {
 	f, _ := check.Lookup(c.Name)
-	problem := f.Check(check.Subject{Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: subject{v, scope{bindings: s.bindings}}})
+	problem := f.Check(check.Subject{
+		Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: subject{v, scope{bindings: s.bindings}},
+	})
 	if problem == "" {
 		return findings
 	}
@@ -90,7 +95,7 @@ func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.F
 	return append(findings, v.finding(s, id, outcome, "must "+problem, "correct the value"))
 }
 
-// notRead reports whether the controller is known not to read a key, and for want of what.
+// notRead reports whether the controller is known not to read a key, and the condition that does not hold.
 func (v *View) notRead(a *Annotation, b bindings) (missing Condition, unread bool) {
 	for _, c := range a.ReadIf {
 		if holds, known := v.holds(c, scope{bindings: b}); known && !holds {
@@ -100,7 +105,7 @@ func (v *View) notRead(a *Annotation, b bindings) (missing Condition, unread boo
 	return Condition{}, false
 }
 
-// port reports whether the port in a family's key is one of the Service.
+// port returns the port in a family's key and reports whether the Service has it; true for a key without a port.
 func (v *View) port(s *Setting) (text string, known bool) {
 	for _, place := range []string{check.PlacePort, check.PlacePortName, check.PlacePortRef} {
 		text, bound := s.bindings[place]
@@ -124,8 +129,8 @@ func (v *View) deprecated(s *Setting) (finding.Finding, bool) {
 	return finding.Finding{}, false
 }
 
-// applies reports a setting that has an effect nowhere, which its author cannot have meant.
-func (v *View) applies(s *Setting) []finding.Finding {
+// withoutEffect reports a setting that has no effect on any port, which its author cannot have intended.
+func (v *View) withoutEffect(s *Setting) []finding.Finding {
 	if len(s.applies) == 0 || !s.applies[0].concerns(s.Value) || s.undecided {
 		return nil
 	}
@@ -134,7 +139,7 @@ func (v *View) applies(s *Setting) []finding.Finding {
 		failing = v.failing(s.base, scope{bindings: s.bindings})
 	}
 	for _, i := range s.governs {
-		at := v.failing(s.base, service.at(i))
+		at := v.failing(s.base, service.atPort(i))
 		if at < 0 {
 			return nil
 		}
@@ -146,9 +151,11 @@ func (v *View) applies(s *Setting) []finding.Finding {
 	return []finding.Finding{v.breach(s, s.applies[failing], s.bindings)}
 }
 
-// concerns reports whether the requirement is about a value.
+// concerns reports whether the requirement applies to a value.
 func (q *Requirement) concerns(value annotation.Value) bool {
-	return q.Values == nil || slices.ContainsFunc(value.List, func(v string) bool { return slices.Contains(q.Values, v) })
+	return q.Values == nil || slices.ContainsFunc(value.List, func(v string) bool {
+		return slices.Contains(q.Values, v)
+	})
 }
 
 // require appends the findings about a requirement of a setting.
@@ -157,7 +164,7 @@ func (v *View) require(s *Setting, q *Requirement, findings []finding.Finding) [
 	case q.SomePort, s.PortForm && len(s.governs) == 0:
 	case q.eachPort:
 		for _, i := range s.governs {
-			if v.breaks(s, q, service.at(i)) {
+			if v.breaks(s, q, service.atPort(i)) {
 				f := v.breach(s, q, s.bindings)
 				f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}
 				findings = append(findings, f)
@@ -187,7 +194,7 @@ func (v *View) check(c *Check, findings []finding.Finding) []finding.Finding {
 		return append(findings, v.breachesOf(c, service)...)
 	}
 	for i, p := range v.Service.Spec.Ports {
-		for _, f := range v.breachesOf(c, service.at(i)) {
+		for _, f := range v.breachesOf(c, service.atPort(i)) {
 			f.Listeners = []string{spec.Listener(p)}
 			findings = append(findings, f)
 		}
@@ -210,8 +217,8 @@ func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
 	var findings []finding.Finding
 	for _, p := range problems {
 		f := finding.Finding{
-			ID: v.catalog.ID(c.ID), Catalog: v.catalog.Name, Severity: c.OnBreach.Severity(), Type: field.ErrorTypeInvalid,
-			Message: "must " + p.Must, Remedy: c.Remedy,
+			ID: v.catalog.ID(c.ID), Catalog: v.catalog.Name, Severity: c.OnBreach.Severity(),
+			Type: field.ErrorTypeInvalid, Message: "must " + p.Must, Remedy: c.Remedy,
 		}
 		if c.Message != "" || c.Call == nil {
 			f.Message = c.Text()
@@ -224,7 +231,7 @@ func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
 	return findings
 }
 
-// locate sets the field to blame, and its value.
+// locate sets the field that the finding points to, and its value.
 func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	f.Field = Path(at)
 	if spec.Has(at) {
@@ -245,18 +252,18 @@ func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	f.Field, f.Value = Path(s.Key), s.Raw
 }
 
-// blamed returns the setting of a key that is read, at a port if the scope is one.
+// blamed returns the setting of a key that is read; at the port of the scope, if it has one.
 func (v *View) blamed(key string, sc scope) *Setting {
 	if sc.port > 0 && v.byName[key].PortForm {
 		return v.Governor(key, sc.port-1)
 	}
-	for _, s := range v.of(key, sc.bindings) {
+	for _, s := range v.settingsOf(key, sc.bindings) {
 		return s
 	}
 	return nil
 }
 
-// changes reports values that must not change, and do. Only what was valid must be kept.
+// changes reports immutable values that changed. An invalid old value may change.
 func (v *View) changes(was *View) []finding.Finding {
 	inUse := len(was.Service.Status.LoadBalancer.Ingress) > 0
 	var findings []finding.Finding
@@ -264,25 +271,26 @@ func (v *View) changes(was *View) []finding.Finding {
 		if e.OnChange == "" && len(e.variants) == 0 {
 			continue
 		}
-		e = e.on(v)
+		e = e.variantFor(v)
 		if e.OnChange == "" || e.family() || !inUse && !e.Immutable {
 			continue
 		}
-		before, knew := was.values(e.Name, scope{undoubted: true})
-		after, knows := v.values(e.Name, scope{undoubted: true})
+		before, knew := was.values(e.Name, scope{certain: true})
+		after, knows := v.values(e.Name, scope{certain: true})
 		if _, unread := v.notRead(e.Annotation, nil); unread || !knew || !knows || slices.Equal(before, after) {
 			continue
 		}
-		if slices.ContainsFunc(was.of(e.Name, nil), func(s *Setting) bool { return len(was.applies(s)) > 0 }) {
+		hadNoEffect := func(s *Setting) bool { return len(was.withoutEffect(s)) > 0 }
+		if slices.ContainsFunc(was.settingsOf(e.Name, nil), hadNoEffect) {
 			continue
 		}
 		s := &Setting{entry: e, Key: e.Name}
-		if settings := v.of(e.Name, nil); len(settings) > 0 {
+		if settings := v.settingsOf(e.Name, nil); len(settings) > 0 {
 			s = settings[0]
 		}
 		outcome, id := e.OnChange, e.ChangeID
 		if (len(before) == 0 || len(after) == 0) && !e.NoDefault {
-			// What holds without the key is not known: it may be the same.
+			// The value without the key is not known, and may be the same.
 			outcome = Ignored
 		}
 		if id == "" {
@@ -304,7 +312,7 @@ func orUnset(values []string) string {
 	return fmt.Sprintf("%q", strings.Join(values, ","))
 }
 
-// subject is what functions see of a Service.
+// subject implements the access of functions to a Service.
 type subject struct {
 	*View
 	scope scope
@@ -316,10 +324,10 @@ func (s subject) Value(key string) (value annotation.Value, found bool) {
 	key = s.Expand(key)
 	e, known := s.byName[key]
 	if known && e.PortForm && s.scope.port > 0 {
-		value, _, found = s.at(e, s.scope.port-1)
+		value, found = s.valueAt(e, s.scope.port-1)
 		return value, found && value.List != nil
 	}
-	for _, setting := range s.of(key, nil) {
+	for _, setting := range s.settingsOf(key, nil) {
 		return setting.Value, setting.Err == nil
 	}
 	if known {
@@ -330,7 +338,7 @@ func (s subject) Value(key string) (value annotation.Value, found bool) {
 	return annotation.Value{}, false
 }
 
-func (s subject) Set(key string) bool { return len(s.of(key, nil)) > 0 }
+func (s subject) Set(key string) bool { return len(s.settingsOf(key, nil)) > 0 }
 
 func (s subject) Written(key string) (raw string, set bool) {
 	if written := s.blamed(key, s.scope); written != nil {

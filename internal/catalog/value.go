@@ -9,18 +9,18 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// scope is what a question is about: the whole Service or one of its ports, and what the placeholders of a family stand for.
+// scope is what a condition is evaluated for: the whole Service or one of its ports, with the values of placeholders.
 type scope struct {
 	bindings bindings
 	// port is an index in spec.ports plus one; 0 is the Service as a whole.
 	port int
-	// undoubted is true if annotations that were probably meant to be others do not matter.
-	undoubted bool
+	// certain is true if typos do not matter: a value that is not set is then the default.
+	certain bool
 }
 
 var service = scope{}
 
-// field returns the values of a field, of one port if the scope is one.
+// field returns the values of a field; only those of the port, if the scope has one.
 func (s scope) field(svc *corev1.Service, path string) []string {
 	if s.port > 0 {
 		return spec.PortValues(svc, path, s.port-1)
@@ -28,17 +28,17 @@ func (s scope) field(svc *corev1.Service, path string) []string {
 	return spec.Values(svc, path)
 }
 
-func (s scope) at(port int) scope {
-	return scope{bindings: s.bindings, port: port + 1, undoubted: s.undoubted}
+func (s scope) atPort(port int) scope {
+	return scope{bindings: s.bindings, port: port + 1, certain: s.certain}
 }
 
-// isSet reports whether an annotation sets a name. It is not known where another annotation was probably meant to.
+// isSet reports whether an annotation sets a name. That is not known if another annotation is probably a typo of it.
 func (v *View) isSet(name string, sc scope) (set, known bool) {
 	name = sc.bindings.expand(name)
 	e, found := v.byName[name]
 	switch {
 	case !found || !e.PortForm:
-		set = slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.has() && s.of(name) })
+		set = slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.hasValue() && s.belongsTo(name) })
 	case v.governing[e] == nil:
 	case sc.port > 0:
 		s := v.governing[e][sc.port-1]
@@ -49,11 +49,11 @@ func (v *View) isSet(name string, sc scope) (set, known bool) {
 	default:
 		set = slices.ContainsFunc(v.governing[e], func(s *Setting) bool { return s != nil })
 	}
-	return set, set || !v.isDoubtful(e)
+	return set, set || !v.isUncertain(e)
 }
 
-// values returns what holds for a name: what is set, else the default. known is false where a value is invalid or doubtful, so
-// that it cannot be known; the values are then those of the ports where they are known.
+// values returns the values of a name: those that are set, else the default. known is false if a value is invalid or
+// uncertain; the result then holds only the values of ports where they are known.
 func (v *View) values(name string, sc scope) (values []string, known bool) {
 	name = sc.bindings.expand(name)
 	e, found := v.byName[name]
@@ -62,7 +62,7 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 	}
 	set := false
 	for _, s := range v.settings {
-		if !s.has() || !s.of(name) {
+		if !s.hasValue() || !s.belongsTo(name) {
 			continue
 		}
 		if s.Err != nil {
@@ -78,7 +78,7 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 	switch {
 	case set || !found:
 		return values, true
-	case !sc.undoubted && v.isDoubtful(e):
+	case !sc.certain && v.isUncertain(e):
 		return nil, false
 	}
 	d, known := v.defaultOf(e, sc)
@@ -88,7 +88,7 @@ func (v *View) values(name string, sc scope) (values []string, known bool) {
 // portValues returns the values at one port, or at all ports to which the annotation applies.
 func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 	if sc.port > 0 {
-		value, _, known := v.at(e, sc.port-1)
+		value, known := v.valueAt(e, sc.port-1)
 		if !known {
 			return nil, false
 		}
@@ -99,7 +99,7 @@ func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 		if !v.appliesAt(e, i) {
 			continue
 		}
-		value, _, knownHere := v.at(e, i)
+		value, knownHere := v.valueAt(e, i)
 		known = known && knownHere
 		if knownHere {
 			values = append(values, value.List...)
@@ -108,35 +108,43 @@ func (v *View) portValues(e *entry, sc scope) (values []string, known bool) {
 	return values, known
 }
 
-// at returns the value of an annotation with a form for ports at one port, and the setting that it comes from, if any. It is not
-// known where that is invalid, ambiguous, doubtful, or impossible at the port.
-func (v *View) at(e *entry, port int) (value annotation.Value, s *Setting, known bool) {
-	if governing := v.governing[e]; governing != nil {
-		switch s := governing[port]; s {
-		case nil:
-		case ambiguous:
-			return annotation.Value{}, nil, false
-		default:
-			return s.Value, s, s.Err == nil && v.possible(s, port)
-		}
+// valueAt returns the value of an annotation with a form for ports at one port. known is false if the value is invalid,
+// ambiguous, uncertain, or impossible at the port.
+func (v *View) valueAt(e *entry, port int) (value annotation.Value, known bool) {
+	switch s := v.governor(e, port); s {
+	case nil:
+	case ambiguous:
+		return annotation.Value{}, false
+	default:
+		return s.Value, s.Err == nil && v.possible(s, port)
 	}
-	if v.isDoubtful(e) {
-		return annotation.Value{}, nil, false
+	if v.isUncertain(e) {
+		return annotation.Value{}, false
 	}
-	d, known := v.defaultOf(e, service.at(port))
-	return d.value, nil, known
+	d, known := v.defaultOf(e, service.atPort(port))
+	return d.value, known
 }
 
-// possible reports whether a value breaks no requirement about the port itself, such as udp for a TCP port.
+// governor returns the setting that governs a port, which may be ambiguous; nil if there is none.
+func (v *View) governor(e *entry, port int) *Setting {
+	if governing := v.governing[e]; len(governing) > 0 {
+		return governing[port]
+	}
+	return nil
+}
+
+// possible reports whether a value satisfies the requirements for the port itself. For example, http is not possible at
+// a UDP port.
 func (v *View) possible(s *Setting, port int) bool {
 	return !slices.ContainsFunc(s.Requires, func(q Requirement) bool {
 		ofPort := func(c Condition) bool { return spec.OfPorts(c.Field) }
-		return !q.SomePort && slices.ContainsFunc(q.Any, ofPort) && !slices.ContainsFunc(q.Any, func(c Condition) bool { return c.Key != "" }) &&
-			v.breaks(s, &q, service.at(port))
+		ofKey := func(c Condition) bool { return c.Key != "" }
+		return !q.SomePort && slices.ContainsFunc(q.Any, ofPort) && !slices.ContainsFunc(q.Any, ofKey) &&
+			v.breaks(s, &q, service.atPort(port))
 	})
 }
 
-// defaultOf returns the default that holds. It is not known where there are defaults and the conditions of none hold.
+// defaultOf returns the default that applies. It is not known if there are defaults, but the conditions of none hold.
 func (v *View) defaultOf(e *entry, sc scope) (d defaultValue, known bool) {
 	for _, d := range e.defaults {
 		if v.all(d.conditions, sc) {
@@ -146,62 +154,65 @@ func (v *View) defaultOf(e *entry, sc scope) (d defaultValue, known bool) {
 	return defaultValue{}, len(e.defaults) == 0
 }
 
-// appliesAt reports whether an annotation may have an effect at a port. It is true where that cannot be known.
-func (v *View) appliesAt(e *entry, port int) bool { return v.failing(e, service.at(port)) < 0 }
+// appliesAt reports whether an annotation may have an effect at a port. It is true if that is not known.
+func (v *View) appliesAt(e *entry, port int) bool { return v.failing(e, service.atPort(port)) < 0 }
 
 // failing returns the index of the first requirement that keeps an annotation from applying, or -1.
 func (v *View) failing(e *entry, sc scope) int {
 	return slices.IndexFunc(e.applies, func(q *Requirement) bool { return v.none(q.Any, sc) })
 }
 
-// of reports whether the setting is of a name, which may be a family's, with placeholders filled in as far as they are bound.
-func (s *Setting) of(name string) bool { return !s.portForm && (s.name == name || s.Name == name) }
+// belongsTo reports whether the setting belongs to a name, which may be the name of a family, or have its placeholders
+// filled in.
+func (s *Setting) belongsTo(name string) bool {
+	return s.suffix == "" && (s.name == name || s.Name == name)
+}
 
-// Value returns the value of an annotation that belongs to the Service as a whole, by its key; the empty Value without one.
+// Value returns the value of an annotation of the Service as a whole, or its default; the empty Value if there is none.
 func (v *View) Value(key string) annotation.Value {
-	for _, s := range v.of(key, nil) {
+	for _, s := range v.settingsOf(key, nil) {
 		return s.Value
 	}
 	d, _ := v.defaultOf(v.byName[key], service)
 	return d.value
 }
 
-// PortValue returns the value of an annotation with a form for ports, at the port with an index in spec.ports. It is not known
-// where the Service has a finding about it. Where the annotation does not apply, it is the empty Value.
+// PortValue returns the value of an annotation with a form for ports, at the port with an index in spec.ports. known is
+// false if the Service has a finding about the value. If the annotation does not apply, it returns the empty Value.
 func (v *View) PortValue(key string, port int) (value annotation.Value, known bool) {
 	e := v.byName[key]
-	value, _, known = v.at(e, port)
+	value, known = v.valueAt(e, port)
 	if known && !v.appliesAt(e, port) {
 		return annotation.Value{}, true
 	}
 	return value, known
 }
 
-// Settings returns the annotations that are the key or its form for a port.
+// Settings returns the annotations with the key or its forms for ports.
 func (v *View) Settings(key string) []*Setting {
 	var found []*Setting
 	for _, s := range v.settings {
-		if s.name == key && (!s.portForm || s.PortForm) {
+		if s.name == key && (s.suffix == "" || s.PortForm) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-// Governor returns the annotation that a port takes its value of a key from; nil if there is none or that is ambiguous.
+// Governor returns the annotation that sets the value of a key at a port; nil if there is none, or it is ambiguous.
 func (v *View) Governor(key string, port int) *Setting {
-	if governing := v.governing[v.byName[key]]; governing != nil && governing[port] != ambiguous {
-		return governing[port]
+	if s := v.governor(v.byName[key], port); s != ambiguous {
+		return s
 	}
 	return nil
 }
 
-// Ports returns the indices in spec.ports that the suffix of the setting's key means; none for a plain key.
+// Ports returns the indices in spec.ports that the suffix of the setting's key refers to; none for a plain key.
 func (s *Setting) Ports() []int { return s.ports }
 
-// Holding is a value of a key that holds for a Service, or for some of its listeners.
+// Holding is a value of a key that applies to a Service, or to some of its listeners.
 type Holding struct {
-	// Key is the annotation that sets the value, or the plain key where none does.
+	// Key is the annotation that sets the value, or the plain key if the value is a default.
 	Key string
 	// Raw is the value as written, or the default.
 	Raw string
@@ -209,14 +220,14 @@ type Holding struct {
 	Value *annotation.Value
 	// Set is true if an annotation sets the value.
 	Set bool
-	// Listeners are those that the value holds for, such as tcp/443; empty for a key of the whole load balancer, and for an
-	// annotation that governs none.
+	// Listeners are the listeners that the value applies to, such as tcp/443; empty for a key of the whole load
+	// balancer, and for an annotation that governs no port.
 	Listeners []string
 }
 
-// Holding returns the values of a plain key that hold: one for each annotation that is the key or its form for a port, and the
-// defaults of what no annotation governs. Where the key has no effect it has no default either, nor where the Service is so
-// wrong that the value cannot be known.
+// Holding returns the values of a plain key: one for each annotation with the key or its form for a port, and the
+// defaults of ports that no annotation governs. There is no default if the key has no effect, or if the value is not
+// known because of other mistakes in the Service.
 func (v *View) Holding(key string) []Holding {
 	var all []Holding
 	for _, s := range v.Settings(key) {
@@ -231,7 +242,7 @@ func (v *View) Holding(key string) []Holding {
 	}
 	e := v.byName[key]
 	switch {
-	case v.isDoubtful(e):
+	case v.isUncertain(e):
 	case e.PortForm:
 		all = append(all, v.holdingByDefault(e)...)
 	case len(all) == 0 && v.all(e.DefaultIf, service) &&
@@ -251,14 +262,14 @@ func (d *defaultValue) holding(key string) Holding {
 	return h
 }
 
-// holdingByDefault groups the ports without an annotation by the default that they have instead.
+// holdingByDefault groups the ports without an annotation by their default.
 func (v *View) holdingByDefault(e *entry) []Holding {
 	var all []Holding
 	for i, p := range v.Service.Spec.Ports {
-		if governing := v.governing[e]; governing != nil && governing[i] != nil || !v.appliesAt(e, i) {
+		if v.governor(e, i) != nil || !v.appliesAt(e, i) {
 			continue
 		}
-		d, known := v.defaultOf(e, service.at(i))
+		d, known := v.defaultOf(e, service.atPort(i))
 		if !known || p.Protocol == corev1.ProtocolSCTP {
 			continue
 		}

@@ -11,7 +11,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// twoKinds is a controller with an exclusive prefix under one that it shares, and one key that the class other reads in its own way.
+// twoKinds returns a catalog with an exclusive prefix that begins with a shared one, and one key that has another type
+// on Services with a loadBalancerClass.
 func twoKinds() *Catalog {
 	set, no := true, "yes"
 	return &Catalog{
@@ -59,12 +60,12 @@ func TestVariants(t *testing.T) {
 		old, svc *corev1.Service
 		want     []string
 	}{
-		"the annotation itself":         {nil, withKey("", key, "ON"), []string{"error two-invalid-value"}},
-		"the variant":                   {nil, withKey("other", key, "ON"), nil},
-		"the outcome of the variant":    {nil, withKey("other", key, "yes"), []string{"warning two-invalid-value"}},
-		"a change":                      {withKey("", key, "off"), withKey("", key, "on"), []string{"error two-changed"}},
-		"a change where there may be":   {withKey("other", key, "off"), withKey("other", key, "on"), nil},
-		"an alias has variants as well": {nil, withKey("other", "example.com/two-old-draining", "On"), nil},
+		"the annotation itself":      {nil, withKey("", key, "ON"), []string{"error two-invalid-value"}},
+		"the variant":                {nil, withKey("other", key, "ON"), nil},
+		"the outcome of the variant": {nil, withKey("other", key, "yes"), []string{"warning two-invalid-value"}},
+		"a change":                   {withKey("", key, "off"), withKey("", key, "on"), []string{"error two-changed"}},
+		"an allowed change":          {withKey("other", key, "off"), withKey("other", key, "on"), nil},
+		"an alias":                   {nil, withKey("other", "example.com/two-old-draining", "On"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := problemsOf(reviewed(set, test.old, test.svc)); !slices.Equal(got, test.want) {
@@ -82,7 +83,7 @@ func TestVariantsAreComplete(t *testing.T) {
 	for _, want := range []string{
 		"a variant of example.com/two-drain lacks onInvalid",
 		"a variant of example.com/two-drain lacks an invalid example",
-		"a variant of example.com/two-drain must have conditions, and of fields alone",
+		"a variant of example.com/two-drain must have conditions, and only of fields",
 	} {
 		if problems := d.Problems(); !slices.Contains(problems, want) {
 			t.Errorf("%q is not among %q", want, problems)
@@ -107,5 +108,16 @@ func TestMistypedAliasIsRecognised(t *testing.T) {
 	findings := reviewed(Set{catalogs: []*Catalog{twoKinds()}}, nil, withKey("", "example.com/two-old-drainig", "x"))
 	if len(findings) != 1 || findings[0].Remedy != `did you mean "example.com/two-old-draining"?` {
 		t.Errorf("got %+v", findings)
+	}
+}
+
+func TestInvalidValuesAreSet(t *testing.T) {
+	v := (Set{catalogs: []*Catalog{twoKinds()}}).Parse(withKey("", "example.com/two-drain", "ON")).views[0]
+	set := true
+	if holds, known := v.holds(Condition{Key: "example.com/two-drain", Set: &set}, service); !holds || !known {
+		t.Errorf("an invalid value must count as set: holds %t, known %t", holds, known)
+	}
+	if _, known := v.holds(Condition{Key: "example.com/two-drain", Is: []string{"true"}}, service); known {
+		t.Error("a condition on an invalid value must not be known")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// and and or leave out what is always true.
+// and joins two expressions. It leaves out one that is always true.
 func and(a, b string) string {
 	switch {
 	case a == "true" || a == "":
@@ -16,6 +16,7 @@ func and(a, b string) string {
 	return a + " && " + b
 }
 
+// or joins two expressions. It leaves out one that is always false.
 func or(a, b string) string {
 	switch {
 	case a == "true" || b == "true":
@@ -43,10 +44,10 @@ func in(v string, list []string) string {
 	return v + " in [" + strings.Join(quoted, ", ") + "]"
 }
 
-// matches compares with a whole pattern of the RE2 syntax.
+// matches returns whether the whole text matches a pattern in RE2 syntax.
 func matches(v, pattern string) string { return v + ".matches(" + quote("^(?:"+pattern+")$") + ")" }
 
-// quote writes a string as CEL does, whose escapes are those of Go.
+// quote returns a string literal of CEL, which has the same escapes as Go.
 func quote(s string) string {
 	if !strings.ContainsAny(s, `'\`) && strconv.Quote(s) == `"`+s+`"` {
 		return "'" + s + "'"

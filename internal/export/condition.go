@@ -10,34 +10,35 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// scope is a Service in CEL: the new one or the old one.
+// scope holds the expressions for a Service and its annotations.
 type scope struct{ annotations, object string }
 
 var (
-	now    = scope{"variables.annotations", "object"}
-	before = scope{"variables.before", "oldObject"}
+	newScope = scope{"variables.annotations", "object"}
+	oldScope = scope{"variables.before", "oldObject"}
 )
 
 func (s scope) has(key string) string { return quote(key) + " in " + s.annotations }
 func (s scope) at(key string) string  { return s.annotations + "[" + quote(key) + "]" }
 
-// entries are annotations by their names.
+// entries holds annotations by name.
 type entries map[string]*catalog.Annotation
 
-// listOf are the fields of Services that are lists, in CEL as lists of strings; the others are texts.
-var listOf = map[string]string{
+// listFields holds the expressions for fields of Services that are lists; each returns a list of strings.
+var listFields = map[string]string{
 	"spec.loadBalancerSourceRanges": "%[1]s.spec.?loadBalancerSourceRanges.orValue([])",
 	"spec.externalIPs":              "%[1]s.spec.?externalIPs.orValue([])",
 	"spec.ipFamilies":               "%[1]s.spec.?ipFamilies.orValue([])",
 	"spec.ports.port":               "%[1]s.spec.?ports.orValue([]).map(p, string(p.port))",
 	"spec.ports.name":               "%[1]s.spec.?ports.orValue([]).map(p, p.?name.orValue('')).filter(n, n != '')",
 	"spec.ports.protocol":           "%[1]s.spec.?ports.orValue([]).map(p, p.?protocol.orValue('TCP'))",
-	"spec.ports.appProtocol":        "%[1]s.spec.?ports.orValue([]).map(p, p.?appProtocol.orValue('')).filter(n, n != '')",
-	"spec.selector":                 "%[1]s.spec.?selector.orValue({}).map(k, k)",
+	"spec.ports.appProtocol": "%[1]s.spec.?ports.orValue([]).map(p, p.?appProtocol.orValue(''))" +
+		".filter(n, n != '')",
+	"spec.selector": "%[1]s.spec.?selector.orValue({}).map(k, k)",
 }
 
-// textOf are the other fields; the empty text is none.
-var textOf = map[string]string{
+// textFields holds the expressions for the other fields; each returns a string, which is empty for an unset field.
+var textFields = map[string]string{
 	"metadata.name":                      "%[1]s.metadata.?name.orValue('')",
 	"metadata.namespace":                 "%[1]s.metadata.?namespace.orValue('')",
 	"spec.loadBalancerIP":                "%[1]s.spec.?loadBalancerIP.orValue('')",
@@ -49,7 +50,7 @@ var textOf = map[string]string{
 	"spec.allocateLoadBalancerNodePorts": "string(%[1]s.spec.?allocateLoadBalancerNodePorts.orValue(true))",
 }
 
-// condition is true where one holds.
+// condition returns an expression that is true if the condition holds.
 func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	if c.Field != "" {
 		return field(c, s)
@@ -57,40 +58,41 @@ func (e entries) condition(c catalog.Condition, s scope) (string, error) {
 	a, found := e[c.Key]
 	family := strings.Contains(c.Key, "{")
 	switch {
-	case found && family && c.Set != nil && !c.AsksValues():
-		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, matches("k", catalog.KeyPattern(c.Key)), *c.Set), nil
+	case found && family && c.Set != nil && !c.ComparesValues():
+		pattern := matches("k", catalog.KeyPattern(c.Key))
+		return fmt.Sprintf("%s.exists(k, %s) == %t", s.annotations, pattern, *c.Set), nil
 	case !found || family:
-		return "", unsayable("a condition is about a family of keys")
+		return "", unsupported("a condition tests a family of keys")
 	case len(a.Variants) > 0:
-		return "", unsayable("the type of " + c.Key + " depends on the Service")
+		return "", unsupported("the type of " + c.Key + " depends on the Service")
 	case a.PortForm:
-		return "", unsayable(c.Key + " may differ from port to port")
+		return "", unsupported(c.Key + " may differ from port to port")
 	}
-	// The alias holds where the name itself is absent.
+	// An alias applies if the name itself is absent.
 	expression, err := e.absent(c, a)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range slices.Backward(a.Names()) {
-		given, err := present(c, a, s.at(name))
+		holds, err := present(c, a, s.at(name))
 		if err != nil {
 			return "", err
 		}
-		there := s.has(name)
+		isSet := s.has(name)
 		if a.Empty == annotation.Absent {
-			there += " && " + normal(&a.Type, s.at(name)) + " != ''"
+			isSet += " && " + normal(&a.Type, s.at(name)) + " != ''"
 		}
-		expression = fmt.Sprintf("(%s ? %s : %s)", there, given, expression)
+		expression = fmt.Sprintf("(%s ? %s : %s)", isSet, holds, expression)
 	}
 	return expression, nil
 }
 
-// absent is what a condition is where the key is not set: what it is for the default.
+// absent returns "true" or "false": whether the condition holds if the key is not set, so that the default applies.
 func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, error) {
 	holds := c.Set == nil || !*c.Set
-	if c.AsksValues() {
+	if c.ComparesValues() {
 		if len(a.Defaults) > 0 {
-			return "", unsayable("the default of " + a.Name + " depends on the Service")
+			return "", unsupported("the default of " + a.Name + " depends on the Service")
 		}
 		var values []string
 		if a.Default != "" {
@@ -105,57 +107,59 @@ func (e entries) absent(c catalog.Condition, a *catalog.Annotation) (string, err
 	return strconv.FormatBool(holds), nil
 }
 
-// present is what a condition is for a value that is set and of its type.
+// present returns an expression that is true if the condition holds for a value v that is set and valid.
 func present(c catalog.Condition, a *catalog.Annotation, v string) (string, error) {
 	set := strconv.FormatBool(c.Set == nil || *c.Set)
-	if !c.AsksValues() {
+	if !c.ComparesValues() {
 		return set, nil
 	}
 	v = normal(&a.Type, v)
 	list := "[" + v + "]"
-	spell := func(words []string) []string { return words }
+	spellings := func(words []string) []string { return words }
 	switch a.Type.Type {
 	case annotation.Bool:
 		yes, no := a.BoolWords()
-		spell = func(words []string) []string {
-			var spelt []string
+		spellings = func(words []string) []string {
+			var all []string
 			for _, word := range words {
-				spelt = append(spelt, map[string][]string{"true": yes, "false": no}[word]...)
+				all = append(all, map[string][]string{"true": yes, "false": no}[word]...)
 			}
-			return spelt
+			return all
 		}
 	case annotation.List:
 		list = v + ".split(" + quote(a.Separator) + ").map(e, " + element(&a.Type, "e") + ")"
 	case annotation.Int:
 		if a.Dialect == annotation.AnyBase {
-			return "", unsayable("CEL reads decimal numbers alone")
+			return "", unsupported("CEL parses only decimal numbers")
 		}
 		list = "[string(int(" + v + "))]"
 	case annotation.Map, annotation.JSON:
-		return "", unsayable("CEL does not look into the value of " + a.Name)
+		return "", unsupported("the content of " + a.Name + " is not parsed in CEL")
 	case annotation.Text, annotation.Enum, annotation.Float, annotation.Duration, annotation.Selector:
 	}
-	return and(set, members(c, list, spell)), nil
+	return and(set, members(c, list, spellings)), nil
 }
 
-// members compares the elements of a list.
-func members(c catalog.Condition, list string, spell func([]string) []string) string {
+// members returns an expression that is true if the elements of a list satisfy the condition. spellings returns the
+// texts of the condition's values.
+func members(c catalog.Condition, list string, spellings func([]string) []string) string {
 	all := "true"
 	if c.Is != nil {
-		all = and(all, list+".exists(v, "+in("v", spell(c.Is))+")")
+		all = and(all, list+".exists(v, "+in("v", spellings(c.Is))+")")
 	}
 	if c.Not != nil {
-		all = and(all, "!"+list+".exists(v, "+in("v", spell(c.Not))+")")
+		all = and(all, "!"+list+".exists(v, "+in("v", spellings(c.Not))+")")
 	}
 	if c.Only != nil {
-		all = and(all, list+".all(v, "+in("v", spell(c.Only))+")")
+		all = and(all, list+".all(v, "+in("v", spellings(c.Only))+")")
 	}
 	return all
 }
 
+// field returns an expression that is true if a condition on a field holds.
 func field(c catalog.Condition, s scope) (string, error) {
 	same := func(words []string) []string { return words }
-	if format, isList := listOf[c.Field]; isList {
+	if format, isList := listFields[c.Field]; isList {
 		list := fmt.Sprintf(format, s.object)
 		all := members(c, list, same)
 		if c.Set != nil {
@@ -163,9 +167,9 @@ func field(c catalog.Condition, s scope) (string, error) {
 		}
 		return all, nil
 	}
-	format, found := textOf[c.Field]
+	format, found := textFields[c.Field]
 	if !found {
-		return "", unsayable("there is no CEL for the field " + c.Field)
+		return "", unsupported("there is no expression for the field " + c.Field)
 	}
 	text := fmt.Sprintf(format, s.object)
 	all := members(c, "["+text+"].filter(t, t != '')", same)
@@ -175,7 +179,7 @@ func field(c catalog.Condition, s scope) (string, error) {
 	return all, nil
 }
 
-// allOf is true where every condition holds.
+// allOf returns an expression that is true if every condition holds.
 func (e entries) allOf(list []catalog.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
@@ -188,7 +192,7 @@ func (e entries) allOf(list []catalog.Condition, s scope) (string, error) {
 	return all, nil
 }
 
-// anyOf is true where one condition holds.
+// anyOf returns an expression that is true if at least one condition holds.
 func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
 	result := ""
 	for _, c := range list {
@@ -205,8 +209,8 @@ func (e entries) anyOf(list []catalog.Condition, s scope) (string, error) {
 	return result, nil
 }
 
-// known is true where a condition is known to hold.
-func (e entries) known(c catalog.Condition, s scope) (string, error) {
+// knownToHold returns an expression that is true if a condition is known to hold.
+func (e entries) knownToHold(c catalog.Condition, s scope) (string, error) {
 	readable, err := e.readable([]catalog.Condition{c}, s)
 	if err != nil {
 		return "", err
@@ -215,7 +219,8 @@ func (e entries) known(c catalog.Condition, s scope) (string, error) {
 	return and(readable, holds), err
 }
 
-// mayHold is true unless each of some conditions is known not to hold; where there are none, it is true.
+// mayHold returns an expression that is true unless all conditions are known not to hold. Without conditions it is
+// true.
 func (e entries) mayHold(list []catalog.Condition, s scope) (string, error) {
 	if len(list) == 0 {
 		return "true", nil
@@ -231,12 +236,13 @@ func (e entries) mayHold(list []catalog.Condition, s scope) (string, error) {
 	return or(not(readable), one), nil
 }
 
-// readable is true where every value that the conditions depend on is of its type: else nothing can be said.
+// readable returns an expression that is true if every value that the conditions depend on is valid. Otherwise it is
+// not known whether they hold.
 func (e entries) readable(list []catalog.Condition, s scope) (string, error) {
 	all := "true"
 	for _, c := range list {
 		a, found := e[c.Key]
-		if !found || !c.AsksValues() {
+		if !found || !c.ComparesValues() {
 			continue
 		}
 		for _, name := range a.Names() {

@@ -13,15 +13,17 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// Mutating is the policy that writes the built-in defaults of the DLB into Services that become load balancers without them, and its
-// binding. Other clouds' catalogs write none.
-func Mutating(class string) (*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+// Mutating returns the policy that writes the built-in defaults of the DLB into Services that become load balancers
+// without them, and its binding. The catalogs of other clouds have no such defaults.
+func Mutating(class string) (
+	*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding,
+) {
 	_, owned, err := checks(loadbalancer.Catalog, class)
 	if err != nil {
-		panic(err) // its condition asks for the class alone
+		panic(err) // its condition tests only the class
 	}
 	p := &admissionregistrationv1.MutatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicy"},
+		TypeMeta:   typeMeta("MutatingAdmissionPolicy"),
 		ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-" + loadbalancer.Catalog},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore),
@@ -38,12 +40,13 @@ func Mutating(class string) (*admissionregistrationv1.MutatingAdmissionPolicy, *
 		p.Spec.Mutations = append(p.Spec.Mutations, admissionregistrationv1.Mutation{
 			PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
 			ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: fmt.Sprintf(
-				"%[1]s in object.metadata.?annotations.orValue({}) ? Object{} : Object{metadata: Object.metadata{annotations: {%[1]s: %[2]s}}}",
+				"%[1]s in object.metadata.?annotations.orValue({}) ? Object{} : "+
+					"Object{metadata: Object.metadata{annotations: {%[1]s: %[2]s}}}",
 				quote(key), quote(defaults[key]))},
 		})
 	}
 	return p, &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: p.APIVersion, Kind: "MutatingAdmissionPolicyBinding"},
+		TypeMeta:   typeMeta("MutatingAdmissionPolicyBinding"),
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
 		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: p.Name},
 	}

@@ -1,3 +1,6 @@
+// Package export converts the checks of catalogs to other formats: ValidatingAdmissionPolicy and
+// MutatingAdmissionPolicy for clusters without webhooks, and a JSON schema for editors. It lists the findings that CEL
+// cannot express.
 package export
 
 import (
@@ -12,24 +15,35 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Unsaid is a finding that the webhook and the linter have, but the exported policies do not.
+// Unsaid is a finding of the webhook and the linter that the exported policies omit.
 type Unsaid struct {
 	Catalog string `json:"catalog"`
-	// Finding is the id, Field the path; an empty path is all of them.
+	// Finding is the id, Field the path; an empty path stands for all fields.
 	Finding string `json:"finding"`
 	Field   string `json:"field,omitempty"`
 	Why     string `json:"why"`
 }
 
-// Policies are ValidatingAdmissionPolicies with their bindings: for each catalog one that refuses and one that warns.
+// Policies holds ValidatingAdmissionPolicies with their bindings: for each catalog one that denies and one that warns.
 type Policies struct {
 	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
-	// Unsaid is what they leave out.
+	// Unsaid lists the findings that the policies omit.
 	Unsaid []Unsaid
 }
 
-// Validating returns the policies of existing catalogs. class is the loadBalancerClass that Quaymaster's own controller serves.
+// actions are the kinds of policies of a catalog.
+var actions = []struct {
+	suffix   string
+	severity finding.Severity
+	action   admissionregistrationv1.ValidationAction
+}{
+	{"", finding.Error, admissionregistrationv1.Deny},
+	{"-warnings", finding.Warning, admissionregistrationv1.Warn},
+}
+
+// Validating returns the policies of existing catalogs. class is the loadBalancerClass that Quaymaster's own controller
+// serves.
 func Validating(names []string, class string) (Policies, error) {
 	var all Policies
 	for _, name := range names {
@@ -38,32 +52,28 @@ func Validating(names []string, class string) (Policies, error) {
 			return Policies{}, err
 		}
 		all.Unsaid = append(all.Unsaid, v.unsaid...)
-		for _, kind := range []struct {
-			suffix   string
-			severity finding.Severity
-			action   admissionregistrationv1.ValidationAction
-		}{{"", finding.Error, admissionregistrationv1.Deny}, {"-warnings", finding.Warning, admissionregistrationv1.Warn}} {
-			var chosen []check
+		for _, a := range actions {
+			var selected []check
 			for _, c := range v.checks {
-				if c.severity == kind.severity {
-					chosen = append(chosen, c)
+				if c.severity == a.severity {
+					selected = append(selected, c)
 				}
 			}
-			if len(chosen) == 0 {
+			if len(selected) == 0 {
 				continue
 			}
-			p, err := policy("quaymaster-"+name+kind.suffix, owned, chosen)
+			p, err := policy("quaymaster-"+name+a.suffix, owned, selected)
 			if err != nil {
 				return Policies{}, err
 			}
 			all.Policies = append(all.Policies, p)
-			all.Bindings = append(all.Bindings, binding(p.Name, kind.action))
+			all.Bindings = append(all.Bindings, binding(p.Name, a.action))
 		}
 	}
 	return all, nil
 }
 
-// checks returns those of a catalog, and the condition under which its controller acts on a Service. class is the
+// checks returns the checks of a catalog and the expression for the Services that its controller acts on. class is the
 // loadBalancerClass that Quaymaster's own controller serves.
 func checks(name, class string) (v *vendor, owned string, err error) {
 	c, found := catalog.Find(name)
@@ -79,7 +89,7 @@ func checks(name, class string) (v *vendor, owned string, err error) {
 	return v, owned, err
 }
 
-// ownership is true for Services that the controller acts on.
+// ownership returns an expression that is true for Services that the controller acts on.
 func (e entries) ownership(o catalog.Ownership) (string, error) {
 	s := scope{"object.metadata.?annotations.orValue({})", "object"}
 	class := "false"
@@ -111,7 +121,7 @@ func (e entries) ownership(o catalog.Ownership) (string, error) {
 		owned = and(owned, may)
 	}
 	for _, c := range o.Also {
-		also, err := e.known(c, s)
+		also, err := e.knownToHold(c, s)
 		if err != nil {
 			return "", err
 		}
@@ -130,7 +140,7 @@ func oneByOne(list []catalog.Condition) [][]catalog.Condition {
 
 func policy(name, owned string, checks []check) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		TypeMeta:   typeMeta("ValidatingAdmissionPolicy"),
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore),
@@ -139,7 +149,10 @@ func policy(name, owned string, checks []check) (*admissionregistrationv1.Valida
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "annotations", Expression: "object.metadata.?annotations.orValue({})"},
 				{Name: "wasBalancer", Expression: "oldObject != null && oldObject.spec.type == 'LoadBalancer'"},
-				{Name: "before", Expression: "variables.wasBalancer ? oldObject.metadata.?annotations.orValue({}) : {}"},
+				{
+					Name:       "before",
+					Expression: "variables.wasBalancer ? oldObject.metadata.?annotations.orValue({}) : {}",
+				},
 			},
 		},
 	}
@@ -153,37 +166,40 @@ func policy(name, owned string, checks []check) (*admissionregistrationv1.Valida
 	return p, nil
 }
 
-// validation expresses a check. A problem that the Service had before the request passes: the request did not introduce it.
+// validation returns the CEL validation of a check. A problem that the old Service already has passes: the request does
+// not introduce it.
 func (c check) validation() (admissionregistrationv1.Validation, error) {
-	expression, err := c.holds(now)
+	expression, err := c.holds(newScope)
 	if err != nil {
 		return admissionregistrationv1.Validation{}, err
 	}
 	v := admissionregistrationv1.Validation{Message: c.message, Reason: new(metav1.StatusReasonInvalid)}
 	if c.key != "" {
-		unchanged := "variables.wasBalancer && " + before.has(c.key) + " && " + before.at(c.key) + " == " + now.at(c.key)
+		unchanged := "variables.wasBalancer && " + oldScope.has(c.key) + " && " +
+			oldScope.at(c.key) + " == " + newScope.at(c.key)
 		v.Message = c.field + ": " + c.message
-		v.MessageExpression = quote(c.field+": Invalid value: ") + " + " + now.at(c.key) + " + " + quote(": "+c.message)
-		if !c.alone {
-			was, err := c.holds(before)
+		v.MessageExpression = quote(c.field+": Invalid value: ") + " + " +
+			newScope.at(c.key) + " + " + quote(": "+c.message)
+		if !c.selfContained {
+			held, err := c.holds(oldScope)
 			if err != nil {
 				return v, err
 			}
-			unchanged += " && !(" + was + ")"
+			unchanged += " && !(" + held + ")"
 		}
 		expression += " || (" + unchanged + ")"
-	} else if !c.alone {
-		was, err := c.holds(before)
+	} else if !c.selfContained {
+		held, err := c.holds(oldScope)
 		if err != nil {
 			return v, err
 		}
-		expression = "(" + expression + ") || (variables.wasBalancer && !(" + was + "))"
+		expression = "(" + expression + ") || (variables.wasBalancer && !(" + held + "))"
 	}
 	v.Expression = expression
 	return v, nil
 }
 
-// conditions select the Services that are validated.
+// conditions returns the match conditions, which select the Services that are validated.
 func conditions(owned string) []admissionregistrationv1.MatchCondition {
 	all := []admissionregistrationv1.MatchCondition{
 		{Name: "alive", Expression: "!has(object.metadata.deletionTimestamp)"},
@@ -198,15 +214,25 @@ func conditions(owned string) []admissionregistrationv1.MatchCondition {
 func services() *admissionregistrationv1.MatchResources {
 	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+			Operations: []admissionregistrationv1.OperationType{
+				admissionregistrationv1.Create, admissionregistrationv1.Update,
+			},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"},
+			},
 		},
 	}}}
 }
 
-func binding(policy string, action admissionregistrationv1.ValidationAction) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+func binding(
+	policy string, action admissionregistrationv1.ValidationAction,
+) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		TypeMeta:   typeMeta("ValidatingAdmissionPolicyBinding"),
 		ObjectMeta: metav1.ObjectMeta{Name: policy},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: policy, ValidationActions: []admissionregistrationv1.ValidationAction{action},

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ruleExpression translates a rule in go-playground/validator's language about a text, or about a number. size is what min and max count.
+// ruleExpression converts a rule in go-playground/validator's language to an expression. text is the expression for the
+// value, size the one that min and max limit.
 func ruleExpression(rule, text, size string) (string, error) {
 	all := "true"
 	for tag := range strings.SplitSeq(rule, ",") {
@@ -16,13 +17,13 @@ func ruleExpression(rule, text, size string) (string, error) {
 		case "", "omitempty", "required":
 			continue
 		case "min", "gte":
-			one = size + " >= " + like(size, param)
+			one = size + " >= " + literal(size, param)
 		case "max", "lte":
-			one = size + " <= " + like(size, param)
+			one = size + " <= " + literal(size, param)
 		case "gt":
-			one = size + " > " + like(size, param)
+			one = size + " > " + literal(size, param)
 		case "lt":
-			one = size + " < " + like(size, param)
+			one = size + " < " + literal(size, param)
 		case "len":
 			one = size + " == " + param
 		case "oneof":
@@ -52,8 +53,9 @@ func ruleExpression(rule, text, size string) (string, error) {
 		case "dnslabel":
 			one = "!format.dns1123Label().validate(" + text + ").hasValue()"
 		case "dnsname":
-			// An IPv6 address is no name anyway. The API server takes 192.168.010.001 for an address, which isIP does not.
-			one = and("!format.dns1123Subdomain().validate("+text+").hasValue()", "!"+matches(text, `[0-9]+(\.[0-9]+){3}`))
+			// An IPv6 address is never a DNS name. Unlike isIP, the API server accepts 192.168.010.001 as an address.
+			one = and("!format.dns1123Subdomain().validate("+text+").hasValue()",
+				"!"+matches(text, `[0-9]+(\.[0-9]+){3}`))
 		case "prefixed":
 			words := strings.Fields(param)
 			one = matches(text, regexp.QuoteMeta(words[0])+"[a-z0-9-]{"+words[1]+","+words[2]+"}")
@@ -62,15 +64,15 @@ func ruleExpression(rule, text, size string) (string, error) {
 		case "uuid", "uuid4":
 			one = matches(text, `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 		default:
-			return "", unsayable("there is no CEL for the rule " + name)
+			return "", unsupported("there is no expression for the rule " + name)
 		}
 		all = and(all, one)
 	}
 	return all, nil
 }
 
-// like writes a bound as the type of what it is compared with.
-func like(size, bound string) string {
+// literal returns a bound in the type of the number that it is compared with.
+func literal(size, bound string) string {
 	if strings.HasPrefix(size, "double(") {
 		return "double('" + bound + "')"
 	}
@@ -90,13 +92,13 @@ func durationRule(rule, parsed string) (string, error) {
 		case "wholesecs":
 			all = and(all, parsed+".getMilliseconds() % 1000 == 0")
 		default:
-			return "", unsayable("there is no CEL for the rule " + name + " of a duration")
+			return "", unsupported("there is no expression for the rule " + name + " of a duration")
 		}
 	}
 	return all, nil
 }
 
-// listRule is about the elements as a whole; what follows dive is about each.
+// listRule converts the rule of a list. Tags before dive validate the list, those after it each element.
 func listRule(rule, elements string) (string, error) {
 	of, each, dives := strings.Cut(rule, "dive")
 	all := "true"

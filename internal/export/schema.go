@@ -9,8 +9,8 @@ import (
 	"quaymaster.dev/internal/reference"
 )
 
-// Schema is a JSON schema of Services by which editors complete and check annotations. It knows single values alone: nothing of what
-// keys have to do with each other, and nothing of unknown keys.
+// Schema returns a JSON schema of Services, with which editors complete and validate annotations. It validates only
+// single values: neither combinations of keys nor unknown keys.
 func Schema(entries []reference.Entry) map[string]any {
 	properties, families := map[string]any{}, map[string]any{}
 	for _, e := range entries {

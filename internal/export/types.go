@@ -8,12 +8,12 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// unsayable is why something is not said in CEL.
-type unsayable string
+// unsupported is the reason why a check is not expressed in CEL.
+type unsupported string
 
-func (u unsayable) Error() string { return string(u) }
+func (u unsupported) Error() string { return string(u) }
 
-// typeExpression is true for the values of v, a CEL expression of a string, that the type allows.
+// typeExpression returns an expression that is true if v, an expression for a string, is a valid value of the type.
 func typeExpression(t *annotation.Type, v string) (string, error) {
 	v = normal(t, v)
 	body, err := bodyExpression(t, v)
@@ -36,7 +36,7 @@ func typeExpression(t *annotation.Type, v string) (string, error) {
 	return body, nil
 }
 
-// normal is the value as the controller compares it.
+// normal returns an expression for the normalized value.
 func normal(t *annotation.Type, v string) string {
 	if t.Trim {
 		v += ".trim()"
@@ -47,8 +47,8 @@ func normal(t *annotation.Type, v string) string {
 	return v
 }
 
-// words are those of a type, as normal values.
-func words(t *annotation.Type, list []string) []string {
+// normalWords returns the words of a type as normalized values.
+func normalWords(t *annotation.Type, list []string) []string {
 	if !t.Fold {
 		return list
 	}
@@ -59,19 +59,20 @@ func words(t *annotation.Type, list []string) []string {
 	return lower
 }
 
-// numbers that CEL reads without an error.
+// Patterns of numbers and durations that CEL converts without an error.
 const (
-	wholeNumber  = `[-+]?[0-9]{1,18}`
+	integer      = `[-+]?[0-9]{1,18}`
 	plainDigits  = `0|[1-9][0-9]{0,17}`
 	anyNumber    = `[-+]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][-+]?[0-9]{1,2})?`
 	orderedUnits = `((0|[1-9][0-9]{0,9})h)?((0|[1-9][0-9]{0,9})m)?((0|[1-9][0-9]{0,9})s)?((0|[1-9][0-9]{0,9})ms)?`
 	anyDuration  = `[-+]?(0|(([0-9]{1,9}\.?[0-9]{0,9}|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)){1,9})`
 )
 
+// bodyExpression validates a normalized value, apart from its pattern and special words.
 func bodyExpression(t *annotation.Type, v string) (string, error) {
 	switch t.Type {
 	case annotation.Enum:
-		return in(v, words(t, t.Values)), nil
+		return in(v, normalWords(t, t.Values)), nil
 	case annotation.Bool:
 		yes, no := t.BoolWords()
 		return in(v, slices.Concat(yes, no)), nil
@@ -79,12 +80,12 @@ func bodyExpression(t *annotation.Type, v string) (string, error) {
 		return ruleExpression(t.Rule, v, "size("+v+")")
 	case annotation.Int:
 		if t.Dialect == annotation.AnyBase {
-			return "", unsayable("CEL reads decimal numbers alone")
+			return "", unsupported("CEL parses only decimal numbers")
 		}
 		if t.Dialect == annotation.Digits {
 			return number(t, v, plainDigits, "int("+v+")")
 		}
-		return number(t, v, wholeNumber, "int("+v+")")
+		return number(t, v, integer, "int("+v+")")
 	case annotation.Float:
 		return number(t, v, anyNumber, "double("+v+")")
 	case annotation.Duration:
@@ -98,11 +99,11 @@ func bodyExpression(t *annotation.Type, v string) (string, error) {
 	case annotation.Map:
 		return mapExpression(t, v)
 	case annotation.JSON:
-		return "", unsayable("CEL does not read JSON")
+		return "", unsupported("CEL cannot parse JSON")
 	case annotation.Selector:
-		return "", unsayable("CEL does not read label selectors")
+		return "", unsupported("CEL cannot parse label selectors")
 	}
-	return "", unsayable("there is no CEL for the type " + string(t.Type))
+	return "", unsupported("there is no expression for the type " + string(t.Type))
 }
 
 func number(t *annotation.Type, v, pattern, parsed string) (string, error) {
@@ -110,7 +111,7 @@ func number(t *annotation.Type, v, pattern, parsed string) (string, error) {
 	return and(matches(v, pattern), rule), err
 }
 
-// listExpression validates every element, and then their number.
+// listExpression validates every element, then the list as a whole.
 func listExpression(t *annotation.Type, v string) (string, error) {
 	elements := split(t, v)
 	e := element(t, "e")
@@ -132,12 +133,12 @@ func listExpression(t *annotation.Type, v string) (string, error) {
 	return and(elements+".all(e, "+each+")", rule), err
 }
 
-// split are the parts of a value; the empty value has none.
+// split returns an expression for the parts of a value; an empty value has none.
 func split(t *annotation.Type, v string) string {
 	return "(" + v + " == '' ? [] : " + v + ".split(" + quote(t.Separator) + "))"
 }
 
-// element is one part of a value.
+// element returns an expression for one part of a value, trimmed if the type is.
 func element(t *annotation.Type, v string) string {
 	if t.Trim {
 		return v + ".trim()"
@@ -147,7 +148,7 @@ func element(t *annotation.Type, v string) string {
 
 func mapExpression(t *annotation.Type, v string) (string, error) {
 	if t.Escape || t.UniqueKeys {
-		return "", unsayable("CEL does not undo escapes or compare the keys of a map")
+		return "", unsupported("CEL cannot parse escapes or compare the keys of a map")
 	}
 	entries := split(t, v)
 	if t.EmptyElements == annotation.Absent {
@@ -171,7 +172,7 @@ func mapExpression(t *annotation.Type, v string) (string, error) {
 	return and(entries+".all(e, "+and(each, value)+")", rule), err
 }
 
-// entryExpression validates the value of a map's entry by its key.
+// entryExpression validates the value of an entry of a map by its key.
 func entryExpression(t *annotation.Type, key, value string) (string, error) {
 	expression := "true"
 	if t.Of != nil {

@@ -8,26 +8,26 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// kind is the type that an annotation has on some Services.
+// kind is the type of an annotation on some Services.
 type kind struct {
 	*annotation.Type
 	outcome     catalog.Outcome
 	consequence string
-	// unless are the conditions of the kinds that come before; then it is those of its own.
+	// unless holds the conditions of the preceding kinds, when those of this one.
 	unless [][]catalog.Condition
 	when   []catalog.Condition
 }
 
-// kinds are the types of an annotation: its variants, and the one that it has elsewhere.
+// kinds returns the types of an annotation: those of its variants, and the one on all other Services.
 func kinds(a *catalog.Annotation) []kind {
 	var all []kind
-	var before [][]catalog.Condition
+	var preceding [][]catalog.Condition
 	for i := range a.Variants {
 		v := &a.Variants[i]
-		all = append(all, kind{&v.Type, v.OnInvalid, v.Consequence, before, v.If})
-		before = append(slices.Clip(before), v.If)
+		all = append(all, kind{&v.Type, v.OnInvalid, v.Consequence, preceding, v.If})
+		preceding = append(slices.Clip(preceding), v.If)
 	}
-	return append(all, kind{&a.Type, a.OnInvalid, a.Consequence, before, nil})
+	return append(all, kind{&a.Type, a.OnInvalid, a.Consequence, preceding, nil})
 }
 
 func (k kind) severity(a *catalog.Annotation) finding.Severity {
@@ -48,8 +48,8 @@ func (k kind) message(a *catalog.Annotation) string {
 	return message
 }
 
-// on is true for the values of v that are of the kind, and for all values where the annotation is of another one.
-func (e entries) on(k kind, s scope, v string) (string, error) {
+// ofKind returns an expression that is true if v is valid for the kind, or if the annotation is of another kind.
+func (e entries) ofKind(k kind, s scope, v string) (string, error) {
 	holds, err := typeExpression(k.Type, v)
 	if err != nil {
 		return "", err

@@ -12,21 +12,22 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// check is one validation: something that must hold of a Service.
+// check is one validation of a Service.
 type check struct {
 	severity finding.Severity
-	// holds is the expression in a scope.
+	// holds returns the expression in a scope.
 	holds func(s scope) (string, error)
-	// key is the annotation that it is about; empty for one that is about the Service as a whole, or about a family of keys.
+	// key is the annotation that it validates; empty for the Service as a whole and for families of keys.
 	key     string
 	field   string
 	message string
 	id      string
-	// alone is true if the key alone shows whether the problem existed before, or the expression covers that.
-	alone bool
+	// selfContained is true if the expression itself accepts problems of the old Service, or depends only on the key,
+	// so that it need not be evaluated for the old Service.
+	selfContained bool
 }
 
-// vendor turns a catalog into checks, and records what it cannot express.
+// vendor converts a catalog to checks. unsaid lists the findings that it cannot express.
 type vendor struct {
 	catalog  *catalog.Catalog
 	document catalog.Document
@@ -46,22 +47,23 @@ func newVendor(c *catalog.Catalog) *vendor {
 		v.annotation(&d.Annotations[i])
 	}
 	for i := range d.Checks {
-		v.rule(&d.Checks[i])
+		v.serviceCheck(&d.Checks[i])
 	}
 	return v
 }
 
-// add adds a check, or records that it cannot be expressed.
+// add adds a check, or lists its finding as unsaid if there is no expression for it.
 func (v *vendor) add(c check) {
 	c.id = v.catalog.ID(c.id)
-	if _, err := c.holds(now); err != nil {
+	if _, err := c.holds(newScope); err != nil {
 		v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: c.id, Field: c.field, Why: err.Error()})
 		return
 	}
 	v.checks = append(v.checks, c)
 }
 
-func (v *vendor) leave(id, field, why string) {
+// omit lists a finding as unsaid.
+func (v *vendor) omit(id, field, why string) {
 	u := Unsaid{Catalog: v.document.Name, Finding: v.catalog.ID(id), Field: field, Why: why}
 	// Several requirements of a key may share an id.
 	if !slices.Contains(v.unsaid, u) {
@@ -69,7 +71,7 @@ func (v *vendor) leave(id, field, why string) {
 	}
 }
 
-// path returns the path of a key or field. What is in braces differs from port to port.
+// path returns the path of a key or field. Parts in braces differ from port to port.
 func (v *vendor) path(at string) string {
 	if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort {
 		return "spec.ports[{index}]." + name
@@ -80,7 +82,8 @@ func (v *vendor) path(at string) string {
 	return catalog.Path(at)
 }
 
-// unknownKeys are those under the catalog's own prefixes. Under shared ones only our own code can find out what was meant.
+// unknownKeys checks for unknown keys under the catalog's own prefixes. Under shared prefixes, CEL cannot recognise
+// typos.
 func (v *vendor) unknownKeys() {
 	var known, patterns []string
 	for _, a := range v.document.Annotations {
@@ -104,7 +107,7 @@ func (v *vendor) unknownKeys() {
 	}
 	for _, prefix := range v.document.Prefixes {
 		v.add(check{
-			id: "unknown-key", severity: finding.Error, alone: true, field: "metadata.annotations",
+			id: "unknown-key", severity: finding.Error, selfContained: true, field: "metadata.annotations",
 			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
 			holds: func(s scope) (string, error) {
 				ok := "!k.startsWith(" + quote(prefix) + ") || " + in("k", known)
@@ -117,36 +120,39 @@ func (v *vendor) unknownKeys() {
 	}
 	v.portForms()
 	if len(v.document.SharedPrefixes) > 0 {
-		v.leave("unknown-key", "metadata.annotations", "under "+strings.Join(v.document.SharedPrefixes, " and ")+" others have keys, too")
+		v.omit("unknown-key", "metadata.annotations",
+			"other controllers also have keys under "+strings.Join(v.document.SharedPrefixes, " and "))
 	}
 }
 
-// portForms checks the ports of keys with forms for ports. That a key has none is part of the check of unknown keys.
+// portForms checks the ports in forms for ports. The check of unknown keys covers suffixes of keys without such a form.
 func (v *vendor) portForms() {
-	var formed []string
+	var withForm []string
 	for _, a := range v.document.Annotations {
 		if a.PortForm {
-			formed = append(formed, regexp.QuoteMeta(a.Name))
+			withForm = append(withForm, regexp.QuoteMeta(a.Name))
 		}
 	}
-	if len(formed) == 0 {
+	if len(withForm) == 0 {
 		return
 	}
 	v.add(check{
-		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", alone: true,
+		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", selfContained: true,
 		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
 		holds: func(s scope) (string, error) {
-			ok := "!" + matches("k", "("+strings.Join(formed, "|")+`)\.[^.]+`) +
-				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || (p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))"
+			ok := "!" + matches("k", "("+strings.Join(withForm, "|")+`)\.[^.]+`) +
+				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || " +
+				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))"
 			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
 		},
 	})
-	v.leave("ambiguous-port", "metadata.annotations", "it is about two keys for one port")
+	v.omit("ambiguous-port", "metadata.annotations", "it compares two keys for one port")
 }
 
-// unchanged goes on a check of the key k: what was there before passes.
+// unchanged returns the end of an expression about the key k that accepts an unchanged annotation.
 func unchanged(k string) string {
-	return fmt.Sprintf(" || (variables.wasBalancer && %[1]s in variables.before && variables.before[%[1]s] == variables.annotations[%[1]s])", k)
+	return fmt.Sprintf(" || (variables.wasBalancer && %[1]s in variables.before && "+
+		"variables.before[%[1]s] == variables.annotations[%[1]s])", k)
 }
 
 func (v *vendor) annotation(a *catalog.Annotation) {
@@ -161,14 +167,17 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		}
 		for _, one := range kinds(a) {
 			v.add(check{
-				id: "invalid-value", severity: one.severity(a), key: name, field: field, message: one.message(a), alone: true,
-				holds: v.where(a, name, func(s scope) (string, error) { return v.entries.on(one, s, s.at(name)) }),
+				id: "invalid-value", severity: one.severity(a), key: name, field: field, message: one.message(a),
+				selfContained: true,
+				holds: v.ifRead(a, name, func(s scope) (string, error) {
+					return v.entries.ofKind(one, s, s.at(name))
+				}),
 			})
 		}
 		if len(a.ReadIf) > 0 {
 			v.add(check{
 				id: "requirement", severity: finding.Warning, key: name, field: field,
-				message: "has no effect: " + catalog.Demand(a.ReadIf),
+				message: "has no effect: " + catalog.RequirementText(a.ReadIf),
 				holds: func(s scope) (string, error) {
 					read, err := v.entries.reads(a, s)
 					return v.unread(a, name, s) + " || (" + read + ")", err
@@ -179,16 +188,18 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 			v.requirement(a, name, q)
 		}
 		for _, c := range a.Checks {
-			v.leave(cmp.Or(c.ID, "invalid-value"), field, "the check "+c.Name+" is not written in CEL")
+			v.omit(cmp.Or(c.ID, "invalid-value"), field, "the check "+c.Name+" is not implemented in CEL")
 		}
 	}
 	if a.OnChange != "" {
-		v.leave(cmp.Or(a.ChangeID, "changed"), "metadata.annotations["+a.Name+"]", "changes are not compared")
+		v.omit(cmp.Or(a.ChangeID, "changed"), "metadata.annotations["+a.Name+"]", "changes are not compared")
 	}
 }
 
-// where limits an expression to Services that have the key, and where it is read.
-func (v *vendor) where(a *catalog.Annotation, name string, holds func(s scope) (string, error)) func(s scope) (string, error) {
+// ifRead limits an expression to Services on which the key is set and read.
+func (v *vendor) ifRead(
+	a *catalog.Annotation, name string, holds func(s scope) (string, error),
+) func(s scope) (string, error) {
 	return func(s scope) (string, error) {
 		expression, err := holds(s)
 		if err != nil {
@@ -202,7 +213,7 @@ func (v *vendor) where(a *catalog.Annotation, name string, holds func(s scope) (
 	}
 }
 
-// unread is true where a key is not there, or is an alias beside the name itself.
+// unread returns an expression that is true if a key is not set, or is an alias and the name itself is also set.
 func (v *vendor) unread(a *catalog.Annotation, name string, s scope) string {
 	unread := "!(" + s.has(name) + ")"
 	if name != a.Name {
@@ -211,7 +222,7 @@ func (v *vendor) unread(a *catalog.Annotation, name string, s scope) string {
 	return unread
 }
 
-// reads is true unless the controller is known not to read a key on the Service.
+// reads returns an expression that is true unless the controller is known not to read a key on the Service.
 func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
 	all := "true"
 	for _, c := range a.ReadIf {
@@ -224,7 +235,7 @@ func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
 	return all, nil
 }
 
-// keyPattern matches the keys of a family, or a key and its forms for ports.
+// keyPattern returns a pattern for the keys of a family, or for a key and its forms for ports.
 func keyPattern(a *catalog.Annotation, name string) string {
 	if a.PortForm {
 		return regexp.QuoteMeta(name) + `(\..*)?`
@@ -232,14 +243,14 @@ func keyPattern(a *catalog.Annotation, name string) string {
 	return catalog.KeyPattern(name)
 }
 
-// family checks the values of all keys of a family, or of a key and its forms for ports.
+// family validates the values of all keys of a family, or of a key and its forms for ports.
 func (v *vendor) family(a *catalog.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
-			id: "invalid-value", severity: one.severity(a), alone: true, field: v.path(name),
+			id: "invalid-value", severity: one.severity(a), selfContained: true, field: v.path(name),
 			message: "metadata.annotations[" + name + "]: " + one.message(a),
 			holds: func(s scope) (string, error) {
-				valid, err := v.entries.on(one, s, s.annotations+"[k]")
+				valid, err := v.entries.ofKind(one, s, s.annotations+"[k]")
 				if err != nil {
 					return "", err
 				}
@@ -248,23 +259,26 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 					return "", err
 				}
 				valid = or(not(read), "("+valid+")")
-				return s.annotations + ".all(k, !" + matches("k", keyPattern(a, name)) + " || (" + valid + ")" + unchanged("k") + ")", nil
+				isOther := "!" + matches("k", keyPattern(a, name))
+				return s.annotations + ".all(k, " + isOther + " || (" + valid + ")" + unchanged("k") + ")", nil
 			},
 		})
 	}
 	field := v.path(name)
 	for _, q := range a.Requires {
-		v.leave(cmp.Or(q.ID, "requirement"), field, "it depends on several keys or ports")
+		v.omit(cmp.Or(q.ID, "requirement"), field, "it depends on several keys or ports")
 	}
 	if len(a.Checks) > 0 {
-		v.leave(cmp.Or(a.Checks[0].ID, "invalid-value"), field, "the check "+a.Checks[0].Name+" is not written in CEL")
+		v.omit(cmp.Or(a.Checks[0].ID, "invalid-value"), field,
+			"the check "+a.Checks[0].Name+" is not implemented in CEL")
 	}
 	if strings.Contains(name, "{port") {
-		v.leave("unknown-port", field, "ports are not looked up")
+		v.omit("unknown-port", field, "ports in keys are not compared with those of the Service")
 	}
 }
 
 func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requirement) {
+	field := "metadata.annotations[" + name + "]"
 	message := q.Text()
 	if q.Remedy != "" {
 		message += "; " + q.Remedy
@@ -277,12 +291,12 @@ func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requi
 		why = "it depends on several keys or ports"
 	}
 	if why != "" {
-		v.leave(cmp.Or(q.ID, "requirement"), "metadata.annotations["+name+"]", why)
+		v.omit(cmp.Or(q.ID, "requirement"), field, why)
 		return
 	}
 	v.add(check{
-		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), key: name, field: "metadata.annotations[" + name + "]", message: message,
-		holds: v.where(a, name, func(s scope) (string, error) {
+		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), key: name, field: field, message: message,
+		holds: v.ifRead(a, name, func(s scope) (string, error) {
 			applies, err := typeExpression(&a.Type, s.at(name))
 			if err != nil {
 				return "", err
@@ -291,21 +305,22 @@ func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requi
 				applies = and(normal(&a.Type, s.at(name))+" != ''", applies)
 			}
 			if q.Values != nil {
-				of, err := present(catalog.Condition{Is: q.Values}, a, s.at(name))
+				hasValue, err := present(catalog.Condition{Is: q.Values}, a, s.at(name))
 				if err != nil {
 					return "", err
 				}
-				applies = and("("+applies+")", of)
+				applies = and("("+applies+")", hasValue)
 			}
 			return v.entries.implies(applies, q.If, q.Any, s)
 		}),
 	})
 }
 
-// implies is false where it applies, all conditions hold, and none of what is demanded does. All of them are readable.
-func (e entries) implies(applies string, conditions, demanded []catalog.Condition, s scope) (string, error) {
+// implies returns an expression that is false if applies is true, all conditions hold, and none of the required ones
+// does, and the values of all of them are valid.
+func (e entries) implies(applies string, conditions, required []catalog.Condition, s scope) (string, error) {
 	var parts []string
-	for _, list := range [][]catalog.Condition{conditions, demanded} {
+	for _, list := range [][]catalog.Condition{conditions, required} {
 		readable, err := e.readable(list, s)
 		if err != nil {
 			return "", err
@@ -316,26 +331,27 @@ func (e entries) implies(applies string, conditions, demanded []catalog.Conditio
 	if err != nil {
 		return "", err
 	}
-	demand, err := e.anyOf(demanded, s)
+	met, err := e.anyOf(required, s)
 	if err != nil {
 		return "", err
 	}
-	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), demand), nil
+	return or(not(and(and(applies, and(parts[0], parts[1])), holds)), met), nil
 }
 
-func (v *vendor) rule(r *catalog.Check) {
-	field := catalog.Path(r.At)
-	if r.Call != nil {
-		// The check decides which field is to blame.
-		v.leave(r.ID, "", "the check "+r.Call.Name+" is not written in CEL")
+// serviceCheck converts a check of the Service as a whole.
+func (v *vendor) serviceCheck(c *catalog.Check) {
+	field := catalog.Path(c.At)
+	if c.Call != nil {
+		// The field depends on the problem that the function reports.
+		v.omit(c.ID, "", "the check "+c.Call.Name+" is not implemented in CEL")
 		return
 	}
-	if r.EachPort && (len(r.If) > 0 || len(r.Any) != 1 || r.Any[0].Not == nil) {
-		v.leave(r.ID, v.path(r.At), "it is about each port")
+	if c.EachPort && (len(c.If) > 0 || len(c.Any) != 1 || c.Any[0].Not == nil) {
+		v.omit(c.ID, v.path(c.At), "it validates each port separately")
 		return
 	}
 	v.add(check{
-		id: r.ID, severity: r.OnBreach.Severity(), field: field, message: field + ": " + r.Text() + "; " + r.Remedy,
-		holds: func(s scope) (string, error) { return v.entries.implies("true", r.If, r.Any, s) },
+		id: c.ID, severity: c.OnBreach.Severity(), field: field, message: field + ": " + c.Text() + "; " + c.Remedy,
+		holds: func(s scope) (string, error) { return v.entries.implies("true", c.If, c.Any, s) },
 	})
 }

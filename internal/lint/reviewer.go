@@ -14,29 +14,29 @@ import (
 	"quaymaster.dev/internal/review"
 )
 
-// ReviewerOptions are what Services are reviewed by.
+// ReviewerOptions configure a Reviewer.
 type ReviewerOptions struct {
-	// Catalogs names existing catalogs; nil for those that each Service seems to be written for.
+	// Catalogs are the names of existing catalogs; nil to detect those that each Service is probably written for.
 	Catalogs []string
-	// Class is the loadBalancerClass of Services that Quaymaster's own controller serves besides those without one.
+	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
-	// Policies and Namespaces, labels by name, are the cluster's.
+	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
 	Policies   []*policy.Policy
 	Namespaces map[string]map[string]string
 }
 
-// Reviewer returns what admission would when a Service is created. Services have their namespaces.
+// Reviewer reviews Services as admission does on creation. Services must have a namespace.
 type Reviewer struct{ o ReviewerOptions }
 
-// NewReviewer returns a Reviewer by catalogs and policies.
+// NewReviewer returns a Reviewer.
 func NewReviewer(o ReviewerOptions) *Reviewer { return &Reviewer{o: o} }
 
-// Findings returns what admission would find.
+// Findings returns the findings of admission.
 func (r *Reviewer) Findings(svc *corev1.Service) []finding.Finding {
 	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Review(nil, svc, r.applicable(svc))
 }
 
-// Defaults returns the annotations that admission would add, in the order of their keys.
+// Defaults returns the annotations that admission would add, sorted by key.
 func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 	added := r.by(r.catalogs(svc, true)).Defaults(svc, r.applicable(svc))
 	origins := policy.Origins(added)
@@ -51,13 +51,14 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 func (r *Reviewer) by(catalogs []string) review.Reviewer {
 	reviewer, err := review.New(catalog.Options{Catalogs: catalogs, Class: r.o.Class})
 	if err != nil {
-		panic(err) // a catalog that does not exist: flags are checked before
+		panic(err) // flags with unknown catalogs are rejected before
 	}
 	return reviewer
 }
 
-// catalogs returns those named or, without any, those that the Service seems to be written for. Whoever gives policies runs Quaymaster's
-// admission (admission is true), where a Service that no other controller claims belongs to Quaymaster's own.
+// catalogs returns the selected catalogs or, without any, those that the Service is probably written for. admission is
+// true for users who run Quaymaster's admission, such as those who pass policies: a Service that no other controller
+// claims then belongs to Quaymaster's own.
 func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	if r.o.Catalogs != nil {
 		return r.o.Catalogs
@@ -74,7 +75,7 @@ func (r *Reviewer) applicable(svc *corev1.Service) []*policy.Policy {
 	return policy.Applicable(r.o.Policies, svc.Namespace, Labels(r.o.Namespaces, svc.Namespace))
 }
 
-// Labels returns the labels of a namespace. The API server sets the one with its name on each, even on one that is not known here.
+// Labels returns the labels of a namespace, which may be unknown. The API server labels every namespace with its name.
 func Labels(namespaces map[string]map[string]string, name string) map[string]string {
 	labels := map[string]string{corev1.LabelMetadataName: name}
 	maps.Copy(labels, namespaces[name])

@@ -1,3 +1,4 @@
+// Package loadbalancer builds the desired load balancer of a Service from its parsed annotations.
 package loadbalancer
 
 import (
@@ -10,13 +11,13 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// kube-proxy answers here whether its node takes traffic (externalTrafficPolicy Cluster).
+// The endpoint at which kube-proxy reports whether its node accepts traffic (externalTrafficPolicy Cluster).
 const (
 	kubeProxyHealthzPort = 10256
 	healthzPath          = "/healthz"
 )
 
-// Build builds the load balancer that a Service asks for from its parsed annotations, which have no errors.
+// Build builds the desired load balancer of a Service from its parsed annotations, which must not have errors.
 func Build(v *catalog.View) *Desired {
 	d := &Desired{Families: families(v.Service)}
 	for _, r := range spec.SourceRanges(v.Service) {
@@ -34,14 +35,15 @@ func Build(v *catalog.View) *Desired {
 func listener(v *catalog.View, i int, p corev1.ServicePort) Listener {
 	transport, _, _ := strings.Cut(spec.Listener(p), "/")
 	l := Listener{
-		Transport: transport, Port: p.Port, NodePort: p.NodePort, AffinityTimeout: affinityTimeout(v.Service), ProxyProtocol: "none",
+		Transport: transport, Port: p.Port, NodePort: p.NodePort, AffinityTimeout: affinityTimeout(v.Service),
+		ProxyProtocol: "none",
 	}
 	for _, f := range fields().listener {
 		value, _ := v.PortValue(f.key, i)
 		f.set(&l, value)
 	}
-	// Kubernetes defines how nodes announce that they are healthy: with traffic policy Local each node answers for its own
-	// backends, and udp cannot be probed at all.
+	// Kubernetes defines how nodes report their health: with traffic policy Local each node reports whether it has
+	// backends of the Service. UDP cannot be probed at all.
 	local := v.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if check := &l.HealthCheck; local || transport == "udp" {
 		check.Protocol, check.Path, check.ExpectedCodes = "http", healthzPath, []string{"200"}
@@ -64,7 +66,7 @@ func affinityTimeout(svc *corev1.Service) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// families returns the Service's address families; ipv4 where the API server has not filled them in yet.
+// families returns the Service's address families; ipv4 if the API server has not set them yet.
 func families(svc *corev1.Service) []string {
 	var names []string
 	for _, f := range svc.Spec.IPFamilies {
@@ -76,7 +78,7 @@ func families(svc *corev1.Service) []string {
 	return names
 }
 
-// MaxQPS returns the sum of the limits of all listeners, as far as they are known.
+// MaxQPS returns the sum of the known limits of all listeners.
 func MaxQPS(v *catalog.View) int64 {
 	var sum int64
 	for i := range v.Service.Spec.Ports {

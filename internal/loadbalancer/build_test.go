@@ -16,7 +16,7 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// defaults is what a TCP port becomes without any annotation.
+// defaultListener returns the listener of a TCP port without any annotation, after a change.
 func defaultListener(change func(*loadbalancer.Listener)) loadbalancer.Listener {
 	l := loadbalancer.Listener{
 		Transport: "tcp", Port: 80, NodePort: 30080, Protocol: "tcp", MaxQPS: 10000, IdleTimeout: time.Minute,
@@ -31,7 +31,7 @@ func defaultListener(change func(*loadbalancer.Listener)) loadbalancer.Listener 
 	return l
 }
 
-// parse returns a Service without errors as Quaymaster's own controller sees it.
+// parse returns the View of Quaymaster's own catalog of a Service without errors.
 func parse(t testing.TB, svc *corev1.Service) *catalog.View {
 	t.Helper()
 	parsed := catalog.Own("mycloud.io/dlb").Parse(svc)
@@ -47,7 +47,7 @@ func TestBuildListeners(t *testing.T) {
 		want    []loadbalancer.Listener
 	}{
 		"defaults": {builder.Service(), []loadbalancer.Listener{defaultListener(nil)}},
-		"own port form beats plain key": {
+		"the form for a port overrides the plain key": {
 			builder.Service(
 				builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("tls", corev1.ProtocolTCP, 443)),
 				builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.443", "7"), builder.DLB("listener-maxconn.web", "9")),
@@ -84,7 +84,7 @@ func TestBuildListeners(t *testing.T) {
 				}
 			})},
 		},
-		"plain keys are skipped where they do not apply": {
+		"plain keys are ignored at ports to which they do not apply": {
 			builder.Service(
 				builder.Ports(builder.Port("web", corev1.ProtocolTCP, 80), builder.Port("dns", corev1.ProtocolUDP, 53)),
 				builder.DLB("listener-proxy-protocol", "v2"), builder.DLB("health-check-protocol", "http"),
@@ -177,7 +177,7 @@ func TestMaxQPS(t *testing.T) {
 	}
 }
 
-// Every key of the catalog has a field, and its value gets there.
+// Every key of the catalog changes a field of the desired load balancer.
 func TestEveryKeyHasAField(t *testing.T) {
 	own, _ := catalog.Find(loadbalancer.Catalog)
 	requires := map[string][]builder.ServiceOption{
@@ -198,7 +198,8 @@ func TestEveryKeyHasAField(t *testing.T) {
 		if name == "listener-tls-certificate-id" {
 			before = builder.Service()
 		}
-		if cmp.Equal(loadbalancer.Build(parse(t, before)), loadbalancer.Build(parse(t, after)), cmpopts.EquateComparable(netip.Prefix{})) {
+		old, changed := loadbalancer.Build(parse(t, before)), loadbalancer.Build(parse(t, after))
+		if cmp.Equal(old, changed, cmpopts.EquateComparable(netip.Prefix{})) {
 			t.Errorf("%s=%s changes nothing in the desired load balancer", name, value)
 		}
 	}

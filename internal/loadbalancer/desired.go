@@ -16,13 +16,13 @@ import (
 // Catalog is the name of the catalog that describes the annotations of the DLB.
 const Catalog = "mycloud"
 
-// Prefix begins every annotation key of the DLB. Services in clusters carry it: it must not change.
+// Prefix begins every annotation key of the DLB. Services in clusters contain it: it must not change.
 const Prefix = "service.beta.kubernetes.io/dlb-"
 
-// Desired is the load balancer that a Service asks for: everything but what only the cloud or the cluster knows (the
-// name, the tags of ownership, the id of the node group).
+// Desired is the load balancer that a Service specifies, except for values that only the cloud or the cluster knows:
+// the name, the tags of ownership, the id of the node group.
 //
-// A field with a key tag holds the value of the annotation with that name under Prefix, which the catalog describes.
+// A field with a key tag holds the value of the annotation with that name and Prefix, which the catalog describes.
 type Desired struct {
 	NetworkType        string            `key:"network-type"`
 	SubnetID           string            `key:"subnet-id"`
@@ -38,7 +38,7 @@ type Desired struct {
 	Hostname           string            `key:"hostname"`
 	IPMode             string            `key:"ip-mode"`
 
-	// AllowedSources limits who may connect; empty is everyone.
+	// AllowedSources limits the addresses of clients; empty allows all.
 	AllowedSources []netip.Prefix
 	// Families are ipv4, ipv6 or both, in the order of the Service.
 	Families []string
@@ -50,7 +50,7 @@ type Desired struct {
 type Listener struct {
 	// Transport is tcp or udp, as in the Service's port.
 	Transport string
-	// Port is the listening port, NodePort the backends' port (0 where the API server has not allocated it yet).
+	// Port is the listening port, NodePort the backends' port (0 if the API server has not allocated it yet).
 	Port, NodePort int32
 
 	Protocol       string        `key:"listener-protocol"`
@@ -61,8 +61,8 @@ type Listener struct {
 	ProxyProtocol  string        `key:"listener-proxy-protocol"`
 	Scheduler      string        `key:"scheduler"`
 
-	// AffinityTimeout is how long a client stays on one backend after its last connection (sessionAffinity: ClientIP); 0 is no
-	// affinity.
+	// AffinityTimeout is how long a client stays on one backend after its last connection (sessionAffinity: ClientIP);
+	// 0 disables affinity.
 	AffinityTimeout time.Duration
 	HealthCheck     HealthCheck
 }
@@ -78,7 +78,7 @@ type HealthCheck struct {
 	ExpectedCodes []string      `key:"health-check-expected-codes"`
 	Interval      time.Duration `key:"health-check-interval"`
 	Timeout       time.Duration `key:"health-check-timeout"`
-	// Healthy and Unhealthy are how many probes in a row change a backend's state.
+	// Healthy and Unhealthy are the numbers of consecutive probes that change a backend's state.
 	Healthy   int `key:"health-check-healthy-threshold"`
 	Unhealthy int `key:"health-check-unhealthy-threshold"`
 }
@@ -93,7 +93,7 @@ type field struct {
 	index []int
 }
 
-// fields are those of Desired and of Listener, in the order of the source.
+// fields returns the fields of Desired and of Listener, in the order of the source.
 var fields = sync.OnceValue(func() (all struct{ service, listener []field }) {
 	all.service, all.listener = fieldsOf(reflect.TypeFor[Desired](), nil), fieldsOf(reflect.TypeFor[Listener](), nil)
 	return all
@@ -113,7 +113,7 @@ func fieldsOf(t reflect.Type, at []int) []field {
 	return all
 }
 
-// set copies a value into the field of the struct that target points to; an empty value leaves it as it is.
+// set copies a value into the field of the struct that target points to. An empty value changes nothing.
 func (f field) set(target any, v annotation.Value) {
 	if v.List == nil && v.Map == nil {
 		return
@@ -133,12 +133,12 @@ func (f field) set(target any, v annotation.Value) {
 	case map[string]string:
 		to.Set(reflect.ValueOf(maps.Clone(v.Map)))
 	default:
-		panic(fmt.Sprintf("%s: no way to set a %s", f.key, to.Type()))
+		panic(fmt.Sprintf("%s: fields of type %s are not supported", f.key, to.Type()))
 	}
 }
 
 // equal reports whether two structs have the same value in the field.
 func (f field) equal(a, b any) bool {
-	of := func(v any) any { return reflect.ValueOf(v).Elem().FieldByIndex(f.index).Interface() }
-	return reflect.DeepEqual(of(a), of(b))
+	value := func(v any) any { return reflect.ValueOf(v).Elem().FieldByIndex(f.index).Interface() }
+	return reflect.DeepEqual(value(a), value(b))
 }

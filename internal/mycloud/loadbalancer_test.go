@@ -133,7 +133,7 @@ func TestTreeRules(t *testing.T) {
 				{Key: "a", Address: "10.0.0.1", Port: 1, State: "active"},
 			}
 		}, []string{"/pools/0/members", "/pools/0/node_group_id"}},
-		"unknown zone beside a scheme that is none": {
+		"unknown zone and invalid scheme": {
 			func(s *spec) { s.Scheme, s.Zones = "open", []string{"eu-9z"} }, []string{"/scheme", "/zones/0"},
 		},
 		"member of the other family": {func(s *spec) {

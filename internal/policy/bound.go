@@ -14,15 +14,17 @@ import (
 // bound is a minimum or maximum.
 type bound struct {
 	text string
-	// number is the bound as it is, or in seconds.
+	// number is in seconds for a duration.
 	number   float64
 	duration bool
 }
 
-// durations are how bounds write them.
-var durations = &annotation.Type{Type: annotation.Duration, Dialect: annotation.OrderedUnits, Empty: annotation.Invalid}
+// durationType parses bounds that are durations.
+var durationType = &annotation.Type{
+	Type: annotation.Duration, Dialect: annotation.OrderedUnits, Empty: annotation.Invalid,
+}
 
-// newBound parses a bound for the values of a key, any key if a is nil.
+// newBound parses a bound for the values of an annotation. a is nil for a key that no catalog describes.
 func newBound(given *intstr.IntOrString, a *catalog.Annotation) (*bound, error) {
 	var kind annotation.Kind
 	if a != nil {
@@ -38,26 +40,27 @@ func newBound(given *intstr.IntOrString, a *catalog.Annotation) (*bound, error) 
 	case kind == annotation.Int:
 		return nil, errors.New("must be an integer without quotes")
 	}
-	parsed, err := durations.Parse(given.StrVal)
+	parsed, err := durationType.Parse(given.StrVal)
 	if err != nil {
 		return nil, errors.New("must be an integer, or a duration such as 30s or 1h30m")
 	}
 	return &bound{text: given.StrVal, number: parsed.Number, duration: true}, nil
 }
 
-// atMost reports whether the bound is at most a value, and so holds as the minimum.
+// atMost reports whether the bound is at most a value, so that the value satisfies it as a minimum.
 func (b *bound) atMost(raw string, value *annotation.Value) bool {
 	number, ok := b.parse(raw, value)
 	return ok && b.number <= number
 }
 
-// atLeast reports whether the bound is at least a value, and so holds as the maximum.
+// atLeast reports whether the bound is at least a value, so that the value satisfies it as a maximum.
 func (b *bound) atLeast(raw string, value *annotation.Value) bool {
 	number, ok := b.parse(raw, value)
 	return ok && b.number >= number
 }
 
-// parse returns the value in the measure of the bound. Of a key that no catalog describes, it parses what clouds commonly write.
+// parse returns the value in the unit of the bound. value is nil for a key that no catalog describes: raw is then
+// parsed in the notations that are common among clouds.
 func (b *bound) parse(raw string, value *annotation.Value) (float64, bool) {
 	switch {
 	case value != nil:

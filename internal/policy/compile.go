@@ -18,7 +18,7 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// The ids of what may be wrong with a policy.
+// The ids of findings about policies.
 const (
 	idKey             = "policy-key"
 	idValue           = "policy-value"
@@ -33,8 +33,7 @@ const (
 	idCatalog         = "policy-catalog"
 )
 
-// Compile makes a policy of a namespace ready, and tells everything that is wrong with it. What is wrong is left out; the
-// rest applies.
+// Compile compiles a policy of a namespace and validates it. It leaves out invalid parts; the others apply.
 func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 	c := &compiler{policy: &Policy{
 		key: Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
@@ -42,7 +41,7 @@ func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 	return c.compile(&p.Spec)
 }
 
-// CompileCluster does the same for a policy of the cluster. One with a bad selector selects nothing.
+// CompileCluster does the same for a policy of the cluster. A policy with an invalid selector applies to no namespace.
 func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
 	c := &compiler{policy: &Policy{
 		key:      Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name},
@@ -51,15 +50,16 @@ func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.F
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
 	if err != nil {
 		selector = labels.Nothing()
-		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(), "correct it; until then the policy applies to no namespace")
+		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(),
+			"correct it; until then the policy applies to no namespace")
 	}
 	c.policy.selector = selector
-	c.choose(p.Spec.Catalogs)
+	c.addCatalogs(p.Spec.Catalogs)
 	return c.compile(&p.Spec.LoadBalancerPolicySpec)
 }
 
-// choose takes the catalogs that exist.
-func (c *compiler) choose(names []string) {
+// addCatalogs adds existing catalogs and reports the others.
+func (c *compiler) addCatalogs(names []string) {
 	for i, name := range names {
 		if _, known := catalog.Find(name); known {
 			c.policy.catalogs = append(c.policy.catalogs, name)
@@ -69,13 +69,14 @@ func (c *compiler) choose(names []string) {
 		if suggestion, ok := annotation.Suggest(name, catalog.Names()); ok {
 			remedy = fmt.Sprintf("did you mean %q?", suggestion)
 		}
-		c.report(idCatalog, spec.Child("catalogs").Index(i), name, "must be one of "+strings.Join(catalog.Names(), ", "), remedy)
+		c.report(idCatalog, spec.Child("catalogs").Index(i), name,
+			"must be one of "+strings.Join(catalog.Names(), ", "), remedy)
 	}
 }
 
 var spec = field.NewPath("spec")
 
-// reserved begins the keys that tell what somebody else did: as defaults they would lie.
+// reserved are the prefixes of keys in which software records what it did: defaults would record something wrong.
 var reserved = []string{"kubectl.kubernetes.io/", "quaymaster.dev/"}
 
 type compiler struct {
@@ -90,19 +91,20 @@ func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []findi
 	}
 	c.policy.defaults = map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(s.Defaults)) {
-		c.give(key, s.Defaults[key])
+		c.addDefault(key, s.Defaults[key])
 	}
-	c.silent(s.Defaults)
+	c.warnUnset(s.Defaults)
 	return c.policy, finding.Merge(c.findings)
 }
 
 func (c *compiler) report(id string, path *field.Path, value, message, remedy string) {
 	c.findings = append(c.findings, finding.Finding{
-		ID: id, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: path.String(), Value: value, Message: message, Remedy: remedy,
+		ID: id, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: path.String(), Value: value,
+		Message: message, Remedy: remedy,
 	})
 }
 
-// key checks an annotation key. One of Quaymaster's own controller must be a plain one that its catalog describes.
+// key validates an annotation key. A key of Quaymaster's own controller must be a plain key that its catalog describes.
 func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, known *catalog.Annotation, ok bool) {
 	if problems := validation.IsQualifiedName(strings.ToLower(key)); len(problems) > 0 {
 		c.report(idKey, path, key, "must be an annotation key: "+strings.Join(problems, "; "), "correct the key")
@@ -116,7 +118,8 @@ func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, know
 		return own, known, true
 	}
 	if plain, formed := own.HasPortForm(key); formed {
-		c.report(idKey, path, key, "must not name a port: ports belong to single Services", "use "+plain+", which holds for all ports")
+		c.report(idKey, path, key, "must not name a port: ports belong to single Services",
+			"use "+plain+", which applies to all ports")
 		return nil, nil, false
 	}
 	remedy := "look for the right key with quayctl explain"
@@ -127,28 +130,30 @@ func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, know
 	return nil, nil, false
 }
 
-// give takes a default that is valid and breaks none of the policy's own rules.
-func (c *compiler) give(key, value string) {
+// addDefault adds a default if it is valid and satisfies the policy's own rules.
+func (c *compiler) addDefault(key, value string) {
 	path := spec.Child("defaults").Key(key)
 	_, known, ok := c.key(path, key)
 	if !ok {
 		return
 	}
 	if slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
-		c.report(idKey, path, value, "must not be a default: keys beginning with "+strings.Join(reserved, " or ")+" are written by software", "remove it")
+		c.report(idKey, path, value, "must not be a default: keys beginning with "+
+			strings.Join(reserved, " or ")+" are written by software", "remove it")
 		return
 	}
 	if known != nil {
 		if _, err := known.Parse(value); err != nil {
-			c.report(idValue, path, value, expected(known, err), "for example "+known.Valid)
+			c.report(idValue, path, value, mustBe(known, err), "for example "+known.Valid)
 			return
 		}
 		if known.Single {
-			c.report(idKey, path, value, "must not be a default: only one Service can have a given value", "set it in that Service")
+			c.report(idKey, path, value, "must not be a default: only one Service can have a given value",
+				"set it in that Service")
 			return
 		}
-	} else if words, refused := catalog.Refuses(key, value); refused {
-		c.report(idValue, path, value, "must be "+words, "correct the value")
+	} else if expected, refused := catalog.Refuses(key, value); refused {
+		c.report(idValue, path, value, "must be "+expected, "correct the value")
 		return
 	}
 	breaches := c.policy.breaches(key, value)
@@ -160,70 +165,76 @@ func (c *compiler) give(key, value string) {
 	}
 }
 
-// expected says what a value must be.
-func expected(a *catalog.Annotation, err error) string {
+// mustBe returns the message about an invalid value.
+func mustBe(a *catalog.Annotation, err error) string {
 	text := "must be " + a.Expected()
-	if why := err.Error(); why != "" {
-		text += ": " + why
+	if reason := err.Error(); reason != "" {
+		text += ": " + reason
 	}
 	return text
 }
 
-// rule takes a rule as far as it can be applied.
+// rule adds a rule without its invalid parts.
 func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
-	own, d, ok := c.key(path.Child("annotation"), given.Annotation)
+	own, known, ok := c.key(path.Child("annotation"), given.Annotation)
 	if !ok {
 		return
 	}
 	r := rule{
-		path: path, key: given.Annotation, known: d, required: given.Required, forbidden: given.Forbidden, message: given.Message,
+		path: path, key: given.Annotation, known: known, required: given.Required, forbidden: given.Forbidden,
+		message: given.Message,
 	}
 	if own != nil {
 		r.catalog = own.Name
 	}
 	var err error
 	if given.Min != nil {
-		if r.min, err = newBound(given.Min, d); err != nil {
+		if r.min, err = newBound(given.Min, known); err != nil {
 			c.report(idBound, path.Child("min"), given.Min.String(), err.Error(), "correct the bound")
 		}
 	}
 	if given.Max != nil {
-		if r.max, err = newBound(given.Max, d); err != nil {
+		if r.max, err = newBound(given.Max, known); err != nil {
 			c.report(idBound, path.Child("max"), given.Max.String(), err.Error(), "correct the bound")
 		}
 	}
 	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.number > r.max.number) {
-		c.report(idBound, path.Child("min"), r.min.text, "must not exceed max, "+r.max.text, "swap the two or correct one of them")
+		c.report(idBound, path.Child("min"), r.min.text, "must not exceed max, "+r.max.text,
+			"swap the two or correct one of them")
 		r.min = nil
 	}
 	c.allowed(&r, given.Allowed)
 	if given.Pattern != "" {
 		if r.pattern, err = newPattern(given.Pattern); err != nil {
-			c.report(idExpression, path.Child("pattern"), given.Pattern, "must be a regular expression in RE2 syntax: "+err.Error(), "correct it")
+			c.report(idExpression, path.Child("pattern"), given.Pattern,
+				"must be a regular expression in RE2 syntax: "+err.Error(), "correct it")
 		}
 	}
 	if r.forbidden && (r.min != nil || r.max != nil || r.allowed != nil || r.pattern != nil || r.required) {
-		c.report(idBound, path.Child("forbidden"), "true", "must not be combined with other limits: there is no value to check", "remove forbidden or the others")
+		c.report(idBound, path.Child("forbidden"), "true",
+			"must not be combined with other limits: there is no value to check", "remove forbidden or the others")
 	}
 	c.policy.rules = append(c.policy.rules, r)
 }
 
-// allowed takes the values that can be read.
+// allowed adds the allowed values that are valid.
 func (c *compiler) allowed(r *rule, values []string) {
 	path := r.path.Child("allowed")
 	if len(values) > 0 && r.known != nil && r.known.Type.Type == annotation.Map {
-		c.report(idValue, path, strings.Join(values, ", "), "must not be set: the annotation holds keys and values", "use a pattern instead")
+		c.report(idValue, path, strings.Join(values, ", "), "must not be set: the annotation holds keys and values",
+			"use a pattern instead")
 		return
 	}
 	for i, value := range values {
 		if r.known != nil {
 			parsed, err := r.known.Parse(value)
 			if err != nil {
-				c.report(idValue, path.Index(i), value, expected(r.known, err), "for example "+r.known.Valid)
+				c.report(idValue, path.Index(i), value, mustBe(r.known, err), "for example "+r.known.Valid)
 				continue
 			}
 			if r.isList() && len(parsed.List) > 1 {
-				c.report(idValue, path.Index(i), value, "must be one element of a list: elements are compared one by one", "list the elements separately")
+				c.report(idValue, path.Index(i), value,
+					"must be one element of a list: elements are compared one by one", "list the elements separately")
 				continue
 			}
 			r.allowedValues = append(r.allowedValues, parsed)
@@ -231,25 +242,26 @@ func (c *compiler) allowed(r *rule, values []string) {
 		r.allowed = append(r.allowed, value)
 	}
 	if len(values) > 0 && r.allowed == nil {
-		// No valid one is left: nothing is allowed, rather than everything.
+		// Without a valid value, the rule allows nothing rather than everything.
 		r.allowed = []string{}
 	}
 }
 
-// silent warns of rules that a Service without the annotation breaks: its author should learn that from the policy's author.
-func (c *compiler) silent(defaults map[string]string) {
+// warnUnset warns about rules that Services without the annotation break because of its built-in default. The author of
+// the policy should know that before the authors of Services do.
+func (c *compiler) warnUnset(defaults map[string]string) {
 	for i := range c.policy.rules {
 		r := &c.policy.rules[i]
 		if r.known == nil || r.known.Default == "" || r.forbidden || r.required {
 			continue // there is no default, or one that depends on the Service
 		}
-		if _, given := defaults[r.key]; given {
+		if _, set := defaults[r.key]; set {
 			continue // an invalid one is reported already
 		}
 		for _, b := range r.checkText(r.known.Default) {
 			c.findings = append(c.findings, finding.Finding{
 				ID: idSilent, Severity: finding.Warning, Field: b.path.String(),
-				Message: fmt.Sprintf("Services without the annotation break the rule, because their default is %s", r.known.Default),
+				Message: "Services without the annotation break the rule, because their default is " + r.known.Default,
 				Remedy:  "add a default to the policy, unless every Service must set the annotation",
 			})
 		}

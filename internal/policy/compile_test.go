@@ -28,7 +28,7 @@ func TestCompile(t *testing.T) {
 		want []string
 	}{
 		"good": {"{defaults: {DLB-listener-maxqps: '5000'}, rules: [{annotation: DLB-listener-maxqps, min: 1, max: 20000}]}", nil},
-		"unknown key, and all problems at once": {
+		"several unknown keys": {
 			"{defaults: {DLB-listner-maxqps: '5'}, rules: [{annotation: DLB-flavour, forbidden: true}]}",
 			[]string{
 				`policy-key spec.defaults[DLB-listner-maxqps]: Invalid value: "DLB-listner-maxqps": unknown annotation of mycloud; did you mean "DLB-listener-maxqps"?`,
@@ -37,9 +37,9 @@ func TestCompile(t *testing.T) {
 		},
 		"port form": {
 			"{defaults: {DLB-listener-maxqps.443: '5'}}",
-			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must not name a port: ports belong to single Services; use DLB-listener-maxqps, which holds for all ports`},
+			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must not name a port: ports belong to single Services; use DLB-listener-maxqps, which applies to all ports`},
 		},
-		"value that cannot be read": {
+		"invalid value": {
 			"{defaults: {DLB-listener-maxqps: fast}}",
 			[]string{`policy-value spec.defaults[DLB-listener-maxqps]: Invalid value: "fast": must be an integer between 1 and 1000000; for example 5000`},
 		},
@@ -64,7 +64,7 @@ func TestCompile(t *testing.T) {
 			"{rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]}",
 			[]string{`policy-bound spec.rules[0].min: Invalid value: "10": must not exceed max, 5; swap the two or correct one of them`},
 		},
-		"a list where an element must be": {
+		"a list instead of an element": {
 			"{rules: [{annotation: DLB-zones, allowed: [eu-1a, 'eu-1b,eu-1c']}]}",
 			[]string{`policy-value spec.rules[0].allowed[1]: Invalid value: "eu-1b,eu-1c": must be one element of a list: elements are compared one by one; list the elements separately`},
 		},
@@ -75,7 +75,7 @@ func TestCompile(t *testing.T) {
 				`policy-key spec.defaults[DLB-load-balancer-id]: Invalid value: "lb-1": must not be a default: only one Service can have a given value; set it in that Service`,
 			},
 		},
-		"keys that others write": {
+		"keys that software writes": {
 			"{defaults: {kubectl.kubernetes.io/last-applied-configuration: '{}'}}",
 			[]string{`policy-key spec.defaults[kubectl.kubernetes.io/last-applied-configuration]: Invalid value: "{}": must not be a default: keys beginning with kubectl.kubernetes.io/ or quaymaster.dev/ are written by software; remove it`},
 		},
@@ -83,18 +83,18 @@ func TestCompile(t *testing.T) {
 			"{rules: [{annotation: example.com/x, pattern: '(x*){1000}(x*){1000}y'}, {annotation: example.com/y, pattern: '^.{1,1000}$'}]}",
 			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression in RE2 syntax: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it`},
 		},
-		"values that are not the key's": {
+		"invalid allowed values": {
 			"{defaults: {DLB-network-type: private}, rules: [{annotation: DLB-network-type, allowed: [internal, private]}, {annotation: DLB-tags, allowed: [a=b]}]}",
 			[]string{
 				`policy-value spec.rules[0].allowed[0]: Invalid value: "internal": must be one of public, private; for example private`,
 				`policy-value spec.rules[1].allowed: Invalid value: "a=b": must not be set: the annotation holds keys and values; use a pattern instead`,
 			},
 		},
-		"pattern": {
+		"invalid pattern": {
 			"{rules: [{annotation: example.com/x, pattern: '('}]}",
 			[]string{"policy-expression spec.rules[0].pattern: Invalid value: \"(\": must be a regular expression in RE2 syntax: error parsing regexp: missing closing ): `(`; correct it"},
 		},
-		"silent Services": {
+		"default that breaks the rule": {
 			"{rules: [{annotation: DLB-network-type, allowed: [private]}]}",
 			[]string{`policy-silent-service warning: spec.rules[0].allowed: Services without the annotation break the rule, because their default is public; add a default to the policy, unless every Service must set the annotation`},
 		},
@@ -116,35 +116,36 @@ func TestCompileBadSelector(t *testing.T) {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 	if p.Selects("shop", nil) {
-		t.Error("it selects namespaces")
+		t.Error("a policy with an invalid selector must not select a namespace")
 	}
 }
 
-// The least that is above the greatest would refuse every value.
+// A minimum above the maximum would refuse every value.
 func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
 	p, _ := namespaced(t, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
 	for value, want := range map[string]int{"5": 0, "6": 1} {
-		if got := policy.Validate(parse(builder.Service(builder.DLB("bandwidth-mbps", value))), []*policy.Policy{p}); len(got) != want {
-			t.Errorf("%s: violations %v, want %d", value, texts(got), want)
+		svc := parse(builder.Service(builder.DLB("bandwidth-mbps", value)))
+		if got := policy.Validate(svc, []*policy.Policy{p}); len(got) != want {
+			t.Errorf("%s: got findings %v, want %d", value, texts(got), want)
 		}
 	}
 }
 
-// What cannot be applied is left out, and the rest applies: a limit must not be lifted by a slip elsewhere.
-func TestBadPartsAreLeftOut(t *testing.T) {
+// Invalid parts are left out, and the others apply: a mistake elsewhere must not lift a limit.
+func TestInvalidPartsAreLeftOut(t *testing.T) {
 	p, findings := namespaced(t, "limits", `
 defaults: {DLB-listener-maxqps: fast, DLB-flavor: large}
 rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
 	if len(finding.Errors(findings)) != 4 {
-		t.Fatalf("findings %v", texts(findings))
+		t.Fatalf("got findings %v, want 4", texts(findings))
 	}
 	svc := parse(builder.Service())
 	svc = svc.With(policy.Values(policy.Defaults(svc, []*policy.Policy{p}, false)))
 	if svc.Service.Annotations["service.beta.kubernetes.io/dlb-flavor"] != "large" {
-		t.Errorf("annotations %v", svc.Service.Annotations)
+		t.Errorf("the valid default is missing: %v", svc.Service.Annotations)
 	}
 	if got := policy.Validate(svc, []*policy.Policy{p}); len(got) != 1 || got[0].ID != "policy-allowed" {
-		t.Errorf("violations %v, want that nothing is allowed where nothing can be read", texts(got))
+		t.Errorf("got findings %v, want that a rule without valid values allows nothing", texts(got))
 	}
 }
 
@@ -161,12 +162,12 @@ func TestAgainst(t *testing.T) {
 		policy, other given
 		want          []string
 	}{
-		"nothing in common": {given{ofNamespace, "limits", qps8k}, given{ofCluster, "own", "namespaceSelector: {matchLabels: {tier: own}}\n" + limit}, nil},
+		"no common namespace": {given{ofNamespace, "limits", qps8k}, given{ofCluster, "own", "namespaceSelector: {matchLabels: {tier: own}}\n" + limit}, nil},
 		"a default against another's rule": {
 			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + limit},
 			[]string{`policy-default spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": exceeds the maximum of 6000 set by spec.rules[0].max of ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`},
 		},
-		"a default against a rule on trial": {
+		"a default against a rule with enforcement Audit": {
 			given{ofNamespace, "limits", qps8k}, given{ofCluster, "shared", shared + "enforcement: Audit\n" + limit},
 			[]string{`policy-default warning: spec.defaults[DLB-listener-maxqps]: Invalid value: "8000": exceeds the maximum of 6000 set by spec.rules[0].max of ClusterLoadBalancerPolicy "shared", which also applies to namespace "shop"; change the default`},
 		},

@@ -11,36 +11,37 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// AnnotationDefaulted records which policies gave a Service which annotations: key=Kind/name, separated by commas.
+// AnnotationDefaulted records the policies whose defaults a Service has: key=Kind/name, separated by commas.
 const AnnotationDefaulted = "quaymaster.dev/defaulted"
 
-// Default is an annotation that a Service gets because it lacks it.
+// Default is the default of an annotation that a Service lacks.
 type Default struct {
 	Key, Value string
-	// By is the policy whose default it is; nil for a built-in one.
+	// By is the policy that sets the default; nil for a built-in one.
 	By *Policy
 }
 
-// Defaults returns the defaults of the keys that a Service lacks, in the order of the keys: of several policies' defaults the first
-// in their order that breaks no rule, then the built-in one. admission is true for a Service that admission has given, or is about
-// to give, all of them; otherwise only what Quaymaster's own controller reads has a default, which that applies itself.
+// Defaults returns the defaults of the annotations that a Service lacks, sorted by key. Of several defaults of a key,
+// the first one that breaks no rule applies, in the order of the policies, then the built-in one. admission is true if
+// admission writes all defaults into the Service; otherwise only annotations that Quaymaster's own controller reads
+// have defaults, which the controller applies itself.
 func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default {
 	if !p.LoadBalancer() {
 		return nil
 	}
-	offers := map[string][]Default{}
+	candidates := map[string][]Default{}
 	for _, policy := range applicable {
 		for key, value := range policy.defaults {
-			offers[key] = append(offers[key], Default{key, value, policy})
+			candidates[key] = append(candidates[key], Default{key, value, policy})
 		}
 	}
 	for key, value := range p.WrittenDefaults() {
-		offers[key] = append(offers[key], Default{Key: key, Value: value})
+		candidates[key] = append(candidates[key], Default{Key: key, Value: value})
 	}
 	svc := p.Service
 	hasAddress := len(svc.Status.LoadBalancer.Ingress) > 0
 	var defaults []Default
-	for _, key := range slices.Sorted(maps.Keys(offers)) {
+	for _, key := range slices.Sorted(maps.Keys(candidates)) {
 		if _, set := svc.Annotations[key]; set || !admission && !p.ReadByOwn(key) {
 			continue
 		}
@@ -49,18 +50,19 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 				continue
 			}
 			if a, known := own.Plain(key); known && a.Immutable && hasAddress {
-				continue // it has been decided
+				continue // the load balancer exists and cannot change
 			}
 		}
-		at := slices.IndexFunc(offers[key], func(d Default) bool { return !breaksRule(key, d.Value, applicable) })
+		at := slices.IndexFunc(candidates[key], func(d Default) bool { return !breaksRule(key, d.Value, applicable) })
 		if at >= 0 {
-			defaults = append(defaults, offers[key][at])
+			defaults = append(defaults, candidates[key][at])
 		}
 	}
 	return defaults
 }
 
-// breaksRule reports whether a default breaks a rule. Audit is for trying out a rule, so it changes nothing.
+// breaksRule reports whether a default breaks a rule. It ignores rules with enforcement Audit, which must not change
+// anything.
 func breaksRule(key, value string, applicable []*Policy) bool {
 	return slices.ContainsFunc(applicable, func(p *Policy) bool {
 		return severity(p.enforcement) != finding.Audit && len(p.breaches(key, value)) > 0
@@ -76,10 +78,10 @@ func Values(defaults []Default) map[string]string {
 	return values
 }
 
-// Annotations returns what admission adds to a Service: its defaults, and which policies they come from.
+// Annotations returns the annotations that admission adds to a Service: its defaults, and the policies that set them.
 func Annotations(svc *corev1.Service, defaults []Default, applicable []*Policy) map[string]string {
 	added := Values(defaults)
-	origin := trueOrigins(svc, applicable)
+	origin := currentOrigins(svc, applicable)
 	for _, d := range defaults {
 		if d.By != nil {
 			origin[d.Key] = d.By.origin()
@@ -91,18 +93,19 @@ func Annotations(svc *corev1.Service, defaults []Default, applicable []*Policy) 
 	return added
 }
 
-// CarryOver returns the immutable annotations that an update must keep. Whoever replaces a whole Service does not know of those that
-// a policy gave it, and to leave them out would be a change that is refused. Other defaults go: to remove one is a decision.
+// CarryOver returns the immutable annotations that an update must keep. A client that replaces a whole Service does not
+// know the defaults that a policy added to it, and leaving out an immutable one would be refused as a change. Other
+// defaults are removed: users may remove a default on purpose.
 func CarryOver(oldSvc, newSvc *corev1.Service) map[string]string {
 	kept, origin := map[string]string{}, map[string]string{}
 	for key, by := range Origins(oldSvc.Annotations) {
-		value, had := oldSvc.Annotations[key]
-		if _, has := newSvc.Annotations[key]; has || !had || !immutable(key) {
+		value, wasSet := oldSvc.Annotations[key]
+		if _, isSet := newSvc.Annotations[key]; isSet || !wasSet || !immutable(key) {
 			continue
 		}
 		kept[key], origin[key] = value, by
 	}
-	if _, has := newSvc.Annotations[AnnotationDefaulted]; !has && len(kept) > 0 {
+	if _, isSet := newSvc.Annotations[AnnotationDefaulted]; !isSet && len(kept) > 0 {
 		kept[AnnotationDefaulted] = formatOrigins(origin)
 	}
 	return kept
@@ -117,22 +120,23 @@ func immutable(key string) bool {
 	return known && a.Immutable
 }
 
-// origin is how AnnotationDefaulted names the policy.
+// origin returns the policy's name in AnnotationDefaulted.
 func (p *Policy) origin() string { return p.key.Kind + "/" + p.key.Name }
 
-// trueOrigins returns the origins as far as they are true: a copied manifest records where another Service's annotations came from.
-func trueOrigins(svc *corev1.Service, applicable []*Policy) map[string]string {
+// currentOrigins returns the recorded origins that are correct: a copied manifest may contain the origins of another
+// Service's annotations.
+func currentOrigins(svc *corev1.Service, applicable []*Policy) map[string]string {
 	origin := Origins(svc.Annotations)
 	maps.DeleteFunc(origin, func(key, by string) bool {
 		return !slices.ContainsFunc(applicable, func(p *Policy) bool {
-			value, gives := p.defaults[key]
-			return gives && p.origin() == by && svc.Annotations[key] == value
+			value, set := p.defaults[key]
+			return set && p.origin() == by && svc.Annotations[key] == value
 		})
 	})
 	return origin
 }
 
-// Origins returns what AnnotationDefaulted records: policies by key.
+// Origins parses AnnotationDefaulted and returns policies by key.
 func Origins(annotations map[string]string) map[string]string {
 	origin := map[string]string{}
 	for entry := range strings.SplitSeq(annotations[AnnotationDefaulted], ",") {

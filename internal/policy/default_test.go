@@ -15,12 +15,12 @@ func TestCarryOver(t *testing.T) {
 		builder.Annotation(policy.AnnotationDefaulted, "service.beta.kubernetes.io/dlb-listener-maxqps=LoadBalancerPolicy/limits,"+key+"=LoadBalancerPolicy/limits"))
 	tests := map[string][]builder.ServiceOption{
 		"replaced as a whole":  nil,
-		"its own value":        {builder.DLB("network-type", "public")},
+		"new value":            {builder.DLB("network-type", "public")},
 		"with the rest intact": {builder.Annotation(policy.AnnotationDefaulted, key+"=LoadBalancerPolicy/limits")},
 	}
 	want := map[string]map[string]string{
 		"replaced as a whole":  {key: "private", policy.AnnotationDefaulted: key + "=LoadBalancerPolicy/limits"},
-		"its own value":        {},
+		"new value":            {},
 		"with the rest intact": {key: "private"},
 	}
 	for name, options := range tests {
@@ -30,7 +30,8 @@ func TestCarryOver(t *testing.T) {
 			}
 		})
 	}
-	if kept := policy.CarryOver(builder.Service(builder.DLB("network-type", "private")), builder.Service()); len(kept) > 0 {
-		t.Errorf("kept %v of what no policy gave", kept)
+	plain := builder.Service(builder.DLB("network-type", "private"))
+	if kept := policy.CarryOver(plain, builder.Service()); len(kept) > 0 {
+		t.Errorf("kept %v, which no policy added", kept)
 	}
 }

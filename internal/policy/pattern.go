@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// longestPattern is how many steps a pattern may have. The time of a match grows with them, and the memory of the pattern:
-	// (x*){1000} ninety times over would keep a webhook busy for minutes.
-	longestPattern = 2000
-	// longestMatched is how many bytes of a value a pattern is asked about, for the same reason. Every good value of the DLB is
-	// shorter, but for lists that nobody writes.
-	longestMatched = 8192
+	// maxSteps limits the steps of a pattern, because the time of a match and the memory of the pattern grow with them:
+	// matching (x*){1000} repeated ninety times would keep a webhook busy for minutes.
+	maxSteps = 2000
+	// maxMatched limits the bytes of a value that patterns match, for the same reason. Every valid value of the DLB is
+	// shorter, except for unrealistic lists.
+	maxMatched = 8192
 )
 
-// newPattern reads a regular expression that is cheap enough to be asked about every Service.
+// newPattern compiles a regular expression that is cheap enough to match every Service.
 func newPattern(text string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
-	if n := steps(parsed); n > longestPattern {
-		return nil, fmt.Errorf("it has %d steps with all its repetitions, and at most %d are allowed", n, longestPattern)
+	if n := steps(parsed); n > maxSteps {
+		return nil, fmt.Errorf("it has %d steps with all its repetitions, and at most %d are allowed", n, maxSteps)
 	}
 	return regexp.Compile(text)
 }
 
-// steps is how long an expression is when its repetitions are written out. No count exceeds a thousand: the parser sees to that.
+// steps returns the length of an expression after expanding its repetitions. The parser limits each count to 1000.
 func steps(re *syntax.Regexp) int {
 	n := 0
 	for _, sub := range re.Sub {

@@ -1,3 +1,6 @@
+// Package policy applies LoadBalancerPolicies and ClusterLoadBalancerPolicies to Services: it selects the policies that
+// apply, their defaults, and the rules that a Service breaks. Admission, the controllers and the status of policies
+// share it.
 package policy
 
 import (
@@ -18,29 +21,29 @@ type Key struct {
 	Namespace, Name string
 }
 
-// Policy is a policy ready to be applied. It never changes.
+// Policy is a compiled policy. It is immutable.
 type Policy struct {
 	key         Key
 	enforcement v1alpha1.Enforcement
 	priority    int32
-	// selector is of the namespaces of a cluster policy.
+	// selector selects the namespaces of a cluster policy.
 	selector labels.Selector
 	defaults map[string]string
 	rules    []rule
-	// catalogs are those that a cluster policy chooses; nil if it does not.
+	// catalogs are the catalogs that a cluster policy selects; nil if it selects none.
 	catalogs []string
 }
 
-// Key identifies the policy.
+// Key returns the policy's identity.
 func (p *Policy) Key() Key { return p.key }
 
 // Name returns the policy's name in messages, such as ClusterLoadBalancerPolicy "shared".
 func (p *Policy) Name() string { return fmt.Sprintf("%s %q", p.key.Kind, p.key.Name) }
 
-// Enforcement is what happens to Services that break a rule.
+// Enforcement returns what happens to Services that break a rule.
 func (p *Policy) Enforcement() v1alpha1.Enforcement { return p.enforcement }
 
-// Selects tells whether the policy applies to the Services of a namespace with these labels.
+// Selects reports whether the policy applies to the Services of a namespace with these labels.
 func (p *Policy) Selects(namespace string, namespaceLabels map[string]string) bool {
 	if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
 		return p.key.Namespace == namespace
@@ -48,7 +51,7 @@ func (p *Policy) Selects(namespace string, namespaceLabels map[string]string) bo
 	return p.selector.Matches(labels.Set(namespaceLabels))
 }
 
-// Catalogs returns the catalogs that the policies of a namespace choose; ok is false if none does.
+// Catalogs returns the catalogs that the policies of a namespace select; ok is false if none does.
 func Catalogs(applicable []*Policy) (names []string, ok bool) {
 	for _, p := range applicable {
 		if p.catalogs != nil {
@@ -58,8 +61,8 @@ func Catalogs(applicable []*Policy) (names []string, ok bool) {
 	return nil, false
 }
 
-// Applicable returns the policies that apply to a namespace, in the order in which their defaults win: those of the namespace,
-// then those of the cluster by priority, equals by name.
+// Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults: the policies
+// of the namespace, then those of the cluster by priority; among equals by name.
 func Applicable(all []*Policy, namespace string, namespaceLabels map[string]string) []*Policy {
 	var applicable []*Policy
 	for _, p := range all {
@@ -71,15 +74,15 @@ func Applicable(all []*Policy, namespace string, namespaceLabels map[string]stri
 	return applicable
 }
 
-// precedence is negative if the defaults of a win over those of b.
+// precedence is negative if the defaults of a take precedence over those of b.
 func precedence(a, b *Policy) int { return cmp.Or(rank(a, b), cmp.Compare(a.key.Name, b.key.Name)) }
 
-// rank is precedence without the last resort of names: 0 is a conflict.
+// rank is like precedence, but ignores names: 0 is a conflict.
 func rank(a, b *Policy) int {
 	return cmp.Or(cmp.Compare(scope(a), scope(b)), cmp.Compare(b.priority, a.priority))
 }
 
-// scope orders policies of a namespace before those of the cluster.
+// scope returns the rank of a policy by its kind: policies of a namespace precede those of the cluster.
 func scope(p *Policy) int {
 	if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
 		return 0

@@ -26,21 +26,21 @@ const (
 
 // rule limits one annotation.
 type rule struct {
-	// path is the rule's place in its policy.
+	// path is the path of the rule in its policy.
 	path *field.Path
-	// key is the annotation. catalog is the catalog of Quaymaster's own controller that describes it as known; both are empty for
-	// any other key, of which only the text is known.
+	// key is the annotation key. For a key of Quaymaster's own controller, catalog is the name of its catalog and known
+	// the description in it. Both are empty for any other key, whose value is validated as text.
 	key     string
 	catalog string
 	known   *catalog.Annotation
 	min     *bound
 	max     *bound
 	allowed []string
-	// allowedValues are the same as values, for known keys, since a value can be written in several ways.
+	// allowedValues holds the parsed values for known keys, because a value can be written in several ways.
 	allowedValues       []annotation.Value
 	pattern             *regexp.Regexp
 	required, forbidden bool
-	// message is the author's own remedy.
+	// message is the remedy that the author of the policy wrote.
 	message string
 }
 
@@ -48,17 +48,20 @@ type rule struct {
 type breach struct {
 	id        string
 	errorType field.ErrorType
-	// path is the part of the rule.
+	// path is the path of the part of the rule that is broken.
 	path *field.Path
-	// message goes on with what sets the rule.
+	// message is followed by the name of the policy or the path of the rule.
 	message, remedy string
 }
 
-// check returns what is wrong with a value that is set. value is nil where the text of a known key is invalid, which is not the
-// rule's business.
+// check returns the ways in which a value breaks the rule. value is nil if the text of a known key is invalid, which
+// the catalog reports.
 func (r *rule) check(raw string, value *annotation.Value) []breach {
 	if r.forbidden {
-		return []breach{{idForbidden, field.ErrorTypeForbidden, r.path.Child("forbidden"), "must not be set: forbidden by", "remove the key"}}
+		return []breach{{
+			idForbidden, field.ErrorTypeForbidden, r.path.Child("forbidden"), "must not be set: forbidden by",
+			"remove the key",
+		}}
 	}
 	if r.known != nil && value == nil {
 		return nil
@@ -87,15 +90,18 @@ func (r *rule) check(raw string, value *annotation.Value) []breach {
 	}
 	switch {
 	case r.pattern == nil:
-	case len(raw) > longestMatched:
-		add(idPattern, field.ErrorTypeInvalid, "pattern", fmt.Sprintf("must match %s within %d bytes, as set by", r.pattern, longestMatched), "shorten the value")
+	case len(raw) > maxMatched:
+		add(idPattern, field.ErrorTypeInvalid, "pattern",
+			fmt.Sprintf("must match %s within %d bytes, as set by", r.pattern, maxMatched), "shorten the value")
 	case !r.pattern.MatchString(raw):
-		add(idPattern, field.ErrorTypeInvalid, "pattern", "must match "+r.pattern.String()+", as set by", "correct the value")
+		add(idPattern, field.ErrorTypeInvalid, "pattern", "must match "+r.pattern.String()+", as set by",
+			"correct the value")
 	}
 	return found
 }
 
-// list lists values in a message, which is shown once for each value that is wrong.
+// list lists values for a message. It limits their number and length, because the message is repeated for each wrong
+// value.
 func list(values []string) string {
 	const (
 		most    = 20
@@ -114,11 +120,13 @@ func list(values []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// allows compares values rather than texts where it can: 60s is 1m.
+// allows reports whether a value is allowed. It compares parsed values of known keys, for which 60s equals 1m.
 func (r *rule) allows(raw string, value *annotation.Value) bool {
 	switch {
 	case r.isList():
-		return !slices.ContainsFunc(value.List, func(element string) bool { return !slices.Contains(r.allowed, element) })
+		return !slices.ContainsFunc(value.List, func(element string) bool {
+			return !slices.Contains(r.allowed, element)
+		})
 	case r.known == nil:
 		return slices.Contains(r.allowed, raw)
 	}
@@ -127,7 +135,7 @@ func (r *rule) allows(raw string, value *annotation.Value) bool {
 
 func (r *rule) isList() bool { return r.known != nil && r.known.Type.Type == annotation.List }
 
-// breaches returns the ways in which a value in a policy, this or another, breaks the policy's rules.
+// breaches returns the ways in which a default, of this or of another policy, breaks the policy's rules.
 func (p *Policy) breaches(key, value string) []breach {
 	var found []breach
 	for i := range p.rules {
@@ -145,15 +153,16 @@ func (r *rule) checkText(raw string) []breach {
 	}
 	value, err := r.known.Parse(raw)
 	if err != nil {
-		return r.check(raw, nil) // it is reported where it is written
+		return r.check(raw, nil) // the policy that contains it has a finding
 	}
 	return r.check(raw, &value)
 }
 
-// finding returns what is wrong with a Service, with the severity of the rule's policy.
+// finding returns the finding about a Service, with the severity of the rule's policy.
 func (b breach) finding(p *Policy, r *rule) finding.Finding {
 	f := finding.Finding{
-		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(), Remedy: b.remedy,
+		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(),
+		Remedy: b.remedy,
 	}
 	if r.message != "" {
 		f.Remedy = r.message

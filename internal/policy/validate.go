@@ -7,8 +7,8 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// Validate validates a Service, with the defaults that it gets, by every rule of every policy. Its findings name one listener each,
-// for the ratchet.
+// Validate validates a Service with its defaults by every rule of every policy. Each finding names at most one
+// listener, so that findings of an update can be compared with those of the old Service.
 func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 	if !p.LoadBalancer() {
 		return nil
@@ -27,8 +27,8 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 	return findings
 }
 
-// validate validates every value of a known key, defaults included: otherwise a Service that leaves the key out would get what a
-// policy wants to keep from it.
+// validate validates every value of a known key, including defaults: otherwise a Service could get a forbidden value by
+// leaving out the key.
 func (r *rule) validate(v *catalog.View, p *Policy) []finding.Finding {
 	var findings []finding.Finding
 	for _, h := range v.Holding(r.key) {
@@ -57,7 +57,7 @@ func (r *rule) validate(v *catalog.View, p *Policy) []finding.Finding {
 	return findings
 }
 
-// at returns a finding for each listener that the value holds for.
+// at returns a finding for each listener that the value applies to.
 func at(f finding.Finding, h catalog.Holding) []finding.Finding {
 	f.Field = catalog.Path(h.Key)
 	if len(h.Listeners) == 0 {
@@ -71,7 +71,7 @@ func at(f finding.Finding, h catalog.Holding) []finding.Finding {
 	return all
 }
 
-// validateText validates an annotation of which only the text is known.
+// validateText validates an annotation that no catalog describes, as text.
 func (r *rule) validateText(p *catalog.Parsed, policy *Policy) []finding.Finding {
 	raw, set := p.Service.Annotations[r.key]
 	if !set {
@@ -92,5 +92,8 @@ func (r *rule) validateText(p *catalog.Parsed, policy *Policy) []finding.Finding
 }
 
 func (r *rule) missing(p *Policy) finding.Finding {
-	return breach{idRequired, field.ErrorTypeRequired, r.path.Child("required"), "must be set: required by", "set the annotation"}.finding(p, r)
+	b := breach{
+		idRequired, field.ErrorTypeRequired, r.path.Child("required"), "must be set: required by", "set the annotation",
+	}
+	return b.finding(p, r)
 }

@@ -24,29 +24,29 @@ type Entry struct {
 	// Type is the kind of the values; Allowed completes "must be …".
 	Type    string `json:"type"`
 	Allowed string `json:"allowed"`
-	// Values are all there are, where they are a closed set; Pattern is a regular expression for them, where there is one.
+	// Values are all valid values if they are a closed set; Pattern is a regular expression for them, if there is one.
 	Values  []string `json:"values,omitempty"`
 	Pattern string   `json:"pattern,omitempty"`
-	// Default is what holds without the annotation; empty for none, or for one that only the controller knows.
+	// Default is the value without the annotation; empty if there is none, or if only the controller knows it.
 	Default string `json:"default,omitempty"`
-	// PortForm is how the key is written for one port; empty where it cannot be.
+	// PortForm is the form of the key for one port; empty if there is none.
 	PortForm string `json:"portForm,omitempty"`
-	// Change is a sentence about what happens on a change; empty where the value may change.
+	// Change is a sentence about the effect of a change; empty if the value may change.
 	Change string `json:"change,omitempty"`
-	// Rules are sentences about other keys and fields, and about what happens with an invalid value.
+	// Rules are sentences about other keys and fields, and about the effect of an invalid value.
 	Rules []string `json:"rules,omitempty"`
-	// Rule is in go-playground/validator's language, where there is one.
+	// Rule is written in go-playground/validator's language; empty if there is none.
 	Rule       string `json:"rule,omitempty"`
 	Deprecated string `json:"deprecated,omitempty"`
-	// Written says that the controller writes it.
+	// Written is true if the controller writes the annotation.
 	Written bool   `json:"written,omitempty"`
 	Example string `json:"example"`
-	// From is the controller that was read, Source the places in it.
+	// From is the controller that the entry describes, Source the places in it.
 	From   string   `json:"from"`
 	Source []string `json:"source"`
 }
 
-// Entries returns the entries of a catalog, in its order.
+// Entries returns the entries of a catalog, in the catalog's order.
 func Entries(name string) []Entry {
 	c, found := catalog.Find(name)
 	if !found {
@@ -62,9 +62,9 @@ func Entries(name string) []Entry {
 
 func entry(head catalog.Head, a *catalog.Annotation) Entry {
 	e := Entry{
-		Catalog: head.Name, Title: head.Title, Key: a.Name, Aliases: a.Aliases, Help: a.Help, Type: string(a.Type.Type), Allowed: a.Expected(),
-		Default: defaults(a), Rule: a.Rule, Deprecated: a.Deprecated, Written: a.Written, Example: a.Valid,
-		From: from(head), Source: a.Source,
+		Catalog: head.Name, Title: head.Title, Key: a.Name, Aliases: a.Aliases, Help: a.Help,
+		Type: string(a.Type.Type), Allowed: a.Expected(), Default: defaults(a), Rule: a.Rule,
+		Deprecated: a.Deprecated, Written: a.Written, Example: a.Valid, From: from(head), Source: a.Source,
 	}
 	switch {
 	case a.PortForm:
@@ -89,19 +89,23 @@ func defaults(a *catalog.Annotation) string {
 	}
 	var texts []string
 	for _, d := range a.Defaults {
+		var conditions []string
+		for _, c := range d.If {
+			conditions = append(conditions, with(c))
+		}
 		text := d.Value
-		for i, c := range d.If {
-			text += []string{" ", " and "}[min(i, 1)] + with(c)
+		if len(conditions) > 0 {
+			text += " " + strings.Join(conditions, " and ")
 		}
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, "; ")
 }
 
-// from returns what a catalog was read from.
+// from returns the controller that a catalog describes, with its version.
 func from(head catalog.Head) string { return head.Controller + " " + head.Version }
 
-// closed returns the values of a type that has a closed set of them.
+// closed returns the values of a type with a closed set of values, and nil for any other type.
 func closed(t *annotation.Type) []string {
 	var words []string
 	switch {

@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/internal/reference"
 )
 
-// the returns the only entry of a catalog that has the key.
-func the(t *testing.T, catalog, key string) reference.Entry {
+// entryOf returns the only entry of a catalog with the key.
+func entryOf(t *testing.T, catalog, key string) reference.Entry {
 	t.Helper()
 	found := reference.Find([]string{catalog}, key)
 	if len(found) != 1 {
@@ -25,16 +25,16 @@ func TestEntriesAreComplete(t *testing.T) {
 	for _, name := range catalog.Names() {
 		seen := map[string]bool{}
 		for _, e := range reference.Entries(name) {
-			for what, text := range map[string]string{
+			for field, text := range map[string]string{
 				"title": e.Title, "key": e.Key, "help": e.Help, "type": e.Type, "allowed": e.Allowed, "example": e.Example, "from": e.From,
 				"source": strings.Join(e.Source, ""),
 			} {
-				if strings.TrimSpace(text) == "" && (what != "example" || name == "mycloud") {
-					t.Errorf("%s of %s lacks its %s", e.Key, name, what)
+				if strings.TrimSpace(text) == "" && (field != "example" || name == "mycloud") {
+					t.Errorf("%s of %s has no %s", e.Key, name, field)
 				}
 			}
 			if e.Catalog != name || seen[e.Key] {
-				t.Errorf("%s: catalog %s, occurs before: %t", e.Key, e.Catalog, seen[e.Key])
+				t.Errorf("%s: has catalog %s, is a duplicate: %t", e.Key, e.Catalog, seen[e.Key])
 			}
 			seen[e.Key] = true
 		}
@@ -42,12 +42,12 @@ func TestEntriesAreComplete(t *testing.T) {
 			t.Errorf("%s has no entries", name)
 		}
 	}
-	if found := reference.Entries("nobody"); found != nil {
-		t.Errorf("of a catalog that does not exist: %v", found)
+	if found := reference.Entries("unknown"); found != nil {
+		t.Errorf("an unknown catalog has entries: %v", found)
 	}
 }
 
-// An entry holds everything that decides about a value.
+// An entry holds everything that determines whether a value is valid.
 func TestEntry(t *testing.T) {
 	tests := map[string]struct {
 		catalog, key string
@@ -59,7 +59,7 @@ func TestEntry(t *testing.T) {
 			Type: "enum", Allowed: "one of public, private", Values: []string{"public", "private"},
 			Default: "public", Example: "private", From: "quaymaster.dev this release", Source: []string{"docs/guides/annotations.md"},
 			Rules:  []string{"An invalid value is refused by the controller or its cloud."},
-			Change: "It is immutable: the value that holds, by default or explicitly, must not change once the Service is a load balancer.",
+			Change: "It is immutable: the value, even a default one, must not change once the Service is a load balancer.",
 		}},
 		"of another cloud": {"hcloud", "load-balancer.hetzner.cloud/certificate-type", reference.Entry{
 			Catalog: "hcloud", Title: "Hetzner Cloud", Key: "load-balancer.hetzner.cloud/certificate-type",
@@ -75,7 +75,7 @@ func TestEntry(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, the(t, test.catalog, test.key)); diff != "" {
+			if diff := cmp.Diff(test.want, entryOf(t, test.catalog, test.key)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -88,9 +88,9 @@ func TestSentences(t *testing.T) {
 		amazon  = "service.beta.kubernetes.io/aws-load-balancer-"
 	)
 	tests := map[string]struct{ catalog, key, want string }{
-		"other names": {"metallb", "metallb.io/allow-shared-ip", "Its aliases are deprecated."},
-		"a change":    {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is silently ignored."},
-		"a requirement in words of its own": {
+		"aliases":  {"metallb", "metallb.io/allow-shared-ip", "Its aliases are deprecated."},
+		"a change": {"hcloud", "load-balancer.hetzner.cloud/location", "A change while there is a load balancer is silently ignored."},
+		"a requirement with a message": {
 			"hcloud", "load-balancer.hetzner.cloud/network-zone",
 			"It must not be combined with load-balancer.hetzner.cloud/location, which takes precedence; otherwise it is silently ignored.",
 		},
@@ -113,7 +113,7 @@ func TestSentences(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if e := the(t, test.catalog, test.key); !slices.Contains(append(e.Rules, e.Change), test.want) {
+			if e := entryOf(t, test.catalog, test.key); !slices.Contains(append(e.Rules, e.Change), test.want) {
 				t.Errorf("want %q among\n%s", test.want, strings.Join(e.Rules, "\n"))
 			}
 		})

@@ -8,20 +8,22 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// Find returns the entries that a key belongs to, of every catalog that has it.
+// Find returns the entries of catalogs that a key belongs to.
 func Find(names []string, key string) []Entry {
-	return among(names, func(e Entry) bool { return e.names(key) })
+	return filter(names, func(e Entry) bool { return e.names(key) })
 }
 
-// Search returns the entries in which every word occurs, in key or help, in any case.
+// Search returns the entries of catalogs that contain every word, in any case: in the catalog's name or title, the keys
+// or the help.
 func Search(names []string, words []string) []Entry {
-	return among(names, func(e Entry) bool {
+	return filter(names, func(e Entry) bool {
 		text := strings.ToLower(strings.Join(append([]string{e.Catalog, e.Title, e.Key, e.Help}, e.Aliases...), " "))
-		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, strings.ToLower(word)) })
+		isMissing := func(word string) bool { return !strings.Contains(text, strings.ToLower(word)) }
+		return !slices.ContainsFunc(words, isMissing)
 	})
 }
 
-func among(names []string, wanted func(e Entry) bool) []Entry {
+func filter(names []string, wanted func(e Entry) bool) []Entry {
 	var found []Entry
 	for _, name := range names {
 		for _, e := range Entries(name) {
@@ -33,7 +35,7 @@ func among(names []string, wanted func(e Entry) bool) []Entry {
 	return found
 }
 
-// names reports whether a key is the entry's, or its form for a port.
+// names reports whether a key is a key of the entry, or its form for a port.
 func (e Entry) names(key string) bool {
 	if e.PortForm != "" {
 		if suffix, ok := strings.CutPrefix(key, e.Key+"."); ok && suffix != "" {
@@ -41,11 +43,12 @@ func (e Entry) names(key string) bool {
 		}
 	}
 	return slices.ContainsFunc(append([]string{e.Key}, e.Aliases...), func(name string) bool {
-		return name == key || catalog.IsOf(name, key)
+		return name == key || catalog.InFamily(name, key)
 	})
 }
 
-// Nearest returns the key of the catalogs, or the id of a finding, that a word was probably meant to be; empty if none is near.
+// Nearest returns the key of the catalogs, or the id of a finding, that a word is probably a typo of; the empty string
+// if none is close.
 func Nearest(names []string, word string) string {
 	var candidates []string
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 	"quaymaster.dev/internal/reference"
 )
 
-// keys are those of entries, behind the names of their catalogs.
+// keys returns the catalogs and keys of entries.
 func keys(entries []reference.Entry) []string {
 	var all []string
 	for _, e := range entries {
@@ -33,7 +33,7 @@ func TestFind(t *testing.T) {
 		"one of a family":     {"service.beta.kubernetes.io/port_443_no_lb_rule", []string{"azure port_{port}_no_lb_rule"}},
 		"the family":          {"service.beta.kubernetes.io/port_{port}_no_lb_rule", []string{"azure port_{port}_no_lb_rule"}},
 		"no port of a family": {"service.beta.kubernetes.io/port_x_no_lb_rule", nil},
-		"another name":        {"metallb.universe.tf/address-pool", []string{"metallb metallb.io/address-pool"}},
+		"an alias":            {"metallb.universe.tf/address-pool", []string{"metallb metallb.io/address-pool"}},
 		"of two clouds":       {"service.beta.kubernetes.io/aws-load-balancer-type", []string{"aws aws-load-balancer-type", "aws-lbc aws-load-balancer-type"}},
 		"part of a key":       {"dlb-network-type", nil},
 	} {
@@ -44,11 +44,11 @@ func TestFind(t *testing.T) {
 		})
 	}
 	if found := reference.Find([]string{"hcloud"}, "metallb.io/address-pool"); found != nil {
-		t.Errorf("of a catalog that was not asked for: %v", keys(found))
+		t.Errorf("found entries of another catalog: %v", keys(found))
 	}
 }
 
-// Whatever a family's port form says it is, is found by it.
+// Every form for a port finds its entry.
 func TestPortForms(t *testing.T) {
 	forms := 0
 	for _, e := range reference.Search(catalog.Names(), nil) {
@@ -62,7 +62,7 @@ func TestPortForms(t *testing.T) {
 		}
 	}
 	if forms < 20 {
-		t.Errorf("%d keys have a form for one port", forms)
+		t.Errorf("only %d keys have a form for one port", forms)
 	}
 }
 
@@ -70,12 +70,12 @@ func TestSearch(t *testing.T) {
 	for name, test := range map[string]struct {
 		words, want []string
 	}{
-		"every word, whatever its case": {[]string{"LOCATION", "created"}, []string{
+		"every word, in any case": {[]string{"LOCATION", "created"}, []string{
 			"hcloud load-balancer.hetzner.cloud/location",
 		}},
-		"in another name": {[]string{"universe.tf", "shared"}, []string{"metallb metallb.io/allow-shared-ip"}},
-		"by the cloud":    {[]string{"hetzner", "algorithm"}, []string{"hcloud load-balancer.hetzner.cloud/algorithm-type"}},
-		"nothing":         {[]string{"location", "submarine"}, nil},
+		"in an alias":  {[]string{"universe.tf", "shared"}, []string{"metallb metallb.io/allow-shared-ip"}},
+		"by the cloud": {[]string{"hetzner", "algorithm"}, []string{"hcloud load-balancer.hetzner.cloud/algorithm-type"}},
+		"nothing":      {[]string{"location", "submarine"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, keys(reference.Search([]string{"hcloud", "metallb"}, test.words))); diff != "" {

@@ -12,16 +12,16 @@ import (
 	"quaymaster.dev/internal/volume"
 )
 
-// findingsPage documents the findings that belong to no catalog.
+// findingsPage is the page with the findings that do not belong to a catalog.
 const findingsPage = "docs/reference/findings.md"
 
-// Chapter holds the findings about one thing.
+// Chapter holds the findings about one topic.
 type Chapter struct {
 	Title string
 	Rules []finding.Doc
 }
 
-// Chapters returns all findings but those of catalogs.
+// Chapters returns all findings except for those of catalogs.
 func Chapters() []Chapter {
 	return []Chapter{
 		{"Services under policies", policy.Docs()},
@@ -39,14 +39,14 @@ type Finding struct {
 	Severity finding.Severity `json:"severity"`
 	About    string           `json:"about"`
 	Help     string           `json:"help"`
-	// Page has a section of the id's name, seen from the root of the repository.
+	// Page is the path of the page that documents the finding, from the root of the repository, with the anchor.
 	Page string `json:"page"`
 }
 
 // Findings returns all findings.
 func Findings() []Finding { return findings(func(*catalog.Catalog) bool { return true }) }
 
-// FindFinding returns the finding with an id. It reads only catalogs that the id may belong to.
+// FindFinding returns the finding with an id. It loads only catalogs that the id may belong to.
 func FindFinding(id string) (f Finding, found bool) {
 	all := findings(func(c *catalog.Catalog) bool { return c.OwnsID(id) })
 	at := slices.IndexFunc(all, func(f Finding) bool { return f.ID == id })
@@ -56,7 +56,7 @@ func FindFinding(id string) (f Finding, found bool) {
 	return all[at], true
 }
 
-// findings returns those of all chapters, and of the catalogs that are wanted.
+// findings returns the findings of all chapters, and of the wanted catalogs.
 func findings(wanted func(*catalog.Catalog) bool) []Finding {
 	var all []Finding
 	for _, chapter := range Chapters() {
@@ -74,12 +74,15 @@ func findings(wanted func(*catalog.Catalog) bool) []Finding {
 func (c Chapter) findings(page string) []Finding {
 	var all []Finding
 	for _, r := range c.Rules {
-		all = append(all, Finding{ID: r.ID, Severity: r.Severity, About: c.Title, Help: r.Help, Page: page + "#" + r.ID})
+		all = append(all, Finding{
+			ID: r.ID, Severity: r.Severity, About: c.Title, Help: r.Help, Page: page + "#" + r.ID,
+		})
 	}
 	return all
 }
 
 // Text formats the finding for a terminal.
 func (f Finding) Text() string {
-	return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n%s\n  %-10s %s\n", f.ID, f.Severity, f.About, paragraph(f.Help), "page", f.Page)
+	return fmt.Sprintf("%s\n  a finding (%s) about %s\n\n%s\n  %-10s %s\n",
+		f.ID, f.Severity, f.About, paragraph(f.Help), "page", f.Page)
 }

@@ -16,7 +16,7 @@ func TestFindFinding(t *testing.T) {
 	for id, want := range map[string]reference.Finding{
 		"dlb-unknown-key":  {Severity: finding.Error, About: "Services of type LoadBalancer of mycloud", Page: "docs/reference/annotations.md#dlb-unknown-key"},
 		"manifest-invalid": {Severity: finding.Error, About: "Manifests, before any cluster sees them", Page: "docs/reference/findings.md#manifest-invalid"},
-		// The name of one catalog begins that of another.
+		// The name of another catalog is a prefix of this one's.
 		"aws-lbc-not-owned": {
 			Severity: finding.Warning, About: "Services of type LoadBalancer of AWS Load Balancer Controller", Page: "docs/reference/catalogs/aws-lbc.md#aws-lbc-not-owned",
 		},
@@ -35,7 +35,7 @@ func TestFindFinding(t *testing.T) {
 	}
 }
 
-// Programs lead people to these places: each must be there, and once.
+// Programs link to these sections: each must exist exactly once.
 func TestFindingsHavePages(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range reference.Findings() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// prose escapes what would be Markdown in the texts of catalogs. Between backticks nothing needs that.
+// prose escapes the texts of catalogs for Markdown, except between backticks.
 func prose(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {
@@ -15,10 +15,10 @@ func prose(text string) string {
 	return strings.Join(parts, "`")
 }
 
-// cell escapes text in a table, where | ends a cell even between backticks.
+// cell escapes the text of a table cell, which | ends even between backticks.
 func cell(text string) string { return strings.ReplaceAll(prose(text), "|", `\|`) }
 
-// unlinked matches the characters of a heading that code hosts leave out of its anchor.
+// unlinked matches the characters that code hosts remove from the anchor of a heading.
 var unlinked = regexp.MustCompile(`[^a-z0-9 _-]`)
 
 // anchor returns the anchor of a heading.
@@ -29,7 +29,8 @@ func anchor(heading string) string {
 // markdown formats the entry as a section of a page.
 func (e Entry) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s\n\nType %s: must be %s.\n", e.Key, prose(e.Help), e.example(), e.Type, prose(e.Allowed))
+	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s\n\nType %s: must be %s.\n",
+		e.Key, prose(e.Help), e.example(), e.Type, prose(e.Allowed))
 	paragraph := func(format, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "\n"+format+"\n", text)
@@ -41,7 +42,7 @@ func (e Entry) markdown() string {
 	} else {
 		paragraph("For one port: `%s`.", e.PortForm)
 	}
-	paragraph("Aliases, read where the key is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
+	paragraph("Aliases, read if the key is absent: `%s`.", strings.Join(e.Aliases, "`, `"))
 	if e.Written {
 		paragraph("%s", "The controller writes it.")
 	}

@@ -8,7 +8,7 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// pages are all that are made of the catalogs, by name.
+// pages returns all generated pages by name.
 func pages() map[string]string {
 	all := map[string]string{
 		"catalogs": CatalogsPage(catalog.Names()), "findings": FindingsPage(Chapters()),
@@ -27,7 +27,7 @@ var (
 	separator = regexp.MustCompile(`(?:^|[^\\])\|`)
 )
 
-// What a text says must not break a table, and links must lead somewhere.
+// Texts must not break a table, and links must have a target.
 func TestPages(t *testing.T) {
 	for name, page := range pages() {
 		anchors := map[string]int{}
@@ -36,7 +36,7 @@ func TestPages(t *testing.T) {
 		}
 		for _, link := range inPage.FindAllStringSubmatch(page, -1) {
 			if anchors[link[1]] != 1 {
-				t.Errorf("%s: %d headings are %s", name, anchors[link[1]], link[1])
+				t.Errorf("%s: %d headings have the anchor %s", name, anchors[link[1]], link[1])
 			}
 		}
 		columns := 0
@@ -68,7 +68,7 @@ func TestPageOfCatalog(t *testing.T) {
 		"\n### azure-unknown-key\n\n", "\n## Not covered\n\n- `",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("lacks %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// What code hosts make of headings.
+// Anchors must equal those of code hosts.
 func TestAnchor(t *testing.T) {
 	for heading, want := range map[string]string{
 		"metallb.io/loadBalancerIPs": "metallbioloadbalancerips",

@@ -8,14 +8,14 @@ import (
 	"quaymaster.dev/internal/catalog"
 )
 
-// outcomes are what controllers do with mistakes.
+// outcomes describes what controllers do with mistakes.
 var outcomes = map[catalog.Outcome]string{
 	catalog.Refused: "refused by the controller or its cloud",
 	catalog.Misread: "silently misread, with harm",
 	catalog.Ignored: "silently ignored",
 }
 
-// sentences describe what happens with an invalid value, and what else the annotation depends on.
+// sentences describes the effect of an invalid value, and the other keys and fields that the annotation depends on.
 func sentences(a *catalog.Annotation) []string {
 	all := []string{"An invalid value is " + outcome(a.OnInvalid, a.Consequence) + "."}
 	for i := range a.Variants {
@@ -43,13 +43,13 @@ func sentences(a *catalog.Annotation) []string {
 	return all
 }
 
-// change describes what happens on a change; empty where it has the effect that was meant.
+// change describes the effect of a change; empty if the value may change.
 func change(a *catalog.Annotation) string {
 	switch {
 	case a.OnChange == "":
 		return ""
 	case a.Immutable:
-		return "It is immutable: the value that holds, by default or explicitly, must not change once the Service is a load balancer."
+		return "It is immutable: the value, even a default one, must not change once the Service is a load balancer."
 	}
 	return changed(a.OnChange)
 }
@@ -69,7 +69,8 @@ func outcome(o catalog.Outcome, consequence string) string {
 }
 
 func variant(a *catalog.Annotation, v *catalog.Variant) string {
-	text := fmt.Sprintf("With %s, it must be %s; an invalid value is %s.", catalog.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
+	text := fmt.Sprintf("With %s, it must be %s; an invalid value is %s.",
+		catalog.Describe(v.If, nil), v.Expected(), outcome(v.OnInvalid, v.Consequence))
 	switch {
 	case v.OnChange == a.OnChange:
 	case v.OnChange == "":
@@ -81,15 +82,16 @@ func variant(a *catalog.Annotation, v *catalog.Variant) string {
 }
 
 func requirement(q catalog.Requirement) string {
-	// Where the message says what to use instead of the values, it is about the annotation.
+	// Other messages describe the annotation rather than the values.
 	subject := "It"
-	if len(q.Values) > 0 && (q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")) {
+	ofValues := q.Message == "" || strings.Contains(q.Message, "combined") || strings.Contains(q.Message, "replaced")
+	if len(q.Values) > 0 && ofValues {
 		subject = strings.Join(q.Values, " or ")
 	}
 	return fmt.Sprintf("%s %s; otherwise it is %s.", subject, q.Text(), outcomes[q.OnBreach])
 }
 
-// with describes a condition on which something else holds.
+// with describes a condition that something depends on: "with X", or "without X".
 func with(c catalog.Condition) string {
 	text := catalog.Describe([]catalog.Condition{c}, nil)
 	if rest, not := strings.CutPrefix(text, "no "); not {

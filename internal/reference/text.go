@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// margin indents what follows a title.
+	// margin indents the text below a title.
 	margin = "  "
-	// column is where the text of a label begins.
+	// column is the column in which the text of a label begins.
 	column = 13
-	// width is where lines of text end. Keys, values and sources are never broken, so that they can be copied.
+	// width limits lines of text. Keys, values and sources are never broken, so that they can be copied.
 	width = 100
 )
 
@@ -46,7 +46,9 @@ func (e Entry) Text() string {
 }
 
 // placed replaces the placeholders of a family in examples.
-var placed = strings.NewReplacer("{port}", "80", "{portname}", "http", "{portref}", "http", "{protocol}", "tcp", "{index}", "1", "{any}", "name")
+var placed = strings.NewReplacer(
+	"{port}", "80", "{portname}", "http", "{portref}", "http", "{protocol}", "tcp", "{index}", "1", "{any}", "name",
+)
 
 // example returns the annotation as it is written in a manifest.
 func (e Entry) example() string { return fmt.Sprintf("%s: %q", placed.Replace(e.Key), e.Example) }

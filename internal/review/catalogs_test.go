@@ -16,12 +16,13 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// strayed has a mistake for the DLB and one for MetalLB.
-func strayed() *corev1.Service {
+// twoMistakes returns a Service with a mistake for the DLB and one for MetalLB.
+func twoMistakes() *corev1.Service {
 	return builder.Service(builder.DLB("scheduler", "fastest"), builder.Annotation("metallb.io/address-pol", "edge"))
 }
 
-func choosing(t *testing.T, catalogs ...string) *policy.Policy {
+// selecting returns a policy that selects catalogs.
+func selecting(t *testing.T, catalogs ...string) *policy.Policy {
 	t.Helper()
 	p := &v1alpha1.ClusterLoadBalancerPolicy{}
 	p.Name = "choice"
@@ -40,16 +41,16 @@ func TestCatalogs(t *testing.T) {
 	)
 	tests := map[string]struct {
 		selected []string
-		chosen   []string
+		byPolicy []string
 		want     []string
 	}{
-		"the DLB alone":                        {[]string{"mycloud"}, nil, []string{dlb}},
-		"another cloud alone":                  {[]string{"metallb"}, nil, []string{metallb}},
-		"both":                                 {[]string{"mycloud", "metallb"}, nil, []string{dlb, metallb}},
-		"none":                                 {nil, nil, nil},
-		"a policy adds one":                    {[]string{"mycloud"}, []string{"mycloud", "metallb"}, []string{dlb, metallb}},
-		"a policy chooses another":             {[]string{"mycloud"}, []string{"metallb"}, []string{metallb}},
-		"a policy chooses one of those chosen": {[]string{"mycloud", "metallb"}, []string{"mycloud"}, []string{dlb}},
+		"only the DLB":                    {[]string{"mycloud"}, nil, []string{dlb}},
+		"only another cloud":              {[]string{"metallb"}, nil, []string{metallb}},
+		"both":                            {[]string{"mycloud", "metallb"}, nil, []string{dlb, metallb}},
+		"none":                            {nil, nil, nil},
+		"a policy adds one":               {[]string{"mycloud"}, []string{"mycloud", "metallb"}, []string{dlb, metallb}},
+		"a policy selects another":        {[]string{"mycloud"}, []string{"metallb"}, []string{metallb}},
+		"a policy selects one of several": {[]string{"mycloud", "metallb"}, []string{"mycloud"}, []string{dlb}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -58,11 +59,11 @@ func TestCatalogs(t *testing.T) {
 				t.Fatal(err)
 			}
 			var applicable []*policy.Policy
-			if test.chosen != nil {
-				applicable = append(applicable, choosing(t, test.chosen...))
+			if test.byPolicy != nil {
+				applicable = append(applicable, selecting(t, test.byPolicy...))
 			}
 			var got []string
-			for _, f := range reviewer.Review(nil, strayed(), applicable) {
+			for _, f := range reviewer.Review(nil, twoMistakes(), applicable) {
 				got = append(got, f.ID)
 			}
 			slices.Sort(got)
@@ -73,17 +74,17 @@ func TestCatalogs(t *testing.T) {
 	}
 }
 
-// Without the catalog of the DLB a Service is another cloud's: it gets nothing from us.
-func TestDefaultsAreOfTheCatalogsChosen(t *testing.T) {
+// Without the catalog of the DLB, a Service belongs to another cloud and gets no built-in defaults.
+func TestDefaultsOfSelectedCatalogs(t *testing.T) {
 	reviewer, err := review.New(catalog.Options{Catalogs: []string{"mycloud"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if added := reviewer.Defaults(builder.Service(), nil); len(added) == 0 {
-		t.Error("no defaults of the DLB")
+		t.Error("the defaults of the DLB are missing")
 	}
-	if added := reviewer.Defaults(builder.Service(), []*policy.Policy{choosing(t, "metallb")}); len(added) > 0 {
-		t.Errorf("added %v", added)
+	if added := reviewer.Defaults(builder.Service(), []*policy.Policy{selecting(t, "metallb")}); len(added) > 0 {
+		t.Errorf("added %v, want no defaults", added)
 	}
 }
 
@@ -94,7 +95,7 @@ func TestSeverityOfUnknownKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings := reviewer.Review(nil, strayed(), nil)
+	findings := reviewer.Review(nil, twoMistakes(), nil)
 	if len(findings) != 1 || findings[0].Severity != finding.Warning {
 		t.Errorf("got %+v", findings)
 	}
@@ -107,11 +108,41 @@ func TestUnknownCatalog(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfOtherCloudsAreRead(t *testing.T) {
+func TestDefaultsOfOtherCloudsAreValidated(t *testing.T) {
 	p := &v1alpha1.LoadBalancerPolicy{}
 	p.Spec.Defaults = map[string]string{"metallb.io/address-pool": "Edge Pool", "metallb.io/allow-shared-ip": "a", "example.com/other": "Edge Pool"}
 	_, findings := policy.Compile(p)
 	if len(findings) != 1 || findings[0].ID != "policy-value" || findings[0].Field != "spec.defaults[metallb.io/address-pool]" {
+		t.Errorf("got %+v", findings)
+	}
+}
+
+func reviewer(t *testing.T, names ...string) review.Reviewer {
+	t.Helper()
+	r, err := review.New(catalog.Options{Catalogs: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The closest key may be in another catalog with the same prefix.
+func TestSuggestionsComeFromEveryCatalog(t *testing.T) {
+	const prefix = "service.beta.kubernetes.io/aws-load-balancer-"
+	for _, names := range [][]string{{"aws", "aws-lbc"}, {"aws-lbc", "aws"}} {
+		findings := reviewer(t, names...).Review(nil, builder.Service(builder.Annotation(prefix+"schem", "internal")), nil)
+		if len(findings) != 1 || findings[0].Remedy != `did you mean "`+prefix+`scheme"?` {
+			t.Errorf("%v: got %+v", names, findings)
+		}
+	}
+}
+
+// Equal problems of two catalogs are one finding that names both.
+func TestCatalogsThatAgreeHaveOneFinding(t *testing.T) {
+	svc := builder.Service(builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", "10.0.0.0"))
+	findings := reviewer(t, "gcp", "oci").Review(nil, svc, nil)
+	const want = `must be a comma-separated list, each element a CIDR such as 10.0.0.0/8: invalid element "10.0.0.0" (gcp, oci)`
+	if len(findings) != 1 || findings[0].ID != "gcp-invalid-value" || findings[0].Problem() != want {
 		t.Errorf("got %+v", findings)
 	}
 }

@@ -20,7 +20,7 @@ func TestCorpus(t *testing.T) {
 	}
 	for _, c := range cases {
 		if c.Namespace != "" {
-			continue // it is about policies
+			continue // a case of policies
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			findings := own.Review(c.Old, c.New, nil)
@@ -39,8 +39,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsShown fails on a rule without a case in the corpus, and on a finding that the docs do not know.
-func TestEveryRuleIsShown(t *testing.T) {
+// TestEveryFindingHasACase fails on a documented finding without a case in the corpus, and on an undocumented finding.
+func TestEveryFindingHasACase(t *testing.T) {
 	cases, err := corpus.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -55,47 +55,47 @@ func TestEveryRuleIsShown(t *testing.T) {
 			shown[problem.ID] = true
 		}
 	}
-	for _, rule := range mycloud.Docs() {
-		// A malformed range is refused by the API server itself: no manifest with one can be applied.
-		if !shown[rule.ID] && rule.ID != "dlb-source-range" {
-			t.Errorf("no case shows %s", rule.ID)
+	for _, doc := range mycloud.Docs() {
+		// The API server itself refuses an invalid range: no manifest with one can be applied.
+		if !shown[doc.ID] && doc.ID != "dlb-source-range" {
+			t.Errorf("no case has the finding %s", doc.ID)
 		}
-		delete(shown, rule.ID)
+		delete(shown, doc.ID)
 	}
 	if len(shown) > 0 {
-		t.Errorf("the docs lack %v", shown)
+		t.Errorf("the findings %v are not documented", shown)
 	}
 }
 
-// Every annotation of the own catalog is in a Service that passes, and is blamed in one that does not.
+// Every annotation of Quaymaster's own catalog is in a valid Service, and is the cause of a refusal.
 func TestEveryKeyHasCases(t *testing.T) {
 	cases, err := corpus.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var passing, blamed []string
+	var valid, causes []string
 	for _, c := range cases {
 		if c.New == nil {
 			continue
 		}
 		for _, problem := range c.Causes {
-			blamed = append(blamed, problem.Field)
+			causes = append(causes, problem.Field)
 		}
 		if len(c.Causes) == 0 {
-			passing = append(passing, slices.Collect(maps.Keys(c.New.Annotations))...)
+			valid = append(valid, slices.Collect(maps.Keys(c.New.Annotations))...)
 		}
 	}
 	mycloud, _ := catalog.Find("mycloud")
 	for _, a := range mycloud.Document().Annotations {
-		of := func(key string) bool { return key == a.Name || strings.HasPrefix(key, a.Name+".") }
-		if !slices.ContainsFunc(passing, of) {
+		matches := func(key string) bool { return key == a.Name || strings.HasPrefix(key, a.Name+".") }
+		if !slices.ContainsFunc(valid, matches) {
 			t.Errorf("no case in test/corpus/valid has %s", a.Name)
 		}
-		if !slices.ContainsFunc(blamed, func(path string) bool {
+		if !slices.ContainsFunc(causes, func(path string) bool {
 			key, _ := strings.CutPrefix(path, "metadata.annotations[")
-			return of(strings.TrimSuffix(key, "]"))
+			return matches(strings.TrimSuffix(key, "]"))
 		}) {
-			t.Errorf("no case in test/corpus/invalid blames %s", a.Name)
+			t.Errorf("no case in test/corpus/invalid has a cause at %s", a.Name)
 		}
 	}
 }

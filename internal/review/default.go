@@ -12,35 +12,35 @@ import (
 // defaulted is a Service with its defaults.
 type defaulted struct {
 	*catalog.Parsed
-	given []policy.Default
-	// findings are those of the catalogs, if they are known already.
-	findings []finding.Finding
-	known    bool
+	defaults []policy.Default
+	// findings holds the findings of the catalogs if validated is true.
+	findings  []finding.Finding
+	validated bool
 }
 
 func (d *defaulted) validate() []finding.Finding {
-	if d.known {
+	if d.validated {
 		return d.findings
 	}
 	return d.Validate()
 }
 
-// withDefaults gives a Service the defaults that fit it: none that would make it invalid, such as a certificate for a load balancer
-// without https. That one does not fit says nothing about the others. Of two that exclude each other, the one of the policy that
-// comes first stays. Built-in defaults always fit.
+// withDefaults adds the defaults that fit a Service: none that would make it invalid, such as a certificate for a load
+// balancer without https. A default that does not fit does not affect the others. Of two defaults that exclude each
+// other, the one of the policy with precedence applies. Built-in defaults always fit.
 func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) *defaulted {
-	given := policy.Defaults(p, policies, admission)
-	all := &defaulted{Parsed: p.With(policy.Values(given)), given: given}
-	if !slices.ContainsFunc(given, func(d policy.Default) bool { return d.By != nil }) {
+	defaults := policy.Defaults(p, policies, admission)
+	all := &defaulted{Parsed: p.With(policy.Values(defaults)), defaults: defaults}
+	if !slices.ContainsFunc(defaults, func(d policy.Default) bool { return d.By != nil }) {
 		return all
 	}
-	f := &fit{service: p.Recognised()}
+	f := &fit{service: p.WithoutUnknown()}
 	var findings []finding.Finding
 	if f.service == p {
 		findings = all.Validate()
-		all.findings, all.known = findings, true
+		all.findings, all.validated = findings, true
 	} else {
-		findings = f.service.With(policy.Values(given)).Validate()
+		findings = f.service.With(policy.Values(defaults)).Validate()
 	}
 	if len(finding.Errors(findings)) == 0 {
 		return all
@@ -49,61 +49,61 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 	if len(finding.Introduced(f.before, findings)) == 0 {
 		return all
 	}
-	rank := func(d policy.Default) int { return slices.Index(policies, d.By) } // -1 is the built-in ones
-	offered := slices.Clone(given)
-	slices.SortStableFunc(offered, func(a, b policy.Default) int { return cmp.Compare(rank(a), rank(b)) })
-	f.take(offered)
-	for f.again() || f.pair() {
-		// What has been taken may have made room for more.
+	rank := func(d policy.Default) int { return slices.Index(policies, d.By) } // -1 for a built-in default
+	candidates := slices.Clone(defaults)
+	slices.SortStableFunc(candidates, func(a, b policy.Default) int { return cmp.Compare(rank(a), rank(b)) })
+	f.add(candidates)
+	for f.retry() || f.addPair() {
+		// Other defaults may fit now.
 	}
-	slices.SortFunc(f.taken, func(a, b policy.Default) int { return cmp.Compare(a.Key, b.Key) })
-	return &defaulted{Parsed: p.With(policy.Values(f.taken)), given: f.taken}
+	slices.SortFunc(f.added, func(a, b policy.Default) int { return cmp.Compare(a.Key, b.Key) })
+	return &defaulted{Parsed: p.With(policy.Values(f.added)), defaults: f.added}
 }
 
-// fit divides defaults into those that fit a Service together and those that are left over.
+// fit divides defaults into those that fit a Service together and those that do not.
 type fit struct {
-	// service has no unknown keys of our own: a default must not depend on what they were meant to be.
+	// service has no unknown keys: whether a default fits must not depend on what they were meant to be.
 	service *catalog.Parsed
-	// before are the Service's own problems.
-	before      []finding.Finding
-	taken, left []policy.Default
+	// before holds the findings of the Service without defaults.
+	before          []finding.Finding
+	added, rejected []policy.Default
 }
 
-// fits reports whether defaults introduce no error, together with those that are taken.
+// fits reports whether more defaults, together with those added so far, introduce no error.
 func (f *fit) fits(more []policy.Default) bool {
-	with := f.service.With(policy.Values(slices.Concat(f.taken, more)))
+	with := f.service.With(policy.Values(slices.Concat(f.added, more)))
 	return len(finding.Introduced(f.before, with.Validate())) == 0
 }
 
-// take takes what fits. Most defaults do, so it tries many together.
-func (f *fit) take(offered []policy.Default) {
-	switch half := len(offered) / 2; {
-	case len(offered) == 0:
-	case f.fits(offered):
-		f.taken = append(f.taken, offered...)
+// add adds the defaults that fit. It tries many together, because most defaults fit.
+func (f *fit) add(candidates []policy.Default) {
+	switch half := len(candidates) / 2; {
+	case len(candidates) == 0:
+	case f.fits(candidates):
+		f.added = append(f.added, candidates...)
 	case half == 0:
-		f.left = append(f.left, offered...)
+		f.rejected = append(f.rejected, candidates...)
 	default:
-		f.take(offered[:half])
-		f.take(offered[half:])
+		f.add(candidates[:half])
+		f.add(candidates[half:])
 	}
 }
 
-// again retries what is left, and reports whether any of it fits now.
-func (f *fit) again() bool {
-	left := f.left
-	f.left = nil
-	f.take(left)
-	return len(f.left) < len(left)
+// retry tries the rejected defaults again, and reports whether any of them fits now.
+func (f *fit) retry() bool {
+	rejected := f.rejected
+	f.rejected = nil
+	f.add(rejected)
+	return len(f.rejected) < len(rejected)
 }
 
-// pair takes the first two of what is left that fit only together, such as https and its certificate.
-func (f *fit) pair() bool {
-	for i, one := range f.left {
-		for k := i + 1; k < len(f.left); k++ {
-			if pair := []policy.Default{one, f.left[k]}; f.fits(pair) {
-				f.taken = append(f.taken, pair...)
-				f.left = slices.Delete(slices.Delete(f.left, k, k+1), i, i+1)
+// addPair adds the first two rejected defaults that fit only together, such as https and its certificate.
+func (f *fit) addPair() bool {
+	for i, one := range f.rejected {
+		for k := i + 1; k < len(f.rejected); k++ {
+			if pair := []policy.Default{one, f.rejected[k]}; f.fits(pair) {
+				f.added = append(f.added, pair...)
+				f.rejected = slices.Delete(slices.Delete(f.rejected, k, k+1), i, i+1)
 				return true
 			}
 		}

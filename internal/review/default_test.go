@@ -27,14 +27,14 @@ func TestAnnotations(t *testing.T) {
 		service  []builder.ServiceOption
 		want     map[string]string
 	}{
-		"nobody says anything": {
+		"no policy": {
 			want: map[string]string{qps: "10000", idle: "60s"},
 		},
-		"a policy wins over the built-in value": {
+		"a policy overrides the built-in default": {
 			policies: []given{{ofCluster, "shared", qps5000}},
 			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
 		},
-		"the namespace wins over the cluster": {
+		"the namespace overrides the cluster": {
 			policies: []given{{ofCluster, "shared", "priority: 100\n" + qps5000}, {ofNamespace, "limits", qps8000}},
 			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
 		},
@@ -46,26 +46,26 @@ func TestAnnotations(t *testing.T) {
 			policies: []given{{ofCluster, "b", qps8000}, {ofCluster, "a", qps5000}},
 			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/a"},
 		},
-		"the Service wins over all": {
+		"the Service overrides all": {
 			policies: []given{{ofNamespace, "limits", qps8000}},
 			service:  []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
 			want:     map[string]string{idle: "60s"},
 		},
-		"a default that breaks a rule gives way to the next": {
+		"a default that breaks a rule is replaced by the next": {
 			policies: []given{
 				{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]\n" + qps5000}, {ofNamespace, "limits", qps8000},
 			},
 			want: map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
 		},
-		"nor is the built-in value written against a rule": {
+		"the built-in default breaks a rule": {
 			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]"}},
 			want:     map[string]string{idle: "60s"},
 		},
-		"nor against a rule that warns": {
+		"a default breaks a rule that warns": {
 			policies: []given{{ofCluster, "shared", "enforcement: Warn\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
 			want:     map[string]string{idle: "60s"},
 		},
-		"a rule on trial changes nothing": {
+		"a rule with enforcement Audit changes nothing": {
 			policies: []given{{ofCluster, "shared", "enforcement: Audit\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
 			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
 		},
@@ -73,27 +73,27 @@ func TestAnnotations(t *testing.T) {
 			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-flavor, forbidden: true}]"}, {ofNamespace, "limits", "defaults: {DLB-flavor: large}"}},
 			want:     map[string]string{qps: "10000", idle: "60s"},
 		},
-		"what does not fit the Service is not written": {
+		"defaults that do not fit the Service": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-subnet-id: subnet-1, DLB-flavor: large}"}},
 			want:     map[string]string{qps: "10000", idle: "60s", "DLB-flavor": "large", defaulted: "DLB-flavor=LoadBalancerPolicy/limits"},
 		},
-		"a timeout that the Service's interval leaves no room for": {
+		"a timeout longer than the Service's interval": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-health-check-timeout: 8s}"}},
 			service:  []builder.ServiceOption{builder.DLB("health-check-interval", "6s")},
 			want:     map[string]string{qps: "10000", idle: "60s"},
 		},
-		"defaults that need each other are written together": {
+		"defaults that require each other": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-listener-protocol: https}"}},
 			want: map[string]string{
 				qps: "10000", idle: "60s", "DLB-listener-tls-certificate-id": "cert-01234567", "DLB-listener-protocol": "https",
 				defaulted: "DLB-listener-protocol=LoadBalancerPolicy/limits,DLB-listener-tls-certificate-id=LoadBalancerPolicy/limits",
 			},
 		},
-		"one that lacks its other half is not": {
+		"a default without the one that it requires": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-protocol: https}"}},
 			want:     map[string]string{qps: "10000", idle: "60s"},
 		},
-		"what does not fit takes nothing else with it": {
+		"a default that does not fit does not affect others": {
 			policies: []given{
 				{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-listener-protocol: https, DLB-health-check-path: /up, DLB-health-check-protocol: http}"},
 				{ofCluster, "shared", "defaults: {DLB-network-type: private, DLB-subnet-id: subnet-1}"},
@@ -106,7 +106,7 @@ func TestAnnotations(t *testing.T) {
 					"DLB-network-type=ClusterLoadBalancerPolicy/shared,DLB-subnet-id=ClusterLoadBalancerPolicy/shared",
 			},
 		},
-		"of two that exclude each other the first policy's stays": {
+		"defaults that exclude each other": {
 			policies: []given{
 				{ofNamespace, "limits", "defaults: {DLB-health-check-timeout: 8s}"}, {ofCluster, "shared", "defaults: {DLB-health-check-interval: 7s}"},
 			},
@@ -114,7 +114,7 @@ func TestAnnotations(t *testing.T) {
 				qps: "10000", idle: "60s", "DLB-health-check-timeout": "8s", defaulted: "DLB-health-check-timeout=LoadBalancerPolicy/limits",
 			},
 		},
-		"another Service's status, in a manifest that was copied": {
+		"another Service's status in a copied manifest": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-network-type: private}"}},
 			service: []builder.ServiceOption{func(svc *corev1.Service) {
 				svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
@@ -123,7 +123,7 @@ func TestAnnotations(t *testing.T) {
 				qps: "10000", idle: "60s", "DLB-network-type": "private", defaulted: "DLB-network-type=LoadBalancerPolicy/limits",
 			},
 		},
-		"another Service's origins, in a manifest that was copied": {
+		"another Service's origins in a copied manifest": {
 			policies: []given{{ofNamespace, "limits", qps8000}},
 			service: []builder.ServiceOption{
 				builder.DLB("listener-maxqps", "5"), builder.DLB("listener-idle-timeout", "60s"),
@@ -131,12 +131,12 @@ func TestAnnotations(t *testing.T) {
 			},
 			want: map[string]string{defaulted: ""},
 		},
-		"the Service's own mistakes keep nobody from a default": {
+		"mistakes of the Service do not prevent defaults": {
 			policies: []given{{ofNamespace, "limits", qps8000}},
 			service:  []builder.ServiceOption{builder.DLB("scheduler", "fastest")},
 			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
 		},
-		"another class gets what is not the DLB's": {
+		"another class gets only other defaults": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-maxqps: '8000', example.com/scheme: internal}"}},
 			service:  []builder.ServiceOption{builder.Class("example.com/lb")},
 			want:     map[string]string{"example.com/scheme": "internal", defaulted: "example.com/scheme=LoadBalancerPolicy/limits"},
@@ -146,7 +146,7 @@ func TestAnnotations(t *testing.T) {
 			service:  []builder.ServiceOption{builder.Spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeClusterIP })},
 			want:     map[string]string{},
 		},
-		"a second round adds to what the first one said": {
+		"a second call adds to the recorded origins": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-maxqps: '8000', DLB-flavor: large}"}},
 			service: []builder.ServiceOption{
 				builder.DLB("flavor", "large"), builder.DLB("listener-idle-timeout", "60s"),
@@ -178,14 +178,14 @@ func TestAnnotations(t *testing.T) {
 			}
 			maps.Copy(svc.Annotations, own.Defaults(svc, policy.Applicable(all, "shop", nil)))
 			if again := own.Defaults(svc, policy.Applicable(all, "shop", nil)); len(again) > 0 {
-				t.Errorf("given %v, there is more: %v", got, again)
+				t.Errorf("after %v, a second call adds %v", got, again)
 			}
 		})
 	}
 }
 
-// An object may have as many unknown keys as fit into it. To look for what each was meant to be, for each default, took a webhook
-// longer than the API server waits, which then goes on without it.
+// An object may have any number of unknown keys. Searching a suggestion for each of them, for each default, took a
+// webhook longer than the API server waits, which then admits the object without it.
 func BenchmarkAnnotationsWithUnknownKeys(b *testing.B) {
 	limits := []*policy.Policy{good(b, ofNamespace, "limits", "defaults: {DLB-flavor: large, DLB-listener-protocol: https, DLB-subnet-id: subnet-1, DLB-health-check-path: /up}")}
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"))

@@ -2,25 +2,41 @@ package review
 
 import "quaymaster.dev/internal/finding"
 
-// The ids of the findings about Quaymaster itself rather than about objects. Docs, metrics and users refer to them: they must not
-// change.
+// The ids of the findings about Quaymaster itself rather than about objects. Docs, metrics and users refer to them:
+// they must not change.
 const (
 	// IDDefaultsUnavailable: a Service is admitted without its defaults.
 	IDDefaultsUnavailable = "defaults-unavailable"
-	// IDPoliciesUnavailable: a Service is validated by everything but policies.
+	// IDPoliciesUnavailable: a Service is validated without policies.
 	IDPoliciesUnavailable = "policies-unavailable"
-	// IDPolicyOthersUnavailable: a policy is validated on its own only.
+	// IDPolicyOthersUnavailable: a policy is validated without other policies.
 	IDPolicyOthersUnavailable = "policy-others-unavailable"
-	// IDProbe: a load balancer asks to be refused.
+	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )
 
 // Docs documents the findings about Quaymaster itself.
 func Docs() []finding.Doc {
 	return []finding.Doc{
-		{ID: IDDefaultsUnavailable, Severity: finding.Warning, Help: "A Service was admitted without its defaults, because policies could not be read. The controllers apply them."},
-		{ID: IDPoliciesUnavailable, Severity: finding.Warning, Help: "A Service was admitted without being validated by policies, because they could not be read. The controllers validate it again."},
-		{ID: IDPolicyOthersUnavailable, Severity: finding.Warning, Help: "A policy was admitted without being compared with the others of its namespaces, because these could not be read. Defaults that break the rule of another policy are not written."},
-		{ID: IDProbe, Severity: finding.Error, Help: "A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl doctor uses it in a dry run to test whether admission validates Services."},
+		{
+			ID: IDDefaultsUnavailable, Severity: finding.Warning,
+			Help: "A Service was admitted without its defaults, because policies could not be read. The " +
+				"controllers apply them.",
+		},
+		{
+			ID: IDPoliciesUnavailable, Severity: finding.Warning,
+			Help: "A Service was admitted without being validated by policies, because they could not be read. " +
+				"The controllers validate it again.",
+		},
+		{
+			ID: IDPolicyOthersUnavailable, Severity: finding.Warning,
+			Help: "A policy was admitted without being compared with the others of its namespaces, because these " +
+				"could not be read. Defaults that break the rule of another policy are not written.",
+		},
+		{
+			ID: IDProbe, Severity: finding.Error,
+			Help: "A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl " +
+				"doctor uses it in a dry run to test whether admission validates Services.",
+		},
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 var own = review.Own("mycloud.io/dlb")
 
-// namespaced reads the spec of a policy of namespace shop; DLB- stands for the prefix.
+// namespaced compiles a policy of the namespace shop from its spec; DLB- stands for the prefix.
 func namespaced(t testing.TB, name, spec string) (*policy.Policy, []finding.Finding) {
 	t.Helper()
 	p := &v1alpha1.LoadBalancerPolicy{}
@@ -41,14 +41,14 @@ func decode(t testing.TB, text string, into any) {
 	}
 }
 
-// good is a policy without errors; kind is LoadBalancerPolicy or ClusterLoadBalancerPolicy.
+// good returns a policy without errors; kind is LoadBalancerPolicy or ClusterLoadBalancerPolicy.
 func good(t testing.TB, kind, name, spec string) *policy.Policy {
 	t.Helper()
-	read := namespaced
+	compile := namespaced
 	if kind == v1alpha1.KindClusterLoadBalancerPolicy {
-		read = cluster
+		compile = cluster
 	}
-	p, findings := read(t, name, spec)
+	p, findings := compile(t, name, spec)
 	if errs := finding.Errors(findings); len(errs) > 0 {
 		t.Fatalf("%s: %s", name, finding.Summary(errs))
 	}
@@ -60,7 +60,7 @@ const (
 	ofCluster   = v1alpha1.KindClusterLoadBalancerPolicy
 )
 
-// short drops what all texts share.
+// short abbreviates the prefixes that all texts share.
 func short(text string) string {
 	text = strings.ReplaceAll(text, loadbalancer.Prefix, "DLB-")
 	return strings.ReplaceAll(text, "metadata.annotations", "")

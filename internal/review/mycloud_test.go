@@ -30,7 +30,7 @@ func TestDefaults(t *testing.T) {
 	}{
 		"nothing set":     {builder.Service(), map[string]string{qps: "10000", idle: "60s"}},
 		"one set":         {builder.Service(builder.DLB("listener-maxqps", "1")), map[string]string{idle: "60s"}},
-		"bad is set":      {builder.Service(builder.DLB("listener-maxqps", "")), map[string]string{idle: "60s"}},
+		"invalid value":   {builder.Service(builder.DLB("listener-maxqps", "")), map[string]string{idle: "60s"}},
 		"port forms only": {builder.Service(builder.DLB("listener-maxqps.80", "1")), map[string]string{qps: "10000", idle: "60s"}},
 		"our class":       {builder.Service(builder.Class("mycloud.io/dlb")), map[string]string{qps: "10000", idle: "60s"}},
 		"other class":     {builder.Service(builder.Class("example.com/x")), map[string]string{}},
@@ -90,14 +90,15 @@ func TestNearestValue(t *testing.T) {
 	}
 	for _, test := range tests {
 		findings := own.Review(nil, builder.Service(builder.DLB(test.key, test.value)), nil)
-		if len(findings) != 1 || strings.HasPrefix(findings[0].Remedy, "did you mean") != (test.want != none) || test.want != none && findings[0].Remedy != test.want {
+		if len(findings) != 1 || strings.HasPrefix(findings[0].Remedy, "did you mean") != (test.want != none) ||
+			test.want != none && findings[0].Remedy != test.want {
 			t.Errorf("%s=%q: want %q, got %+v", test.key, test.value, test.want, findings)
 		}
 	}
 }
 
-// BenchmarkReviewLarge shows work that grows with the square of the input: thousands of ports, each with a form of its
-// own and a wrong one, and a long list.
+// BenchmarkReviewLarge detects work that grows with the square of the input: it reviews a Service with a long list and
+// thousands of ports, each with a valid form for the port and an unknown one.
 func BenchmarkReviewLarge(b *testing.B) {
 	zones := make([]string, 50_000)
 	for i := range zones {
@@ -107,7 +108,8 @@ func BenchmarkReviewLarge(b *testing.B) {
 	large := []builder.ServiceOption{builder.DLB("zones", strings.Join(zones, ","))}
 	for i := range int32(3000) {
 		ports = append(ports, builder.Port(fmt.Sprintf("p%d", i), corev1.ProtocolTCP, i+1))
-		large = append(large, builder.DLB(fmt.Sprintf("scheduler.q%d", i), "x"), builder.DLB(fmt.Sprintf("listener-maxqps.p%d", i), "5"))
+		large = append(large, builder.DLB(fmt.Sprintf("scheduler.q%d", i), "x"),
+			builder.DLB(fmt.Sprintf("listener-maxqps.p%d", i), "5"))
 	}
 	svc := builder.Service(append(large, builder.Ports(ports...))...)
 	b.ReportAllocs()
@@ -116,7 +118,8 @@ func BenchmarkReviewLarge(b *testing.B) {
 	}
 }
 
-// FuzzReview looks for annotations that panic, that lose a part of a finding, or on which admission and reconcile disagree.
+// FuzzReview searches for annotations that cause a panic, an incomplete finding, or different findings at admission and
+// reconcile.
 func FuzzReview(f *testing.F) {
 	mycloud, _ := catalog.Find(loadbalancer.Catalog)
 	for _, a := range mycloud.Document().Annotations {
@@ -126,7 +129,8 @@ func FuzzReview(f *testing.F) {
 		f.Add(name+".080", a.Default, "443")
 	}
 	f.Fuzz(func(t *testing.T, name, value, suffix string) {
-		svc := builder.Service(builder.DLB(name, value), builder.DLB("listener-protocol."+suffix, value), builder.DLB(name+"."+suffix, value))
+		svc := builder.Service(builder.DLB(name, value), builder.DLB("listener-protocol."+suffix, value),
+			builder.DLB(name+"."+suffix, value))
 		parsed := own.Parse(svc)
 		findings := finding.Merge(parsed.Validate())
 		if len(finding.Errors(findings)) == 0 {
@@ -135,8 +139,8 @@ func FuzzReview(f *testing.F) {
 		if diff := cmp.Diff(findings, own.Review(nil, svc, nil)); diff != "" {
 			t.Errorf("admission differs from reconcile:\n%s", diff)
 		}
-		if left := finding.Errors(own.Review(svc, svc, nil)); len(left) > 0 {
-			t.Errorf("an update that changes nothing is refused: %v", left)
+		if errs := finding.Errors(own.Review(svc, svc, nil)); len(errs) > 0 {
+			t.Errorf("an update that changes nothing is refused: %v", errs)
 		}
 		for _, f := range findings {
 			if f.ID == "" || f.Field == "" || f.Message == "" || f.Remedy == "" {

@@ -14,8 +14,8 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
-// Whatever the policies and catalogs, each annotation is parsed once per object and catalog that knows it. A default is parsed when
-// it is added; it is not there before.
+// With any policies and catalogs, each annotation is parsed once per object and catalog that knows it. A default is
+// parsed when it is added, because it is not in the object before.
 func TestEachAnnotationIsParsedOnce(t *testing.T) {
 	const prefix = loadbalancer.Prefix
 	policies := []*policy.Policy{
@@ -32,10 +32,10 @@ func TestEachAnnotationIsParsedOnce(t *testing.T) {
 		policies []*policy.Policy
 		want     map[string]int
 	}{
-		"create":                         {nil, []string{"mycloud"}, nil, given},
-		"create, by every catalog":       {nil, catalog.Names(), nil, given},
-		"create, with rules that it has": {nil, catalog.Names(), policies[:1], plus(given, "network-type", "listener-idle-timeout")},
-		"update":                         {oldSvc, catalog.Names(), nil, plus(given, "listener-maxqps", "scheduler")},
+		"create":                   {nil, []string{"mycloud"}, nil, given},
+		"create, by every catalog": {nil, catalog.Names(), nil, given},
+		"create, with policies":    {nil, catalog.Names(), policies[:1], plus(given, "network-type", "listener-idle-timeout")},
+		"update":                   {oldSvc, catalog.Names(), nil, plus(given, "listener-maxqps", "scheduler")},
 		"update, with errors and defaults": {
 			oldSvc, catalog.Names(), policies,
 			plus(given, "listener-maxqps", "scheduler", "network-type", "listener-idle-timeout", "subnet-id", "network-type", "listener-idle-timeout", "subnet-id"),
@@ -55,7 +55,7 @@ func TestEachAnnotationIsParsedOnce(t *testing.T) {
 	}
 }
 
-// plus adds parses of keys.
+// plus returns the counts with additional parses of keys.
 func plus(given map[string]int, names ...string) map[string]int {
 	all := maps.Clone(given)
 	for _, name := range names {

@@ -32,9 +32,13 @@ func TestCorpusOfPolicies(t *testing.T) {
 				findings = own.Review(c.Old, c.New, applicable)
 			}
 			got := corpus.Verdict{
-				Causes: corpus.Problems(findings, finding.Error), Warnings: corpus.Problems(findings, finding.Warning), Audits: corpus.Problems(findings, finding.Audit),
+				Causes:   corpus.Problems(findings, finding.Error),
+				Warnings: corpus.Problems(findings, finding.Warning),
+				Audits:   corpus.Problems(findings, finding.Audit),
 			}
-			want := corpus.Verdict{Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings), Audits: corpus.Sorted(c.Audits)}
+			want := corpus.Verdict{
+				Causes: corpus.Sorted(c.Causes), Warnings: corpus.Sorted(c.Warnings), Audits: corpus.Sorted(c.Audits),
+			}
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s%v", diff, findings)
 			}
@@ -46,23 +50,23 @@ func TestCorpusOfPolicies(t *testing.T) {
 			}
 		})
 	}
-	for _, rule := range slices.Concat(policy.Docs(), policy.DefinitionDocs()) {
-		if !shown[rule.ID] {
-			t.Errorf("no case shows %s", rule.ID)
+	for _, doc := range slices.Concat(policy.Docs(), policy.DefinitionDocs()) {
+		if !shown[doc.ID] {
+			t.Errorf("no case has the finding %s", doc.ID)
 		}
-		delete(shown, rule.ID)
+		delete(shown, doc.ID)
 	}
 	for id := range shown {
 		if strings.HasPrefix(id, "policy-") {
-			t.Errorf("the docs lack %s", id)
+			t.Errorf("the finding %s is not documented", id)
 		}
 	}
 }
 
-// validatePolicy does what admission does with a policy.
+// validatePolicy validates a policy as admission does.
 func validatePolicy(c corpus.Case, namespaces map[string]map[string]string) []finding.Finding {
 	others := compiled(c.Policies)
-	of := func(p corpus.Policies) []finding.Finding {
+	validate := func(p corpus.Policies) []finding.Finding {
 		var findings []finding.Finding
 		for _, one := range compiled(p) {
 			findings = append(findings, policy.Against(one, others, namespaces)...)
@@ -77,7 +81,7 @@ func validatePolicy(c corpus.Case, namespaces map[string]map[string]string) []fi
 		}
 		return findings
 	}
-	return finding.Ratchet(of(c.OldPolicies), of(c.NewPolicies))
+	return finding.Ratchet(validate(c.OldPolicies), validate(c.NewPolicies))
 }
 
 func compiled(p corpus.Policies) []*policy.Policy {

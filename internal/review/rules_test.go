@@ -30,7 +30,7 @@ func TestReview(t *testing.T) {
 			"{annotation: DLB-listener-maxqps, min: 100, message: 'Ask in #edge.'}", []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
 			[]string{`policy-min [DLB-listener-maxqps]: Invalid value: "5": is below the minimum of 100 set by LoadBalancerPolicy "limits" (tcp/80); Ask in #edge.`},
 		},
-		"every form for ports, too": {
+		"a form for a port": {
 			"{annotation: DLB-listener-maxqps, max: 20000}",
 			[]builder.ServiceOption{two, builder.DLB("listener-maxqps", "5"), builder.DLB("listener-maxqps.api", "30000")},
 			[]string{`policy-max [DLB-listener-maxqps.api]: Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits" (tcp/443); lower the value`},
@@ -40,10 +40,10 @@ func TestReview(t *testing.T) {
 			[]builder.ServiceOption{builder.DLB("listener-maxqps", "30000"), builder.DLB("listener-maxqps.web", "5")},
 			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "30000": exceeds the maximum of 20000 set by LoadBalancerPolicy "limits"; lower the value`},
 		},
-		"a malformed value is not the policy's business": {
+		"an invalid value is reported by the catalog": {
 			"{annotation: DLB-listener-maxqps, max: 20000}", []builder.ServiceOption{builder.DLB("listener-maxqps", "many")}, nil,
 		},
-		"silence is judged by what holds": {
+		"the default is validated": {
 			"{annotation: DLB-network-type, allowed: [private], message: Only the edge team publishes.}", nil,
 			[]string{`policy-allowed [DLB-network-type]: Required value: must be set: the default public must be private, as set by LoadBalancerPolicy "limits"; Only the edge team publishes.`},
 		},
@@ -66,7 +66,7 @@ func TestReview(t *testing.T) {
 			"{annotation: DLB-tags, pattern: '(^|,)team='}", []builder.ServiceOption{builder.DLB("tags", "owner=x")},
 			[]string{`policy-pattern [DLB-tags]: Invalid value: "owner=x": must match (^|,)team=, as set by LoadBalancerPolicy "limits"; correct the value`},
 		},
-		"required and there": {
+		"required and set": {
 			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tags", "team=x")}, nil,
 		},
 		"required and missing": {
@@ -88,23 +88,23 @@ func TestReview(t *testing.T) {
 			"{annotation: DLB-listener-maxconn, forbidden: true}", []builder.ServiceOption{builder.DLB("listener-maxconn.web", "5")},
 			[]string{`policy-forbidden [DLB-listener-maxconn.web]: Forbidden: must not be set: forbidden by LoadBalancerPolicy "limits" (tcp/80); remove the key`},
 		},
-		"forbidden and not there": {"{annotation: DLB-network-type, forbidden: true}", nil, nil},
+		"forbidden and not set": {"{annotation: DLB-network-type, forbidden: true}", nil, nil},
 		"another cloud's integer": {
 			"{annotation: example.com/weight, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "11")},
 			[]string{`policy-max [example.com/weight]: Invalid value: "11": exceeds the maximum of 10 set by LoadBalancerPolicy "limits"; lower the value`},
 		},
-		"another cloud's text where an integer must be": {
+		"another cloud's text instead of an integer": {
 			"{annotation: example.com/weight, min: 1, max: 10}", []builder.ServiceOption{builder.Annotation("example.com/weight", "heavy")},
 			[]string{
 				`policy-max [example.com/weight]: Invalid value: "heavy": exceeds the maximum of 10 set by LoadBalancerPolicy "limits"; lower the value`,
 				`policy-min [example.com/weight]: Invalid value: "heavy": is below the minimum of 1 set by LoadBalancerPolicy "limits"; raise the value`,
 			},
 		},
-		"another cloud's silence": {"{annotation: example.com/weight, max: 10}", nil, nil},
-		"a mode where a name is published": {
+		"another cloud's key not set": {"{annotation: example.com/weight, max: 10}", nil, nil},
+		"a mode with a published name": {
 			"{annotation: DLB-ip-mode, allowed: [proxy], required: true}", []builder.ServiceOption{builder.DLB("hostname", "shop.example.com")}, nil,
 		},
-		"more values than anybody reads": {
+		"more values than a message lists": {
 			"{annotation: example.com/tier, allowed: ['" + strings.Repeat("x", 1000) + "', '" + strings.Join(strings.Split("bcdefghijklmnopqrstuvwxyz", ""), "', '") + "']}",
 			[]builder.ServiceOption{builder.Annotation("example.com/tier", "gold")},
 			[]string{`policy-allowed [example.com/tier]: Unsupported value: "gold": must be one of ` + strings.Repeat("x", 128) +
@@ -117,7 +117,7 @@ func TestReview(t *testing.T) {
 		"keys of the DLB on a load balancer of another class": {
 			"{annotation: DLB-network-type, allowed: [private]}", []builder.ServiceOption{builder.Class("example.com/lb")}, nil,
 		},
-		"a misspelt key is one finding, not two": {
+		"a misspelt required key has only one finding": {
 			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tag", "team=x")}, nil,
 		},
 	}
@@ -144,11 +144,11 @@ func TestReviewOfUpdates(t *testing.T) {
 		old, current *corev1.Service
 		want         finding.Severity
 	}{
-		"it was so before":             {qps("30000"), qps("30000"), finding.Warning},
-		"another value":                {qps("30000"), qps("40000"), finding.Error},
-		"it becomes a load balancer":   {clusterIP, qps("30000"), finding.Error},
-		"mended":                       {qps("30000"), qps("20000"), ""},
-		"removed: the policy's counts": {qps("30000"), builder.Service(), ""},
+		"unchanged":                   {qps("30000"), qps("30000"), finding.Warning},
+		"another value":               {qps("30000"), qps("40000"), finding.Error},
+		"becomes a load balancer":     {clusterIP, qps("30000"), finding.Error},
+		"corrected":                   {qps("30000"), qps("20000"), ""},
+		"removed, default is allowed": {qps("30000"), builder.Service(), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestReviewOfUpdates(t *testing.T) {
 	}
 }
 
-// Nobody gives another cloud's annotation to a Service that is a load balancer already, so no default stands in for it.
+// The controllers apply only defaults of the DLB: an existing load balancer does not get other clouds' annotations.
 func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 	p := good(t, ofNamespace, "limits", "rules: [{annotation: example.com/scheme, required: true}]\ndefaults: {example.com/scheme: internal}")
 	internal := builder.Service(builder.Annotation("example.com/scheme", "internal"))
@@ -172,7 +172,7 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 		want         finding.Severity
 	}{
 		"removed":                      {internal, builder.Service(), finding.Error},
-		"it was not there before":      {builder.Service(), builder.Service(), finding.Warning},
+		"not set before":               {builder.Service(), builder.Service(), finding.Warning},
 		"created: admission writes it": {nil, builder.Service(), ""},
 	}
 	for name, test := range tests {
@@ -188,7 +188,7 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 	}
 	stored := own.Default(own.Parse(builder.Service()), []*policy.Policy{p})
 	if got := policy.Validate(stored, []*policy.Policy{p}); len(got) != 1 {
-		t.Errorf("violations %v of a Service that lacks what is required", got)
+		t.Errorf("got findings %v, want one about the required annotation", got)
 	}
 }
 

@@ -30,8 +30,8 @@ type Growth struct {
 	Attachment *Attachment
 }
 
-// Grows reports whether an update requests more storage. Requesting less is not growth: that is how a user reverts a
-// failed expansion.
+// Grows reports whether an update requests more storage. Requesting less is not growth: users revert a failed expansion
+// by that.
 func Grows(oldPVC, newPVC *corev1.PersistentVolumeClaim) bool {
 	return requested(newPVC) > requested(oldPVC)
 }

@@ -13,26 +13,26 @@ import (
 	"quaymaster.dev/internal/policy"
 )
 
-// Policies know what platform teams say about namespaces.
+// Policies returns the policies of namespaces.
 type Policies interface {
-	// Applicable are the policies of a namespace, in the order in which their defaults win. An error means that they cannot be
-	// known now.
+	// Applicable returns the policies of a namespace, in the order of precedence of their defaults. It fails while they
+	// are not known.
 	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
 }
 
-// order is what a Service asks for, under the policies of its namespace.
+// order is a Service with its desired load balancer under the policies of its namespace.
 type order struct {
-	// svc is the Service as it is stored: Events and conditions are about it.
+	// svc is the stored Service, which Events and conditions refer to.
 	svc *corev1.Service
-	// parsed has the defaults that admission would have given it.
+	// parsed is the Service with the defaults of policies.
 	parsed *catalog.Parsed
-	// desired is nil for a Service that is not ours, and for one with errors among the findings.
+	// desired is nil for a Service of another controller, and for one with errors among the findings.
 	desired    *loadbalancer.Desired
 	findings   []finding.Finding
 	applicable []*policy.Policy
 }
 
-// read returns what a Service asks for. Without its policies that is not known.
+// read returns the order of a Service. It fails if the policies of the namespace are not known.
 func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
 	o := &order{svc: svc}
 	parsed := b.reviewer.Parse(svc)
@@ -54,8 +54,8 @@ func (o *order) build(parsed *catalog.Parsed) {
 	}
 }
 
-// keep makes a Service that does not set its network type or its subnet keep those that its load balancer has: they are
-// immutable, and the defaults may have changed since.
+// keep keeps the network type and the subnet of the load balancer if the Service does not set them: they are immutable,
+// and the defaults may have changed since.
 func (o *order) keep(lb *cloudv1.LoadBalancer) {
 	parsed := o.parsed
 	if key := loadbalancer.Prefix + keyNetworkType; !o.sets(key) {
@@ -73,7 +73,7 @@ func (o *order) sets(key string) bool {
 	return set
 }
 
-// valid refuses a Service with errors.
+// valid returns a refusal if the Service has errors.
 func (o *order) valid() error {
 	if len(finding.Errors(o.findings)) > 0 {
 		return &refusal{reason: reasonInvalid, message: finding.Summary(o.findings)}
@@ -81,14 +81,15 @@ func (o *order) valid() error {
 	return nil
 }
 
-// open reports whether the Service leaves its network type to the load balancer that it has published, so that only this decides
-// whether what goes with it, such as a subnet, is right.
+// open reports whether the network type depends on the published load balancer, because the Service does not set it.
+// Only the load balancer then decides whether a value that depends on it, such as a subnet, is valid.
 func (o *order) open() bool {
 	return !o.sets(loadbalancer.Prefix+keyNetworkType) && len(o.svc.Status.LoadBalancer.Ingress) > 0
 }
 
-// obey refuses what breaks a rule, as admission does: what the load balancer has already is not new. lb is nil where there is no load
-// balancer yet, or none any more: one that was published and got lost is created again as the Service says.
+// obey returns a refusal if the Service newly breaks a rule, as admission does: what the actual load balancer already
+// has is not new. lb is nil if there is no load balancer yet, or no longer: a published one that got lost is created
+// again from the Service.
 func (b *Balancer) obey(o *order, lb *cloudv1.LoadBalancer) error {
 	var former *corev1.Service
 	switch {

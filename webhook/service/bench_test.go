@@ -19,8 +19,8 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// The benchmarks are one call each, from the body to the answer, without HTTP: the creation of a Service of two ports and six
-// annotations.
+// The benchmarks measure one call, from the body to the response, without HTTP: the creation of a Service with two
+// ports and six annotations.
 
 func BenchmarkValidateGood(b *testing.B) { benchmark(b, validator(nil), goodAnnotations) }
 
@@ -81,7 +81,7 @@ func reviewOf(b *testing.B, req *admissionv1.AdmissionRequest) []byte {
 	return body
 }
 
-// writer forgets the answer, and remembers a status other than 200.
+// writer discards the response and records a status other than 200.
 type writer struct {
 	header http.Header
 	status int

@@ -5,7 +5,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
@@ -18,7 +17,7 @@ const auditDefaulted = "defaulted"
 
 // MutatorOptions are the dependencies of a Mutator.
 type MutatorOptions struct {
-	// Reviewer knows the defaults of policies and the built-in ones.
+	// Reviewer returns the defaults of policies and the built-in ones.
 	Reviewer review.Reviewer
 	// Policies returns the policies of namespaces.
 	Policies Policies
@@ -26,8 +25,8 @@ type MutatorOptions struct {
 	OnFinding func(finding.Finding)
 }
 
-// Mutator writes defaults into Services that become load balancers. It adds annotations, and corrects the one that records where they
-// come from. It is idempotent.
+// Mutator writes defaults into Services that become load balancers. It adds annotations, and corrects the one that
+// records their origins. It is idempotent.
 type Mutator struct{ o MutatorOptions }
 
 var _ webhook.Admitter = (*Mutator)(nil)
@@ -35,8 +34,10 @@ var _ webhook.Admitter = (*Mutator)(nil)
 // NewMutator returns the admitter of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator { return &Mutator{o: o} }
 
-// Admit never refuses.
-func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit adds defaults. It never refuses a Service.
+func (m *Mutator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -45,13 +46,14 @@ func (m *Mutator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	case beingDeleted(newSvc) || !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
-		// An existing load balancer keeps what it has: to remove a default is a decision, unless the value is immutable.
+		// Users may remove a default from an existing load balancer, unless the value is immutable.
 		return add(newSvc, policy.CarryOver(oldSvc, newSvc))
 	}
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
-		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable, "defaults were not added, because policies are not available", err)
-		return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), []finding.Finding{f}, m.o.OnFinding), nil
+		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
+			"defaults were not added, because policies are not available", err)
+		return respond(newSvc, []finding.Finding{f}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable))
 }

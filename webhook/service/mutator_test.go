@@ -34,26 +34,26 @@ func TestMutatorPatches(t *testing.T) {
 		patch   string
 		audit   string
 	}{
-		"no annotations":      {create(manifest{name: "web"}), wholeMap, both},
-		"null annotations":    {create(manifest{name: "web", annotations: "null"}), wholeMap, both},
-		"empty annotations":   {create(manifest{name: "web", annotations: "{}"}), "[" + addIdle + "," + addQPS + "]", both},
-		"others' annotations": {create(manifest{name: "web", annotations: `{"team":"a"}`}), "[" + addIdle + "," + addQPS + "]", both},
+		"no annotations":    {create(manifest{name: "web"}), wholeMap, both},
+		"null annotations":  {create(manifest{name: "web", annotations: "null"}), wholeMap, both},
+		"empty annotations": {create(manifest{name: "web", annotations: "{}"}), "[" + addIdle + "," + addQPS + "]", both},
+		"other annotations": {create(manifest{name: "web", annotations: `{"team":"a"}`}), "[" + addIdle + "," + addQPS + "]", both},
 		"one present": {
 			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`}), "[" + addIdle + "]",
 			prefix + "listener-idle-timeout=60s",
 		},
-		"present and bad: the validator's business": {
+		"invalid values, which the validator reports": {
 			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"many","` + prefix + `listener-idle-timeout":""}`}), "", "",
 		},
 		"all present": {
 			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5","` + prefix + `listener-idle-timeout":"2s"}`}), "", "",
 		},
-		"becomes a load balancer":        {update(manifest{name: "web", spec: `{"type":"ClusterIP"}`}, manifest{name: "web"}), wholeMap, both},
-		"was one before":                 {update(manifest{name: "web"}, manifest{name: "web"}), "", ""},
-		"no load balancer":               {create(manifest{name: "web", spec: `{"type":"NodePort"}`}), "", ""},
-		"load balancer of somebody else": {create(manifest{name: "web", spec: `{"type":"LoadBalancer","loadBalancerClass":"other.io/lb"}`}), "", ""},
-		"being deleted":                  {create(manifest{name: "web", deletionTimestamp: "2026-01-02T03:04:05Z"}), "", ""},
-		"deletion":                       {remove(manifest{name: "web"}), "", ""},
+		"becomes a load balancer":     {update(manifest{name: "web", spec: `{"type":"ClusterIP"}`}, manifest{name: "web"}), wholeMap, both},
+		"was a load balancer before":  {update(manifest{name: "web"}, manifest{name: "web"}), "", ""},
+		"no load balancer":            {create(manifest{name: "web", spec: `{"type":"NodePort"}`}), "", ""},
+		"another load balancer class": {create(manifest{name: "web", spec: `{"type":"LoadBalancer","loadBalancerClass":"other.io/lb"}`}), "", ""},
+		"being deleted":               {create(manifest{name: "web", deletionTimestamp: "2026-01-02T03:04:05Z"}), "", ""},
+		"deletion":                    {remove(manifest{name: "web"}), "", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestMutatorPatches(t *testing.T) {
 	}
 }
 
-// A policy's default wins over the built-in one, and the Service tells where it comes from. What a policy gives to another
-// cloud is written as it is.
+// A policy's default overrides the built-in one, and an annotation records its origin. Defaults for other clouds are
+// written unchanged.
 func TestMutatorAppliesPolicies(t *testing.T) {
 	all := limits(t, v1alpha1.EnforcementDeny)
 	foreign, findings := policy.CompileCluster(&v1alpha1.ClusterLoadBalancerPolicy{
@@ -129,7 +129,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	}
 }
 
-// Defaults that cannot be known are no reason to refuse anything.
+// A Service is not refused because its defaults are not known.
 func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
 	var found []string
 	m := service.NewMutator(service.MutatorOptions{

@@ -9,7 +9,7 @@ import (
 	"quaymaster.dev/webhook/service"
 )
 
-// Doctor must get its refusal from an installation for other clouds, too.
+// quayctl doctor must also get its refusal from an installation for other clouds.
 func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 	const probe = `{"` + service.AnnotationProbe + `":"x"}`
 	for _, catalogs := range [][]string{{loadbalancer.Catalog}, {"hcloud", "metallb"}, nil} {

@@ -1,5 +1,5 @@
-// Package service adapts Services to admission: the mutating webhook writes defaults into Services that become load balancers, the
-// validating webhook refuses those with errors.
+// Package service implements admission for Services: the mutating webhook writes defaults into Services that become
+// load balancers, the validating webhook refuses those with errors.
 package service
 
 import (
@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
@@ -19,14 +20,14 @@ import (
 
 const kind = "Service"
 
-// AnnotationProbe on a load balancer is always refused, whatever the catalogs: a client that creates one in a dry run learns whether
-// the API server calls the webhooks.
+// AnnotationProbe on a load balancer is always refused, regardless of the catalogs: with a dry run, a client can find
+// out whether the API server calls the webhooks.
 const AnnotationProbe = "quaymaster.dev/probe"
 
 // Policies returns the policies of namespaces.
 type Policies interface {
-	// Applicable returns the policies of a namespace, in the order in which their defaults win. It fails if they are not known at
-	// the moment.
+	// Applicable returns the policies of a namespace, in the order of precedence of their defaults. It fails while they
+	// are not known.
 	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
 }
 
@@ -40,7 +41,7 @@ func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Servi
 	return webhook.DecodePair[corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind))
 }
 
-// beingDeleted reports whether admission must not interfere any more: finalizers have to be removable.
+// beingDeleted reports whether admission must not interfere any more, so that finalizers can be removed.
 func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionTimestamp != nil }
 
 func isLoadBalancer(svc *corev1.Service) bool {
@@ -51,8 +52,16 @@ func isLoadBalancer(svc *corev1.Service) bool {
 func unavailable(ctx context.Context, svc *corev1.Service, id, message string, cause error) finding.Finding {
 	klog.FromContext(ctx).Error(cause, "Policies are not known", "service", klog.KObj(svc), "rule", id)
 	return finding.Finding{
-		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: "the controllers will do it later",
+		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message,
+		Remedy: "the controllers will do it later",
 	}
+}
+
+// respond returns the response to a request with findings.
+func respond(
+	svc *corev1.Service, findings []finding.Finding, onFinding func(finding.Finding),
+) *admissionv1.AdmissionResponse {
+	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(svc.ObjectMeta), findings, onFinding)
 }
 
 // probed refuses Services with AnnotationProbe.

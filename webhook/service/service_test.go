@@ -22,7 +22,7 @@ const prefix = loadbalancer.Prefix
 
 var reviewer = review.Own("mycloud.io/dlb")
 
-// policies are the same for every namespace.
+// policies returns the same policies for every namespace.
 type policies struct {
 	all []*policy.Policy
 	err error
@@ -30,15 +30,15 @@ type policies struct {
 
 func (p policies) Applicable(context.Context, string) ([]*policy.Policy, error) { return p.all, p.err }
 
-// limits is a policy with a default of 8000 and a maximum of 20000 for maxqps.
+// limits returns a policy with a default of 8000 and a maximum of 20000 for maxqps.
 func limits(t *testing.T, enforcement v1alpha1.Enforcement) policies {
 	t.Helper()
-	greatest := intstr.FromInt32(20000)
+	maximum := intstr.FromInt32(20000)
 	compiled, findings := policy.Compile(&v1alpha1.LoadBalancerPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "limits"},
 		Spec: v1alpha1.LoadBalancerPolicySpec{
 			Defaults:    map[string]string{prefix + "listener-maxqps": "8000"},
-			Rules:       []v1alpha1.Rule{{Annotation: prefix + "listener-maxqps", Max: &greatest}},
+			Rules:       []v1alpha1.Rule{{Annotation: prefix + "listener-maxqps", Max: &maximum}},
 			Enforcement: enforcement,
 		},
 	})
@@ -90,7 +90,7 @@ func remove(m manifest) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: m.json()}}
 }
 
-// What no API server sends is the caller's mistake for both admitters, and no verdict on the Service.
+// Both admitters report a malformed request, which no API server sends, as the caller's mistake, not as a finding.
 func TestMalformedObjects(t *testing.T) {
 	raw := func(operation admissionv1.Operation, object, old string) *admissionv1.AdmissionRequest {
 		return &admissionv1.AdmissionRequest{

@@ -6,7 +6,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/review"
@@ -31,8 +30,10 @@ var _ webhook.Admitter = (*Validator)(nil)
 // NewValidator returns the admitter of the validating webhook.
 func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
 
-// Admit refuses with 422 Invalid and one cause per problem.
-func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+// Admit refuses Services with errors: 422 Invalid with one cause per problem.
+func (v *Validator) Admit(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	oldSvc, newSvc, err := decodePair(req)
 	if err != nil {
 		return nil, err
@@ -44,10 +45,10 @@ func (v *Validator) Admit(ctx context.Context, req *admissionv1.AdmissionRequest
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review service: %w", err)
 	}
-	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(newSvc.ObjectMeta), findings, v.o.OnFinding), nil
+	return respond(newSvc, findings, v.o.OnFinding), nil
 }
 
-// review reviews a Service. Only load balancers have findings.
+// review validates a Service. Only load balancers have findings.
 func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service) []finding.Finding {
 	if !isLoadBalancer(newSvc) {
 		return nil
@@ -55,8 +56,9 @@ func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
 	findings := v.o.Reviewer.Review(oldSvc, newSvc, applicable)
 	if err != nil {
-		findings = finding.Merge(append(findings,
-			unavailable(ctx, newSvc, review.IDPoliciesUnavailable, "was not validated by policies, because they are not available", err)))
+		f := unavailable(ctx, newSvc, review.IDPoliciesUnavailable,
+			"was not validated by policies, because they are not available", err)
+		findings = finding.Merge(append(findings, f))
 	}
 	return findings
 }

@@ -28,10 +28,10 @@ func TestValidatorAllows(t *testing.T) {
 		"good":        {request: create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`})},
 		"other types": {request: create(manifest{name: "web", annotations: bad, spec: `{"type":"ClusterIP"}`})},
 		"deletion":    {request: remove(manifest{name: "web", annotations: bad})},
-		"finalizers of one being deleted": {
+		"finalizers of a Service being deleted": {
 			request: update(manifest{name: "web"}, manifest{name: "web", deletionTimestamp: "2026-01-02T03:04:05Z", annotations: bad}),
 		},
-		"a problem that was there": {
+		"an existing problem": {
 			request:  update(manifest{name: "web", annotations: bad}, manifest{name: "web", annotations: bad}),
 			warnings: []string{"allowed because it was already set: metadata.annotations[" + prefix + `scheduler]: Unsupported value: "fastest"`},
 			audit:    map[string]string{"warned": "dlb-invalid-value"},
@@ -44,7 +44,7 @@ func TestValidatorAllows(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := &admissionv1.AdmissionResponse{Allowed: true, Warnings: test.warnings, AuditAnnotations: test.audit}
-			// What comes after field and value is the engine's to test.
+			// Package review tests what follows field and value.
 			sameBeginning := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
 			if diff := cmp.Diff(want, got, sameBeginning); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
@@ -53,7 +53,7 @@ func TestValidatorAllows(t *testing.T) {
 	}
 }
 
-// The same Service, judged by a policy with each enforcement, and by policies that cannot be read.
+// The same Service is validated with each enforcement, and while policies are not available.
 func TestValidatorAppliesPolicies(t *testing.T) {
 	tests := map[string]struct {
 		policies policies
@@ -97,10 +97,10 @@ func TestValidatorRefuses(t *testing.T) {
 		request *admissionv1.AdmissionRequest
 		name    string
 	}{
-		"by name":                      {create(manifest{name: "web", annotations: twoMistakes}), "web"},
-		"by generateName":              {create(manifest{generateName: "web-", annotations: twoMistakes}), "web-"},
-		"a change":                     {update(manifest{name: "web"}, manifest{name: "web", annotations: twoMistakes}), "web"},
-		"what becomes a load balancer": {update(manifest{name: "web", annotations: twoMistakes, spec: `{"type":"ClusterIP"}`}, manifest{name: "web", annotations: twoMistakes}), "web"},
+		"by name":                 {create(manifest{name: "web", annotations: twoMistakes}), "web"},
+		"by generateName":         {create(manifest{generateName: "web-", annotations: twoMistakes}), "web-"},
+		"a change":                {update(manifest{name: "web"}, manifest{name: "web", annotations: twoMistakes}), "web"},
+		"becomes a load balancer": {update(manifest{name: "web", annotations: twoMistakes, spec: `{"type":"ClusterIP"}`}, manifest{name: "web", annotations: twoMistakes}), "web"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,9 @@ const (
 var alibabaFuncs = map[string]Func{
 	"alibaba-listener": {
 		Help: "At least one listener uses one of the protocols: " +
-			"clb lists those of a CLB, nlb those of an NLB. If one is not set, any protocol will do.",
+			"clb lists those of a CLB, nlb those of an NLB. By default, any protocol is accepted.",
 		Optional: []string{"clb", "nlb"},
-		Check:    alibabaListenerSpeaks,
+		Check:    alibabaListenerUses,
 	},
 	"alibaba-listener-needs": {
 		Help:  "If a listener that the controller creates uses one of the protocols, the key is set.",
@@ -39,7 +39,8 @@ var alibabaFuncs = map[string]Func{
 		Check: alibabaItemPorts,
 	},
 	"alibaba-port-ranges": {
-		Help:  "Every element is first-last:port, first is less than last, and no two listeners of one protocol overlap.",
+		Help: "Every element is first-last:port, first is less than last, " +
+			"and no two listeners of one protocol overlap.",
 		Check: alibabaPortRanges,
 	},
 }
@@ -60,7 +61,9 @@ func alibabaListeners(s Subject) []alibabaListener {
 	}
 	var all []alibabaListener
 	for _, p := range s.Service.Spec.Ports {
-		l := alibabaListener{port: p.Port, protocol: strings.ToLower(spec.Protocol(p)), first: int(p.Port), last: int(p.Port)}
+		l := alibabaListener{
+			port: p.Port, protocol: strings.ToLower(spec.Protocol(p)), first: int(p.Port), last: int(p.Port),
+		}
 		for _, item := range protocols.List {
 			word, port := alibabaItem(item)
 			if port == strconv.Itoa(int(p.Port)) {
@@ -74,7 +77,7 @@ func alibabaListeners(s Subject) []alibabaListener {
 }
 
 // alibabaItem splits an element such as http:80 as the controller does, which ignores what follows a second colon.
-func alibabaItem(item string) (what, port string) {
+func alibabaItem(item string) (prefix, port string) {
 	parts := strings.Split(item, ":")
 	if len(parts) < 2 {
 		return item, ""
@@ -82,7 +85,7 @@ func alibabaItem(item string) (what, port string) {
 	return parts[0], parts[1]
 }
 
-func alibabaListenerSpeaks(s Subject) string {
+func alibabaListenerUses(s Subject) string {
 	wanted := s.With["clb"]
 	if s.Service.Spec.LoadBalancerClass != nil {
 		wanted = s.With["nlb"]
@@ -91,15 +94,15 @@ func alibabaListenerSpeaks(s Subject) string {
 	if wanted == "" || len(listeners) == 0 {
 		return ""
 	}
-	var spoken []string
+	var used []string
 	for _, l := range listeners {
 		if slices.Contains(strings.Fields(wanted), l.protocol) {
 			return ""
 		}
-		spoken = append(spoken, l.protocol)
+		used = append(used, l.protocol)
 	}
 	return fmt.Sprintf("be combined with a listener of the protocol %s; the Service has only %s",
-		strings.Join(strings.Fields(wanted), " or "), strings.Join(slices.Compact(spoken), ", "))
+		strings.Join(strings.Fields(wanted), " or "), strings.Join(slices.Compact(used), ", "))
 }
 
 func alibabaListenerNeeds(s Subject) string {
@@ -139,7 +142,8 @@ func alibabaItemPorts(s Subject) string {
 	ports := spec.Values(s.Service, "spec.ports.port")
 	for _, item := range s.Value.List {
 		if _, port := alibabaItem(item); !slices.Contains(ports, port) {
-			return fmt.Sprintf("name only ports of the Service (%s), not %s", strings.Join(ports, ", "), annotation.Quote(item))
+			return fmt.Sprintf("name only ports of the Service (%s), not %s",
+				strings.Join(ports, ", "), annotation.Quote(item))
 		}
 	}
 	return ""
@@ -153,7 +157,8 @@ func alibabaPortRanges(s Subject) string {
 		first, err1 := strconv.Atoi(left)
 		last, err2 := strconv.Atoi(right)
 		if err1 != nil || err2 != nil || first < 1 || last > 65535 || first >= last {
-			return fmt.Sprintf("contain only ranges first-last with 1 <= first < last <= 65535, not %s", annotation.Quote(item))
+			return fmt.Sprintf("contain only ranges first-last with 1 <= first < last <= 65535, not %s",
+				annotation.Quote(item))
 		}
 		for i := range listeners {
 			if l := &listeners[i]; port == strconv.Itoa(int(l.port)) && l.first == l.last {

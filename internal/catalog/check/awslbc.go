@@ -18,7 +18,7 @@ const awsPrefix = "service.beta.kubernetes.io/aws-load-balancer-"
 
 var awsLBCFuncs = map[string]Func{
 	"aws-lbc-listener": {
-		Help:  "The key names the protocol that the listener of its port effectively has.",
+		Help:  "The key contains the effective protocol of the listener of its port.",
 		Check: awsListener,
 	},
 	"aws-lbc-health-port": {
@@ -66,11 +66,11 @@ func awsListener(s Subject) string {
 			allowed = append(allowed, spec.Protocol(p))
 		}
 	}
-	if together, set := s.Other(awsPrefix + "enable-tcp-udp-listener"); shared[corev1.ProtocolTCP] && shared[corev1.ProtocolUDP] {
-		switch {
+	if shared[corev1.ProtocolTCP] && shared[corev1.ProtocolUDP] {
+		switch merged, set := s.Other(awsPrefix + "enable-tcp-udp-listener"); {
 		case !set:
 			allowed = append(allowed, "TCP_UDP", "TCP_QUIC")
-		case together.Text == "true":
+		case merged.Text == "true":
 			allowed = []string{"TCP_UDP", "TCP_QUIC"}
 		}
 	}
@@ -83,7 +83,8 @@ func awsListener(s Subject) string {
 // lists reports whether a list of ports contains p, by number or name.
 func (s Subject) lists(suffix string, p corev1.ServicePort) bool {
 	ports, found := s.Other(awsPrefix + suffix)
-	return found && (slices.Contains(ports.List, strconv.Itoa(int(p.Port))) || p.Name != "" && slices.Contains(ports.List, p.Name))
+	byNumber := slices.Contains(ports.List, strconv.Itoa(int(p.Port)))
+	return found && (byNumber || p.Name != "" && slices.Contains(ports.List, p.Name))
 }
 
 func (s Subject) hasTLS(p corev1.ServicePort) bool {
@@ -140,7 +141,8 @@ func awsSourceRanges(s Subject) string {
 		return ""
 	}
 	ranges := s.Service.Spec.LoadBalancerSourceRanges
-	if annotated, found := s.Other("service.beta.kubernetes.io/load-balancer-source-ranges"); len(ranges) == 0 && found {
+	annotated, found := s.Other("service.beta.kubernetes.io/load-balancer-source-ranges")
+	if len(ranges) == 0 && found {
 		ranges = annotated.List
 	}
 	for _, source := range ranges {
@@ -154,7 +156,8 @@ func awsSourceRanges(s Subject) string {
 func awsNodePorts(s Subject) string {
 	for _, p := range s.Service.Spec.Ports {
 		if p.NodePort == 0 {
-			return fmt.Sprintf("be ip because spec.allocateLoadBalancerNodePorts is false and port %d has no nodePort", p.Port)
+			return fmt.Sprintf("be ip because spec.allocateLoadBalancerNodePorts is false and port %d has no nodePort",
+				p.Port)
 		}
 	}
 	return ""
@@ -174,7 +177,7 @@ func awsTCPUDP(s Subject) string {
 	return ""
 }
 
-// forward holds what the controller reads of an action.
+// forward holds the fields of an action that the controller reads.
 type forward struct {
 	Type   string `json:"type"`
 	Config *struct {

@@ -26,7 +26,9 @@ var azureFuncs = map[string]Func{
 const highestPort = 65535
 
 func azureProbePort(s Subject) string {
-	named := slices.ContainsFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool { return strings.EqualFold(p.Name, s.Raw) })
+	named := slices.ContainsFunc(s.Service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return strings.EqualFold(p.Name, s.Raw)
+	})
 	if number, err := strconv.Atoi(s.Raw); named || err == nil && 0 <= number && number <= highestPort {
 		return ""
 	}
@@ -41,7 +43,7 @@ const (
 	azureProbeLimit = 120
 )
 
-// azureProbeTime checks one port if the key is a port's, or else each port that the key applies to.
+// azureProbeTime checks the port of the key, or each port that a key without a port applies to.
 // With high availability ports, the controller continues without an invalid probe.
 func azureProbeTime(s Subject) string {
 	if internal, _ := s.Other(azureKeys + "azure-load-balancer-internal"); internal.Text == "true" {
@@ -57,8 +59,8 @@ func azureProbeTime(s Subject) string {
 		interval, known := azureOfPort(s, number, "interval", azureInterval)
 		probes, alsoKnown := azureOfPort(s, number, "num-of-probe", azureProbes)
 		if known && alsoKnown && interval*probes >= azureProbeLimit {
-			return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; port %s has %g times %g",
-				azureProbeLimit, number, interval, probes)
+			return fmt.Sprintf("be lower: interval times number of probes must be less than %d seconds; "+
+				"port %s has %g times %g", azureProbeLimit, number, interval, probes)
 		}
 	}
 	return ""
@@ -74,7 +76,7 @@ func azureProbed(s Subject, p corev1.ServicePort, number string) bool {
 	return spec.Protocol(p) == string(corev1.ProtocolTCP)
 }
 
-// azureOfPort returns the number for a port: its own, or that of the Service.
+// azureOfPort returns the number for a port: the port's own, else the Service's.
 func azureOfPort(s Subject, port, name, general string) (value float64, known bool) {
 	for _, key := range []string{azureKeys + "port_" + port + "_health-probe_" + name, general} {
 		if _, set := s.Service.Annotations[key]; set || key == general {

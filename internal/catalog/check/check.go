@@ -1,4 +1,4 @@
-// Package check holds the checks of catalogs that are functions, because no flat entry can express them.
+// Package check implements the checks of catalogs that entries in YAML cannot express.
 package check
 
 import (
@@ -13,15 +13,17 @@ import (
 	"quaymaster.dev/internal/annotation"
 )
 
-// Func checks what a flat entry cannot express.
+// Func is a check that an entry in YAML cannot express.
 type Func struct {
 	// Help describes the function for authors of catalogs.
 	Help string
-	// Args are the arguments that it needs, Optional those that it accepts.
+	// Args are the required arguments, Optional the optional ones.
 	Args, Optional []string
-	// Check completes "must …"; it returns the empty string if all is well, or a value that it needs is invalid.
+	// Check returns a problem that completes "must …"; it returns the empty string if there is none, or if it depends
+	// on an invalid value.
 	Check func(s Subject) string
-	// CheckAll does the same for checks of the whole Service that may find several problems. Only one of the two is set.
+	// CheckAll does the same for checks of the whole Service that may report several problems. Only one of the two is
+	// set.
 	CheckAll func(s Subject) []Problem
 }
 
@@ -30,7 +32,7 @@ type Subject struct {
 	Service *corev1.Service
 	// Value is the value of the annotation, for checks of annotations.
 	Value annotation.Value
-	// Raw is the same as the user wrote it.
+	// Raw is the value as the user wrote it.
 	Raw string
 	// With holds the arguments.
 	With map[string]string
@@ -38,7 +40,8 @@ type Subject struct {
 	View View
 }
 
-// View is the Service as the controller of the catalog sees it. In a check that is made for each port, it is seen at that port.
+// View is the Service as the controller of the catalog reads it. In a check of each port, it returns the values at that
+// port.
 type View interface {
 	// Value returns the value of a key, or its default. found is false if there is neither, or the value is invalid.
 	Value(key string) (v annotation.Value, found bool)
@@ -48,9 +51,9 @@ type View interface {
 	Written(key string) (raw string, set bool)
 	// PortValue returns the value of a key with a form for ports at one port, by its index.
 	PortValue(key string, port int) (v annotation.Value, known bool)
-	// Expand fills in the placeholders of a family's name that the annotation binds.
+	// Expand fills in the placeholders of a family's name with their values in the annotation's key.
 	Expand(name string) string
-	// Placeholder returns what a placeholder stands for.
+	// Placeholder returns the value of a placeholder in the annotation's key.
 	Placeholder(name string) (text string, bound bool)
 }
 
@@ -64,26 +67,26 @@ const (
 	PlaceAny      = "{any}"
 )
 
-// Problem is one thing that a Func finds.
+// Problem is a problem that a Func reports.
 type Problem struct {
 	// Must completes "must …".
 	Must string
-	// At is the key or field to blame, if it is not the one of the check.
+	// At is the key or field that the finding points to, if it is not the one of the check.
 	At string
-	// Path and Value are the field to blame and its value where At cannot express that.
+	// Path and Value are the field that the finding points to and its value, if At cannot express them.
 	Path, Value string
 }
 
 // Other returns the value of another key, or its default. found is false if there is neither, or the value is invalid.
 func (s Subject) Other(key string) (v annotation.Value, found bool) { return s.View.Value(key) }
 
-// placeholder returns what a placeholder stands for, or the empty string.
+// placeholder returns the value of a placeholder, or the empty string.
 func (s Subject) placeholder(name string) string {
 	text, _ := s.View.Placeholder(name)
 	return text
 }
 
-// Find returns the problems that the function finds.
+// Find returns the problems that the function reports.
 func (f Func) Find(s Subject) []Problem {
 	if f.CheckAll != nil {
 		return f.CheckAll(s)
@@ -94,10 +97,10 @@ func (f Func) Find(s Subject) []Problem {
 	return nil
 }
 
-// all are the functions that catalogs name. What only one cloud needs is in a file of its own.
+// all holds the functions that catalogs can name. Functions of a single cloud are in a separate file.
 var all = merge(
-	generalFuncs, sharedFuncs, mycloudFuncs, alibabaFuncs, awsLBCFuncs, azureFuncs, baiduFuncs, digitalOceanFuncs, gcpFuncs, kubeVIPFuncs,
-	linodeFuncs, metalLBFuncs, ociFuncs, openStackFuncs,
+	generalFuncs, sharedFuncs, mycloudFuncs, alibabaFuncs, awsLBCFuncs, azureFuncs, baiduFuncs, digitalOceanFuncs,
+	gcpFuncs, kubeVIPFuncs, linodeFuncs, metalLBFuncs, ociFuncs, openStackFuncs,
 )
 
 // Lookup returns the function with a name.
@@ -108,33 +111,34 @@ func Lookup(name string) (f Func, found bool) {
 
 var generalFuncs = map[string]Func{
 	"service-ports": {
-		Help:     "Every element is a port of the Service: its number, or its name, or either (accept); also is one more word.",
+		Help: "Every element is a port of the Service: its number, its name, or either (accept). " +
+			"also is another accepted word.",
 		Args:     []string{"accept"},
 		Optional: []string{"also"},
 		Check:    servicePorts,
 	},
 	"same-length": {
-		Help:  "The list is as long as that of another key.",
+		Help:  "The list has as many elements as the list of another key.",
 		Args:  []string{"key"},
 		Check: sameLength,
 	},
 	"less-than": {
-		Help:  "The number is less than that of another key.",
+		Help:  "The number is less than the number of another key.",
 		Args:  []string{"key"},
 		Check: func(s Subject) string { return compare(s, "less than", func(a, b float64) bool { return a < b }) },
 	},
 	"at-most": {
-		Help:  "The number is at most that of another key.",
+		Help:  "The number is at most the number of another key.",
 		Args:  []string{"key"},
 		Check: func(s Subject) string { return compare(s, "at most", func(a, b float64) bool { return a <= b }) },
 	},
 	"product-at-most": {
-		Help:  "The number times that of another key is at most max.",
+		Help:  "The number multiplied by the number of another key is at most max.",
 		Args:  []string{"key", "max"},
 		Check: productAtMost,
 	},
 	"address-families": {
-		Help:  "Every address, or CIDR, is of a family that spec.ipFamilies names, if it names any.",
+		Help:  "Every address or CIDR is of a family in spec.ipFamilies, unless that is empty.",
 		Check: addressFamilies,
 	},
 	"one-per-family": {
@@ -155,7 +159,8 @@ func servicePorts(s Subject) string {
 	}
 	for _, element := range s.Value.List {
 		if element != s.With["also"] && !slices.Contains(ports, element) {
-			return fmt.Sprintf("name ports of the Service alone, which are %s; %s is none", strings.Join(ports, ", "), annotation.Quote(element))
+			return fmt.Sprintf("name only ports of the Service (%s), not %s",
+				strings.Join(ports, ", "), annotation.Quote(element))
 		}
 	}
 	return ""
@@ -169,9 +174,10 @@ func sameLength(s Subject) string {
 	return fmt.Sprintf("have as many elements as %s, which has %d", s.View.Expand(s.With["key"]), len(other.List))
 }
 
-func compare(s Subject, words string, right func(a, b float64) bool) string {
+// compare reports a number that does not have a relation, described by words, to the number of another key.
+func compare(s Subject, words string, holds func(a, b float64) bool) string {
 	other, found := s.Other(s.With["key"])
-	if !found || s.Value.Absent || other.Absent || right(s.Value.Number, other.Number) {
+	if !found || s.Value.Absent || other.Absent || holds(s.Value.Number, other.Number) {
 		return ""
 	}
 	return fmt.Sprintf("be %s %s, which is %s", words, s.View.Expand(s.With["key"]), other.Text)
@@ -184,7 +190,8 @@ func productAtMost(s Subject) string {
 	if !found || s.Value.Number*other.Number <= most {
 		return ""
 	}
-	return fmt.Sprintf("be so small that it is at most %s when multiplied by %s, which is %s", s.With["max"], s.View.Expand(s.With["key"]), other.Text)
+	return fmt.Sprintf("be lower: multiplied by %s, which is %s, it must be at most %s",
+		s.View.Expand(s.With["key"]), other.Text, s.With["max"])
 }
 
 func addressFamilies(s Subject) string {
@@ -203,7 +210,8 @@ func onePerFamily(s Subject) string {
 	for _, element := range s.Value.List {
 		family, ok := familyOf(element)
 		if ok && seen[family] {
-			return fmt.Sprintf("have at most one address of each family; %s is one more of %s", annotation.Quote(element), family)
+			return fmt.Sprintf("have at most one address of each family; %s is another %s address",
+				annotation.Quote(element), family)
 		}
 		seen[family] = true
 	}
@@ -222,13 +230,13 @@ func familyOf(text string) (corev1.IPFamily, bool) {
 	return corev1.IPv6Protocol, true
 }
 
-// merge makes one table of several; a name may occur once.
+// merge merges tables. It panics if a name occurs twice.
 func merge(tables ...map[string]Func) map[string]Func {
 	all := map[string]Func{}
 	for _, table := range tables {
 		for name, f := range table {
-			if _, twice := all[name]; twice {
-				panic("two functions are called " + name)
+			if _, duplicate := all[name]; duplicate {
+				panic("two functions have the name " + name)
 			}
 			all[name] = f
 		}
@@ -236,7 +244,7 @@ func merge(tables ...map[string]Func) map[string]Func {
 	return all
 }
 
-// must panics on a mistake in the program, never in its input.
+// must panics on an error that only a bug in the program can cause, never its input.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -58,7 +58,8 @@ func gcpAffinityTimeout(s Subject) string {
 		return "" // the API server sets a valid timeout
 	}
 	if seconds := *config.ClientIP.TimeoutSeconds; seconds < least || seconds > most {
-		return fmt.Sprintf("be combined with a session affinity timeoutSeconds between %d and %d, not %d", least, most, seconds)
+		return fmt.Sprintf("be combined with a session affinity timeoutSeconds between %d and %d, not %d",
+			least, most, seconds)
 	}
 	return ""
 }
@@ -68,7 +69,8 @@ func gcpTwoAddresses(s Subject) string {
 	if len(s.Value.List) <= most {
 		return ""
 	}
-	return fmt.Sprintf("contain at most %d addresses; %s and any later ones are ignored", most, annotation.Quote(s.Value.List[most]))
+	return fmt.Sprintf("contain at most %d addresses; %s and any later ones are ignored",
+		most, annotation.Quote(s.Value.List[most]))
 }
 
 func gcpNEG(s Subject) string {
@@ -99,7 +101,8 @@ func gcpAppProtocols(s Subject) string {
 	}
 	for _, port := range slices.Sorted(maps.Keys(byPort)) {
 		if !slices.Contains(protocols, byPort[port]) {
-			return fmt.Sprintf("have one of %s for each port; %s has %s", strings.Join(protocols, ", "), port, annotation.Quote(byPort[port]))
+			return fmt.Sprintf("have one of %s for each port; %s has %s",
+				strings.Join(protocols, ", "), port, annotation.Quote(byPort[port]))
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ const linode = "service.beta.kubernetes.io/linode-loadbalancer-"
 
 var linodeFuncs = map[string]Func{
 	"linode-default": {
-		Help:  "The default is valid for the protocol of every port that does not override it. of names the setting.",
+		Help:  "The default is valid for the protocol of every port that does not override it. of is the setting.",
 		Args:  []string{"of"},
 		Check: linodeDefault,
 	},
@@ -64,7 +65,8 @@ var linodeWords = map[string]map[string][]string{
 		"https": {"roundrobin", "leastconn", "source"}, "udp": {"roundrobin", "leastconn", "ring_hash"},
 	},
 	"stickiness": {
-		"http": {"none", "http_cookie", "table"}, "https": {"none", "http_cookie", "table"}, "udp": {"none", "session", "source_ip"},
+		"http": {"none", "http_cookie", "table"}, "https": {"none", "http_cookie", "table"},
+		"udp": {"none", "session", "source_ip"},
 	},
 }
 
@@ -115,8 +117,8 @@ func linodeDefault(s Subject) string {
 
 // linodeWord completes "must …" if the protocol does not allow a setting's value.
 func linodeWord(setting, word, protocol string) string {
-	words, judged := linodeWords[setting][protocol]
-	if !judged || slices.Contains(words, strings.ToLower(word)) {
+	words, checked := linodeWords[setting][protocol]
+	if !checked || slices.Contains(words, strings.ToLower(word)) {
 		return ""
 	}
 	return fmt.Sprintf("have %s %s for the protocol %s", setting, strings.Join(words, " or "), protocol)
@@ -167,7 +169,46 @@ func linodePortMembers(s Subject) string {
 	known := []string{"protocol", "tls-secret-name", "proxy-protocol", "algorithm", "stickiness", "udp-check-port"}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, strings.ToLower(name)) {
-			return fmt.Sprintf("contain only the fields %s; %s is ignored", strings.Join(known, ", "), annotation.Quote(name))
+			return fmt.Sprintf("contain only the fields %s; %s is ignored",
+				strings.Join(known, ", "), annotation.Quote(name))
+		}
+	}
+	return ""
+}
+
+// linodeAddresses is one list of a firewall, by family.
+type linodeAddresses struct {
+	IPv4 []string `json:"ipv4"`
+	IPv6 []string `json:"ipv6"`
+}
+
+func linodeACL(s Subject) string {
+	var acl struct {
+		AllowList *linodeAddresses `json:"allowList"`
+		DenyList  *linodeAddresses `json:"denyList"`
+	}
+	if json.Unmarshal([]byte(s.Value.Text), &acl) != nil {
+		return "contain objects with ipv4 and ipv6, which are lists of strings"
+	}
+	if (acl.AllowList == nil) == (acl.DenyList == nil) {
+		return "contain either allowList or denyList"
+	}
+	list := acl.AllowList
+	if list == nil {
+		list = acl.DenyList
+	}
+	if problem := linodeFamily(list.IPv4, corev1.IPv4Protocol); problem != "" {
+		return problem
+	}
+	return linodeFamily(list.IPv6, corev1.IPv6Protocol)
+}
+
+func linodeFamily(list []string, want corev1.IPFamily) string {
+	for _, one := range list {
+		family, ok := familyOf(one)
+		if _, err := netip.ParsePrefix(one); !ok || family != want || err != nil && strings.Contains(one, "/") {
+			return fmt.Sprintf("contain only %[1]s addresses and CIDRs in its %[1]s list, not %[2]s",
+				want, annotation.Quote(one))
 		}
 	}
 	return ""

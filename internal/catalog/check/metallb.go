@@ -13,7 +13,7 @@ import (
 var metalLBFuncs = map[string]Func{
 	"metallb-families": {
 		Help: "The addresses are of exactly the Service's families, as far as the Service specifies them. " +
-			"A rule names the field with the address.",
+			"A check of the Service sets field, which holds the address.",
 		Optional: []string{"field"},
 		Check:    metalLBFamilies,
 	},
@@ -28,18 +28,18 @@ func metalLBFamilies(s Subject) string {
 	if path := s.With["field"]; path != "" {
 		list = spec.Values(s.Service, path)
 	}
-	asked := familiesOf(list)
+	requested := familiesOf(list)
 	families, count := s.Service.Spec.IPFamilies, metalLBFamilyCount(s.Service)
 	if len(families) == 0 {
 		families = familiesOf(s.Service.Spec.ClusterIPs)
 	}
-	for _, family := range asked {
+	for _, family := range requested {
 		if count != 0 && len(families) > 0 && !slices.Contains(families, family) {
 			return fmt.Sprintf("be of the Service's families, not %s", family)
 		}
 	}
 	switch {
-	case len(asked) == 0 || count == 0 || count == len(asked):
+	case len(requested) == 0 || count == 0 || count == len(requested):
 		return ""
 	case count == 1:
 		return "be one address, because the Service is single-stack"
@@ -61,7 +61,8 @@ func familiesOf(addresses []string) []corev1.IPFamily {
 
 func metalLBSingleFamily(s Subject) string {
 	spec := &s.Service.Spec
-	if len(familiesOf(s.Value.List)) < 2 || len(spec.IPFamilies) > 0 || spec.IPFamilyPolicy != nil || len(spec.ClusterIPs) > 0 {
+	specified := len(spec.IPFamilies) > 0 || spec.IPFamilyPolicy != nil || len(spec.ClusterIPs) > 0
+	if specified || len(familiesOf(s.Value.List)) < 2 {
 		return ""
 	}
 	return "be combined with spec.ipFamilyPolicy for two addresses, because the Service is single-stack without it"
@@ -70,7 +71,7 @@ func metalLBSingleFamily(s Subject) string {
 // metalLBFamilyCount returns the number of the Service's families, or 0 if the Service does not specify it:
 // the cluster may add a second one.
 func metalLBFamilyCount(svc *corev1.Service) int {
-	policy := corev1.IPFamilyPolicy(ptr.Deref(svc.Spec.IPFamilyPolicy, ""))
+	policy := ptr.Deref(svc.Spec.IPFamilyPolicy, "")
 	switch {
 	case len(svc.Spec.ClusterIPs) > 0:
 		return len(svc.Spec.ClusterIPs)

@@ -13,12 +13,14 @@ import (
 // mycloudFuncs holds the functions of Quaymaster's own catalog.
 var mycloudFuncs = map[string]Func{
 	"less": {
-		Help:     "At every port, the value of key is less than that of than; key is blamed if it is set, else than.",
+		Help: "At every port, the number of key is less than the number of than. " +
+			"The finding is at key if it is set, else at than.",
 		Args:     []string{"key", "than"},
 		CheckAll: less,
 	},
 	"terminating": {
-		Help:  "No listener of the key protocols is http or https, or uses the protocol of proxy, so that nodes may bypass it.",
+		Help: "No listener is http or https in the key protocols, or uses the protocol in the key proxy, " +
+			"so that nodes may bypass the load balancer.",
 		Args:  []string{"protocols", "proxy"},
 		Check: terminating,
 	},
@@ -32,7 +34,7 @@ var mycloudFuncs = map[string]Func{
 	},
 }
 
-// less blames the annotation that the user wrote: the default of the other is not at fault.
+// less points to the annotation that the user wrote, because a default is not the user's mistake.
 func less(s Subject) []Problem {
 	key, than := s.With["key"], s.With["than"]
 	smaller, found1 := s.Other(key)
@@ -68,15 +70,18 @@ func terminating(s Subject) string {
 	if len(listeners) == 0 {
 		return ""
 	}
-	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") + "): nodes would bypass the load balancer"
+	return "not be vip with http, https or PROXY protocol listeners (" + strings.Join(listeners, ", ") +
+		"): nodes would bypass the load balancer"
 }
 
-// invalidSourceRanges fails closed: an invalid range is an error, so that no list is ever shorter than meant.
+// invalidSourceRanges fails closed: an invalid range is an error, so that a list is never shorter than intended.
 func invalidSourceRanges(s Subject) []Problem {
 	var problems []Problem
 	for _, r := range spec.SourceRanges(s.Service) {
 		if !r.Valid {
-			problems = append(problems, Problem{Path: r.Path, Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32"})
+			problems = append(problems, Problem{
+				Path: r.Path, Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32",
+			})
 		}
 	}
 	return problems

@@ -62,7 +62,8 @@ func ociMbps(text string) int {
 
 const (
 	ociSSLPorts = "service.beta.kubernetes.io/oci-load-balancer-ssl-ports"
-	ociSecret   = "service.beta.kubernetes.io/oci-load-balancer-tls-secret" //nolint:gosec // the name of a key, not a secret
+	//nolint:gosec // the name of a key, not a secret
+	ociSecret = "service.beta.kubernetes.io/oci-load-balancer-tls-secret"
 )
 
 func ociGRPC(s Subject) string {
@@ -75,7 +76,8 @@ func ociGRPC(s Subject) string {
 	}
 	for _, port := range spec.Values(s.Service, "spec.ports.port") {
 		if !slices.Contains(ports.List, port) {
-			return fmt.Sprintf("be combined with TLS on every port for GRPC, by %s; port %s has none", ociSSLPorts, port)
+			return fmt.Sprintf("be combined with TLS on every port for GRPC; %s does not contain port %s",
+				ociSSLPorts, port)
 		}
 	}
 	if secret, found := s.Other(ociSecret); !found || secret.Absent {

@@ -11,10 +11,10 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// sharedFuncs holds the functions, besides the general ones, that several vendors use.
+// sharedFuncs holds the less general functions that several clouds use.
 var sharedFuncs = map[string]Func{
 	"network-cidrs": {
-		Help:     "No CIDR has host bits set. A rule names the field with the CIDRs.",
+		Help:     "No CIDR has host bits set. A check of the Service sets field, which holds the CIDRs.",
 		Optional: []string{"field"},
 		Check:    networkCIDRs,
 	},
@@ -29,12 +29,12 @@ var sharedFuncs = map[string]Func{
 		Check: atMostDistinct,
 	},
 	"spelled": {
-		Help:  "One value of a case-insensitive type is accepted only in this spelling.",
+		Help:  "A value that equals as in any case has exactly that spelling.",
 		Args:  []string{"as"},
 		Check: spelled,
 	},
 	"key-less-than": {
-		Help:  "The number of one key is less than that of another, for rules.",
+		Help:  "The number of key is less than the number of than, for checks of the Service.",
 		Args:  []string{"key", "than"},
 		Check: keyLessThan,
 	},
@@ -53,7 +53,8 @@ func networkCIDRs(s Subject) string {
 	}
 	for _, element := range list {
 		if prefix, err := netip.ParsePrefix(strings.TrimSpace(element)); err == nil && prefix.Masked() != prefix {
-			return fmt.Sprintf("not have host bits set; instead of %s, use %s", annotation.Quote(element), prefix.Masked())
+			return fmt.Sprintf("not have host bits set; instead of %s, use %s",
+				annotation.Quote(element), prefix.Masked())
 		}
 	}
 	return ""
@@ -97,8 +98,8 @@ func fieldIs(s Subject) string {
 
 func keyLessThan(s Subject) string {
 	number, found := s.Other(s.With["key"])
-	than, both := s.Other(s.With["than"])
-	if !found || !both || number.Number < than.Number {
+	than, alsoFound := s.Other(s.With["than"])
+	if !found || !alsoFound || number.Number < than.Number {
 		return ""
 	}
 	return fmt.Sprintf("be less than %s, which is %s", s.With["than"], than.Text)

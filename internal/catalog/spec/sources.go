@@ -11,7 +11,7 @@ import (
 
 // SourceRange is one range of clients that may connect.
 type SourceRange struct {
-	// Path is where Text is written.
+	// Path is the field that contains Text.
 	Path, Text string
 	Prefix     netip.Prefix
 	// Valid is false if Text is not a CIDR.
@@ -20,13 +20,16 @@ type SourceRange struct {
 
 // SourceRanges parses the ranges of the spec, else those of the older annotation, as kube-proxy does.
 func SourceRanges(svc *corev1.Service) []SourceRange {
+	const key = corev1.AnnotationLoadBalancerSourceRangesKey
 	var ranges []SourceRange
 	for i, text := range svc.Spec.LoadBalancerSourceRanges {
-		ranges = append(ranges, newSourceRange(field.NewPath("spec", "loadBalancerSourceRanges").Index(i).String(), text))
+		path := field.NewPath("spec", "loadBalancerSourceRanges").Index(i)
+		ranges = append(ranges, newSourceRange(path.String(), text))
 	}
-	if raw := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]; len(ranges) == 0 && strings.TrimSpace(raw) != "" {
+	if raw := svc.Annotations[key]; len(ranges) == 0 && strings.TrimSpace(raw) != "" {
+		path := field.NewPath("metadata", "annotations").Key(key)
 		for text := range strings.SplitSeq(raw, ",") {
-			ranges = append(ranges, newSourceRange(field.NewPath("metadata", "annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey).String(), text))
+			ranges = append(ranges, newSourceRange(path.String(), text))
 		}
 	}
 	return ranges

@@ -1,4 +1,4 @@
-// Package spec returns the fields of Services that conditions and checks of catalogs ask about, as texts.
+// Package spec returns the fields of Services that conditions and checks of catalogs use, as texts.
 package spec
 
 import (
@@ -8,19 +8,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fields are what conditions can ask about a Service: values that are set, or that the API server always defaults. Values that it
-// allocates are not among them, since the linter does not see those.
+// fields holds the fields that conditions can use: values that are set, or that the API server always defaults. They do
+// not include values that the API server allocates, because the linter does not see these.
 var fields = map[string]func(*corev1.Service) []string{
-	"metadata.name":                 func(s *corev1.Service) []string { return some(s.Name) },
-	"metadata.namespace":            func(s *corev1.Service) []string { return some(s.Namespace) },
-	"spec.loadBalancerIP":           func(s *corev1.Service) []string { return some(s.Spec.LoadBalancerIP) },
+	"metadata.name":                 func(s *corev1.Service) []string { return nonEmpty(s.Name) },
+	"metadata.namespace":            func(s *corev1.Service) []string { return nonEmpty(s.Namespace) },
+	"spec.loadBalancerIP":           func(s *corev1.Service) []string { return nonEmpty(s.Spec.LoadBalancerIP) },
 	"spec.loadBalancerSourceRanges": func(s *corev1.Service) []string { return s.Spec.LoadBalancerSourceRanges },
 	"spec.externalIPs":              func(s *corev1.Service) []string { return s.Spec.ExternalIPs },
-	"spec.externalTrafficPolicy":    func(s *corev1.Service) []string { return orElse(string(s.Spec.ExternalTrafficPolicy), "Cluster") },
-	"spec.sessionAffinity":          func(s *corev1.Service) []string { return orElse(string(s.Spec.SessionAffinity), "None") },
-	"spec.loadBalancerClass":        func(s *corev1.Service) []string { return given(s.Spec.LoadBalancerClass) },
-	"spec.ipFamilyPolicy":           func(s *corev1.Service) []string { return given(s.Spec.IPFamilyPolicy) },
-	"spec.internalTrafficPolicy":    func(s *corev1.Service) []string { return given(s.Spec.InternalTrafficPolicy) },
+	"spec.externalTrafficPolicy": func(s *corev1.Service) []string {
+		return withDefault(string(s.Spec.ExternalTrafficPolicy), "Cluster")
+	},
+	"spec.sessionAffinity": func(s *corev1.Service) []string {
+		return withDefault(string(s.Spec.SessionAffinity), "None")
+	},
+	"spec.loadBalancerClass":     func(s *corev1.Service) []string { return optional(s.Spec.LoadBalancerClass) },
+	"spec.ipFamilyPolicy":        func(s *corev1.Service) []string { return optional(s.Spec.IPFamilyPolicy) },
+	"spec.internalTrafficPolicy": func(s *corev1.Service) []string { return optional(s.Spec.InternalTrafficPolicy) },
 	"spec.ipFamilies": func(s *corev1.Service) []string {
 		return each(s.Spec.IPFamilies, func(f corev1.IPFamily) string { return string(f) })
 	},
@@ -30,16 +34,17 @@ var fields = map[string]func(*corev1.Service) []string{
 	"spec.ports.protocol":    ofPorts(Protocol),
 	"spec.ports.appProtocol": ofPorts(portFields["spec.ports.appProtocol"]),
 	"spec.allocateLoadBalancerNodePorts": func(s *corev1.Service) []string {
-		return []string{strconv.FormatBool(s.Spec.AllocateLoadBalancerNodePorts == nil || *s.Spec.AllocateLoadBalancerNodePorts)}
+		allocate := s.Spec.AllocateLoadBalancerNodePorts
+		return []string{strconv.FormatBool(allocate == nil || *allocate)}
 	},
 	"spec.selector": selector,
 }
 
-// portFields are those of one port.
+// portFields holds the fields of one port.
 var portFields = map[string]func(corev1.ServicePort) string{
 	"spec.ports.port": Number,
 	"spec.ports.name": func(p corev1.ServicePort) string { return p.Name },
-	// Only one that is in the manifest: what the API server allocates is not known to the linter.
+	// Only a node port in the manifest: the linter does not know one that the API server allocates.
 	"spec.ports.nodePort":    func(p corev1.ServicePort) string { return written(p.NodePort) },
 	"spec.ports.protocol":    Protocol,
 	"spec.ports.appProtocol": func(p corev1.ServicePort) string { return value(p.AppProtocol) },
@@ -49,7 +54,7 @@ func ofPorts(text func(corev1.ServicePort) string) func(*corev1.Service) []strin
 	return func(s *corev1.Service) []string { return each(s.Spec.Ports, text) }
 }
 
-// Has reports whether a path is a field that conditions can ask about.
+// Has reports whether a path is a field that conditions can use.
 func Has(path string) bool { return fields[path] != nil }
 
 // OfPorts reports whether a field belongs to ports.
@@ -58,10 +63,10 @@ func OfPorts(path string) bool { return portFields[path] != nil }
 // Values returns the values of a field; none if it is empty.
 func Values(svc *corev1.Service, path string) []string { return fields[path](svc) }
 
-// PortValues returns the values of a field as it is for one port.
+// PortValues returns the values of a field of one port, or of any other field.
 func PortValues(svc *corev1.Service, path string, port int) []string {
 	if ofPort := portFields[path]; ofPort != nil {
-		return some(ofPort(svc.Spec.Ports[port]))
+		return nonEmpty(ofPort(svc.Spec.Ports[port]))
 	}
 	return fields[path](svc)
 }
@@ -72,8 +77,8 @@ func Listener(p corev1.ServicePort) string { return strings.ToLower(Protocol(p))
 // Number returns the number of a port.
 func Number(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) }
 
-// Suffix returns the suffix of a key's form for a port: its name, unless that would be taken for a number, because a number may mean
-// two ports.
+// Suffix returns the suffix of a key's form for a port: its name, because a number may refer to two ports, unless the
+// name consists of digits and would be parsed as a number.
 func Suffix(p corev1.ServicePort) string {
 	if strings.Trim(p.Name, "0123456789") != "" {
 		return p.Name
@@ -105,22 +110,22 @@ func selector(s *corev1.Service) []string {
 	return keys
 }
 
-// some returns the text unless it is empty.
-func some(text string) []string {
+// nonEmpty returns the text unless it is empty.
+func nonEmpty(text string) []string {
 	if text == "" {
 		return nil
 	}
 	return []string{text}
 }
 
-func orElse(text, fallback string) []string {
+func withDefault(text, fallback string) []string {
 	if text == "" {
 		text = fallback
 	}
 	return []string{text}
 }
 
-func given[T ~string](pointer *T) []string { return some(value(pointer)) }
+func optional[T ~string](pointer *T) []string { return nonEmpty(value(pointer)) }
 
 func value[T ~string](pointer *T) string {
 	if pointer == nil {
@@ -129,11 +134,11 @@ func value[T ~string](pointer *T) string {
 	return string(*pointer)
 }
 
-// each maps a list and drops empty results.
+// each converts the elements of a list to texts, without empty ones.
 func each[T any](list []T, text func(T) string) []string {
 	var all []string
 	for _, element := range list {
-		all = append(all, some(text(element))...)
+		all = append(all, nonEmpty(text(element))...)
 	}
 	return all
 }

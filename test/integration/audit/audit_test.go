@@ -185,7 +185,7 @@ func TestAuditWithPolicies(t *testing.T) {
 	}
 }
 
-// A user without read access to a resource is told which, and gets no result for the rest.
+// A user without read access to a resource gets an error that names it, and no result for the others.
 func TestAuditWithoutRights(t *testing.T) {
 	kubeconfig, err := shared.UserKubeconfig("stranger")
 	if err != nil {

@@ -132,7 +132,7 @@ func (w *world) metrics() {
 	if status := w.ask(request, &user); status != http.StatusForbidden {
 		w.t.Errorf("request of a user: status %d", status)
 	}
-	request.Header.Set("Authorization", "Bearer nobody")
+	request.Header.Set("Authorization", "Bearer unknown")
 	if status := w.ask(request, nil); status != http.StatusUnauthorized {
 		w.t.Errorf("anonymous request: status %d", status)
 	}

@@ -1,0 +1,81 @@
+package policy
+
+import "quaymaster.dev/internal/finding"
+
+// Docs documents the findings about Services. A finding's severity is that of the policy's enforcement.
+func Docs() []finding.Doc {
+	return []finding.Doc{
+		{ID: idMin, Severity: finding.Error, Help: "A value is below the minimum that a policy of the namespace sets."},
+		{ID: idMax, Severity: finding.Error, Help: "A value exceeds the maximum that a policy of the namespace sets."},
+		{
+			ID: idAllowed, Severity: finding.Error,
+			Help: "A value, or an element of a list, is not among those that a policy of the namespace allows.",
+		},
+		{
+			ID: idPattern, Severity: finding.Error,
+			Help: "A value does not match the pattern that a policy of the namespace sets.",
+		},
+		{
+			ID: idRequired, Severity: finding.Error,
+			Help: "A policy of the namespace requires an annotation that is not set, although it would have an " +
+				"effect.",
+		},
+		{
+			ID: idForbidden, Severity: finding.Error,
+			Help: "A policy of the namespace forbids an annotation that is set.",
+		},
+	}
+}
+
+// DefinitionDocs documents the findings about policies.
+func DefinitionDocs() []finding.Doc {
+	return []finding.Doc{
+		{
+			ID: idKey, Severity: finding.Error,
+			Help: "A default or a rule has an invalid annotation key, or one that is not a plain key of the DLB: " +
+				"keys for single ports belong to Services. As a default, hostname, load-balancer-id and keys " +
+				"that software writes are not allowed either.",
+		},
+		{
+			ID: idValue, Severity: finding.Error,
+			Help: "A default or an allowed value is not a valid value of the annotation.",
+		},
+		{
+			ID: idBound, Severity: finding.Error,
+			Help: "min or max is not of the annotation's type, min exceeds max, or forbidden is combined with " +
+				"other limits.",
+		},
+		{
+			ID: idExpression, Severity: finding.Error,
+			Help: "A pattern is not a regular expression in RE2 syntax, or has more than 2000 steps when its " +
+				"repetitions are expanded.",
+		},
+		{
+			ID: idSelector, Severity: finding.Error,
+			Help: "The namespaceSelector is not a valid label selector. Until it is corrected, the policy applies " +
+				"to no namespace.",
+		},
+		{ID: idCatalog, Severity: finding.Error, Help: "A policy selects a catalog that does not exist."},
+		{
+			ID: idDefault, Severity: finding.Error,
+			Help: "A default breaks a rule of the same policy, or of another one that applies to the same " +
+				"namespace, so it would never be written. If the other policy only audits, the finding is a " +
+				"warning.",
+		},
+		{
+			ID: idConflict, Severity: finding.Warning,
+			Help: "Two policies of the same priority have different defaults for the same key. The first by name " +
+				"wins.",
+		},
+		{
+			ID: idSilent, Severity: finding.Warning,
+			Help: "Services without the annotation break the rule, because the built-in default does and the " +
+				"policy sets no other one.",
+		},
+		{ID: idSelectsNothing, Severity: finding.Warning, Help: "The namespaceSelector selects no namespace."},
+		{
+			ID: idDefaultOfOthers, Severity: finding.Warning,
+			Help: "Another policy's default breaks a rule of this one, so it will no longer be written.",
+		},
+	}
+}
