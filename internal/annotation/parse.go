@@ -37,8 +37,11 @@ func (v Value) Equal(other Value) bool {
 	return v.Absent == other.Absent && slices.Equal(v.List, other.List) && maps.Equal(v.Map, other.Map)
 }
 
-// Duration returns the value of a duration.
+// Duration returns the value of a duration, or the longest duration if the value does not fit.
 func (v Value) Duration() time.Duration {
+	if v.Number >= time.Duration(math.MaxInt64).Seconds() {
+		return math.MaxInt64
+	}
 	return time.Duration(math.Round(v.Number * float64(time.Second)))
 }
 

@@ -78,7 +78,7 @@ func TestTeardown(t *testing.T) {
 	}
 
 	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; set --yes to delete them")
-	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept wants it retained")
+	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept has retain-on-delete")
 	if again := run(t, "quaymaster", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
 		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
 	}
