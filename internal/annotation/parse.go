@@ -81,13 +81,13 @@ func (t *Type) Complete(empty Empty) {
 	if t.Dialect == YAMLBool {
 		t.Fold = true
 	}
-	for _, part := range t.Parts() {
+	for _, part := range t.parts() {
 		part.Complete(Allowed)
 	}
 }
 
-// Parts returns the types of the parts of a list or map.
-func (t *Type) Parts() []*Type {
+// parts returns the types of the parts of a list or map.
+func (t *Type) parts() []*Type {
 	parts := slices.Collect(maps.Values(t.Entries))
 	for _, part := range []*Type{t.Of, t.Keys} {
 		if part != nil {
@@ -391,11 +391,11 @@ func (t *Type) check(parsed any) error {
 	if t.Rule == "" {
 		return nil
 	}
-	return Check(parsed, t.Rule)
+	return check(parsed, t.Rule)
 }
 
 // Check applies a rule in go-playground/validator's language, with the project's own tags, to a parsed value.
-func Check(parsed any, rule string) error {
+func check(parsed any, rule string) error {
 	var broken validator.ValidationErrors
 	if err := validate().Var(parsed, rule); errors.As(err, &broken) {
 		if strings.HasSuffix(broken[0].Field(), "]") {

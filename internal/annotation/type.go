@@ -141,7 +141,7 @@ func (t *Type) Problems() []string {
 	if _, err := regexp.Compile(t.Pattern); err != nil {
 		add(true, err.Error())
 	}
-	for _, part := range t.Parts() {
+	for _, part := range t.parts() {
 		problems = append(problems, part.Problems()...)
 	}
 	return problems

@@ -82,13 +82,13 @@ func (c *Catalog) isElsewhere(key string) bool {
 	return slices.ContainsFunc(c.Elsewhere, func(pattern string) bool { return matches(pattern, key) })
 }
 
-// ReadsKey reports whether a key may have an effect on a Service of the controller.
-func (c *Catalog) ReadsKey(key string) bool {
+// readsKey reports whether a key may have an effect on a Service of the controller.
+func (c *Catalog) readsKey(key string) bool {
 	return hasPrefix(key, c.Prefixes) || slices.Contains(c.Reads, key)
 }
 
-// Concerns reports whether a key may belong to the controller according to its prefix.
-func (c *Catalog) Concerns(key string) bool {
+// concerns reports whether a key may belong to the controller according to its prefix.
+func (c *Catalog) concerns(key string) bool {
 	return hasPrefix(key, c.Prefixes) || hasPrefix(key, c.SharedPrefixes)
 }
 

@@ -93,7 +93,7 @@ func (p *problems) annotation(d Document, a *Annotation) {
 	})
 	p.outcome(a.Name, a.OnInvalid, a.OnChange, a.UnknownPort)
 	c := &Catalog{Head: d.Head}
-	if !c.Concerns(a.Name) {
+	if !c.concerns(a.Name) {
 		p.add("%s must have one of the prefixes", a.Name)
 	}
 	p.typ(a.Name, &a.Type)

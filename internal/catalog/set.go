@@ -90,7 +90,7 @@ func Detect(svc *corev1.Service) []string {
 func Refuses(key, value string) (expected string, refused bool) {
 	for _, name := range Names() {
 		c := heads()[name]
-		if !c.Concerns(key) {
+		if !c.concerns(key) {
 			continue
 		}
 		e, _, found := c.contents().find(key)
@@ -187,7 +187,7 @@ func (p *Parsed) WrittenDefaults() map[string]string {
 // ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
 func (p *Parsed) ReadByOwn(key string) bool {
 	return slices.ContainsFunc(p.views, func(v *View) bool {
-		return v.owned && v.catalog.Own && v.catalog.ReadsKey(key)
+		return v.owned && v.catalog.Own && v.catalog.readsKey(key)
 	})
 }
 

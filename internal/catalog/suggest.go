@@ -136,7 +136,7 @@ func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
 	}
 	for _, owned := range []bool{true, false} {
 		for _, v := range p.views {
-			if v.owned != owned || !v.catalog.Concerns(key) {
+			if v.owned != owned || !v.catalog.concerns(key) {
 				continue
 			}
 			if f, found := p.unknown(v, key); found {
@@ -170,7 +170,7 @@ func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	for _, other := range p.views {
-		if other == v || !other.catalog.Concerns(key) {
+		if other == v || !other.catalog.concerns(key) {
 			continue
 		}
 		if s := other.catalog.nearest(key); s.near && (!best.near || s.typos < best.typos) {

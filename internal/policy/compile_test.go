@@ -13,9 +13,9 @@ import (
 func texts(findings []finding.Finding) []string {
 	var all []string
 	for _, f := range findings {
-		text := short(finding.Summary([]finding.Finding{f}))
+		text := builder.Short(finding.Summary([]finding.Finding{f}))
 		if f.Severity == finding.Warning {
-			text = "warning: " + short(finding.Warnings([]finding.Finding{f})[0])
+			text = "warning: " + builder.Short(finding.Warnings([]finding.Finding{f})[0])
 		}
 		all = append(all, f.ID+" "+text)
 	}
@@ -101,7 +101,7 @@ func TestCompile(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, findings := namespaced(t, "limits", test.spec)
+			_, findings := builder.Policy(t, ofNamespace, "limits", test.spec)
 			if diff := cmp.Diff(test.want, texts(findings)); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
@@ -110,7 +110,7 @@ func TestCompile(t *testing.T) {
 }
 
 func TestCompileBadSelector(t *testing.T) {
-	p, findings := cluster(t, "shared", "{namespaceSelector: {matchExpressions: [{key: tier, operator: Near}]}, defaults: {a/b: c}}")
+	p, findings := builder.Policy(t, ofCluster, "shared", "{namespaceSelector: {matchExpressions: [{key: tier, operator: Near}]}, defaults: {a/b: c}}")
 	want := []string{`policy-selector spec.namespaceSelector: Invalid value: "": must be a label selector: "Near" is not a valid label selector operator; correct it; until then the policy applies to no namespace`}
 	if diff := cmp.Diff(want, texts(findings)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -122,7 +122,7 @@ func TestCompileBadSelector(t *testing.T) {
 
 // A minimum above the maximum would refuse every value.
 func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
-	p, _ := namespaced(t, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
+	p, _ := builder.Policy(t, ofNamespace, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
 	for value, want := range map[string]int{"5": 0, "6": 1} {
 		svc := parse(builder.Service(builder.DLB("bandwidth-mbps", value)))
 		if got := policy.Validate(svc, []*policy.Policy{p}); len(got) != want {
@@ -133,7 +133,7 @@ func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
 
 // Invalid parts are left out, and the others apply: a mistake elsewhere must not lift a limit.
 func TestInvalidPartsAreLeftOut(t *testing.T) {
-	p, findings := namespaced(t, "limits", `
+	p, findings := builder.Policy(t, ofNamespace, "limits", `
 defaults: {DLB-listener-maxqps: fast, DLB-flavor: large}
 rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
 	if len(finding.Errors(findings)) != 4 {
@@ -192,8 +192,8 @@ func TestAgainst(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := good(t, test.policy.kind, test.policy.name, test.policy.spec)
-			other := good(t, test.other.kind, test.other.name, test.other.spec)
+			p := builder.ValidPolicy(t, test.policy.kind, test.policy.name, test.policy.spec)
+			other := builder.ValidPolicy(t, test.other.kind, test.other.name, test.other.spec)
 			got := texts(policy.Against(p, []*policy.Policy{p, other}, namespaces))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)

@@ -159,13 +159,13 @@ func TestAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all []*policy.Policy
 			for _, g := range test.policies {
-				all = append(all, good(t, g.kind, g.name, g.spec))
+				all = append(all, builder.ValidPolicy(t, g.kind, g.name, g.spec))
 			}
 			svc := builder.Service(test.service...)
 			before := maps.Clone(svc.Annotations)
 			got := map[string]string{}
 			for key, value := range own.Defaults(svc, policy.Applicable(all, "shop", nil)) {
-				got[short(key)] = short(value)
+				got[builder.Short(key)] = builder.Short(value)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("added annotations (-want +got):\n%s", diff)
@@ -187,7 +187,7 @@ func TestAnnotations(t *testing.T) {
 // An object may have any number of unknown keys. Searching a suggestion for each of them, for each default, took a
 // webhook longer than the API server waits, which then admits the object without it.
 func BenchmarkAnnotationsWithUnknownKeys(b *testing.B) {
-	limits := []*policy.Policy{good(b, ofNamespace, "limits", "defaults: {DLB-flavor: large, DLB-listener-protocol: https, DLB-subnet-id: subnet-1, DLB-health-check-path: /up}")}
+	limits := []*policy.Policy{builder.ValidPolicy(b, ofNamespace, "limits", "defaults: {DLB-flavor: large, DLB-listener-protocol: https, DLB-subnet-id: subnet-1, DLB-health-check-path: /up}")}
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"))
 	for i := range 3000 {
 		builder.DLB(fmt.Sprintf("listener-maximum-of-something-%d", i), "x")(svc)
@@ -199,10 +199,10 @@ func BenchmarkAnnotationsWithUnknownKeys(b *testing.B) {
 
 func TestApplicable(t *testing.T) {
 	all := []*policy.Policy{
-		good(t, ofCluster, "low", "defaults: {a/b: c}"),
-		good(t, ofCluster, "high", "priority: 5\ndefaults: {a/b: c}"),
-		good(t, ofCluster, "tier", "namespaceSelector: {matchLabels: {tier: shared}}\ndefaults: {a/b: c}"),
-		good(t, ofNamespace, "own", "defaults: {a/b: c}"),
+		builder.ValidPolicy(t, ofCluster, "low", "defaults: {a/b: c}"),
+		builder.ValidPolicy(t, ofCluster, "high", "priority: 5\ndefaults: {a/b: c}"),
+		builder.ValidPolicy(t, ofCluster, "tier", "namespaceSelector: {matchLabels: {tier: shared}}\ndefaults: {a/b: c}"),
+		builder.ValidPolicy(t, ofNamespace, "own", "defaults: {a/b: c}"),
 	}
 	tests := map[string]struct {
 		namespace string

@@ -19,9 +19,9 @@ import (
 func TestEachAnnotationIsParsedOnce(t *testing.T) {
 	const prefix = loadbalancer.Prefix
 	policies := []*policy.Policy{
-		good(t, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private]},"+
+		builder.ValidPolicy(t, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private]},"+
 			"{annotation: DLB-scheduler, allowed: [source-ip]}]\ndefaults: {DLB-network-type: private}"),
-		good(t, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s, DLB-subnet-id: subnet-1}"),
+		builder.ValidPolicy(t, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s, DLB-subnet-id: subnet-1}"),
 	}
 	oldSvc := builder.Service(builder.DLB("listener-maxqps", "30000"), builder.DLB("scheduler", "fastest"))
 	newSvc := builder.Service(builder.DLB("listener-maxqps", "30000"), builder.DLB("scheduler", "slowest"), builder.DLB("listener-maxconn.web", "x"))

@@ -123,10 +123,10 @@ func TestReview(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := good(t, ofNamespace, "limits", "rules: ["+test.rule+"]")
+			p := builder.ValidPolicy(t, ofNamespace, "limits", "rules: ["+test.rule+"]")
 			var got []string
 			for _, f := range own.Rules(nil, own.Parse(builder.Service(test.service...)), []*policy.Policy{p}) {
-				got = append(got, f.ID+" "+short(finding.Summary([]finding.Finding{f})))
+				got = append(got, f.ID+" "+builder.Short(finding.Summary([]finding.Finding{f})))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
@@ -136,7 +136,7 @@ func TestReview(t *testing.T) {
 }
 
 func TestReviewOfUpdates(t *testing.T) {
-	limits := []*policy.Policy{good(t, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}]\ndefaults: {DLB-listener-maxqps: '5000'}")}
+	limits := []*policy.Policy{builder.ValidPolicy(t, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}]\ndefaults: {DLB-listener-maxqps: '5000'}")}
 	qps := func(value string) *corev1.Service { return builder.Service(builder.DLB("listener-maxqps", value)) }
 	clusterIP := qps("30000")
 	clusterIP.Spec.Type = corev1.ServiceTypeClusterIP
@@ -165,7 +165,7 @@ func TestReviewOfUpdates(t *testing.T) {
 
 // The controllers apply only defaults of the DLB: an existing load balancer does not get other clouds' annotations.
 func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
-	p := good(t, ofNamespace, "limits", "rules: [{annotation: example.com/scheme, required: true}]\ndefaults: {example.com/scheme: internal}")
+	p := builder.ValidPolicy(t, ofNamespace, "limits", "rules: [{annotation: example.com/scheme, required: true}]\ndefaults: {example.com/scheme: internal}")
 	internal := builder.Service(builder.Annotation("example.com/scheme", "internal"))
 	tests := map[string]struct {
 		old, current *corev1.Service
@@ -194,8 +194,8 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 
 func BenchmarkReviewWithPolicies(b *testing.B) {
 	limits := []*policy.Policy{
-		good(b, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private, public]}]"),
-		good(b, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s}"),
+		builder.ValidPolicy(b, ofNamespace, "limits", "rules: [{annotation: DLB-listener-maxqps, max: 20000}, {annotation: DLB-network-type, allowed: [private, public]}]"),
+		builder.ValidPolicy(b, ofCluster, "shared", "defaults: {DLB-listener-idle-timeout: 30s}"),
 	}
 	svc := builder.Service(builder.DLB("listener-maxqps", "5"), builder.DLB("scheduler", "source-ip"))
 	for name, old := range map[string]*corev1.Service{"create": nil, "update": svc} {
