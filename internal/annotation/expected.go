@@ -47,7 +47,7 @@ func (t *Type) expected() string {
 		if t.has(tagWholeSeconds) {
 			text += " in whole seconds"
 		}
-		return text + ", such as 15s"
+		return text
 	case List:
 		text := separated(t.Separator) + " list" + t.limits(" elements")
 		if t.has("unique") {

@@ -11,8 +11,8 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable. Validation,
-// defaulting, policies and the desired load balancer share it.
+// Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable, but remembers what was
+// computed, so it must not be used concurrently. Validation, defaulting, policies and the desired load balancer share it.
 type Parsed struct {
 	// Service is the parsed Service. It must not be changed.
 	Service *corev1.Service
