@@ -27,12 +27,14 @@ const (
 	retryAfterSeconds = 1
 )
 
-// HandlerOptions holds the dependencies of a Handler; all fields are required.
+// HandlerOptions holds the dependencies of a Handler; all fields but Subresource are required.
 type HandlerOptions struct {
 	// Name identifies the webhook in logs and metrics, such as validate-service.
 	Name string
 	// Resource is the only resource served.
 	Resource metav1.GroupVersionResource
+	// Subresource is a subresource that is also served; none if it is empty.
+	Subresource string
 	// Admitter decides on the requests.
 	Admitter Admitter
 	// Limit bounds concurrent requests; those beyond it are rejected with 429.
@@ -103,7 +105,7 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 }
 
 func (h *Handler) admit(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
-	req, err := decodeReview(body, h.o.Resource)
+	req, err := decodeReview(body, h.o.Resource, h.o.Subresource)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}

@@ -43,21 +43,39 @@ type fixture struct {
 	registry *prometheus.Registry
 }
 
-func newFixture(t testing.TB, admitter admitterFunc, limit int) fixture {
+// The validating webhook of Services is also called for their status.
+func TestSubresource(t *testing.T) {
+	body := strings.Replace(reviewBody, `"name":"web"`, `"subResource":"status"`, 1)
+	for subresource, want := range map[string]int{"status": http.StatusOK, "": http.StatusBadRequest, "scale": http.StatusBadRequest} {
+		f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			return webhook.Allow(), nil
+		}, 1, func(o *webhook.HandlerOptions) { o.Subresource = subresource })
+		w := httptest.NewRecorder()
+		if f.handler.ServeHTTP(w, post(body)); w.Code != want {
+			t.Errorf("subresource %q served: status %d, want %d", subresource, w.Code, want)
+		}
+	}
+}
+
+func newFixture(t testing.TB, admitter admitterFunc, limit int, options ...func(*webhook.HandlerOptions)) fixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := webhook.NewMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fixture{registry: registry, handler: webhook.NewHandler(webhook.HandlerOptions{
+	o := webhook.HandlerOptions{
 		Name:     "validate-service",
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
 		Admitter: admitter,
 		Limit:    webhook.NewLimit(limit),
 		Metrics:  metrics,
 		Clock:    clock.RealClock{},
-	})}
+	}
+	for _, option := range options {
+		option(&o)
+	}
+	return fixture{registry: registry, handler: webhook.NewHandler(o)}
 }
 
 // wantDecision checks that the only request so far was counted with this decision.

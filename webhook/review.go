@@ -14,8 +14,10 @@ import (
 const reviewKind = "AdmissionReview"
 
 // decodeReview decodes an AdmissionReview with the same JSON rules as the API server (names are case-sensitive) and
-// validates that it is about the resource.
-func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admissionv1.AdmissionRequest, error) {
+// validates that it is about the resource, or about the subresource of it that is also served, if any.
+func decodeReview(
+	body []byte, resource metav1.GroupVersionResource, subresource string,
+) (*admissionv1.AdmissionRequest, error) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
 		return nil, fmt.Errorf("body must be an AdmissionReview in JSON: %w", err)
@@ -30,7 +32,7 @@ func decodeReview(body []byte, resource metav1.GroupVersionResource) (*admission
 		return nil, errors.New("request is missing")
 	case req.UID == "":
 		return nil, errors.New("request.uid is missing")
-	case req.Resource != resource || req.SubResource != "":
+	case req.Resource != resource || req.SubResource != "" && req.SubResource != subresource:
 		return nil, fmt.Errorf("request.resource must be %s on this path; got %s",
 			resourceName(resource, ""), resourceName(req.Resource, req.SubResource))
 	}

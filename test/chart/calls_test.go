@@ -55,7 +55,24 @@ func checkCalls(t *testing.T, kube client.Client, asked *counter) {
 	create := func(object client.Object) func() error { return func() error { return kube.Create(ctx, object) } }
 	remove := func(object client.Object) func() error { return func() error { return kube.Delete(ctx, object) } }
 
+	svc := withoutUID(builder.Service(builder.DLB("listener-maxqps", "5")))
+	serviceStatus := func(change func()) func() error {
+		return func() error {
+			change()
+			return kube.Status().Update(ctx, svc)
+		}
+	}
+
 	steps := []step{
+		{"a load balancer is created", create(svc), map[string]int{"/mutate-service": 1, "/validate-service": 1}},
+		{"it gets an address", serviceStatus(func() {
+			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+		}), none},
+		{"its annotations change with its status", serviceStatus(func() {
+			builder.DLB("listener-maxqps", "7")(svc)
+		}), map[string]int{"/validate-service": 1}},
+		{"it is deleted", remove(svc), none},
+
 		{"a claim is created", create(claim), map[string]int{"/mutate-persistentvolumeclaim": 1}},
 		{"it is bound", func() error { claim.Status = bound; return kube.Status().Update(ctx, claim) }, none},
 		{"it is labelled", label(claim), none},

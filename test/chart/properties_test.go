@@ -88,8 +88,11 @@ func TestWebhookConfigurations(t *testing.T) {
 			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: ptr.To[int32](3), AdmissionReviewVersions: []string{"v1"},
 		}
 	}
+	serviceRules := rules("", "v1", "services", namespaced, create, update)
+	serviceRules[0].Resources = append(serviceRules[0].Resources, "services/status")
 	wantValidating := []admissionregistrationv1.ValidatingWebhook{
-		validating("validate.service.quaymaster.dev", "/validate-service", rules("", "v1", "services", namespaced, create, update), alive, balancer),
+		validating("validate.service.quaymaster.dev", "/validate-service", serviceRules, alive, balancer,
+			condition("not-only-status", "request.?subResource.orValue('') != 'status' || object.metadata.?annotations != oldObject.metadata.?annotations")),
 		validating("validate.persistentvolumeclaim.quaymaster.dev", "/validate-persistentvolumeclaim",
 			rules("", "v1", "persistentvolumeclaims", namespaced, update), alive, condition("growing", grows)),
 		validating("validate.loadbalancerpolicy.quaymaster.dev", "/validate-loadbalancerpolicy",

@@ -17,9 +17,8 @@ caBundle: {{ b64enc . }}
 {{- end -}}
 
 {{/*
-Which requests a webhook is called for, and how: (list $ "group/version" "resource" "Scope" "OPERATION"...). Only the
-main resource is listed, never its status. Users can select the namespaces in which Services and claims are checked;
-volumes and policies always are.
+Which requests a webhook is called for, and how: (list $ "group/version" "resources" "Scope" "OPERATION"...). Users can
+select the namespaces in which Services and claims are checked; volumes and policies always are.
 */}}
 {{- define "quaymaster.webhook.about" -}}
 {{- $root := index . 0 -}}
@@ -34,7 +33,7 @@ matchPolicy: Equivalent
 sideEffects: None
 admissionReviewVersions: [v1]
 timeoutSeconds: {{ $root.Values.webhook.timeoutSeconds }}
-{{- if has (index . 2) (list "services" "persistentvolumeclaims") }}
+{{- if has (first (splitList "," (index . 2))) (list "services" "persistentvolumeclaims") }}
 {{- with $root.Values.webhook.namespaceSelector }}
 namespaceSelector:
   {{- toYaml . | nindent 2 }}

@@ -34,6 +34,9 @@ type served struct {
 	admitter webhook.Admitter
 }
 
+// subresources are served in addition to the resource itself. A write of a Service's status can change annotations.
+var subresources = map[string]string{validateService: "status"}
+
 // register adds the webhooks to the server.
 func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, draining *drain) error {
 	counters, err := webhook.NewMetrics(legacyregistry.Registerer())
@@ -43,8 +46,8 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 	limit := webhook.NewLimit(o.maxRequests)
 	for name, s := range o.webhooks(known, counters) {
 		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
-			Name: name, Resource: s.resource, Admitter: s.admitter, Limit: limit, Metrics: counters,
-			Clock: clock.RealClock{},
+			Name: name, Resource: s.resource, Subresource: subresources[name], Admitter: s.admitter, Limit: limit,
+			Metrics: counters, Clock: clock.RealClock{},
 		})))
 	}
 	return nil

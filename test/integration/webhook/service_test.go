@@ -172,6 +172,27 @@ func TestDefaultsAreNotWrittenAgain(t *testing.T) {
 	}
 }
 
+// A write of the status can change annotations. It is no way around validation, and immutable ones stay.
+func TestStatusIsValidated(t *testing.T) {
+	svc := create(t, service("status"))
+	for name, value := range map[string]string{"scheduler": "fastest", "network-type": "private"} {
+		changed := svc.DeepCopy()
+		changed.Annotations[loadbalancer.Prefix+name] = value
+		if err := shared.Client.Status().Patch(t.Context(), changed, client.MergeFrom(svc)); !apierrors.IsInvalid(err) {
+			t.Errorf("%s=%s by a patch of the status: got %v, want a rejection", name, value, err)
+		}
+		if got, set := get(t, "status").Annotations[loadbalancer.Prefix+name]; set {
+			t.Errorf("%s is %s now", name, got)
+		}
+	}
+	changed := svc.DeepCopy()
+	changed.Annotations[loadbalancer.Prefix+"scheduler"] = "source-ip"
+	changed.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	if err := shared.Client.Status().Patch(t.Context(), changed, client.MergeFrom(svc)); err != nil {
+		t.Errorf("valid annotation and address: %v", err)
+	}
+}
+
 func TestRatchet(t *testing.T) {
 	old := get(t, "old")
 	labelled := kubectl(t, nil, "label", "--overwrite", "service", "old", "tier=front")
