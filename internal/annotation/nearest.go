@@ -6,6 +6,9 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
+// maxNameBytes bounds the names that are compared.
+const maxNameBytes = 128
+
 // Suggest returns the candidate that name is probably a typo of. ok is false if none is close enough: at most one typo,
 // or one typo in four letters.
 func Suggest(name string, candidates []string) (suggestion string, ok bool) {
@@ -18,8 +21,12 @@ func Suggest(name string, candidates []string) (suggestion string, ok bool) {
 
 // Nearest returns the candidate closest to name and the number of typos between them. It ignores case, treats _ as -,
 // and counts a missing leading part (maxqps for listener-maxqps) as one typo. Among equals, it prefers the candidate
-// with the smallest edit distance of the complete name, then the first one.
+// with the smallest edit distance of the complete name, then the first one. The edit distance takes time in proportion
+// to the length of the name, so a name longer than any key has no nearest candidate.
 func Nearest(name string, candidates []string) (best string, typos int) {
+	if len(name) > maxNameBytes {
+		return "", len(name)
+	}
 	name = fold(name)
 	least := -1
 	for _, candidate := range candidates {

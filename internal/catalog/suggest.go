@@ -37,8 +37,8 @@ func (v *View) suggested() map[string]suggestion {
 // isUncertain reports whether the value of an entry is not known, because a key is probably a typo of it or has a wrong
 // suffix. What depends on such a value is not reported, so that one typo causes one finding.
 func (v *View) isUncertain(e *entry) bool {
-	if v.uncertain[e] {
-		return true
+	if e == nil || v.uncertain[e] {
+		return e != nil
 	}
 	for _, s := range v.suggested() {
 		if s.entry == e {
@@ -101,7 +101,7 @@ func (c *Catalog) nearest(key string) suggestion {
 	}
 	e := owners[tail]
 	s := suggestion{key: prefix + tail, near: annotation.Near(rest, typos), entry: e, typos: typos}
-	if slices.Contains(e.Also, tail) {
+	if e != nil && slices.Contains(e.Also, tail) {
 		s.key = e.Name
 	}
 	return s
@@ -116,15 +116,16 @@ func (c *Catalog) Suggest(key string) (suggestion string, ok bool) {
 // unread reports the keys that no controller reads.
 func (p *Parsed) unread() []finding.Finding {
 	var findings []finding.Finding
+	search := &search{}
 	for _, key := range p.keys {
-		if f, found := p.unreadKey(key); found {
+		if f, found := p.unreadKey(key, search); found {
 			findings = append(findings, f)
 		}
 	}
 	return findings
 }
 
-func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
+func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 	knows := func(v *View) bool { return v.hasSetting(key) || v.catalog.isElsewhere(key) }
 	if slices.ContainsFunc(p.views, func(v *View) bool { return v.owned && knows(v) }) {
 		return finding.Finding{}, false
@@ -139,12 +140,33 @@ func (p *Parsed) unreadKey(key string) (finding.Finding, bool) {
 			if v.owned != owned || !v.catalog.concerns(key) {
 				continue
 			}
-			if f, found := p.unknown(v, key); found {
+			if f, found := p.unknown(v, key, search); found {
 				return f, true
 			}
 		}
 	}
 	return finding.Finding{}, false
+}
+
+// search bounds the search for the nearest keys of one Service, and remembers those of the last key.
+type search struct {
+	keys int
+	key  string
+	of   map[*Catalog]suggestion
+}
+
+func (s *search) nearest(c *Catalog, key string) suggestion {
+	if s.key != key {
+		s.keys++
+		s.key, s.of = key, map[*Catalog]suggestion{}
+	}
+	if s.keys > maxSuggestions {
+		return suggestion{}
+	}
+	if _, known := s.of[c]; !known {
+		s.of[c] = c.nearest(key)
+	}
+	return s.of[c]
 }
 
 // hasSetting reports whether a key is among the settings.
@@ -158,11 +180,11 @@ func (v *View) hasSetting(key string) bool {
 // unknown reports a key that has a prefix of the catalog and that no catalog of the set knows. A key under a shared
 // prefix is reported only if it is close to a known key. The suggestion is the closest key of all catalogs with the
 // prefix.
-func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
+func (p *Parsed) unknown(v *View, key string, search *search) (finding.Finding, bool) {
 	c := v.catalog
 	best, bounded := v.suggested()[key]
 	if !bounded && !c.Own {
-		best = c.nearest(key)
+		best = search.nearest(c, key)
 	}
 	// A prefix of the controller's own may begin with one that it shares.
 	prefix, _ := c.split(key)
@@ -170,10 +192,10 @@ func (p *Parsed) unknown(v *View, key string) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	for _, other := range p.views {
-		if other == v || !other.catalog.concerns(key) {
+		if other == v || c.Own || !other.catalog.concerns(key) {
 			continue
 		}
-		if s := other.catalog.nearest(key); s.near && (!best.near || s.typos < best.typos) {
+		if s := search.nearest(other.catalog, key); s.near && (!best.near || s.typos < best.typos) {
 			best = s
 		}
 	}

@@ -43,7 +43,7 @@ func (m *Mutator) Admit(
 		return nil, err
 	}
 	switch {
-	case beingDeleted(newSvc) || !isLoadBalancer(newSvc):
+	case beingDeleted(newSvc) || !isLoadBalancer(newSvc) || oversized(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
 		// Users may remove a default from an existing load balancer, unless the value is immutable.
