@@ -55,7 +55,7 @@ const (
 	tooMuch   = request + `Invalid value: "2Ti": must be at most 1024Gi, the maximum of ` + ofSSD +
 		"; the claim has 20Gi; request less, or copy the data to a claim of another StorageClass\n"
 	tooMuchArchive = request + `Invalid value: "32Ti": must be at most 16384Gi, the maximum of ` + ofArchive +
-		"; the claim has 500Gi; request less, or move the data to a claim of another StorageClass\n"
+		"; the claim has 500Gi; request less, or copy the data to a claim of another StorageClass\n"
 	// Messages of the API server itself, about bound claims and others.
 	notResizable = "Error from server (Forbidden): persistentvolumeclaims %q is forbidden: only dynamically provisioned pvc can be resized " +
 		"and the storageclass that provisions the pvc must support resize\n"

@@ -172,7 +172,7 @@ func TestDefaultsAreNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// A write of the status can change annotations. It is no way around validation, and immutable ones stay.
+// A write of the status can change annotations, so it must not bypass validation, and immutable values stay.
 func TestStatusIsValidated(t *testing.T) {
 	svc := create(t, service("status"))
 	for name, value := range map[string]string{"scheduler": "fastest", "network-type": "private"} {
