@@ -176,7 +176,11 @@ func (v *View) unknownPort(s *Setting) finding.Finding {
 	if !s.named && len(s.suffix) > 2 && s.suffix[1] == '0' {
 		message += " without leading zeros"
 	}
-	return v.finding(s, idUnknownPort, Refused, message, "use one of "+v.portNames())
+	remedy := "remove the key: the Service has no ports"
+	if len(v.Service.Spec.Ports) > 0 {
+		remedy = "use one of " + v.portNames()
+	}
+	return v.finding(s, idUnknownPort, Refused, message, remedy)
 }
 
 // portNames lists the numbers and names of ports that a suffix may be.
@@ -196,9 +200,6 @@ func (v *View) portNames() string {
 			names = append(names, text)
 			seen[text] = true
 		}
-	}
-	if len(names) == 0 {
-		return "none: the Service has no ports"
 	}
 	return strings.Join(names, ", ")
 }

@@ -64,9 +64,6 @@ func (s Set) With(names []string) Set {
 	return other
 }
 
-// Class returns the loadBalancerClass that Quaymaster's own controller serves.
-func (s Set) Class() string { return s.class }
-
 // Detect returns the catalogs that a Service is probably written for: those that claim one of its keys or its
 // loadBalancerClass.
 func Detect(svc *corev1.Service) []string {

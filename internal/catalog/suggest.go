@@ -131,6 +131,12 @@ func (p *Parsed) unreadKey(key string, search *search) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	for _, v := range p.views {
+		// A key under a prefix of our own is no other controller's, even if that shares a shorter prefix.
+		if v.catalog.Own && v.owned && hasPrefix(key, v.catalog.Prefixes) {
+			return p.unknown(v, key, search)
+		}
+	}
+	for _, v := range p.views {
 		if knows(v) || v.catalog.Own && !v.owned && hasPrefix(key, v.catalog.Prefixes) {
 			return v.notOwned(key), true
 		}

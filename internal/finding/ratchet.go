@@ -52,32 +52,41 @@ func Ratchet(old, current []Finding) []Finding {
 // Introduced returns the errors among the current findings that the old version did not have.
 func Introduced(old, current []Finding) []Finding { return Errors(Ratchet(old, current)) }
 
-// Merge sorts findings by field and merges those that differ only in their listeners, or in the catalog that they come from.
+// Merge sorts findings by field and merges those that differ only in their listeners, or in the catalog that they come
+// from.
 func Merge(findings []Finding) []Finding { return mergeCatalogs(mergeListeners(findings)) }
 
-// mergeCatalogs makes one finding of what several catalogs say alike of one value. It has the id and the remedy of the first.
-func mergeCatalogs(sorted []Finding) []Finding {
-	var merged []Finding
-	for _, f := range sorted {
-		at := len(merged) - 1
-		for at >= 0 && merged[at].Field == f.Field && !merged[at].sameOfOtherCatalog(f) {
-			at--
-		}
-		if at < 0 || merged[at].Field != f.Field {
-			merged = append(merged, f)
-			continue
-		}
-		merged[at].AlsoCatalogs = append(slices.Clip(merged[at].AlsoCatalogs), f.Catalog)
-	}
-	return merged
+// problem is what findings of several catalogs have in common if they say the same.
+type problem struct {
+	field, value, message, remedy, listeners string
+	severity                                 Severity
 }
 
-func (f Finding) sameOfOtherCatalog(other Finding) bool {
-	// Catalogs have examples of their own.
-	const example = "for example "
-	sameRemedy := f.Remedy == other.Remedy || strings.HasPrefix(f.Remedy, example) && strings.HasPrefix(other.Remedy, example)
-	return sameRemedy && f.Catalog != "" && other.Catalog != "" && f.Catalog != other.Catalog && f.Value == other.Value && f.Message == other.Message &&
-		f.Severity == other.Severity && slices.Equal(f.Listeners, other.Listeners)
+// mergeCatalogs merges equal findings of several catalogs about one value. The result has the id and the remedy of the
+// first.
+func mergeCatalogs(sorted []Finding) []Finding {
+	if !slices.ContainsFunc(sorted, func(f Finding) bool { return f.Catalog != sorted[0].Catalog }) {
+		return sorted
+	}
+	var merged []Finding
+	first := map[problem]int{}
+	for _, f := range sorted {
+		key := problem{f.Field, f.Value, f.Message, f.Remedy, strings.Join(f.Listeners, ","), f.Severity}
+		if strings.HasPrefix(f.Remedy, "for example ") {
+			key.remedy = "" // catalogs have examples of their own
+		}
+		at, found := first[key]
+		switch {
+		case f.Catalog == "":
+			merged = append(merged, f)
+		case !found:
+			first[key] = len(merged)
+			merged = append(merged, f)
+		case f.Catalog != merged[at].Catalog && !slices.Contains(merged[at].AlsoCatalogs, f.Catalog):
+			merged[at].AlsoCatalogs = append(slices.Clip(merged[at].AlsoCatalogs), f.Catalog)
+		}
+	}
+	return merged
 }
 
 func mergeListeners(findings []Finding) []Finding {

@@ -119,7 +119,7 @@ func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, know
 	}
 	if plain, formed := own.HasPortForm(key); formed {
 		c.report(idKey, path, key, "must not name a port: ports belong to single Services",
-			"use "+plain+", which applies to all ports")
+			"use "+plain)
 		return nil, nil, false
 	}
 	remedy := "look for the right key with quayctl explain"

@@ -37,7 +37,7 @@ func TestCompile(t *testing.T) {
 		},
 		"port form": {
 			"{defaults: {DLB-listener-maxqps.443: '5'}}",
-			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must not name a port: ports belong to single Services; use DLB-listener-maxqps, which applies to all ports`},
+			[]string{`policy-key spec.defaults[DLB-listener-maxqps.443]: Invalid value: "DLB-listener-maxqps.443": must not name a port: ports belong to single Services; use DLB-listener-maxqps`},
 		},
 		"invalid value": {
 			"{defaults: {DLB-listener-maxqps: fast}}",

@@ -40,9 +40,6 @@ func (p *Policy) Key() Key { return p.key }
 // Name returns the policy's name in messages, such as ClusterLoadBalancerPolicy "shared".
 func (p *Policy) Name() string { return fmt.Sprintf("%s %q", p.key.Kind, p.key.Name) }
 
-// Enforcement returns what happens to Services that break a rule.
-func (p *Policy) Enforcement() v1alpha1.Enforcement { return p.enforcement }
-
 // Selects reports whether the policy applies to the Services of a namespace with these labels.
 func (p *Policy) Selects(namespace string, namespaceLabels map[string]string) bool {
 	if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {

@@ -43,7 +43,10 @@ func BenchmarkReviewHostile(b *testing.B) {
 	for name, svc := range map[string]struct{ options []builder.ServiceOption }{
 		"key":   {[]builder.ServiceOption{builder.Annotation("service.beta.kubernetes.io/"+strings.Repeat("x", 256<<10), "x")}},
 		"value": {[]builder.ServiceOption{builder.DLB("scheduler", strings.Repeat("x", 256<<10))}},
-		"keys":  {[]builder.ServiceOption{func(s *corev1.Service) { s.Annotations = many.Annotations }}},
+		"ranges": {[]builder.ServiceOption{
+			builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", strings.Repeat(",", 256<<10)+"x"),
+		}},
+		"keys": {[]builder.ServiceOption{func(s *corev1.Service) { s.Annotations = many.Annotations }}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			r, err := review.New(catalog.Options{Catalogs: catalog.Names()})
@@ -55,5 +58,17 @@ func BenchmarkReviewHostile(b *testing.B) {
 				r.Review(nil, service, nil)
 			}
 		})
+	}
+}
+
+// A list with many invalid elements has a bounded number of findings.
+func TestFindingsOfAListAreBounded(t *testing.T) {
+	key := "service.beta.kubernetes.io/load-balancer-source-ranges"
+	for _, ranges := range []string{strings.Repeat(",", 10000) + "x", strings.Repeat("2001:db8::/32,", 10000) + "2001:db8::/32"} {
+		svc := builder.Service(builder.Annotation(key, ranges))
+		svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		if n := len(own.Parse(svc).Validate()); n != 100 {
+			t.Errorf("%d findings of %.20s…, want 100", n, ranges)
+		}
 	}
 }

@@ -146,3 +146,17 @@ func TestCatalogsThatAgreeHaveOneFinding(t *testing.T) {
 		t.Errorf("got %+v", findings)
 	}
 }
+
+// Another catalog may know the common part of the DLB's prefix, whichever catalog is named first.
+func TestUnknownOwnKeysAreErrors(t *testing.T) {
+	for _, names := range [][]string{{"alibaba", "mycloud"}, {"mycloud", "alibaba"}} {
+		r, err := review.New(catalog.Options{Catalogs: names, UnknownKeys: map[string]finding.Severity{"": finding.Warning}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings := r.Review(nil, builder.Service(builder.DLB("backend-type", "x")), nil)
+		if len(findings) != 1 || findings[0].ID != "dlb-unknown-key" || findings[0].Severity != finding.Error {
+			t.Errorf("%v: got %+v", names, findings)
+		}
+	}
+}

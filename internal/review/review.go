@@ -29,6 +29,12 @@ func Own(class string) Reviewer { return Reviewer{set: catalog.Own(class)} }
 // an update does not introduce are warnings.
 func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Policy) []finding.Finding {
 	set := r.in(policies)
+	if oldSvc != nil && newSvc != nil {
+		// Which defaults hold depends on whether there is an address already, and not on one that this update writes.
+		updated := *newSvc
+		updated.Status = oldSvc.Status
+		newSvc = &updated
+	}
 	current, old := set.Parse(newSvc), set.Parse(oldSvc)
 	switch {
 	case !current.LoadBalancer():

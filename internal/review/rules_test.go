@@ -207,3 +207,13 @@ func BenchmarkReviewWithPolicies(b *testing.B) {
 		})
 	}
 }
+
+// A write of annotations that carries the address the Service just got changes nothing about the load balancer.
+func TestAddressAndAnnotationTogether(t *testing.T) {
+	private := builder.ValidPolicy(t, ofNamespace, "limits", "defaults: {DLB-network-type: private}")
+	current := builder.Service(builder.Annotation("example.com/note", "x"))
+	current.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}}
+	if got := own.Review(builder.Service(), current, []*policy.Policy{private}); len(got) != 0 {
+		t.Errorf("got %+v, want no findings", got)
+	}
+}

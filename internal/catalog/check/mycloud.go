@@ -74,11 +74,14 @@ func terminating(s Subject) string {
 		"): nodes would bypass the load balancer"
 }
 
+// maxProblems bounds the problems of one list: a response does not show more.
+const maxProblems = 100
+
 // invalidSourceRanges fails closed: an invalid range is an error, so that a list is never shorter than intended.
 func invalidSourceRanges(s Subject) []Problem {
 	var problems []Problem
 	for _, r := range spec.SourceRanges(s.Service) {
-		if !r.Valid {
+		if !r.Valid && len(problems) < maxProblems {
 			problems = append(problems, Problem{
 				Path: r.Path, Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32",
 			})
@@ -90,7 +93,7 @@ func invalidSourceRanges(s Subject) []Problem {
 func foreignSourceRanges(s Subject) []Problem {
 	var problems []Problem
 	for _, r := range spec.SourceRanges(s.Service) {
-		if !r.Valid || len(s.Service.Spec.IPFamilies) == 0 {
+		if !r.Valid || len(s.Service.Spec.IPFamilies) == 0 || len(problems) == maxProblems {
 			continue
 		}
 		family := corev1.IPv6Protocol
@@ -98,7 +101,7 @@ func foreignSourceRanges(s Subject) []Problem {
 			family = corev1.IPv4Protocol
 		}
 		if !slices.Contains(s.Service.Spec.IPFamilies, family) {
-			must := fmt.Sprintf("be of a family in spec.ipFamilies; %s is %s and matches no client", r.Text, family)
+			must := fmt.Sprintf("be of a family in spec.ipFamilies; %s is %s and matches no client", r.Prefix, family)
 			problems = append(problems, Problem{Path: r.Path, Value: r.Text, Must: must})
 		}
 	}

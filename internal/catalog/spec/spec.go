@@ -2,6 +2,8 @@
 package spec
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,11 +105,7 @@ func Protocol(p corev1.ServicePort) string {
 }
 
 func selector(s *corev1.Service) []string {
-	var keys []string
-	for key := range s.Spec.Selector {
-		keys = append(keys, key)
-	}
-	return keys
+	return slices.Sorted(maps.Keys(s.Spec.Selector))
 }
 
 // nonEmpty returns the text unless it is empty.
