@@ -20,7 +20,7 @@ const (
 // Build builds the desired load balancer of a Service from its parsed annotations, which must not have errors.
 func Build(v *catalog.View) *Desired {
 	d := &Desired{Families: families(v.Service)}
-	for _, r := range spec.SourceRanges(v.Service) {
+	for r := range spec.SourceRanges(v.Service) {
 		d.AllowedSources = append(d.AllowedSources, r.Prefix)
 	}
 	for _, f := range fields().service {

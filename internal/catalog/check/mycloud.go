@@ -80,8 +80,11 @@ const maxProblems = 100
 // invalidSourceRanges fails closed: an invalid range is an error, so that a list is never shorter than intended.
 func invalidSourceRanges(s Subject) []Problem {
 	var problems []Problem
-	for _, r := range spec.SourceRanges(s.Service) {
-		if !r.Valid && len(problems) < maxProblems {
+	for r := range spec.SourceRanges(s.Service) {
+		if len(problems) == maxProblems {
+			break
+		}
+		if !r.Valid {
 			problems = append(problems, Problem{
 				Path: r.Path, Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32",
 			})
@@ -91,9 +94,15 @@ func invalidSourceRanges(s Subject) []Problem {
 }
 
 func foreignSourceRanges(s Subject) []Problem {
+	if len(s.Service.Spec.IPFamilies) == 0 {
+		return nil // in a manifest, or before the API server has chosen them
+	}
 	var problems []Problem
-	for _, r := range spec.SourceRanges(s.Service) {
-		if !r.Valid || len(s.Service.Spec.IPFamilies) == 0 || len(problems) == maxProblems {
+	for r := range spec.SourceRanges(s.Service) {
+		if len(problems) == maxProblems {
+			break
+		}
+		if !r.Valid {
 			continue
 		}
 		family := corev1.IPv6Protocol

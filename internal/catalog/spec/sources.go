@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"iter"
 	"net/netip"
 	"strings"
 
@@ -18,21 +19,28 @@ type SourceRange struct {
 	Valid bool
 }
 
-// SourceRanges parses the ranges of the spec, else those of the older annotation, as kube-proxy does.
-func SourceRanges(svc *corev1.Service) []SourceRange {
-	const key = corev1.AnnotationLoadBalancerSourceRangesKey
-	var ranges []SourceRange
-	for i, text := range svc.Spec.LoadBalancerSourceRanges {
-		path := field.NewPath("spec", "loadBalancerSourceRanges").Index(i)
-		ranges = append(ranges, newSourceRange(path.String(), text))
-	}
-	if raw := svc.Annotations[key]; len(ranges) == 0 && strings.TrimSpace(raw) != "" {
-		path := field.NewPath("metadata", "annotations").Key(key)
+// SourceRanges parses the ranges of the spec, else those of the older annotation, as kube-proxy does. They are parsed
+// one by one, because an annotation has room for very many.
+func SourceRanges(svc *corev1.Service) iter.Seq[SourceRange] {
+	return func(yield func(SourceRange) bool) {
+		for i, text := range svc.Spec.LoadBalancerSourceRanges {
+			path := field.NewPath("spec", "loadBalancerSourceRanges").Index(i)
+			if !yield(newSourceRange(path.String(), text)) {
+				return
+			}
+		}
+		const key = corev1.AnnotationLoadBalancerSourceRangesKey
+		raw := svc.Annotations[key]
+		if len(svc.Spec.LoadBalancerSourceRanges) > 0 || strings.TrimSpace(raw) == "" {
+			return
+		}
+		path := field.NewPath("metadata", "annotations").Key(key).String()
 		for text := range strings.SplitSeq(raw, ",") {
-			ranges = append(ranges, newSourceRange(path.String(), text))
+			if !yield(newSourceRange(path, text)) {
+				return
+			}
 		}
 	}
-	return ranges
 }
 
 // newSourceRange parses a range as the API server does, which accepts leading zeros in stored objects.
