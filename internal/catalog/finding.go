@@ -51,13 +51,11 @@ func (c *Catalog) Docs() []finding.Doc {
 			"The annotation has no effect, because the controller does not act on the Service."),
 	}
 	if c.Own {
-		all[0].Help = "The controller has no such annotation, which is most likely a typo of the suggested one."
-		all[1].Help = "The value is not of the annotation's type, or out of range. " +
-			"Nothing is trimmed, clamped or silently defaulted."
-		all[2] = doc(idUnknownPort, finding.Error,
-			"The suffix of the annotation is neither the number nor the name of a port of the Service. A "+
-				"suffix of digits is a number.")
-		all[4].Help = "An immutable value changed."
+		for i, d := range all {
+			if own, differs := ownDocs[d.ID]; differs {
+				all[i] = own
+			}
+		}
 	}
 	if c.contents().portForms {
 		all = append(all,
@@ -82,6 +80,19 @@ func (c *Catalog) Docs() []finding.Doc {
 		docs = append(docs, finding.Doc{ID: c.ID(r.ID), Severity: r.OnBreach.Severity(), Help: r.Help})
 	}
 	return docs
+}
+
+// ownDocs documents the findings that are different for the catalog of Quaymaster's own controller.
+var ownDocs = map[string]finding.Doc{
+	idUnknownKey: doc(idUnknownKey, finding.Error,
+		"The controller has no such annotation, which is most likely a typo of the suggested one."),
+	idInvalidValue: doc(idInvalidValue, finding.Error,
+		"The value is not of the annotation's type, or out of range. Nothing is trimmed, clamped or silently "+
+			"defaulted."),
+	idUnknownPort: doc(idUnknownPort, finding.Error,
+		"The suffix of the annotation is neither the number nor the name of a port of the Service. A suffix of "+
+			"digits is a number."),
+	idChanged: doc(idChanged, finding.Error, "An immutable value changed."),
 }
 
 func doc(id string, severity finding.Severity, help string) finding.Doc {
