@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -228,22 +227,4 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--kubeconfig %s must be a readable kubeconfig: %w", kubeconfig, err)
 	}
 	return cfg, nil
-}
-
-// metricsHeaderTimeout limits how long a scrape may take to send its request headers.
-const metricsHeaderTimeout = 10 * time.Second
-
-// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve
-// controller-runtime's registry, which lacks the metrics of client-go: these are registered only once, with the
-// registry that the controllers role links in. Serving both registries would duplicate the Go and process metrics.
-func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
-	if o.metricsAddress == off {
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", legacyregistry.Handler())
-	return mgr.Add(&manager.Server{
-		Name:   "metrics",
-		Server: &http.Server{Addr: o.metricsAddress, Handler: mux, ReadHeaderTimeout: metricsHeaderTimeout},
-	})
 }

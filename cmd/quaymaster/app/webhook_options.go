@@ -32,6 +32,7 @@ type webhookOptions struct {
 	securePort        int
 	healthAddress     string
 	metricsAddress    string
+	profiling         bool
 	http2             bool
 	maxRequests       int
 	shutdownDelay     time.Duration
@@ -53,6 +54,8 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"`address` to serve /healthz and /readyz on; 0 disables it")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` to serve /metrics on; 0 disables it")
+	fs.BoolVar(&o.profiling, "profiling", false,
+		"serve profiles at /debug/pprof/ of --metrics-bind-address, which must then be a loopback address")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100,
 		"maximum number of admission requests handled concurrently; further requests are answered with 429")
@@ -92,6 +95,10 @@ func (o *webhookOptions) validate() error {
 		if listener.address != off && !isListenAddress(listener.address) {
 			add("%s must be 0 or an address with a port, such as :8081; got %q", listener.flag, listener.address)
 		}
+	}
+	if o.profiling && !isLoopback(o.metricsAddress) {
+		add("--profiling requires a loopback address in --metrics-bind-address, such as 127.0.0.1:8080; got %q",
+			o.metricsAddress)
 	}
 	if o.maxRequests < 1 {
 		add("--max-concurrent-requests must be at least 1; got %d", o.maxRequests)

@@ -101,6 +101,19 @@ func TestUsageMistakes(t *testing.T) {
 				`json; got "xml"; -v must not be negative; got -1; ` +
 				`see "quaymaster webhook --help"`,
 		},
+		"profiling without metrics": {
+			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=::1", "--cert-secret=", "--profiling"},
+			`quaymaster webhook: --profiling requires a loopback address in --metrics-bind-address, such as ` +
+				`127.0.0.1:8080; got "0"; see "quaymaster webhook --help"`,
+		},
+		"profiling for everyone": {
+			[]string{
+				"webhook", "--cert-mode=self-signed", "--cert-hosts=::1", "--cert-secret=", "--profiling",
+				"--metrics-bind-address=:8080",
+			},
+			`quaymaster webhook: --profiling requires a loopback address in --metrics-bind-address, such as ` +
+				`127.0.0.1:8080; got ":8080"; see "quaymaster webhook --help"`,
+		},
 		"self-signed": {
 			[]string{"webhook", "--cert-mode=self-signed", "--cert-hosts=a_b,::1", "--self-signed-validity=1s",
 				"--cert-secret="},

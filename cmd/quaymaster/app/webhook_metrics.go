@@ -1,0 +1,60 @@
+package app
+
+import (
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// metricsHeaderTimeout limits how long a scrape may take to send its request headers.
+const metricsHeaderTimeout = 10 * time.Second
+
+// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve
+// controller-runtime's registry, which lacks the metrics of client-go: these are registered only once, with the
+// registry that the controllers role links in. Serving both registries would duplicate the Go and process metrics.
+func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
+	if o.metricsAddress == off {
+		return nil
+	}
+	return mgr.Add(&manager.Server{
+		Name: "metrics",
+		Server: &http.Server{
+			Addr: o.metricsAddress, Handler: o.metricsHandler(), ReadHeaderTimeout: metricsHeaderTimeout,
+		},
+	})
+}
+
+func (o *webhookOptions) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	if o.profiling {
+		addProfiling(mux)
+	}
+	return mux
+}
+
+// addProfiling serves the same paths as the controllers role.
+func addProfiling(mux *http.ServeMux) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+}
+
+// isLoopback reports whether only processes on the same host can connect to a listen address. A host name could resolve
+// to any address, so it does not count.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
