@@ -198,7 +198,7 @@ func TestMalformedRequests(t *testing.T) {
 		"wrong type": {
 			post(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":7}`), http.StatusBadRequest,
 			"body must be an AdmissionReview in JSON: json: cannot unmarshal number into Go struct field " +
-				"AdmissionReview.request of type v1.AdmissionRequest",
+				"admissionReview.request of type webhook.admissionRequest",
 		},
 		"v1beta1": {
 			with("admission.k8s.io/v1", "admission.k8s.io/v1beta1"), http.StatusBadRequest,

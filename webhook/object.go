@@ -5,39 +5,21 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 )
 
-// Decode decodes an object of a request with the same JSON rules as the API server. field, such as request.object,
-// appears in the error, which is a MalformedError: the caller sent something that the webhook is not registered for.
-func Decode(field string, raw []byte, gvk schema.GroupVersionKind, into runtime.Object) error {
-	if len(raw) == 0 {
-		return &MalformedError{Problem: field + " is missing"}
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
-		return &MalformedError{Problem: fmt.Sprintf("%s must be a %s: %v", field, gvk.Kind, err)}
-	}
-	if got := into.GetObjectKind().GroupVersionKind(); got != gvk {
-		return &MalformedError{Problem: fmt.Sprintf("%s must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
-			field, gvk.GroupVersion(), gvk.Kind, got.GroupVersion(), got.Kind)}
-	}
-	return nil
-}
-
-// DecodePair decodes the objects of a request. The old one is nil on creation. Both are nil on deletion, which has only
-// the old object, and that needs no validation.
-func DecodePair[T any, Object interface {
-	*T
-	runtime.Object
-}](req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind) (oldObject, newObject Object, err error) {
-	decode := func(field string, raw []byte) (Object, error) {
-		object := Object(new(T))
-		if err := Decode(field, raw, gvk, object); err != nil {
+// DecodePair decodes the objects of a request by the rules of the API server, and converts them to their Go type. The
+// old one is nil on creation. Both are nil on deletion, which has only the old object, and that needs no validation. An
+// error is a MalformedError: the caller sent something that the webhook is not registered for.
+func DecodePair[Spec, Status, T any](
+	req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind, convert func(*Object[Spec, Status]) *T,
+) (oldObject, newObject *T, err error) {
+	decode := func(name string, raw []byte) (*T, error) {
+		object, err := decode[Spec, Status](name, raw, gvk)
+		if err != nil {
 			return nil, err
 		}
-		return object, nil
+		return convert(object), nil
 	}
 	switch req.Operation {
 	case admissionv1.Create:
@@ -49,6 +31,22 @@ func DecodePair[T any, Object interface {
 	default:
 	}
 	return oldObject, newObject, err
+}
+
+func decode[Spec, Status any](name string, raw []byte, gvk schema.GroupVersionKind) (*Object[Spec, Status], error) {
+	if len(raw) == 0 {
+		return nil, &MalformedError{Problem: name + " is missing"}
+	}
+	object := &Object[Spec, Status]{}
+	if err := unmarshal(raw, object); err != nil {
+		return nil, &MalformedError{Problem: fmt.Sprintf("%s must be a %s: %v", name, gvk.Kind, err)}
+	}
+	if version, kind := gvk.ToAPIVersionAndKind(); object.APIVersion != version || object.Kind != kind {
+		return nil, &MalformedError{Problem: fmt.Sprintf(
+			"%s must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
+			name, version, kind, object.APIVersion, object.Kind)}
+	}
+	return object, nil
 }
 
 // ObjectName returns the name by which the user knows an object: one with generateName has no name yet.

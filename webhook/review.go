@@ -6,20 +6,44 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const reviewKind = "AdmissionReview"
 
-// decodeReview decodes an AdmissionReview with the same JSON rules as the API server (names are case-sensitive) and
-// validates that it is about the resource, or about the subresource of it that is also served, if any.
+// admissionReview is the part of an AdmissionReview that admission uses.
+type admissionReview struct {
+	metav1.TypeMeta `json:",inline"`
+	Request         *admissionRequest `json:"request"`
+}
+
+type admissionRequest struct {
+	UID         types.UID                   `json:"uid"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Operation   admissionv1.Operation       `json:"operation"`
+	UserInfo    struct {
+		Username string `json:"username"`
+	} `json:"userInfo"`
+	DryRun    *bool          `json:"dryRun"`
+	Object    jsontext.Value `json:"object"`
+	OldObject jsontext.Value `json:"oldObject"`
+}
+
+// decodeReview decodes an AdmissionReview by the rules of the API server, and validates that it is about the resource,
+// or about the subresource of it that is also served, if any. The request lacks the fields that admission does not use.
 func decodeReview(
 	body []byte, resource metav1.GroupVersionResource, subresource string,
 ) (*admissionv1.AdmissionRequest, error) {
-	var review admissionv1.AdmissionReview
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+	var review admissionReview
+	if err := unmarshal(body, &review); err != nil {
 		return nil, fmt.Errorf("body must be an AdmissionReview in JSON: %w", err)
 	}
 	if version := admissionv1.SchemeGroupVersion.String(); review.APIVersion != version || review.Kind != reviewKind {
@@ -38,10 +62,22 @@ func decodeReview(
 	}
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update, admissionv1.Delete:
-		return req, nil
+		return &admissionv1.AdmissionRequest{
+			UID: req.UID, Resource: req.Resource, SubResource: req.SubResource, Name: req.Name, Namespace: req.Namespace,
+			Operation: req.Operation, UserInfo: authenticationv1.UserInfo{Username: req.UserInfo.Username},
+			DryRun: req.DryRun, Object: rawObject(req.Object), OldObject: rawObject(req.OldObject),
+		}, nil
 	default:
 		return nil, fmt.Errorf("request.operation must be CREATE, UPDATE or DELETE; got %q", req.Operation)
 	}
+}
+
+// rawObject returns an object as it was sent; null means that there is none.
+func rawObject(value jsontext.Value) runtime.RawExtension {
+	if value.Kind() == jsontext.KindNull {
+		return runtime.RawExtension{}
+	}
+	return runtime.RawExtension{Raw: value}
 }
 
 // encodeReview returns the body with the response.

@@ -40,25 +40,17 @@ func (o *object) sameSpec(other *object) bool { return equality.Semantic.DeepEqu
 type decoder func(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error)
 
 func decodeNamespaced(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
-	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy)
-	oldObject, newObject, err := webhook.DecodePair[v1alpha1.LoadBalancerPolicy](req, gvk)
-	wrap := func(p *v1alpha1.LoadBalancerPolicy) *object {
-		if p == nil {
-			return nil
-		}
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
-	}
-	return wrap(oldObject), wrap(newObject), err
+	return webhook.DecodePair(req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindLoadBalancerPolicy),
+		func(o *webhook.Object[v1alpha1.LoadBalancerPolicySpec, v1alpha1.PolicyStatus]) *object {
+			p := &v1alpha1.LoadBalancerPolicy{ObjectMeta: o.ObjectMeta(), Spec: o.Spec}
+			return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
+		})
 }
 
 func decodeCluster(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
-	gvk := v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy)
-	oldObject, newObject, err := webhook.DecodePair[v1alpha1.ClusterLoadBalancerPolicy](req, gvk)
-	wrap := func(p *v1alpha1.ClusterLoadBalancerPolicy) *object {
-		if p == nil {
-			return nil
-		}
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
-	}
-	return wrap(oldObject), wrap(newObject), err
+	return webhook.DecodePair(req, v1alpha1.GroupVersion().WithKind(v1alpha1.KindClusterLoadBalancerPolicy),
+		func(o *webhook.Object[v1alpha1.ClusterLoadBalancerPolicySpec, v1alpha1.PolicyStatus]) *object {
+			p := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: o.ObjectMeta(), Spec: o.Spec}
+			return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
+		})
 }

@@ -39,7 +39,10 @@ func Resource() metav1.GroupVersionResource {
 
 // decodePair decodes the Services of a request: the old one is nil on creation, both are nil on deletion.
 func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
-	return webhook.DecodePair[corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind))
+	return webhook.DecodePair(req, corev1.SchemeGroupVersion.WithKind(kind),
+		func(o *webhook.Object[corev1.ServiceSpec, corev1.ServiceStatus]) *corev1.Service {
+			return &corev1.Service{ObjectMeta: o.ObjectMeta(), Spec: o.Spec, Status: o.Status}
+		})
 }
 
 // beingDeleted reports whether admission must not interfere any more, so that finalizers can be removed.
