@@ -69,7 +69,7 @@ func (a *audit) services(ctx context.Context) error {
 	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {
-			a.add("Service", svc.ObjectMeta, reviewer.Findings(svc))
+			a.add("Service", svc.ObjectMeta, reviewer.Stored(svc))
 		}
 	})
 }

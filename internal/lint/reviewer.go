@@ -25,15 +25,20 @@ type ReviewerOptions struct {
 	Namespaces map[string]map[string]string
 }
 
-// Reviewer reviews Services as admission does on creation. Services must have a namespace.
+// Reviewer reviews Services as admission does. Services must have a namespace.
 type Reviewer struct{ o ReviewerOptions }
 
 // NewReviewer returns a Reviewer.
 func NewReviewer(o ReviewerOptions) *Reviewer { return &Reviewer{o: o} }
 
-// Findings returns the findings of admission.
+// Findings returns the findings of admission if a Service is created, with all defaults that admission writes.
 func (r *Reviewer) Findings(svc *corev1.Service) []finding.Finding {
-	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Review(nil, svc, r.applicable(svc))
+	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Preview(svc, r.applicable(svc))
+}
+
+// Stored returns the findings about a Service of a cluster, to which admission adds no defaults any more.
+func (r *Reviewer) Stored(svc *corev1.Service) []finding.Finding {
+	return r.by(r.catalogs(svc, len(r.o.Policies) > 0)).Stored(svc, r.applicable(svc))
 }
 
 // Defaults returns the annotations that admission would add, sorted by key.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"quaymaster.dev/internal/catalog"
@@ -24,6 +25,40 @@ func (d *defaulted) validate() []finding.Finding {
 	}
 	return d.Validate()
 }
+
+// complete adds the defaults that a Service gets without another write of its annotations.
+func (r Reviewer) complete(p *catalog.Parsed, policies []*policy.Policy) *defaulted {
+	if r.alone {
+		return &defaulted{Parsed: p}
+	}
+	return withDefaults(p, policies, false)
+}
+
+// explainUnwritten completes the findings about missing annotations that have a default: the mutating webhook should
+// have written it, so the author of the Service need not know the key.
+func explainUnwritten(findings []finding.Finding, p *catalog.Parsed, policies []*policy.Policy) []finding.Finding {
+	var lost map[string]string
+	for i := range findings {
+		f := &findings[i]
+		if f.Value != "" {
+			continue // the Service sets the annotation
+		}
+		if lost == nil {
+			lost = map[string]string{}
+			for _, d := range withDefaults(p, policies, true).defaults {
+				lost[catalog.Path(d.Key)] = d.Value
+			}
+		}
+		if value, isDefault := lost[f.Field]; isDefault {
+			f.Message += fmt.Sprintf("; its default %q could not be added", finding.Shorten(value, longestDefault))
+			f.Remedy = "try again, or set the annotation"
+		}
+	}
+	return findings
+}
+
+// longestDefault limits the length of a default in a message.
+const longestDefault = 64
 
 // withDefaults adds the defaults that fit a Service: none that would make it invalid, such as a certificate for a load
 // balancer without https. A default that does not fit does not affect the others. Of two defaults that exclude each

@@ -20,13 +20,13 @@ func Docs() []finding.Doc {
 	return []finding.Doc{
 		{
 			ID: IDDefaultsUnavailable, Severity: finding.Warning,
-			Help: "A Service was admitted without its defaults, because policies could not be read. The " +
-				"controllers apply them.",
+			Help: "A Service was admitted without its defaults, because policies could not be read. Quaymaster's " +
+				"cloud-controller-manager, where it runs, applies those of the DLB; nothing applies the others.",
 		},
 		{
 			ID: IDPoliciesUnavailable, Severity: finding.Warning,
 			Help: "A Service was admitted without being validated by policies, because they could not be read. " +
-				"The controllers validate it again.",
+				"Quaymaster's cloud-controller-manager, where it runs, validates Services of the DLB again.",
 		},
 		{
 			ID: IDPolicyOthersUnavailable, Severity: finding.Warning,

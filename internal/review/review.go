@@ -12,7 +12,11 @@ import (
 )
 
 // Reviewer reviews Services by catalogs and policies. The zero Reviewer has no catalogs.
-type Reviewer struct{ set catalog.Set }
+type Reviewer struct {
+	set catalog.Set
+	// alone is true if no controller of Quaymaster applies defaults to the Services.
+	alone bool
+}
 
 // New returns a Reviewer. It fails if a catalog does not exist.
 func New(o catalog.Options) (Reviewer, error) {
@@ -24,9 +28,17 @@ func New(o catalog.Options) (Reviewer, error) {
 // loadBalancerClass in addition to those without one.
 func Own(class string) Reviewer { return Reviewer{set: catalog.Own(class)} }
 
-// Review validates a Service at admission. oldSvc is nil on creation. An update is validated with the defaults that the
-// controllers will apply, because it may require one of them, such as the certificate of a new listener. Problems that
-// an update does not introduce are warnings.
+// WithoutControllers returns the Reviewer for a cluster in which Quaymaster only runs admission: a default that admission
+// has not written never applies.
+func (r Reviewer) WithoutControllers() Reviewer {
+	r.alone = true
+	return r
+}
+
+// Review validates a Service at admission. oldSvc is nil on creation. A Service is validated with the defaults that the
+// controllers will apply, because it may require one of them, such as the certificate of a new listener. It gets no
+// credit for other defaults: if the mutating webhook was not called, nothing writes them. Problems that an update does
+// not introduce are warnings.
 func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Policy) []finding.Finding {
 	set := r.in(policies)
 	if oldSvc != nil && newSvc != nil {
@@ -44,13 +56,14 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		// them.
 		findings := current.Validate()
 		if len(policies) > 0 {
-			findings = append(findings, policy.Validate(withDefaults(current, policies, true).Parsed, policies)...)
+			broken := policy.Validate(r.complete(current, policies).Parsed, policies)
+			findings = append(findings, explainUnwritten(broken, current, policies)...)
 		}
 		return finding.Merge(findings)
 	}
 	d := &defaulted{Parsed: current}
 	if len(policies) > 0 {
-		d, old = withDefaults(current, policies, false), withDefaults(old, policies, false).Parsed
+		d, old = r.complete(current, policies), r.complete(old, policies).Parsed
 	}
 	findings := append(d.validate(), policy.Validate(d.Parsed, policies)...)
 	var oldFindings []finding.Finding
@@ -58,6 +71,29 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		oldFindings = append(old.Validate(), policy.Validate(old, policies)...)
 	}
 	return finding.Ratchet(oldFindings, append(findings, d.Changes(old)...))
+}
+
+// Preview validates a Service as admission would if it was created, with all the defaults that admission would write.
+func (r Reviewer) Preview(svc *corev1.Service, policies []*policy.Policy) []finding.Finding {
+	return r.whole(svc, policies, true)
+}
+
+// Stored validates a Service in a cluster, with the defaults that the controllers apply.
+func (r Reviewer) Stored(svc *corev1.Service, policies []*policy.Policy) []finding.Finding {
+	return r.whole(svc, policies, false)
+}
+
+// whole returns all findings about a Service. admission is as in policy.Defaults.
+func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admission bool) []finding.Finding {
+	p := r.in(policies).Parse(svc)
+	if !p.LoadBalancer() {
+		return nil
+	}
+	d := &defaulted{Parsed: p}
+	if len(policies) > 0 {
+		d = withDefaults(p, policies, admission)
+	}
+	return finding.Merge(append(d.validate(), policy.Validate(d.Parsed, policies)...))
 }
 
 // Rules validates a Service with its defaults only by the rules of policies. former is the previous state of the
@@ -68,7 +104,7 @@ func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policie
 	}
 	old := r.set.Parse(former)
 	if !old.LoadBalancer() {
-		return finding.Merge(policy.Validate(withDefaults(current, policies, true).Parsed, policies))
+		return finding.Merge(policy.Validate(withDefaults(current, policies, false).Parsed, policies))
 	}
 	return finding.Ratchet(policy.Validate(withDefaults(old, policies, false).Parsed, policies),
 		policy.Validate(withDefaults(current, policies, false).Parsed, policies))
@@ -99,6 +135,9 @@ func (r Reviewer) in(policies []*policy.Policy) catalog.Set {
 	}
 	return r.set
 }
+
+// Served reports whether Quaymaster's controllers validate a Service and apply its defaults again after admission.
+func (r Reviewer) Served(svc *corev1.Service) bool { return !r.alone && r.Owned(svc) }
 
 // Owned reports whether Quaymaster's own controller acts on a Service.
 func (r Reviewer) Owned(svc *corev1.Service) bool { return r.set.Parse(svc).Own() != nil }

@@ -171,9 +171,9 @@ func TestReviewOfUpdatesForOtherClouds(t *testing.T) {
 		old, current *corev1.Service
 		want         finding.Severity
 	}{
-		"removed":                      {internal, builder.Service(), finding.Error},
-		"not set before":               {builder.Service(), builder.Service(), finding.Warning},
-		"created: admission writes it": {nil, builder.Service(), ""},
+		"removed":                   {internal, builder.Service(), finding.Error},
+		"not set before":            {builder.Service(), builder.Service(), finding.Warning},
+		"created without admission": {nil, builder.Service(), finding.Error},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -37,8 +37,9 @@ func ZoneDocs() []finding.Doc {
 		},
 		{
 			ID: idZoneUnavailable, Severity: finding.Warning,
-			Help: "The cloud did not return a usable response in time. The PersistentVolume is admitted unchanged, " +
-				"and the controllers add labels and node affinity when the cloud responds.",
+			Help: "The cloud did not return a usable response in time. The PersistentVolume is admitted unchanged. " +
+				"Quaymaster's cloud-controller-manager, where it runs, adds labels and node affinity when the cloud " +
+				"responds.",
 		},
 	}
 }
@@ -53,13 +54,17 @@ func NotFound(pv *corev1.PersistentVolume) finding.Finding {
 }
 
 // ZoneUnavailable returns the finding for a cloud that does not return the volume's zones, which is not the user's
-// mistake.
-func ZoneUnavailable() finding.Finding {
-	return finding.Finding{
+// mistake. completed is true if the controllers add the zones later.
+func ZoneUnavailable(completed bool) finding.Finding {
+	f := finding.Finding{
 		ID: idZoneUnavailable, Severity: finding.Warning, Field: volumeHandle,
 		Message: "zone labels and node affinity were not added because the cloud did not respond",
-		Remedy:  "the controllers will add them later",
+		Remedy:  "add them, or create the PersistentVolume again",
 	}
+	if completed {
+		f.Remedy = "the controllers will add them later"
+	}
+	return f
 }
 
 func invalidZoneLabel(key, value string, err error) finding.Finding {

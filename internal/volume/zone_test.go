@@ -299,7 +299,7 @@ func TestZoneDocs(t *testing.T) {
 		volume.ApplyZones(pv(), map[string]string{zone: ""}).Findings[0],
 		volume.NotFound(pv()),
 		volume.ApplyZones(pv(labeled(zone, "a")), map[string]string{zone: "b"}).Findings[0],
-		volume.ZoneUnavailable(),
+		volume.ZoneUnavailable(true),
 	} {
 		found = append(found, finding.Doc{ID: f.ID, Severity: f.Severity})
 	}

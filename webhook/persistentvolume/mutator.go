@@ -35,6 +35,8 @@ type MutatorOptions struct {
 	Labeler cloudprovider.PVLabeler
 	// Budget bounds the query to the cloud; 0 means webhook.DefaultBudget.
 	Budget time.Duration
+	// Completed is true if controllers add the zones that admission could not find out.
+	Completed bool
 	// OnFinding is called for each finding, for metrics; may be nil.
 	OnFinding func(finding.Finding)
 }
@@ -77,7 +79,7 @@ func decodePair(req *admissionv1.AdmissionRequest) (oldPV, newPV *corev1.Persist
 }
 
 // keep carries over the node affinity that an update omits because its author does not know about it. What is missing
-// since the creation is added by the controllers.
+// since the creation is added by the controllers, where they run.
 func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	response := webhook.Allow()
 	var p webhook.Patch
@@ -114,18 +116,18 @@ func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volum
 	case errors.Is(err, cloudprovider.DiskNotFound):
 		return volume.ZoneChange{Findings: []finding.Finding{volume.NotFound(pv)}}
 	case err != nil:
-		return admitWithout(ctx, pv, err)
+		return m.admitWithout(ctx, pv, err)
 	}
 	change := volume.ApplyZones(pv, labels)
 	if len(finding.Errors(change.Findings)) > 0 {
 		// The labels come from the cloud, so their errors are not the user's.
-		return admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
+		return m.admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
 	}
 	return change
 }
 
-func admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) volume.ZoneChange {
-	f := volume.ZoneUnavailable()
+func (m *Mutator) admitWithout(ctx context.Context, pv *corev1.PersistentVolume, err error) volume.ZoneChange {
+	f := volume.ZoneUnavailable(m.o.Completed)
 	klog.FromContext(ctx).Error(err, "Admitted PersistentVolume without zones", "persistentVolume", klog.KObj(pv),
 		"volume", pv.Spec.CSI.VolumeHandle, "rule", f.ID)
 	return volume.ZoneChange{Findings: []finding.Finding{f}}

@@ -286,7 +286,7 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var found []string
 			m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-				Labeler: l, Budget: 50 * time.Millisecond, OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
+				Labeler: l, Budget: 50 * time.Millisecond, Completed: true, OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
 			})
 			want := &admissionv1.AdmissionResponse{
 				Allowed: true,
@@ -302,6 +302,20 @@ func TestMutatorAdmitsDuringOutage(t *testing.T) {
 				t.Errorf("counted findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Without our controllers, no message promises that they complete the PersistentVolume.
+func TestOutageWithoutControllers(t *testing.T) {
+	m := persistentvolume.NewMutator(persistentvolume.MutatorOptions{
+		Labeler: labeler(func(context.Context, *corev1.PersistentVolume) (map[string]string, error) {
+			return nil, errors.New("connection refused")
+		}),
+	})
+	want := []string{"spec.csi.volumeHandle: zone labels and node affinity were not added because the cloud did not " +
+		"respond; add them, or create the PersistentVolume again"}
+	if diff := cmp.Diff(want, admit(t, m, create(manifest{})).Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
 

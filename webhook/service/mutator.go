@@ -51,11 +51,18 @@ func (m *Mutator) Admit(
 	}
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
-		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
-			"defaults were not added, because policies are not available", err)
-		return respond(newSvc, []finding.Finding{f}, m.o.OnFinding), nil
+		return respond(newSvc, []finding.Finding{m.withoutDefaults(ctx, newSvc, err)}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable))
+}
+
+func (m *Mutator) withoutDefaults(ctx context.Context, svc *corev1.Service, cause error) finding.Finding {
+	remedy := "set the annotations, or create the Service again"
+	if m.o.Reviewer.Served(svc) {
+		remedy = "the controllers apply those of the DLB; set other annotations yourself"
+	}
+	return unavailable(ctx, svc, review.IDDefaultsUnavailable,
+		"defaults were not added, because policies are not available", remedy, cause)
 }
 
 // add returns the response that adds annotations to the Service.

@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -126,32 +125,6 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	}
 	if diff := cmp.Diff(&admissionv1.AdmissionResponse{Allowed: true}, again); diff != "" {
 		t.Errorf("second call (-want +got):\n%s", diff)
-	}
-}
-
-// A Service is not refused because its defaults are not known.
-func TestMutatorAdmitsWithoutDefaults(t *testing.T) {
-	var found []string
-	m := service.NewMutator(service.MutatorOptions{
-		Reviewer: reviewer, Policies: policies{err: errors.New("cache is not synced")},
-		OnFinding: func(f finding.Finding) { found = append(found, f.ID) },
-	})
-	got, err := m.Admit(t.Context(), create(manifest{name: "web"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := &admissionv1.AdmissionResponse{
-		Allowed: true,
-		Warnings: []string{
-			"metadata.annotations: defaults were not added, because policies are not available; the controllers will do it later",
-		},
-		AuditAnnotations: map[string]string{"warned": "defaults-unavailable"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("response (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"defaults-unavailable"}, found); diff != "" {
-		t.Errorf("counted findings (-want +got):\n%s", diff)
 	}
 }
 

@@ -59,11 +59,10 @@ func oversized(svc *corev1.Service) bool {
 }
 
 // unavailable logs and reports that policies are not known, which is never the user's fault.
-func unavailable(ctx context.Context, svc *corev1.Service, id, message string, cause error) finding.Finding {
+func unavailable(ctx context.Context, svc *corev1.Service, id, message, remedy string, cause error) finding.Finding {
 	klog.FromContext(ctx).Error(cause, "Policies are not known", "service", klog.KObj(svc), "rule", id)
 	return finding.Finding{
-		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message,
-		Remedy: "the controllers will do it later",
+		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: remedy,
 	}
 }
 

@@ -56,8 +56,12 @@ func (v *Validator) review(ctx context.Context, namespace string, oldSvc, newSvc
 	applicable, err := v.o.Policies.Applicable(ctx, namespace)
 	findings := v.o.Reviewer.Review(oldSvc, newSvc, applicable)
 	if err != nil {
+		remedy := "check it later with quayctl audit"
+		if v.o.Reviewer.Served(newSvc) {
+			remedy = "the controllers check it before they change the cloud"
+		}
 		f := unavailable(ctx, newSvc, review.IDPoliciesUnavailable,
-			"was not validated by policies, because they are not available", err)
+			"was not validated by policies, because they are not available", remedy, err)
 		findings = finding.Merge(append(findings, f))
 	}
 	return findings

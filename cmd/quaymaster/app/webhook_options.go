@@ -39,6 +39,7 @@ type webhookOptions struct {
 	loadBalancerClass string
 	catalogs          []string
 	unknownKeys       []string
+	cloudController   bool
 	reviewer          review.Reviewer
 	cloudConfig       string
 	certs             certOptions
@@ -68,6 +69,9 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn},
 		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
 			"ignore, for all catalogs or for one as in hcloud=deny")
+	fs.BoolVar(&o.cloudController, "cloud-controller", true,
+		"Quaymaster's cloud-controller-manager also runs in the cluster: it applies missing defaults of the DLB, adds "+
+			"missing zones, and checks Services again; if false, admission relies on none of that")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "",
 		"cloud config `file`, needed to look up volumes; if empty, the cloud is not used")
 	o.certs.addFlags(fs)
@@ -170,6 +174,9 @@ func (o *webhookOptions) selectCatalogs() []error {
 	reviewer, err := review.New(catalog.Options{Catalogs: o.catalogs, Class: o.loadBalancerClass, UnknownKeys: unknown})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--catalogs: %w", err))
+	}
+	if !o.cloudController {
+		reviewer = reviewer.WithoutControllers()
 	}
 	o.reviewer = reviewer
 	return errs

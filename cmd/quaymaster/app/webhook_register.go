@@ -73,7 +73,7 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		})},
 		mutatePersistentVolume: {persistentvolume.Resource(),
 			persistentvolume.NewMutator(persistentvolume.MutatorOptions{
-				Labeler: known.labeler(), OnFinding: count(mutatePersistentVolume),
+				Labeler: known.labeler(), Completed: o.cloudController, OnFinding: count(mutatePersistentVolume),
 			})},
 		mutatePersistentVolumeClaim: {
 			persistentvolumeclaim.Resource(), persistentvolumeclaim.NewMutator(claims(mutatePersistentVolumeClaim)),
