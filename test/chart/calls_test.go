@@ -13,16 +13,19 @@ import (
 	"quaymaster.dev/test/builder"
 )
 
+// step is a step in the life of an object and the calls that it costs, by the webhook's path.
+type step struct {
+	name string
+	do   func() error
+	want map[string]int
+}
+
+var none = map[string]int{}
+
 // checkCalls takes objects through their lives and counts the webhook calls of each step, because calls cost
 // users time.
 func checkCalls(t *testing.T, kube client.Client, asked *counter) {
-	type step struct {
-		name string
-		do   func() error
-		want map[string]int
-	}
 	ctx := t.Context()
-	none := map[string]int{}
 	if err := kube.Create(ctx, withoutUID(builder.StorageClass())); err != nil {
 		t.Fatal(err)
 	}
@@ -55,24 +58,7 @@ func checkCalls(t *testing.T, kube client.Client, asked *counter) {
 	create := func(object client.Object) func() error { return func() error { return kube.Create(ctx, object) } }
 	remove := func(object client.Object) func() error { return func() error { return kube.Delete(ctx, object) } }
 
-	svc := withoutUID(builder.Service(builder.DLB("listener-maxqps", "5")))
-	serviceStatus := func(change func()) func() error {
-		return func() error {
-			change()
-			return kube.Status().Update(ctx, svc)
-		}
-	}
-
-	steps := []step{
-		{"a load balancer is created", create(svc), map[string]int{"/mutate-service": 1, "/validate-service": 1}},
-		{"it gets an address", serviceStatus(func() {
-			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-		}), none},
-		{"its annotations change with its status", serviceStatus(func() {
-			builder.DLB("listener-maxqps", "7")(svc)
-		}), map[string]int{"/validate-service": 1}},
-		{"it is deleted", remove(svc), none},
-
+	steps := append(serviceSteps(ctx, kube), []step{
 		{"a claim is created", create(claim), map[string]int{"/mutate-persistentvolumeclaim": 1}},
 		{"it is bound", func() error { claim.Status = bound; return kube.Status().Update(ctx, claim) }, none},
 		{"it is labelled", label(claim), none},
@@ -98,7 +84,7 @@ func checkCalls(t *testing.T, kube client.Client, asked *counter) {
 		{"it is deleted", remove(ours), none},
 		{"a volume of another driver is created", create(foreign), none},
 		{"a volume without a driver is created", create(local), none},
-	}
+	}...)
 	for _, kind := range []string{"LoadBalancerPolicy", "ClusterLoadBalancerPolicy"} {
 		object := policy(t, kind, `{rules: [{annotation: example.com/key, required: true}]}`)
 		call := map[string]int{"/validate-" + strings.ToLower(kind): 1}
@@ -155,7 +141,7 @@ func withoutUID[T client.Object](object T) T {
 func settle(t *testing.T, kube client.Client) {
 	t.Helper()
 	for _, list := range []client.ObjectList{
-		&corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}, &v1alpha1.LoadBalancerPolicyList{}, &v1alpha1.ClusterLoadBalancerPolicyList{},
+		&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}, &v1alpha1.LoadBalancerPolicyList{}, &v1alpha1.ClusterLoadBalancerPolicyList{},
 	} {
 		// A list without a resource version waits for the latest state.
 		if err := kube.List(t.Context(), list); err != nil {

@@ -52,8 +52,10 @@ func TestWebhookConfigurations(t *testing.T) {
 	condition := func(name, expression string) admissionregistrationv1.MatchCondition {
 		return admissionregistrationv1.MatchCondition{Name: name, Expression: expression}
 	}
-	alive := condition("not-being-deleted", "!has(object.metadata.deletionTimestamp)")
-	balancer := condition("load-balancer", "object.spec.type == 'LoadBalancer'")
+	const (
+		alive    = "!has(object.metadata.deletionTimestamp)"
+		balancer = "object.spec.type == 'LoadBalancer' && " + alive + " && "
+	)
 
 	mutating := func(name, path string, rules []admissionregistrationv1.RuleWithOperations, again admissionregistrationv1.ReinvocationPolicyType, conditions ...admissionregistrationv1.MatchCondition) admissionregistrationv1.MutatingWebhook {
 		return admissionregistrationv1.MutatingWebhook{
@@ -65,16 +67,16 @@ func TestWebhookConfigurations(t *testing.T) {
 	wantMutating := []admissionregistrationv1.MutatingWebhook{
 		mutating("mutate.service.quaymaster.dev", "/mutate-service", rules("", "v1", "services", namespaced, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
-			alive, balancer, condition("newly-or-without-defaults", "request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer' || "+
-				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue())")),
+			condition("newly-or-without-defaults", balancer+"(request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer' || "+
+				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue()))")),
 		mutating("mutate.persistentvolume.quaymaster.dev", "/mutate-persistentvolume", rules("", "v1", "persistentvolumes", cluster, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
-			condition("of-the-cloud", "has(object.spec.csi) && object.spec.csi.driver == 'csi.mycloud.io'"),
-			condition("new-or-other-affinity", "request.operation == 'CREATE' || object.spec.?nodeAffinity != oldObject.spec.?nodeAffinity")),
+			condition("new-or-other-affinity", "has(object.spec.csi) && object.spec.csi.driver == 'csi.mycloud.io' && "+
+				"(request.operation == 'CREATE' || object.spec.?nodeAffinity != oldObject.spec.?nodeAffinity)")),
 		mutating("mutate.persistentvolumeclaim.quaymaster.dev", "/mutate-persistentvolumeclaim",
 			rules("", "v1", "persistentvolumeclaims", namespaced, create, update),
 			admissionregistrationv1.NeverReinvocationPolicy,
-			alive, condition("new-or-growing", "request.operation == 'CREATE' || "+grows)),
+			condition("new-or-growing", alive+" && (request.operation == 'CREATE' || "+grows+")")),
 	}
 	gotMutating := find[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", release)
 	if diff := cmp.Diff(wantMutating, gotMutating.Webhooks); diff != "" {
@@ -91,14 +93,14 @@ func TestWebhookConfigurations(t *testing.T) {
 	serviceRules := rules("", "v1", "services", namespaced, create, update)
 	serviceRules[0].Resources = append(serviceRules[0].Resources, "services/status")
 	wantValidating := []admissionregistrationv1.ValidatingWebhook{
-		validating("validate.service.quaymaster.dev", "/validate-service", serviceRules, alive, balancer,
-			condition("not-only-status", "request.?subResource.orValue('') != 'status' || object.metadata.?annotations != oldObject.metadata.?annotations")),
+		validating("validate.service.quaymaster.dev", "/validate-service", serviceRules,
+			condition("load-balancer", balancer+"(!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)")),
 		validating("validate.persistentvolumeclaim.quaymaster.dev", "/validate-persistentvolumeclaim",
-			rules("", "v1", "persistentvolumeclaims", namespaced, update), alive, condition("growing", grows)),
+			rules("", "v1", "persistentvolumeclaims", namespaced, update), condition("growing", alive+" && "+grows)),
 		validating("validate.loadbalancerpolicy.quaymaster.dev", "/validate-loadbalancerpolicy",
-			rules(v1alpha1.Group, "v1alpha1", "loadbalancerpolicies", namespaced, create, update), alive),
+			rules(v1alpha1.Group, "v1alpha1", "loadbalancerpolicies", namespaced, create, update), condition("not-being-deleted", alive)),
 		validating("validate.clusterloadbalancerpolicy.quaymaster.dev", "/validate-clusterloadbalancerpolicy",
-			rules(v1alpha1.Group, "v1alpha1", "clusterloadbalancerpolicies", cluster, create, update), alive),
+			rules(v1alpha1.Group, "v1alpha1", "clusterloadbalancerpolicies", cluster, create, update), condition("not-being-deleted", alive)),
 	}
 	gotValidating := find[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration", release)
 	if diff := cmp.Diff(wantValidating, gotValidating.Webhooks); diff != "" {

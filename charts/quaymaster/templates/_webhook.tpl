@@ -43,8 +43,7 @@ namespaceSelector:
 
 {{/* Finalizers of an object that is being deleted can always be removed. */}}
 {{- define "quaymaster.webhook.notBeingDeleted" -}}
-- name: not-being-deleted
-  expression: "!has(object.metadata.deletionTimestamp)"
+!has(object.metadata.deletionTimestamp)
 {{- end -}}
 
 {{/* True if a claim requests more than before. */}}
