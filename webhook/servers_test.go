@@ -241,7 +241,7 @@ func (p policies) Others(except engine.Key) ([]*engine.Policy, map[string]map[st
 // storage implements StorageClasses, volume types, volumes and zone labels.
 type storage struct{}
 
-func (storage) StorageClass(_ context.Context, name string) (*storagev1.StorageClass, error) {
+func (storage) StorageClass(name string) (*storagev1.StorageClass, error) {
 	switch name {
 	case "":
 		return nil, errors.New("lookup of a class without a name")
@@ -256,7 +256,7 @@ func (storage) StorageClass(_ context.Context, name string) (*storagev1.StorageC
 	}, nil
 }
 
-func (storage) VolumeType(_ context.Context, name string) (*volume.Type, error) {
+func (storage) VolumeType(name string) (*volume.Type, error) {
 	return &volume.Type{Name: name, MaxSizeGiB: 1024, StepGiB: 10, OnlineExpansion: len(name) > 4}, nil
 }
 

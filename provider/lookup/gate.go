@@ -8,31 +8,39 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 )
 
-// gate limits the number of concurrent reads, and blocks all reads for a moment after the cloud did not respond.
+// gate limits the number and rate of reads. After the cloud did not respond, it blocks all reads for a moment, and then
+// lets a single one find out whether the cloud responds again.
 type gate struct {
 	timeout time.Duration
 	rest    time.Duration
 	clock   clock.PassiveClock
 	turns   chan struct{}
+	budget  *rate.Limiter
 
 	mu sync.Mutex
 	// outage is the error that blocks reads until the time in until; nil if the cloud responded to the last read.
 	outage error
 	until  time.Time
+	// probing is true while a single read finds out whether the cloud responds again.
+	probing bool
 }
 
 func newGate(o Options) *gate {
-	return &gate{timeout: o.Timeout, rest: o.FailureTTL, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent)}
+	return &gate{
+		timeout: o.Timeout, rest: o.FailureTTL, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent),
+		budget: rate.NewLimiter(rate.Limit(o.Rate), o.Burst),
+	}
 }
 
 // pass calls read when it is its turn.
-func (g *gate) pass(ctx context.Context, read func(context.Context) error) error {
+func (g *gate) pass(ctx context.Context, read func(context.Context) error) (err error) {
 	if err := g.closed(); err != nil {
 		return err
 	}
@@ -44,27 +52,48 @@ func (g *gate) pass(ctx context.Context, read func(context.Context) error) error
 	case <-ctx.Done():
 		return fmt.Errorf("wait for other reads of the cloud: %w", ctx.Err())
 	}
+	// It fails at once if the context would end first.
+	if err := g.budget.Wait(ctx); err != nil {
+		return fmt.Errorf("too many reads of the cloud: %w", err)
+	}
 	// An earlier read may have failed in the meantime.
-	if err := g.closed(); err != nil {
+	if err := g.enter(); err != nil {
 		return err
 	}
-	err := read(ctx)
-	g.note(err)
-	return err
+	// Deferred, so that a panic does not block all later reads.
+	defer func() { g.note(err) }()
+	return read(ctx)
 }
 
 func (g *gate) closed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.outage == nil || !g.clock.Now().Before(g.until) {
+	return g.blocked()
+}
+
+// blocked is closed for callers that hold the lock.
+func (g *gate) blocked() error {
+	if g.outage == nil || !g.probing && !g.clock.Now().Before(g.until) {
 		return nil
 	}
 	return fmt.Errorf("the cloud did not respond a moment ago: %w", g.outage)
 }
 
+// enter is like closed, but makes a read that follows an outage the only one.
+func (g *gate) enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.blocked(); err != nil {
+		return err
+	}
+	g.probing = g.outage != nil
+	return nil
+}
+
 func (g *gate) note(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.probing = false
 	if !unanswered(err) {
 		g.outage = nil
 		return

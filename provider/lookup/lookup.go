@@ -1,12 +1,11 @@
-// Package lookup reads volumes and volume types for admission, where a user waits for the answer. Reads have a timeout
-// and are limited in number, concurrent reads of the same object are merged, and results are cached for a short time,
-// including failures.
+// Package lookup reads volumes and volume types for admission, where a user waits for the answer. Volume types are read
+// in the background. Reads of volumes have a timeout and are limited in number and rate, concurrent reads of the same
+// volume are merged, and results are cached for a short time, including failures.
 package lookup
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,10 +24,11 @@ const (
 	defaultTTL           = time.Minute
 	defaultNotFoundTTL   = 2 * time.Second
 	defaultFailureTTL    = time.Second
+	defaultRate          = 20
+	defaultBurst         = 100
+	defaultTypesRetry    = 5 * time.Second
+	defaultMaxTypesAge   = 10 * time.Minute
 )
-
-// allTypes is the key of the cached list of volume types.
-const allTypes = "all"
 
 // ErrUnknownType is returned if the cloud has no volume type of that name.
 var ErrUnknownType = errors.New("the cloud has no such volume type")
@@ -49,17 +49,25 @@ type Options struct {
 	MaxConcurrent int
 	// MaxEntries is the maximum number of cached volumes; it defaults to 4096.
 	MaxEntries int
-	// TTL is how long a volume and the list of volume types are cached; it defaults to one minute.
+	// Rate is the number of reads per second, on average, and Burst the number of reads at once; they default to 20 and
+	// 100. They bound what callers can cost the cloud.
+	Rate, Burst int
+	// TTL is how long a volume is cached, and the interval at which Run reads the volume types; it defaults to one
+	// minute.
 	TTL time.Duration
 	// NotFoundTTL is how long a missing volume is cached; it defaults to 2 s, because the volume may be created soon.
 	NotFoundTTL time.Duration
 	// FailureTTL is how long a failure is cached; it defaults to 1 s, so that in a burst of requests not each one waits
 	// for a cloud that does not respond.
 	FailureTTL time.Duration
+	// TypesRetry is the interval at which Run reads the volume types while the cloud does not answer; it defaults to 5 s.
+	TypesRetry time.Duration
+	// MaxTypesAge is how long volume types are used if they cannot be read again; it defaults to ten minutes.
+	MaxTypesAge time.Duration
 	// OnLookup, if set, is called with the result of every lookup.
 	OnLookup func(Kind, Result)
 	// Clock defaults to the real clock.
-	Clock clock.PassiveClock
+	Clock clock.Clock
 }
 
 // Kind is the kind of a lookup. It is a label value of metrics.
@@ -91,6 +99,10 @@ func (o *Options) complete() {
 	orDefault(&o.TTL, defaultTTL)
 	orDefault(&o.NotFoundTTL, defaultNotFoundTTL)
 	orDefault(&o.FailureTTL, defaultFailureTTL)
+	orDefault(&o.Rate, defaultRate)
+	orDefault(&o.Burst, defaultBurst)
+	orDefault(&o.TypesRetry, defaultTypesRetry)
+	orDefault(&o.MaxTypesAge, defaultMaxTypesAge)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -109,7 +121,7 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 type Lookup struct {
 	cloud   Cloud
 	volumes *memory[*cloudv1.Volume]
-	types   *memory[map[string]cloudv1.VolumeType]
+	types   *types
 }
 
 var _ cloudprovider.PVLabeler = (*Lookup)(nil)
@@ -121,7 +133,7 @@ func New(o Options) *Lookup {
 	return &Lookup{
 		cloud:   o.Cloud,
 		volumes: newMemory[*cloudv1.Volume](g, KindVolume, o.MaxEntries, o),
-		types:   newMemory[map[string]cloudv1.VolumeType](g, KindVolumeTypes, 1, o),
+		types:   &types{gate: g, cloud: o.Cloud, observe: func(r Result) { o.OnLookup(KindVolumeTypes, r) }, o: &o},
 	}
 }
 
@@ -148,32 +160,9 @@ func (l *Lookup) readVolume(id string) func(context.Context) (*cloudv1.Volume, e
 	return func(ctx context.Context) (*cloudv1.Volume, error) { return readVolume(ctx, l.cloud, id) }
 }
 
-// VolumeType returns the volume type of that name. The error wraps ErrUnknownType if the cloud has none; any other
-// error proves nothing about the type.
-func (l *Lookup) VolumeType(ctx context.Context, name string) (*cloudv1.VolumeType, error) {
-	types, err := l.types.get(ctx, allTypes, l.readTypes)
-	if err != nil {
-		return nil, err
-	}
-	volumeType, ok := types[name]
-	if !ok {
-		return nil, fmt.Errorf("volume type %q: %w", name, ErrUnknownType)
-	}
-	return &volumeType, nil
-}
+// VolumeType returns the volume type of that name from memory, without waiting for the cloud. The error wraps
+// ErrUnknownType if the cloud has none; any other error proves nothing about the type.
+func (l *Lookup) VolumeType(name string) (*cloudv1.VolumeType, error) { return l.types.get(name) }
 
-func (l *Lookup) readTypes(ctx context.Context) (map[string]cloudv1.VolumeType, error) {
-	list, err := l.cloud.VolumeTypes(ctx, cloudapi.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list volume types: %w", err)
-	}
-	if len(list.Items) == 0 {
-		// A cloud that has volumes has volume types.
-		return nil, errors.New("list volume types: malformed response: the list is empty")
-	}
-	types := make(map[string]cloudv1.VolumeType, len(list.Items))
-	for _, t := range list.Items {
-		types[t.Name] = t
-	}
-	return types, nil
-}
+// Run keeps the volume types up to date until the context ends. Without it, none is known.
+func (l *Lookup) Run(ctx context.Context) { l.types.run(ctx) }

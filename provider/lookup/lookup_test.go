@@ -28,19 +28,19 @@ import (
 type fixture struct {
 	*lookup.Lookup
 	cloud *cloud.Cloud
-	clock *clocktesting.FakePassiveClock
+	clock *clocktesting.FakeClock
 }
 
 func start(t *testing.T, o lookup.Options) *fixture {
 	t.Helper()
-	f := &fixture{cloud: cloud.Start(t, 0), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	f := &fixture{cloud: cloud.Start(t, 0), clock: clocktesting.NewFakeClock(time.Now())}
 	o.Cloud, o.Clock = f.cloud.Client, f.clock
 	f.Lookup = lookup.New(o)
 	return f
 }
 
 // pass advances the clock.
-func (f *fixture) pass(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
+func (f *fixture) pass(d time.Duration) { f.clock.Step(d) }
 
 // expectCalls compares the number of calls since the last time.
 func (f *fixture) expectCalls(t *testing.T, want int, when string) {
@@ -212,7 +212,7 @@ func TestCloudThatIsStopped(t *testing.T) {
 	}
 	front.Close()
 	counted := &counter{Cloud: client}
-	clock := clocktesting.NewFakePassiveClock(time.Now())
+	clock := clocktesting.NewFakeClock(time.Now())
 	l := lookup.New(lookup.Options{Cloud: counted, Clock: clock})
 	for round := 1; round <= 2; round++ {
 		for i := range 50 {
@@ -292,25 +292,4 @@ func TestFreshVolume(t *testing.T) {
 		t.Errorf("volume %+v, %v; want it attached", got, err)
 	}
 	f.expectCalls(t, 2, "one of each")
-}
-
-func TestVolumeType(t *testing.T) {
-	f := start(t, lookup.Options{})
-	for name, want := range map[string]int{"ssd": 1024, "archive": 16384, "floppy": 0} {
-		got, err := f.VolumeType(t.Context(), name)
-		switch {
-		case want == 0:
-			if !errors.Is(err, lookup.ErrUnknownType) {
-				t.Errorf("%s: %+v, %v; want %v", name, got, err, lookup.ErrUnknownType)
-			}
-		case err != nil || got.MaxSizeGiB != want:
-			t.Errorf("%s: %+v, %v; want at most %d GiB", name, got, err, want)
-		}
-	}
-	f.expectCalls(t, 1, "three types")
-	f.pass(2 * time.Minute)
-	f.cloud.Intercept(body(http.StatusOK, "application/json", `{"items":[],"revision":"1","complete":true}`))
-	if _, err := f.VolumeType(t.Context(), "ssd"); err == nil || errors.Is(err, lookup.ErrUnknownType) {
-		t.Errorf("an empty list: error %v, want one about the cloud", err)
-	}
 }

@@ -28,22 +28,20 @@ func TestResultsAreTold(t *testing.T) {
 		// Lookups without an answer are reported, and checked elsewhere.
 		_, _ = f.Volume(t.Context(), "vol-data-1")
 		_, _ = f.FreshVolume(t.Context(), "vol-data-1")
-		_, _ = f.VolumeType(t.Context(), "ssd")
 	}
 
 	ask()
-	expect("first", map[string]int{"volume miss": 2, "volume-types miss": 1})
+	expect("first", map[string]int{"volume miss": 2})
 	ask()
-	expect("again", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 1})
+	expect("again", map[string]int{"volume hit": 1, "volume miss": 1})
 	for range 2 {
 		_, _ = f.Volume(t.Context(), "vol-none")
-		_, _ = f.VolumeType(t.Context(), "gold")
 	}
-	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1, "volume-types hit": 2})
+	expect("what does not exist", map[string]int{"volume hit": 1, "volume miss": 1})
 
 	f.cloud.Intercept(problem(http.StatusServiceUnavailable, cloudv1.CodeUnavailable))
 	f.pass(2 * time.Minute)
 	ask()
 	ask()
-	expect("without a cloud", map[string]int{"volume unavailable": 4, "volume-types unavailable": 2})
+	expect("without a cloud", map[string]int{"volume unavailable": 4})
 }

@@ -29,8 +29,6 @@ func (m *Mutator) Admit(
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := m.o.bounded(ctx)
-	defer cancel()
 	switch {
 	case beingDeleted(newPVC):
 	case oldPVC == nil:
@@ -48,7 +46,7 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 	if name == "" {
 		return nil
 	}
-	class, err := m.o.Classes.StorageClass(ctx, name)
+	class, err := m.o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -59,7 +57,7 @@ func (m *Mutator) hints(ctx context.Context, pvc *corev1.PersistentVolumeClaim) 
 	if m.o.Volumes == nil || volume.TypeOf(class) == "" {
 		return findings
 	}
-	t, err := m.o.volumeType(ctx, class)
+	t, err := m.o.volumeType(class)
 	if err != nil {
 		return append(findings, logged(ctx, err, pvc, volume.LimitsUnavailable(pvc, class)))
 	}
@@ -73,7 +71,7 @@ func (m *Mutator) explain(ctx context.Context, oldPVC, newPVC *corev1.Persistent
 	if name == "" {
 		return findings
 	}
-	class, err := m.o.Classes.StorageClass(ctx, name)
+	class, err := m.o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		class = nil

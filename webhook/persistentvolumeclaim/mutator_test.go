@@ -1,7 +1,6 @@
 package persistentvolumeclaim_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -39,8 +38,8 @@ func TestMutator(t *testing.T) {
 			request: create(claim{}), outage: map[string]error{"class": down},
 			audit: warnedBy("pvc-class-unavailable"), lookups: []string{"class fast"},
 		},
-		"new, cloud does not respond": {
-			request: create(claim{class: "fixed"}), outage: map[string]error{"type": context.DeadlineExceeded},
+		"new, limits unknown": {
+			request: create(claim{class: "fixed"}), outage: map[string]error{"type": down},
 			audit: warnedBy("pvc-cannot-grow-later,pvc-limits-unavailable"), lookups: []string{"class fixed", "type fixed"},
 		},
 		"new, invalid response of the cloud": {
@@ -65,7 +64,7 @@ func TestMutator(t *testing.T) {
 		"grows, class unavailable": {
 			request: update(
 				claim{phase: "Pending"}, claim{size: "20Gi"},
-			), outage: map[string]error{"class": context.DeadlineExceeded},
+			), outage: map[string]error{"class": down},
 			audit: warnedBy("pvc-class-unavailable,pvc-not-bound"), lookups: []string{"class fast"},
 		},
 		"reverts growth": {request: update(claim{size: "20Gi"}, claim{})},

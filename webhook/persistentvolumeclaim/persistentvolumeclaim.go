@@ -24,18 +24,22 @@ func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "persistentvolumeclaims"}
 }
 
-// Classes reads StorageClasses.
+// defaultBudget bounds how long a request waits for the attachment of a volume, the only thing that admission does not
+// know in advance.
+const defaultBudget = time.Second
+
+// Classes returns StorageClasses from memory.
 type Classes interface {
 	// StorageClass returns an error for which apierrors.IsNotFound is true if there is no class of that name. Any other
 	// error means that the class is temporarily unavailable, which is never the user's mistake.
-	StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error)
+	StorageClass(name string) (*storagev1.StorageClass, error)
 }
 
 // Volumes reads volumes and their types from the cloud. An error means that they are temporarily unavailable, which is
 // never the user's mistake.
 type Volumes interface {
-	// VolumeType returns nil if the cloud has no type of that name.
-	VolumeType(ctx context.Context, name string) (*volume.Type, error)
+	// VolumeType answers from memory; it returns nil if the cloud has no type of that name.
+	VolumeType(name string) (*volume.Type, error)
 	// Volume returns the current attachment of a PersistentVolume's volume; nil if it is not a volume of the cloud.
 	Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error)
 }
@@ -46,20 +50,25 @@ type Options struct {
 	Classes Classes
 	// Volumes reads the limits of the cloud; nil if no cloud is configured.
 	Volumes Volumes
-	// Budget bounds how long a request may wait for classes and the cloud; 0 means webhook.DefaultBudget.
+	// Budget bounds how long a request may wait for the cloud; 0 means one second.
 	Budget time.Duration
 	// OnFinding is called for each finding, for metrics; may be nil.
 	OnFinding func(finding.Finding)
 }
 
-// bounded returns a context that ends early enough for the request to be answered without the missing facts.
-func (o *Options) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(o.Budget, webhook.DefaultBudget))
+// attachment returns the attachment of a claim's volume; nil if the claim has no volume of the cloud.
+func (o *Options) attachment(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (*volume.Attachment, error) {
+	if pvc.Spec.VolumeName == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Budget, defaultBudget))
+	defer cancel()
+	return o.Volumes.Volume(ctx, pvc.Spec.VolumeName)
 }
 
 // volumeType returns the type that a class names; nil if the cloud does not have it.
-func (o *Options) volumeType(ctx context.Context, class *storagev1.StorageClass) (*volume.Type, error) {
-	t, err := o.Volumes.VolumeType(ctx, volume.TypeOf(class))
+func (o *Options) volumeType(class *storagev1.StorageClass) (*volume.Type, error) {
+	t, err := o.Volumes.VolumeType(volume.TypeOf(class))
 	if err != nil || t == nil {
 		return nil, err
 	}

@@ -31,8 +31,6 @@ func (v *Validator) Admit(
 	if beingDeleted(newPVC) || !grows(oldPVC, newPVC) {
 		return webhook.Allow(), nil
 	}
-	ctx, cancel := v.o.bounded(ctx)
-	defer cancel()
 	return v.o.respond(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
 }
 
@@ -41,7 +39,7 @@ func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.Persisten
 	if v.o.Volumes == nil || name == "" {
 		return nil
 	}
-	class, err := v.o.Classes.StorageClass(ctx, name)
+	class, err := v.o.Classes.StorageClass(name)
 	switch {
 	case apierrors.IsNotFound(err):
 		// The API server's own plugin denies the update.
@@ -55,11 +53,11 @@ func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.Persisten
 		return nil
 	}
 	growth := volume.Growth{Old: oldPVC, New: newPVC, Class: class}
-	if growth.Type, err = v.o.volumeType(ctx, class); err != nil {
+	if growth.Type, err = v.o.volumeType(class); err != nil {
 		return []finding.Finding{logged(ctx, err, newPVC, volume.LimitsUnavailable(newPVC, class))}
 	}
-	if growth.NeedsAttachment() && newPVC.Spec.VolumeName != "" {
-		growth.Attachment, err = v.o.Volumes.Volume(ctx, newPVC.Spec.VolumeName)
+	if growth.NeedsAttachment() {
+		growth.Attachment, err = v.o.attachment(ctx, newPVC)
 	}
 	findings := growth.Findings()
 	if err != nil {

@@ -78,12 +78,8 @@ func TestValidator(t *testing.T) {
 			request: update(claim{}, claim{size: "101Gi"}), outage: map[string]error{"class": down},
 			audit: map[string]string{"audited": "pvc-class-unavailable"}, lookups: []string{"class fast"},
 		},
-		"cloud is down": {
+		"limits unknown": {
 			request: update(claim{}, claim{size: "101Gi"}), outage: map[string]error{"type": down},
-			audit: warnedBy("pvc-limits-unavailable"), lookups: []string{"class fast", "type fast"},
-		},
-		"cloud does not respond": {
-			request: update(claim{}, claim{size: "101Gi"}), outage: map[string]error{"type": context.DeadlineExceeded},
 			audit: warnedBy("pvc-limits-unavailable"), lookups: []string{"class fast", "type fast"},
 		},
 		"invalid response of the cloud": {

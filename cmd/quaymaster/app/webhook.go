@@ -144,11 +144,7 @@ func (o *webhookOptions) manager(
 		o.addMetrics(mgr),
 		mgr.Add(source),
 		mgr.Add(trust),
-		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			known.policies.Run(ctx)
-			return nil
-		})),
-		mgr.Add(manager.RunnableFunc(known.classes.run)),
+		mgr.Add(manager.RunnableFunc(known.run)),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		// GetWebhookServer also makes the manager start the server.
 		mgr.AddReadyzCheck("ending", draining.check),

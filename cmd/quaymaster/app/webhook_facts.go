@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
@@ -29,6 +30,12 @@ import (
 // admissionCloudTimeout limits one cloud call made by admission, however many requests wait for it.
 const admissionCloudTimeout = 5 * time.Second
 
+// readsPerSecond and readsAtOnce limit the reads of PersistentVolumes, for growing claims.
+const (
+	readsPerSecond = 20
+	readsAtOnce    = 100
+)
+
 // facts holds what admission knows besides the object under review. It contains no objects of users.
 type facts struct {
 	policies *policystore.Store
@@ -36,6 +43,8 @@ type facts struct {
 	// cloud is nil if there is no cloud config.
 	cloud *lookup.Lookup
 	api   kubernetes.Interface
+	// reads bounds what requests can cost the API server.
+	reads *rate.Limiter
 }
 
 func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Config) (*facts, error) {
@@ -43,7 +52,7 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	f := &facts{api: api, classes: newClasses(api)}
+	f := newStorageFacts(api)
 	f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
 	if err != nil {
 		return nil, err
@@ -63,6 +72,11 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	return f, nil
 }
 
+// newStorageFacts returns facts about volumes only, without a cloud.
+func newStorageFacts(api kubernetes.Interface) *facts {
+	return &facts{api: api, classes: newClasses(api), reads: rate.NewLimiter(readsPerSecond, readsAtOnce)}
+}
+
 // labeler returns nil without a cloud.
 func (f *facts) labeler() cloudprovider.PVLabeler {
 	if f.cloud == nil {
@@ -71,9 +85,21 @@ func (f *facts) labeler() cloudprovider.PVLabeler {
 	return f.cloud
 }
 
+// run keeps what admission knows up to date until ctx ends.
+func (f *facts) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { f.policies.Run(ctx) })
+	running.Go(func() { f.classes.run(ctx) })
+	if f.cloud != nil {
+		running.Go(func() { f.cloud.Run(ctx) })
+	}
+	running.Wait()
+	return nil
+}
+
 // VolumeType returns nil if the cloud has no volume type of this name.
-func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, error) {
-	t, err := f.cloud.VolumeType(ctx, name)
+func (f *facts) VolumeType(name string) (*volume.Type, error) {
+	t, err := f.cloud.VolumeType(name)
 	switch {
 	case errors.Is(err, lookup.ErrUnknownType):
 		return nil, nil
@@ -87,6 +113,9 @@ func (f *facts) VolumeType(ctx context.Context, name string) (*volume.Type, erro
 
 // Volume returns the attachment of a PersistentVolume's volume, or nil if the volume does not belong to the cloud.
 func (f *facts) Volume(ctx context.Context, persistentVolume string) (*volume.Attachment, error) {
+	if err := f.reads.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("too many reads of persistent volumes: %w", err)
+	}
 	pv, err := f.api.CoreV1().PersistentVolumes().Get(ctx, persistentVolume, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -111,33 +140,30 @@ func (f *facts) Volume(ctx context.Context, persistentVolume string) (*volume.At
 type classes struct {
 	factory  informers.SharedInformerFactory
 	informer storageinformers.StorageClassInformer
-	api      kubernetes.Interface
 }
 
 func newClasses(api kubernetes.Interface) *classes {
 	factory := informers.NewSharedInformerFactoryWithOptions(api, 0,
 		informers.WithTransform(cache.TransformStripManagedFields()))
-	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses(), api: api}
+	c := &classes{factory: factory, informer: factory.Storage().V1().StorageClasses()}
 	c.informer.Informer()
 	return c
 }
 
 // run maintains the cache until ctx ends.
-func (c *classes) run(ctx context.Context) error {
+func (c *classes) run(ctx context.Context) {
 	c.factory.StartWithContext(ctx)
 	<-ctx.Done()
 	c.factory.Shutdown()
-	return nil
 }
 
 func (c *classes) hasSynced() bool { return c.informer.Informer().HasSynced() }
 
-// StorageClass returns a class from the cache or, if it may be too new for the cache, from the API server.
-func (c *classes) StorageClass(ctx context.Context, name string) (*storagev1.StorageClass, error) {
-	class, err := c.informer.Lister().Get(name)
-	if err == nil || !apierrors.IsNotFound(err) {
-		return class, err
+// StorageClass returns a class from the cache. A class that was created a moment ago may not be there yet: its claims
+// are then admitted without the checks that it would allow.
+func (c *classes) StorageClass(name string) (*storagev1.StorageClass, error) {
+	if !c.hasSynced() {
+		return nil, errors.New("the storage classes are not synced yet")
 	}
-	klog.FromContext(ctx).V(1).Info("Storage class is not in the cache", "storageClass", name)
-	return c.api.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+	return c.informer.Lister().Get(name)
 }
