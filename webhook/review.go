@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const reviewKind = "AdmissionReview"
+const (
+	reviewKind    = "AdmissionReview"
+	reviewVersion = "admission.k8s.io/v1"
+)
 
 // admissionReview is the part of an AdmissionReview that admission uses.
 type admissionReview struct {
@@ -46,9 +49,9 @@ func decodeReview(
 	if err := unmarshal(body, &review); err != nil {
 		return nil, fmt.Errorf("body must be an AdmissionReview in JSON: %w", err)
 	}
-	if version := admissionv1.SchemeGroupVersion.String(); review.APIVersion != version || review.Kind != reviewKind {
+	if review.APIVersion != reviewVersion || review.Kind != reviewKind {
 		return nil, fmt.Errorf("body must have apiVersion %q and kind %q; got apiVersion %q and kind %q",
-			version, reviewKind, review.APIVersion, review.Kind)
+			reviewVersion, reviewKind, review.APIVersion, review.Kind)
 	}
 	req := review.Request
 	switch {
@@ -83,7 +86,7 @@ func rawObject(value jsontext.Value) runtime.RawExtension {
 // encodeReview returns the body with the response.
 func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
 	return json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: reviewKind},
+		TypeMeta: metav1.TypeMeta{APIVersion: reviewVersion, Kind: reviewKind},
 		Response: response,
 	})
 }

@@ -81,6 +81,7 @@ func (t *Type) Complete(empty Empty) {
 	if t.Dialect == YAMLBool {
 		t.Fold = true
 	}
+	t.limit = newLimit(t)
 	for _, part := range t.parts() {
 		part.Complete(Allowed)
 	}
@@ -99,7 +100,11 @@ func (t *Type) parts() []*Type {
 
 // Parse parses a value as the controller does. The text of the error, which may be empty, follows "must be " and
 // Expected.
-func (t *Type) Parse(raw string) (Value, error) {
+func (t *Type) Parse(raw string) (Value, error) { return t.ParseWith(raw, nil) }
+
+// ParseWith is like Parse, but a List with one element is appended to list, so that the caller can provide the memory
+// for many values at once.
+func (t *Type) ParseWith(raw string, list []string) (Value, error) {
 	text := raw
 	if t.Trim {
 		text = strings.TrimSpace(text)
@@ -118,7 +123,8 @@ func (t *Type) Parse(raw string) (Value, error) {
 	}
 	v := Value{Text: text}
 	if t.Type != Enum && t.Type != JSON && slices.Contains(t.Values, text) {
-		v.List = []string{text}
+		list = append(list, text)
+		v.List = list
 		return v, nil
 	}
 	err := t.parse(text, &v)
@@ -126,7 +132,8 @@ func (t *Type) Parse(raw string) (Value, error) {
 		err = errUnexplained
 	}
 	if v.List == nil && t.Type != List && t.Type != Map {
-		v.List = []string{v.Text}
+		list = append(list, v.Text)
+		v.List = list
 	}
 	return v, err
 }
@@ -204,8 +211,10 @@ func (t *Type) parseInt(text string, v *Value) error {
 	if err != nil && !(t.Dialect == Digits && errors.Is(err, strconv.ErrRange)) {
 		return errUnexplained
 	}
-	v.Text, v.Number = strconv.FormatInt(n, 10), float64(n)
-	return t.check(int(n))
+	if v.Text, v.Number = text, float64(n); t.Dialect != Digits || err != nil {
+		v.Text = strconv.FormatInt(n, 10)
+	}
+	return checkNumber(t, n)
 }
 
 // plainDigits reports whether a text is 0|[1-9][0-9]*.
@@ -226,29 +235,29 @@ func (t *Type) parseDuration(text string, v *Value) error {
 	if t.Dialect == OrderedUnits {
 		v.Text = d.String()
 	}
-	return t.check(d)
+	return checkNumber(t, d)
 }
-
-// orderedUnits matches components of an integer and a unit, each unit at most once, in this order.
-var orderedUnits = regexp.MustCompile(`^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$`)
 
 // parseOrderedUnits parses durations such as 1h30m or 1500ms, without sign, fraction and leading zeros. A duration that
 // does not fit becomes the longest one.
 func parseOrderedUnits(text string) (time.Duration, error) {
-	groups := orderedUnits.FindStringSubmatch(text)
-	if groups == nil {
+	if text == "" {
 		return 0, errUnexplained
 	}
-	for _, digits := range groups[1:] {
-		if digits != "" && !plainDigits(digits) {
+	units := []string{"h", "m", "s", "ms"}
+	for rest := text; rest != ""; {
+		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		rest = rest[len(number):]
+		unit := rest[:len(rest)-len(strings.TrimLeft(rest, "hms"))]
+		rest = rest[len(unit):]
+		at := slices.Index(units, unit)
+		if at < 0 || number == "" || !plainDigits(number) {
 			return 0, errUnexplained
 		}
+		units = units[at+1:]
 	}
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil
-	}
-	if text == "" {
-		return 0, errUnexplained
 	}
 	// It is too long for a time.Duration, and for any range.
 	return math.MaxInt64, nil
@@ -344,7 +353,8 @@ func (t *Type) parseElement(raw string) (string, error) {
 	if t == nil {
 		return raw, nil
 	}
-	v, err := t.Parse(raw)
+	var buffer [1]string // the list is not used
+	v, err := t.ParseWith(raw, buffer[:0])
 	return v.Text, err
 }
 
@@ -385,6 +395,22 @@ const (
 	jsonArray  = "array"
 	jsonObject = "object"
 )
+
+// checkNumber validates an integer, or a duration in nanoseconds, by the rule.
+func checkNumber[Number int64 | time.Duration](t *Type, n Number) error {
+	switch l := t.limit; {
+	case t.Rule == "":
+		return nil
+	case l == nil:
+		return t.check(n)
+	case int64(n) < l.least || int64(n) > l.most:
+		return errUnexplained
+	case l.rest == "":
+		return nil
+	default:
+		return check(n, l.rest)
+	}
+}
 
 // check validates a parsed value by the rule. The error names the invalid element of a list or map.
 func (t *Type) check(parsed any) error {

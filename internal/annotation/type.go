@@ -47,6 +47,9 @@ type Type struct {
 	Pattern string `json:"pattern,omitempty"`
 	// Allowed completes "must be …"; generated from the other fields if it is empty. A pattern requires it.
 	Allowed string `json:"allowed,omitempty"`
+
+	// limit is the Rule of an integer or a duration; nil if there is none, or Complete has not been called.
+	limit *limit
 }
 
 // Kind is the kind of a Type.

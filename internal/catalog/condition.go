@@ -9,7 +9,8 @@ import (
 // holds reports whether a condition holds. known is false if that depends on an invalid or uncertain value.
 func (v *View) holds(c Condition, sc scope) (holds, known bool) {
 	if c.Field != "" {
-		values := sc.field(v.Service, c.Field)
+		var buffer [8]string // so that few values cost no allocation
+		values := sc.field(buffer[:0], v.Service, c.Field)
 		return (c.Set == nil || *c.Set == (len(values) > 0)) && c.HoldsFor(values), true
 	}
 	if c.Set != nil {

@@ -223,7 +223,7 @@ func (v *View) ambiguous(s *Setting) []finding.Finding {
 	}
 	var findings []finding.Finding
 	for _, i := range s.ports {
-		if v.governing[s.base][i] != ambiguous {
+		if v.governing[s.base.form][i] != ambiguous {
 			continue
 		}
 		byNumber := s.name + "." + spec.Number(v.Service.Spec.Ports[i])

@@ -75,8 +75,9 @@ type contents struct {
 	// byName holds the entries by name and alias; families holds those with placeholders in their names.
 	byName   map[string]*entry
 	families []*entry
-	// portForms is true if an entry has a form for ports.
+	// portForms is true if an entry has a form for ports, forms the number of these entries.
 	portForms bool
+	forms     int
 }
 
 // entry is an annotation prepared for use.
@@ -88,6 +89,8 @@ type entry struct {
 	variants []*entry
 	// base is the entry that a variant replaces; the entry itself for any other.
 	base *entry
+	// form is the index of an entry with forms for ports, among these.
+	form int
 	// defaults are the parsed Defaults, or the Default without conditions.
 	defaults []defaultValue
 	// applies holds the requirements that decide whether the annotation applies to a port, or at all.
@@ -105,7 +108,10 @@ func newContents(b Body) *contents {
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)
-		c.portForms = c.portForms || e.PortForm
+		if e.PortForm {
+			e.form, c.portForms = c.forms, true
+			c.forms++
+		}
 		if e.family() {
 			for _, name := range e.Names() {
 				e.templates = append(e.templates, newTemplate(name))

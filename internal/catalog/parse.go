@@ -3,12 +3,12 @@ package catalog
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/annotation"
-	"quaymaster.dev/internal/catalog/spec"
 )
 
 // Parsed is a Service whose annotations every catalog of a Set has parsed once. It is immutable, but remembers what was
@@ -29,11 +29,19 @@ func (s Set) Parse(svc *corev1.Service) *Parsed {
 	if !p.LoadBalancer() {
 		return p
 	}
-	p.keys = slices.Sorted(maps.Keys(svc.Annotations))
+	p.keys = sortedKeys(svc.Annotations)
+	p.views = make([]*View, 0, len(s.catalogs))
 	for _, c := range s.catalogs {
 		p.views = append(p.views, newView(c, p, reusable{}))
 	}
 	return p
+}
+
+// sortedKeys is slices.Sorted(maps.Keys(annotations)) with a single allocation.
+func sortedKeys(annotations map[string]string) []string {
+	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations))
+	slices.Sort(keys)
+	return keys
 }
 
 // LoadBalancer reports whether the Service exists and is of type LoadBalancer.
@@ -84,23 +92,28 @@ func (p *Parsed) WithoutUnknown() *Parsed {
 
 // replace returns a changed Service. It reuses the parsed values of the annotations that are kept.
 func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
-	other := &Parsed{Service: svc, set: p.set, keys: slices.Sorted(maps.Keys(svc.Annotations))}
+	other := &Parsed{Service: svc, set: p.set, keys: sortedKeys(svc.Annotations)}
+	other.views = make([]*View, 0, len(p.views))
 	for _, v := range p.views {
-		known := reusable{settings: map[string]*Setting{}, suggestions: v.suggestions}
-		for _, s := range v.settings {
-			if kept(s.Key) {
-				known.settings[s.Key] = s
-			}
-		}
-		other.views = append(other.views, newView(v.catalog, other, known))
+		other.views = append(other.views, newView(v.catalog, other, reusable{v, kept}))
 	}
 	return other
 }
 
-// reusable is what a changed Service takes over from the original.
+// reusable is what a changed Service takes over from the original: the view of it, and whether an annotation is the
+// same. The zero value is for a Service that is not a changed one.
 type reusable struct {
-	settings    map[string]*Setting
-	suggestions map[string]suggestion
+	*View
+	kept func(key string) bool
+}
+
+// setting returns the parsed annotation with the key; nil if it must be parsed.
+func (r reusable) setting(key string) *Setting {
+	if r.View == nil || !r.kept(key) {
+		return nil
+	}
+	s, _ := r.View.setting(key)
+	return s
 }
 
 // View returns the View of a catalog; nil if its controller does not own the Service.
@@ -136,17 +149,20 @@ type View struct {
 	owned bool
 	// settings holds the annotations that the catalog knows, sorted by key.
 	settings []*Setting
-	// governing holds the setting that governs each port, by entry with a form for ports; nil for a port that none
-	// governs.
-	governing map[*entry][]*Setting
+	// governing holds the setting that governs each port, by the form of an entry with forms for ports; nil for a port
+	// that none governs.
+	governing [][]*Setting
+	// subject is the memory of at.
+	subject subject
 	// unknown are the keys under the prefixes of Quaymaster's own catalog that it does not know.
 	unknown []string
 	// suggestions holds the keys that unknown keys are probably typos of; nil until a check depends on them.
 	suggestions map[string]suggestion
 	// uncertain holds the entries whose value is not known because a suffix is wrong.
 	uncertain map[*entry]bool
-	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed.
-	portsByNumber, portsByName map[string][]int
+	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed, if there are many ports.
+	portsByNumber map[int32][]int
+	portsByName   map[string][]int
 }
 
 // Setting is one annotation of a Service.
@@ -171,6 +187,9 @@ type Setting struct {
 	ports, governs []int
 	// undecided is true if another form of the key sets the same port.
 	undecided bool
+	// list, onPorts and governed are the memory of a Value with one element, and of few ports and governs.
+	list              [1]string
+	onPorts, governed [2]int
 }
 
 // ambiguous governs a port that two forms of a key set.
@@ -182,12 +201,29 @@ func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 // newView parses the annotations, except for those that have been parsed before.
 func newView(c *Catalog, p *Parsed, known reusable) *View {
 	v := &View{contents: c.contents(), catalog: c, class: p.set.class, Service: p.Service}
-	for _, key := range p.keys {
-		if s := v.parse(key, known.settings[key], p.set.onParse); s != nil {
-			v.settings = append(v.settings, s)
+	v.settings = make([]*Setting, 0, len(p.keys))
+	m := &memory{}
+	for i, key := range p.keys {
+		e, b, suffix, found := v.lookUp(key)
+		if !found {
+			if c.Own && hasPrefix(key, c.Prefixes) {
+				v.unknown = append(v.unknown, key)
+			}
+			continue
 		}
+		s := m.next(len(p.keys) - i)
+		v.init(s, key, e, b, suffix)
+		if before := known.setting(key); before != nil && before.entry == s.entry {
+			s.Value, s.Err = before.Value, before.Err
+		} else {
+			if p.set.onParse != nil {
+				p.set.onParse(key)
+			}
+			s.Value, s.Err = s.ParseWith(s.Raw, s.list[:0])
+		}
+		v.settings = append(v.settings, s)
 	}
-	if known.suggestions != nil {
+	if known.View != nil && known.suggestions != nil {
 		v.suggestions = map[string]suggestion{}
 		for _, key := range v.unknown {
 			if s, found := known.suggestions[key]; found {
@@ -202,37 +238,46 @@ func newView(c *Catalog, p *Parsed, known reusable) *View {
 	return v
 }
 
-// parse returns the setting of a key, or nil if the catalog does not know the key.
-func (v *View) parse(key string, known *Setting, onParse func(key string)) *Setting {
-	e, b, suffix, found := v.lookUp(key)
+// setting returns the setting with the key, if the catalog knows the key.
+func (v *View) setting(key string) (*Setting, bool) {
+	at, found := slices.BinarySearchFunc(v.settings, key, func(s *Setting, key string) int {
+		return strings.Compare(s.Key, key)
+	})
 	if !found {
-		if v.catalog.Own && hasPrefix(key, v.catalog.Prefixes) {
-			v.unknown = append(v.unknown, key)
-		}
-		return nil
+		return nil, false
 	}
-	s := &Setting{
+	return v.settings[at], true
+}
+
+// memory provides Settings for the annotations of a Service, a block at a time.
+type memory struct{ settings []Setting }
+
+// next returns an empty Setting; at most that many are still needed.
+func (m *memory) next(atMost int) *Setting {
+	const block = 16
+	if len(m.settings) == 0 {
+		m.settings = make([]Setting, min(atMost, block))
+	}
+	s := &m.settings[0]
+	m.settings = m.settings[1:]
+	return s
+}
+
+// init fills in what a Setting says apart from its value.
+func (v *View) init(s *Setting, key string, e *entry, b bindings, suffix string) {
+	*s = Setting{
 		entry: e.variantFor(v), Key: key, Raw: v.Service.Annotations[key], name: b.expand(e.Name), bindings: b,
 		suffix: suffix,
 	}
-	if _, nameIsSet := v.Service.Annotations[s.name]; nameIsSet && s.name != key && suffix == "" {
-		s.shadowed = true
+	if s.name != key && suffix == "" {
+		_, s.shadowed = v.Service.Annotations[s.name]
 	}
 	if suffix != "" {
-		s.ports, s.named = v.resolve(suffix[1:])
+		s.ports, s.named = v.resolve(suffix[1:], s.onPorts[:0])
 		if !e.PortForm || len(s.ports) == 0 {
 			v.markUncertain(e)
 		}
 	}
-	if known != nil && known.entry == s.entry {
-		s.Value, s.Err = known.Value, known.Err
-		return s
-	}
-	if onParse != nil {
-		onParse(key)
-	}
-	s.Value, s.Err = s.Parse(s.Raw)
-	return s
 }
 
 // lookUp returns the entry that a key belongs to, and the suffix of a form for a port, with its dot. It also finds the suffix of a
@@ -256,46 +301,80 @@ func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
 	return prefix + name, suffix, cut
 }
 
-// resolve returns the ports that a suffix refers to: digits are a port number, anything else is a port name.
-func (v *View) resolve(suffix string) (ports []int, named bool) {
-	if v.portsByNumber == nil {
-		v.portsByNumber, v.portsByName = map[string][]int{}, map[string][]int{}
-		for i, p := range v.Service.Spec.Ports {
-			v.portsByNumber[spec.Number(p)] = append(v.portsByNumber[spec.Number(p)], i)
-			if p.Name != "" {
-				v.portsByName[p.Name] = append(v.portsByName[p.Name], i)
-			}
+// fewPorts is the number of ports up to which a search is cheaper than an index.
+const fewPorts = 8
+
+// resolve appends the indices of the ports that a suffix refers to: digits are a port number, anything else is a port
+// name.
+func (v *View) resolve(suffix string, found []int) (ports []int, named bool) {
+	if named = suffix == "" || strings.Trim(suffix, "0123456789") != ""; named {
+		return v.portsNamed(suffix, found), true
+	}
+	number, err := strconv.ParseInt(suffix, 10, 32)
+	if err != nil || suffix[0] == '0' {
+		return nil, false
+	}
+	return v.portsNumbered(int32(number), found), false
+}
+
+func (v *View) portsNamed(name string, found []int) []int {
+	if name == "" || v.indexPorts() {
+		return v.portsByName[name]
+	}
+	for i := range v.Service.Spec.Ports {
+		if v.Service.Spec.Ports[i].Name == name {
+			found = append(found, i)
 		}
 	}
-	if suffix == "" || strings.Trim(suffix, "0123456789") != "" {
-		return v.portsByName[suffix], true
+	return found
+}
+
+func (v *View) portsNumbered(number int32, found []int) []int {
+	if v.indexPorts() {
+		return v.portsByNumber[number]
 	}
-	return v.portsByNumber[suffix], false
+	for i := range v.Service.Spec.Ports {
+		if v.Service.Spec.Ports[i].Port == number {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// indexPorts indexes the ports if there are many, and reports whether it did.
+func (v *View) indexPorts() bool {
+	if len(v.Service.Spec.Ports) <= fewPorts || v.portsByNumber != nil {
+		return v.portsByNumber != nil
+	}
+	v.portsByNumber, v.portsByName = map[int32][]int{}, map[string][]int{}
+	for i, p := range v.Service.Spec.Ports {
+		v.portsByNumber[p.Port] = append(v.portsByNumber[p.Port], i)
+		if p.Name != "" {
+			v.portsByName[p.Name] = append(v.portsByName[p.Name], i)
+		}
+	}
+	return true
 }
 
 // assign decides which setting governs each port: the form for the port, else the plain key.
 func (v *View) assign() {
-	v.governing = map[*entry][]*Setting{}
-	byEntry := map[*entry][]*Setting{}
+	plain, competing := make([]*Setting, v.forms), make([]bool, v.forms)
+	v.governing = make([][]*Setting, v.forms)
+	ports, memory := len(v.Service.Spec.Ports), []*Setting(nil)
 	for _, s := range v.settings {
-		s.governs, s.undecided = nil, false
-		if s.PortForm {
-			byEntry[s.base] = append(byEntry[s.base], s)
+		if !s.PortForm {
+			continue
 		}
-	}
-	for e, settings := range byEntry {
-		v.governing[e] = v.govern(settings)
-	}
-}
-
-// govern returns the setting of a key that governs each port.
-func (v *View) govern(settings []*Setting) []*Setting {
-	governing := make([]*Setting, len(v.Service.Spec.Ports))
-	var plain *Setting
-	competing := false
-	for _, s := range settings {
+		governing := v.governing[s.base.form]
+		if governing == nil {
+			if len(memory) < ports {
+				memory = make([]*Setting, min(len(v.settings), v.forms)*ports)
+			}
+			governing, memory = memory[:ports:ports], memory[ports:]
+			v.governing[s.base.form] = governing
+		}
 		if s.Key == s.name {
-			plain = s
+			plain[s.base.form] = s
 		}
 		for _, i := range s.ports {
 			if governing[i] == nil {
@@ -303,21 +382,33 @@ func (v *View) govern(settings []*Setting) []*Setting {
 				continue
 			}
 			// Neither governs until the user removes one. Until then, nothing that depends on the value is reported.
-			governing[i], competing = ambiguous, true
+			governing[i], competing[s.base.form] = ambiguous, true
 		}
 	}
-	for _, s := range settings {
-		s.undecided = competing
+	for _, s := range v.settings {
+		if s.PortForm {
+			s.undecided = competing[s.base.form]
+		}
 	}
+	for form, governing := range v.governing {
+		v.govern(governing, plain[form])
+	}
+}
+
+// govern lets a plain key govern the ports that nothing else governs, and tells each setting which ports it governs.
+func (v *View) govern(governing []*Setting, plain *Setting) {
 	for i, s := range governing {
-		if s == nil {
+		switch {
+		case s == nil && plain != nil:
 			governing[i], s = plain, plain
+		case s == nil || s == ambiguous:
+			continue
 		}
-		if s != nil && s != ambiguous {
-			s.governs = append(s.governs, i)
+		if s.governs == nil {
+			s.governs = s.governed[:0]
 		}
+		s.governs = append(s.governs, i)
 	}
-	return governing
 }
 
 // settingsOf returns the settings of a name that the controller reads.

@@ -25,7 +25,7 @@ type suggestion struct {
 
 // suggested returns the keys that unknown keys are probably typos of.
 func (v *View) suggested() map[string]suggestion {
-	if v.suggestions == nil {
+	if v.suggestions == nil && len(v.unknown) > 0 {
 		v.suggestions = map[string]suggestion{}
 		for _, key := range v.unknown[:min(len(v.unknown), maxSuggestions)] {
 			v.suggestions[key] = v.nearestForPort(key, v.catalog.nearest(key))
@@ -62,7 +62,7 @@ func (v *View) nearestForPort(key string, best suggestion) suggestion {
 	}
 	for i, reading := range readings {
 		s := v.catalog.nearest(prefix + reading[0])
-		ports, _ := v.resolve(reading[1])
+		ports, _ := v.resolve(reading[1], nil)
 		if s.entry == nil || len(ports) == 0 || !s.entry.PortForm {
 			s.typos += len(reading[1])
 		} else {
@@ -177,9 +177,7 @@ func (s *search) nearest(c *Catalog, key string) suggestion {
 
 // hasSetting reports whether a key is among the settings.
 func (v *View) hasSetting(key string) bool {
-	_, found := slices.BinarySearchFunc(v.settings, key, func(s *Setting, key string) int {
-		return strings.Compare(s.Key, key)
-	})
+	_, found := v.setting(key)
 	return found
 }
 

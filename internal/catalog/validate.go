@@ -80,7 +80,7 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.Finding {
 	f, _ := check.Lookup(c.Name)
 	problem := f.Check(check.Subject{
-		Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: subject{v, scope{bindings: s.bindings}},
+		Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: v.at(scope{bindings: s.bindings}),
 	})
 	if problem == "" {
 		return findings
@@ -112,9 +112,8 @@ func (v *View) port(s *Setting) (text string, known bool) {
 		if !bound {
 			continue
 		}
-		byNumber := place != check.PlacePortName && slices.Contains(spec.Values(v.Service, "spec.ports.port"), text)
-		byName := place != check.PlacePort && slices.Contains(spec.Values(v.Service, "spec.ports.name"), text)
-		return text, byNumber || byName
+		ports, named := v.resolve(text, nil)
+		return text, len(ports) > 0 && (place == check.PlacePortRef || named == (place == check.PlacePortName))
 	}
 	return "", true
 }
@@ -210,7 +209,7 @@ func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
 	switch {
 	case c.Call != nil:
 		f, _ := check.Lookup(c.Call.Name)
-		problems = f.Find(check.Subject{Service: v.Service, With: c.Call.With, View: subject{v, sc}})
+		problems = f.Find(check.Subject{Service: v.Service, With: c.Call.With, View: v.at(sc)})
 	case v.none(c.Any, sc):
 		problems = []check.Problem{{}}
 	}
@@ -235,7 +234,7 @@ func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
 func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	f.Field = Path(at)
 	if spec.Has(at) {
-		f.Value = strings.Join(sc.field(v.Service, at), ",")
+		f.Value = strings.Join(sc.field(nil, v.Service, at), ",")
 		if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort && sc.port > 0 {
 			f.Field = field.NewPath("spec", "ports").Index(sc.port - 1).Child(name).String()
 			if f.Value == "" {
@@ -318,9 +317,15 @@ type subject struct {
 	scope scope
 }
 
-var _ check.View = subject{}
+var _ check.View = (*subject)(nil)
 
-func (s subject) Value(key string) (value annotation.Value, found bool) {
+// at returns the access of one function. It is valid until the next one is called.
+func (v *View) at(sc scope) *subject {
+	v.subject = subject{v, sc}
+	return &v.subject
+}
+
+func (s *subject) Value(key string) (value annotation.Value, found bool) {
 	key = s.Expand(key)
 	e, known := s.byName[key]
 	if known && e.PortForm && s.scope.port > 0 {
@@ -338,18 +343,18 @@ func (s subject) Value(key string) (value annotation.Value, found bool) {
 	return annotation.Value{}, false
 }
 
-func (s subject) Set(key string) bool { return len(s.settingsOf(key, nil)) > 0 }
+func (s *subject) Set(key string) bool { return len(s.settingsOf(key, nil)) > 0 }
 
-func (s subject) Written(key string) (raw string, set bool) {
+func (s *subject) Written(key string) (raw string, set bool) {
 	if written := s.blamed(key, s.scope); written != nil {
 		return written.Raw, true
 	}
 	return "", false
 }
 
-func (s subject) Expand(name string) string { return s.scope.bindings.expand(name) }
+func (s *subject) Expand(name string) string { return s.scope.bindings.expand(name) }
 
-func (s subject) Placeholder(name string) (text string, bound bool) {
+func (s *subject) Placeholder(name string) (text string, bound bool) {
 	text, bound = s.scope.bindings[name]
 	return text, bound
 }

@@ -20,12 +20,12 @@ type scope struct {
 
 var service = scope{}
 
-// field returns the values of a field; only those of the port, if the scope has one.
-func (s scope) field(svc *corev1.Service, path string) []string {
+// field appends the values of a field; only those of the port, if the scope has one.
+func (s scope) field(values []string, svc *corev1.Service, path string) []string {
 	if s.port > 0 {
-		return spec.PortValues(svc, path, s.port-1)
+		return spec.AppendPort(values, svc, path, s.port-1)
 	}
-	return spec.Values(svc, path)
+	return spec.Append(values, svc, path)
 }
 
 func (s scope) atPort(port int) scope {
@@ -39,15 +39,15 @@ func (v *View) isSet(name string, sc scope) (set, known bool) {
 	switch {
 	case !found || !e.PortForm:
 		set = slices.ContainsFunc(v.settings, func(s *Setting) bool { return s.hasValue() && s.belongsTo(name) })
-	case v.governing[e] == nil:
+	case v.governed(e) == nil:
 	case sc.port > 0:
-		s := v.governing[e][sc.port-1]
+		s := v.governed(e)[sc.port-1]
 		if s == ambiguous {
 			return false, false
 		}
 		set = s != nil
 	default:
-		set = slices.ContainsFunc(v.governing[e], func(s *Setting) bool { return s != nil })
+		set = slices.ContainsFunc(v.governed(e), func(s *Setting) bool { return s != nil })
 	}
 	return set, set || !v.isUncertain(e)
 }
@@ -127,10 +127,18 @@ func (v *View) valueAt(e *entry, port int) (value annotation.Value, known bool) 
 
 // governor returns the setting that governs a port, which may be ambiguous; nil if there is none.
 func (v *View) governor(e *entry, port int) *Setting {
-	if governing := v.governing[e]; len(governing) > 0 {
+	if governing := v.governed(e); len(governing) > 0 {
 		return governing[port]
 	}
 	return nil
+}
+
+// governed returns the settings that govern the ports; nil if the Service does not set the entry.
+func (v *View) governed(e *entry) []*Setting {
+	if v.governing == nil {
+		return nil
+	}
+	return v.governing[e.form]
 }
 
 // possible reports whether a value satisfies the requirements for the port itself. For example, http is not possible at

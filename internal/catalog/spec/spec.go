@@ -2,6 +2,7 @@
 package spec
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,67 +11,98 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fields holds the fields that conditions can use: values that are set, or that the API server always defaults. They do
+// paths holds the fields that conditions can use: values that are set, or that the API server always defaults. They do
 // not include values that the API server allocates, because the linter does not see these.
-var fields = map[string]func(*corev1.Service) []string{
-	"metadata.name":                 func(s *corev1.Service) []string { return nonEmpty(s.Name) },
-	"metadata.namespace":            func(s *corev1.Service) []string { return nonEmpty(s.Namespace) },
-	"spec.loadBalancerIP":           func(s *corev1.Service) []string { return nonEmpty(s.Spec.LoadBalancerIP) },
-	"spec.loadBalancerSourceRanges": func(s *corev1.Service) []string { return s.Spec.LoadBalancerSourceRanges },
-	"spec.externalIPs":              func(s *corev1.Service) []string { return s.Spec.ExternalIPs },
-	"spec.externalTrafficPolicy": func(s *corev1.Service) []string {
-		return withDefault(string(s.Spec.ExternalTrafficPolicy), "Cluster")
-	},
-	"spec.sessionAffinity": func(s *corev1.Service) []string {
-		return withDefault(string(s.Spec.SessionAffinity), "None")
-	},
-	"spec.loadBalancerClass":     func(s *corev1.Service) []string { return optional(s.Spec.LoadBalancerClass) },
-	"spec.ipFamilyPolicy":        func(s *corev1.Service) []string { return optional(s.Spec.IPFamilyPolicy) },
-	"spec.internalTrafficPolicy": func(s *corev1.Service) []string { return optional(s.Spec.InternalTrafficPolicy) },
-	"spec.ipFamilies": func(s *corev1.Service) []string {
-		return each(s.Spec.IPFamilies, func(f corev1.IPFamily) string { return string(f) })
-	},
-	"spec.ports.port":        ofPorts(Number),
-	"spec.ports.name":        ofPorts(portFields["spec.ports.name"]),
-	"spec.ports.nodePort":    ofPorts(portFields["spec.ports.nodePort"]),
-	"spec.ports.protocol":    ofPorts(Protocol),
-	"spec.ports.appProtocol": ofPorts(portFields["spec.ports.appProtocol"]),
-	"spec.allocateLoadBalancerNodePorts": func(s *corev1.Service) []string {
-		allocate := s.Spec.AllocateLoadBalancerNodePorts
-		return []string{strconv.FormatBool(allocate == nil || *allocate)}
-	},
-	"spec.selector": selector,
+var paths = []string{
+	"metadata.name", "metadata.namespace", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges", "spec.externalIPs",
+	"spec.externalTrafficPolicy", "spec.sessionAffinity", "spec.loadBalancerClass", "spec.ipFamilyPolicy",
+	"spec.internalTrafficPolicy", "spec.ipFamilies", "spec.allocateLoadBalancerNodePorts", "spec.selector",
+	portNumber, portName, portNodePort, portProtocol, portAppProtocol,
 }
 
-// portFields holds the fields of one port.
-var portFields = map[string]func(corev1.ServicePort) string{
-	"spec.ports.port": Number,
-	"spec.ports.name": func(p corev1.ServicePort) string { return p.Name },
-	// Only a node port in the manifest: the linter does not know one that the API server allocates.
-	"spec.ports.nodePort":    func(p corev1.ServicePort) string { return written(p.NodePort) },
-	"spec.ports.protocol":    Protocol,
-	"spec.ports.appProtocol": func(p corev1.ServicePort) string { return value(p.AppProtocol) },
-}
-
-func ofPorts(text func(corev1.ServicePort) string) func(*corev1.Service) []string {
-	return func(s *corev1.Service) []string { return each(s.Spec.Ports, text) }
-}
+// The fields of a port.
+const (
+	portNumber      = "spec.ports.port"
+	portName        = "spec.ports.name"
+	portNodePort    = "spec.ports.nodePort"
+	portProtocol    = "spec.ports.protocol"
+	portAppProtocol = "spec.ports.appProtocol"
+)
 
 // Has reports whether a path is a field that conditions can use.
-func Has(path string) bool { return fields[path] != nil }
+func Has(path string) bool { return slices.Contains(paths, path) }
 
 // OfPorts reports whether a field belongs to ports.
-func OfPorts(path string) bool { return portFields[path] != nil }
+func OfPorts(path string) bool { return strings.HasPrefix(path, "spec.ports.") }
 
 // Values returns the values of a field; none if it is empty.
-func Values(svc *corev1.Service, path string) []string { return fields[path](svc) }
+func Values(svc *corev1.Service, path string) []string { return Append(nil, svc, path) }
 
-// PortValues returns the values of a field of one port, or of any other field.
-func PortValues(svc *corev1.Service, path string, port int) []string {
-	if ofPort := portFields[path]; ofPort != nil {
-		return nonEmpty(ofPort(svc.Spec.Ports[port]))
+// Append appends the values of a field, so that the caller's buffer can take them.
+func Append(values []string, svc *corev1.Service, path string) []string {
+	spec := &svc.Spec
+	switch path {
+	case "metadata.name":
+		return nonEmpty(values, svc.Name)
+	case "metadata.namespace":
+		return nonEmpty(values, svc.Namespace)
+	case "spec.loadBalancerIP":
+		return nonEmpty(values, spec.LoadBalancerIP)
+	case "spec.loadBalancerSourceRanges":
+		return append(values, spec.LoadBalancerSourceRanges...)
+	case "spec.externalIPs":
+		return append(values, spec.ExternalIPs...)
+	case "spec.externalTrafficPolicy":
+		return append(values, cmp.Or(string(spec.ExternalTrafficPolicy), "Cluster"))
+	case "spec.sessionAffinity":
+		return append(values, cmp.Or(string(spec.SessionAffinity), "None"))
+	case "spec.loadBalancerClass":
+		return nonEmpty(values, value(spec.LoadBalancerClass))
+	case "spec.ipFamilyPolicy":
+		return nonEmpty(values, value(spec.IPFamilyPolicy))
+	case "spec.internalTrafficPolicy":
+		return nonEmpty(values, value(spec.InternalTrafficPolicy))
+	case "spec.ipFamilies":
+		for _, family := range spec.IPFamilies {
+			values = nonEmpty(values, string(family))
+		}
+		return values
+	case "spec.allocateLoadBalancerNodePorts":
+		allocate := spec.AllocateLoadBalancerNodePorts
+		return append(values, strconv.FormatBool(allocate == nil || *allocate))
+	case "spec.selector":
+		return append(values, slices.Sorted(maps.Keys(spec.Selector))...)
 	}
-	return fields[path](svc)
+	for i := range spec.Ports {
+		values = nonEmpty(values, ofPort(&spec.Ports[i], path))
+	}
+	return values
+}
+
+// AppendPort appends the value of a field of one port, or the values of any other field.
+func AppendPort(values []string, svc *corev1.Service, path string, port int) []string {
+	if OfPorts(path) {
+		return nonEmpty(values, ofPort(&svc.Spec.Ports[port], path))
+	}
+	return Append(values, svc, path)
+}
+
+// ofPort returns a field of a port.
+func ofPort(p *corev1.ServicePort, path string) string {
+	switch path {
+	case portNumber:
+		return Number(*p)
+	case portName:
+		return p.Name
+	case portNodePort:
+		// Only a node port in the manifest: the linter does not know one that the API server allocates.
+		return written(p.NodePort)
+	case portProtocol:
+		return Protocol(*p)
+	case portAppProtocol:
+		return value(p.AppProtocol)
+	}
+	panic("unknown field " + path)
 }
 
 // Listener returns the identity of a port's listener, such as tcp/443.
@@ -104,39 +136,17 @@ func Protocol(p corev1.ServicePort) string {
 	return string(p.Protocol)
 }
 
-func selector(s *corev1.Service) []string {
-	return slices.Sorted(maps.Keys(s.Spec.Selector))
-}
-
-// nonEmpty returns the text unless it is empty.
-func nonEmpty(text string) []string {
+// nonEmpty appends the text unless it is empty.
+func nonEmpty(values []string, text string) []string {
 	if text == "" {
-		return nil
+		return values
 	}
-	return []string{text}
+	return append(values, text)
 }
-
-func withDefault(text, fallback string) []string {
-	if text == "" {
-		text = fallback
-	}
-	return []string{text}
-}
-
-func optional[T ~string](pointer *T) []string { return nonEmpty(value(pointer)) }
 
 func value[T ~string](pointer *T) string {
 	if pointer == nil {
 		return ""
 	}
 	return string(*pointer)
-}
-
-// each converts the elements of a list to texts, without empty ones.
-func each[T any](list []T, text func(T) string) []string {
-	var all []string
-	for _, element := range list {
-		all = append(all, nonEmpty(text(element))...)
-	}
-	return all
 }
