@@ -25,6 +25,18 @@ IMAGE ?= quaymaster:$(VERSION)
 BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
 
 FUZZTIME ?= 10s
+
+# How make bench-admission measures; see test/benchadmission. With these, it takes about ten minutes. PAGE is a file that
+# gets the results, docs/explanation/performance.md.
+ROUNDS ?= 5
+DURATION ?= 1.5s
+CONCURRENCY ?= 1,8,32,200
+ONLY ?=
+VIA ?=
+PAGE ?=
+# The variables that were set by the user, so that the results name them.
+BENCH_CHANGES = $(foreach name,ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
+
 # The race detector needs a C compiler. All test binaries use the same setting, because everything they import would
 # otherwise be compiled twice.
 RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
@@ -83,7 +95,7 @@ generate: ## Regenerate all generated files.
 
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image
+	@rm -rf .dev bin/quaymaster bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/bench
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.
@@ -149,6 +161,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 .PHONY: bench
 bench: ## Run the benchmarks.
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/... ./controllers/...
+
+.PHONY: bench-admission
+bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE=file).
+	@tools/build.sh etcd kube-apiserver helm
+	@$(MAKE) build
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
+	@bin/bench/benchadmission -rounds '$(ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
+		-via '$(VIA)' -page '$(PAGE)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
 
 .PHONY: verify
 verify: ## Check format, lint, chart, modules and generated files; fails if the tree is dirty.

@@ -52,13 +52,22 @@ func Make(subject pkix.Name, from, until time.Time) (*Pair, error) {
 	}, nil)
 }
 
-// IssueServing signs the certificate of a server on 127.0.0.1 that is also valid for the given DNS names.
-func (p *Pair) IssueServing(commonName string, from, until time.Time, names ...string) (*Pair, error) {
-	return sign(&x509.Certificate{
+// IssueServing signs the certificate of a server on 127.0.0.1 that is also valid for the given hosts, DNS names or IP
+// addresses.
+func (p *Pair) IssueServing(commonName string, from, until time.Time, hosts ...string) (*Pair, error) {
+	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, NotBefore: from, NotAfter: until,
-		DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, p)
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return sign(template, p)
 }
 
 // IssueClient signs the certificate that authenticates a user of an API server, with the user's groups.

@@ -34,19 +34,20 @@ func newPKI(dir string) (*pki, error) {
 
 func period() (from, until time.Time) { return time.Now().Add(-time.Minute), time.Now().Add(validity) }
 
-// server issues a certificate for a server on loopback that is also valid for the given names.
-func (p *pki) server(name string, names ...string) (certFile, keyFile string, err error) {
+// server issues a certificate for a server on loopback that is also valid for the given hosts.
+func (p *pki) server(name string, hosts ...string) (certFile, keyFile string, err error) {
 	from, until := period()
-	pair, err := p.authority.IssueServing(name, from, until, append([]string{"localhost"}, names...)...)
+	pair, err := p.authority.IssueServing(name, from, until, append([]string{"localhost"}, hosts...)...)
 	if err != nil {
 		return "", "", err
 	}
 	return pair.Write(p.dir, name)
 }
 
-// ServingCertificate issues a certificate for a server on loopback and returns the certificate and key files.
-func (e *Env) ServingCertificate(name string) (certFile, keyFile string, err error) {
-	return e.pki.server(name)
+// ServingCertificate issues a certificate for a server on loopback that is also valid for the given hosts, and returns
+// the certificate and key files.
+func (e *Env) ServingCertificate(name string, hosts ...string) (certFile, keyFile string, err error) {
+	return e.pki.server(name, hosts...)
 }
 
 // Authority returns the file with the CA certificate of the control plane.

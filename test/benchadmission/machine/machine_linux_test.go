@@ -1,0 +1,41 @@
+package machine_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"quaymaster.dev/test/benchadmission/machine"
+)
+
+// The figures are those of the process that asks.
+func TestFigures(t *testing.T) {
+	before, err := machine.CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; {
+		// Use CPU time.
+	}
+	after, err := machine.CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after <= before {
+		t.Errorf("the CPU time is %s before and %s after work", before, after)
+	}
+	m, err := machine.MemoryOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Anonymous <= 0 || m.File <= 0 || m.Resident < m.Anonymous+m.File {
+		t.Errorf("memory %+v", m)
+	}
+	if _, err := machine.Accepted(); err != nil {
+		t.Error(err)
+	}
+	used, err := machine.Used()
+	if err != nil || time.Duration(used) < after {
+		t.Errorf("the machine used %s, this process %s: %v", time.Duration(used), after, err)
+	}
+}
