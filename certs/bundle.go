@@ -12,23 +12,40 @@ import (
 const (
 	pemCertificate = "CERTIFICATE"
 	pemPrivateKey  = "PRIVATE KEY"
-	// maxKept is the maximum number of authorities of other replicas and earlier runs in a bundle.
+	// maxKept is the maximum number of authorities of other replicas and earlier runs in a bundle, and the maximum
+	// number of foreign ones.
 	maxKept = 8
+	// maxForeign is the maximum size of a foreign authority in bytes; usual ones have one or two thousand.
+	maxForeign = 16 << 10
+	// keepForeign is how long foreign authorities stay in a bundle. When the source of certificates has changed, pods
+	// with a certificate of the former source serve until a roll-out, perhaps a slow one, replaces them.
+	keepForeign = 24 * time.Hour
 )
 
-// mergeBundle adds our authorities to a bundle. Of the rest it keeps the unexpired self-signed authorities of other
-// replicas and of earlier runs; anything else verifies nothing that we serve. The result does not depend on the
-// replica, so that two replicas never keep overwriting each other's bundle.
-func mergeBundle(bundle []byte, ours []*x509.Certificate, now time.Time) []byte {
-	kept := slices.DeleteFunc(parseBundle(bundle), func(c *x509.Certificate) bool {
-		return !slices.Contains(c.Subject.Organization, organization) || now.After(c.NotAfter) ||
-			slices.ContainsFunc(ours, c.Equal)
-	})
-	slices.SortFunc(kept, newestFirst)
-	kept = kept[:min(len(kept), maxKept)]
-	all := slices.Concat(ours, kept)
+// mergeBundle adds our authorities to a bundle. Of the rest it keeps unexpired authorities: those of other replicas and
+// of earlier runs, and the foreign ones that keep selects. The result does not depend on the replica, so that two
+// replicas never keep overwriting each other's bundle: what one of them removes, no other adds again.
+func mergeBundle(bundle []byte, ours []*x509.Certificate, keep func(*x509.Certificate) bool, now time.Time) []byte {
+	var replicas, foreign []*x509.Certificate
+	for _, cert := range parseBundle(bundle) {
+		switch {
+		case now.After(cert.NotAfter) || slices.ContainsFunc(ours, cert.Equal):
+		case slices.Contains(cert.Subject.Organization, organization):
+			replicas = append(replicas, cert)
+		case len(cert.Raw) <= maxForeign && keep(cert):
+			foreign = append(foreign, cert)
+		}
+	}
+	all := slices.Concat(ours, newest(replicas), newest(foreign))
 	slices.SortFunc(all, newestFirst)
 	return encodeBundle(all)
+}
+
+// newest returns the newest certificates, each once.
+func newest(certs []*x509.Certificate) []*x509.Certificate {
+	slices.SortFunc(certs, newestFirst)
+	certs = slices.CompactFunc(certs, (*x509.Certificate).Equal)
+	return certs[:min(len(certs), maxKept)]
 }
 
 func newestFirst(a, b *x509.Certificate) int {

@@ -5,7 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -88,7 +91,7 @@ func TestMergeBundle(t *testing.T) {
 	bundle := func(certs ...*x509.Certificate) []byte {
 		var all []byte
 		for _, c := range certs {
-			all = append(all, mergeBundle(nil, []*x509.Certificate{c}, now)...)
+			all = append(all, mergeBundle(nil, []*x509.Certificate{c}, always, now)...)
 		}
 		return all
 	}
@@ -107,7 +110,7 @@ func TestMergeBundle(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := mergeBundle(test.bundle, test.ours, now); !bytes.Equal(got, test.want) {
+			if got := mergeBundle(test.bundle, test.ours, always, now); !bytes.Equal(got, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -120,7 +123,7 @@ func TestMergeBundleIsBounded(t *testing.T) {
 	for i := range 3 * maxKept {
 		at := now.Add(time.Duration(i) * time.Minute)
 		ours := mustIssue(t, at, 30*day).authority
-		bundle = mergeBundle(bundle, []*x509.Certificate{ours}, at)
+		bundle = mergeBundle(bundle, []*x509.Certificate{ours}, always, at)
 		if !parseBundle(bundle)[0].Equal(ours) {
 			t.Fatalf("the newest authority is missing after %d restarts", i)
 		}
@@ -130,29 +133,69 @@ func TestMergeBundleIsBounded(t *testing.T) {
 	}
 }
 
-// Authorities that verify nothing that we serve must not stay trusted.
-func TestMergeBundleDropsForeignAuthorities(t *testing.T) {
+// Foreign authorities stay while they are wanted, each once, and only so many. What is not a certificate, or too large for
+// one, is dropped.
+func TestMergeBundleKeepsForeignAuthorities(t *testing.T) {
 	ours := mustIssue(t, now, day).authority
-	got := parseBundle(mergeBundle(foreignAuthority(t), []*x509.Certificate{ours}, now))
-	if len(got) != 1 || !got[0].Equal(ours) {
-		t.Errorf("bundle has %d authorities, want only ours", len(got))
+	foreign := foreignAuthority(t)
+	merge := func(bundle []byte, keep func(*x509.Certificate) bool) []*x509.Certificate {
+		return parseBundle(mergeBundle(bundle, []*x509.Certificate{ours}, keep, now))
+	}
+	never := func(*x509.Certificate) bool { return false }
+	var many []byte
+	for range 2 * maxKept {
+		many = append(many, foreignAuthority(t)...)
+	}
+	odd := pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: []byte("x")})
+	broken := pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: []byte("x")})
+	tests := map[string]struct {
+		bundle []byte
+		keep   func(*x509.Certificate) bool
+		want   int
+	}{
+		"wanted":          {foreign, always, 2},
+		"no longer":       {foreign, never, 1},
+		"twice":           {slices.Concat(foreign, foreign), always, 2},
+		"too many":        {many, always, 1 + maxKept},
+		"expired":         {pemOf(mustForeign(t, now.Add(-3*keepForeign), "").cert), always, 1},
+		"among odd PEM":   {slices.Concat(odd, broken, foreign, []byte("text\n-----BEGIN CERTIFICATE-----\n")), always, 2},
+		"larger than any": {pemOf(mustForeign(t, now, strings.Repeat("x", maxForeign)).cert), always, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := merge(test.bundle, test.keep); len(got) != test.want {
+				t.Errorf("bundle has %d authorities, want %d", len(got), test.want)
+			}
+		})
 	}
 }
+
+func always(*x509.Certificate) bool { return true }
 
 // foreignAuthority returns a bundle with an authority that none of our replicas created.
 func foreignAuthority(t *testing.T) []byte {
 	t.Helper()
-	template, key, err := newTemplate(now, day)
+	return pemOf(mustForeign(t, now, "").cert)
+}
+
+// mustForeign returns such an authority, which is valid for twice as long as it may stay in a bundle, and has an extra name.
+func mustForeign(t *testing.T, from time.Time, name string) *authority {
+	t.Helper()
+	template, key, err := newTemplate(from, 2*keepForeign)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template.Subject.Organization = []string{"Example"}
+	template.Subject = pkix.Name{Organization: []string{"Example"}, CommonName: name}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{cert: cert, key: key}
 }
 
 func pemOf(cert *x509.Certificate) []byte { return encodeBundle([]*x509.Certificate{cert}) }

@@ -4,32 +4,41 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+
+	"quaymaster.dev/internal/trust"
 )
 
-// configuration is a webhook configuration of either kind. It is only read and patched by name, because the role allows
-// nothing else.
+// configuration is a webhook configuration of either kind. It is only read, watched and patched by name, because the
+// role allows nothing else.
 type configuration struct {
-	// what identifies the object in messages.
-	what  string
-	get   func(ctx context.Context) (*configurationState, error)
-	patch func(ctx context.Context, body []byte) error
+	// kind is mutating or validating, and what identifies the object in messages.
+	kind, what string
+	get        func(ctx context.Context) (*configurationState, error)
+	patch      func(ctx context.Context, body []byte) error
+	// watch calls changed with every state, nil if the object does not exist, and failed if it cannot be read, until the
+	// context ends.
+	watch func(ctx context.Context, changed func(*configurationState), failed func(error))
 }
 
 // configurationState holds the parts of a configuration that concern certificates.
 type configurationState struct {
+	// reference refers to the object in Events.
+	reference       *corev1.ObjectReference
 	resourceVersion string
-	webhooks        []registration
+	webhooks        []trust.Webhook
 }
 
-type registration struct {
-	name   string
-	client admissionregistrationv1.WebhookClientConfig
+func stateOf(kind string, about metav1.ObjectMeta) *configurationState {
+	return &configurationState{resourceVersion: about.ResourceVersion, reference: &corev1.ObjectReference{
+		APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind, Name: about.Name, UID: about.UID,
+	}}
 }
 
 // Configurations holds the names of our own webhook configurations; empty if there is no configuration of the kind.
@@ -48,28 +57,29 @@ func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []c
 
 func mutating(api client.AdmissionregistrationV1Interface, name string) configuration {
 	read := func(object *admissionregistrationv1.MutatingWebhookConfiguration) *configurationState {
-		state := &configurationState{resourceVersion: object.ResourceVersion}
+		state := stateOf("MutatingWebhookConfiguration", object.ObjectMeta)
 		for _, w := range object.Webhooks {
-			state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+			state.webhooks = append(state.webhooks, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
 		}
 		return state
 	}
-	return object("mutatingwebhookconfiguration", name, api.MutatingWebhookConfigurations(), read)
+	return object("mutating", name, api.MutatingWebhookConfigurations(), read)
 }
 
 func validating(api client.AdmissionregistrationV1Interface, name string) configuration {
 	read := func(object *admissionregistrationv1.ValidatingWebhookConfiguration) *configurationState {
-		state := &configurationState{resourceVersion: object.ResourceVersion}
+		state := stateOf("ValidatingWebhookConfiguration", object.ObjectMeta)
 		for _, w := range object.Webhooks {
-			state.webhooks = append(state.webhooks, registration{w.Name, w.ClientConfig})
+			state.webhooks = append(state.webhooks, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
 		}
 		return state
 	}
-	return object("validatingwebhookconfiguration", name, api.ValidatingWebhookConfigurations(), read)
+	return object("validating", name, api.ValidatingWebhookConfigurations(), read)
 }
 
 // access holds the methods of a typed client that the role may use.
-type access[T any] interface {
+type access[T any, L runtime.Object] interface {
+	watcher[L]
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
 	Patch(
 		ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresources ...string,
@@ -77,9 +87,12 @@ type access[T any] interface {
 }
 
 // object returns the configuration of a kind and name; read extracts the parts that both kinds have in common.
-func object[T any](kind, name string, api access[T], read func(*T) *configurationState) configuration {
+func object[T any, L runtime.Object](
+	kind, name string, api access[T, L], read func(*T) *configurationState,
+) configuration {
 	return configuration{
-		what: fmt.Sprintf("%s %q", kind, name),
+		kind: kind,
+		what: fmt.Sprintf("%swebhookconfiguration %q", kind, name),
 		get: func(ctx context.Context) (*configurationState, error) {
 			object, err := api.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -91,11 +104,21 @@ func object[T any](kind, name string, api access[T], read func(*T) *configuratio
 			_, err := api.Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
 			return err
 		},
+		watch: func(ctx context.Context, changed func(*configurationState), failed func(error)) {
+			watchNamed(ctx, api, named[T]{name, func(object *T) {
+				if object == nil {
+					changed(nil)
+					return
+				}
+				changed(read(object))
+			}, failed})
+		},
 	}
 }
 
-// bundlePatch returns a patch that sets the bundles of webhooks by name, if the object has not changed in the meantime.
-func bundlePatch(resourceVersion string, bundles map[string][]byte) ([]byte, error) {
+// bundlePatch returns a patch that sets the bundles of all webhooks, if the object has not changed in the meantime. A
+// patch of only some webhooks could change their order.
+func bundlePatch(state *configurationState, bundles [][]byte) ([]byte, error) {
 	type clientConfig struct {
 		CABundle []byte `json:"caBundle"`
 	}
@@ -104,26 +127,11 @@ func bundlePatch(resourceVersion string, bundles map[string][]byte) ([]byte, err
 		ClientConfig clientConfig `json:"clientConfig"`
 	}
 	var hooks []hook
-	for name, bundle := range bundles {
-		hooks = append(hooks, hook{name, clientConfig{bundle}})
+	for i, w := range state.webhooks {
+		hooks = append(hooks, hook{w.Name, clientConfig{bundles[i]}})
 	}
 	return json.Marshal(map[string]any{
-		"metadata": map[string]string{"resourceVersion": resourceVersion},
+		"metadata": map[string]string{"resourceVersion": state.resourceVersion},
 		"webhooks": hooks,
 	})
-}
-
-// host returns the name that the API server expects in the certificate.
-func (r registration) host() (string, error) {
-	if service := r.client.Service; service != nil {
-		return service.Name + "." + service.Namespace + ".svc", nil
-	}
-	if r.client.URL == nil {
-		return "", fmt.Errorf("webhook %q has neither service nor url", r.name)
-	}
-	u, err := url.Parse(*r.client.URL)
-	if err != nil {
-		return "", fmt.Errorf("webhook %q: parse url: %w", r.name, err)
-	}
-	return u.Hostname(), nil
 }

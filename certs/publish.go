@@ -3,42 +3,41 @@ package certs
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 )
 
-// publishIn adds our authorities to the bundles of one configuration where they are missing.
-func publishIn(ctx context.Context, object configuration, ours []*x509.Certificate, clock clock.PassiveClock) error {
+// publishIn merges our authorities into the bundles of one configuration and reports whether that changed them.
+func publishIn(ctx context.Context, object configuration, merge func(bundle []byte) []byte) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	state, err := object.get(ctx)
 	if err != nil {
-		return fmt.Errorf("get %s: %w", object.what, err)
+		return false, fmt.Errorf("get %s: %w", object.what, err)
 	}
-	bundles := map[string][]byte{}
+	var bundles [][]byte
+	changed := false
 	for _, w := range state.webhooks {
-		if merged := mergeBundle(w.client.CABundle, ours, clock.Now()); !bytes.Equal(merged, w.client.CABundle) {
-			bundles[w.name] = merged
-		}
+		merged := merge(w.Client.CABundle)
+		bundles = append(bundles, merged)
+		changed = changed || !bytes.Equal(merged, w.Client.CABundle)
 	}
-	if len(bundles) == 0 {
-		return nil
+	if !changed {
+		return false, nil
 	}
-	body, err := bundlePatch(state.resourceVersion, bundles)
+	body, err := bundlePatch(state, bundles)
 	if err != nil {
-		return fmt.Errorf("patch %s: %w", object.what, err)
+		return false, fmt.Errorf("patch %s: %w", object.what, err)
 	}
 	if err := object.patch(ctx, body); err != nil {
 		if apierrors.IsConflict(err) {
 			// Another replica was faster; retry with what it wrote.
-			return publishIn(ctx, object, ours, clock)
+			return publishIn(ctx, object, merge)
 		}
-		return fmt.Errorf("patch %s: %w", object.what, err)
+		return false, fmt.Errorf("patch %s: %w", object.what, err)
 	}
-	klog.FromContext(ctx).Info("Added the certificate authority to the webhook configuration", "object", object.what)
-	return nil
+	klog.FromContext(ctx).Info("Updated the certificate authorities in the webhook configuration", "object", object.what)
+	return true, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -77,15 +78,37 @@ func (s *SelfSigned) publish(ctx context.Context) error {
 	if s.signer != nil && !slices.ContainsFunc(ours, s.signer.Equal) {
 		ours = append(ours, s.signer)
 	}
+	now := s.o.Clock.Now()
+	foreign := map[string]time.Time{}
+	keep := func(cert *x509.Certificate) bool {
+		since, seen := s.foreign[string(cert.Raw)]
+		if !seen {
+			since = now
+		}
+		foreign[string(cert.Raw)] = since
+		return now.Sub(since) < keepForeign
+	}
+	s.overwritten = false
 	for _, object := range s.objects {
-		if err := publishIn(ctx, object, ours, s.o.Clock); err != nil {
+		changed, err := publishIn(ctx, object, func(bundle []byte) []byte { return mergeBundle(bundle, ours, keep, now) })
+		if err != nil {
 			return err
 		}
+		s.overwritten = s.overwritten || changed
 	}
+	s.foreign = foreign
 	for _, cert := range ours {
 		if _, ok := s.published[string(cert.Raw)]; !ok {
-			s.published[string(cert.Raw)] = s.o.Clock.Now()
+			s.published[string(cert.Raw)] = now
 		}
 	}
 	return nil
+}
+
+// installed reports whether one of our configurations exists. They are the first objects that an uninstallation deletes.
+func (s *SelfSigned) installed(ctx context.Context) bool {
+	return slices.ContainsFunc(s.objects, func(object configuration) bool {
+		_, err := object.get(ctx)
+		return err == nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -82,7 +84,7 @@ func (c *cluster) bundles(t *testing.T) [][]byte {
 			t.Fatal(err)
 		}
 		for _, w := range state.webhooks {
-			all = append(all, w.client.CABundle)
+			all = append(all, w.Client.CABundle)
 		}
 	}
 	if len(all) != 3 {
@@ -153,6 +155,23 @@ func TestSelfSignedPatchesItsOwnConfigurations(t *testing.T) {
 	}
 }
 
+// Tools that compare the configuration with its manifest must see no other order.
+func TestSelfSignedKeepsTheOrderOfWebhooks(t *testing.T) {
+	for range 10 {
+		c := newCluster(t, ourConfigurations(nil)...)
+		c.step(t.Context())
+		object, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
+			t.Context(), "quaymaster", metav1.GetOptions{},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if object.Webhooks[0].Name != "validate.service.quaymaster.dev" {
+			t.Fatalf("the first webhook is %s", object.Webhooks[0].Name)
+		}
+	}
+}
+
 func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 	c := newCluster(t)
 	c.step(t.Context())
@@ -170,10 +189,10 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 	}
 }
 
-func TestSelfSignedRepairsBundles(t *testing.T) {
-	c := newCluster(t, ourConfigurations(nil)...)
-	c.step(t.Context())
-	for _, object := range ourConfigurations(foreignAuthority(t)) {
+// overwrite replaces the bundles of all configurations.
+func (c *cluster) overwrite(t *testing.T, bundle []byte) {
+	t.Helper()
+	for _, object := range ourConfigurations(bundle) {
 		gvr := admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 		if _, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
 			gvr.Resource = "mutatingwebhookconfigurations"
@@ -182,6 +201,12 @@ func TestSelfSignedRepairsBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestSelfSignedRepairsBundles(t *testing.T) {
+	c := newCluster(t, ourConfigurations(nil)...)
+	c.step(t.Context())
+	c.overwrite(t, foreignAuthority(t))
 	if c.trusted(t, c.current(t)) {
 		t.Fatal("the test did not overwrite the bundles")
 	}
@@ -287,6 +312,85 @@ func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
 	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem != want {
 		t.Errorf("problem is %q, want %q", c.problem, want)
 	}
+}
+
+// When the source of certificates changes to this one, replicas with a certificate of the former source stay trusted during
+// the roll-out, but not for ever.
+func TestSelfSignedKeepsTheFormerAuthority(t *testing.T) {
+	former := mustForeign(t, now, "cert-manager")
+	serving := mustSign(t, former, now, 2*keepForeign, "127.0.0.1")
+	c := newCluster(t, ourConfigurations(pemOf(former.cert))...)
+	c.step(t.Context())
+	if !c.trusted(t, serving) || !c.trusted(t, c.current(t)) {
+		t.Fatal("not both certificates are trusted")
+	}
+	for range 47 {
+		c.clock.Step(keepForeign / 48)
+		c.step(t.Context())
+	}
+	if !c.trusted(t, serving) {
+		t.Error("the former certificate is not trusted until the end of the roll-out")
+	}
+	before := c.writes()
+	c.clock.Step(keepForeign / 48)
+	c.step(t.Context())
+	if c.trusted(t, serving) || !c.trusted(t, c.current(t)) {
+		t.Error("the former authority is still trusted, or the new one is not")
+	}
+	if c.writes() == before {
+		t.Error("nothing was written")
+	}
+}
+
+// Changes by others are repaired as soon as they are seen. If nothing changes, almost nothing is done.
+func TestSelfSignedReactsToChanges(t *testing.T) {
+	withoutWatchList(t)
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+		self, err := NewSelfSigned(SelfSignedOptions{
+			Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
+			Secrets: api.CoreV1().Secrets(system), Secret: "tls", Clock: clock.RealClock{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &cluster{SelfSigned: self, api: api, clock: testingclock.NewFakeClock(time.Now())}
+		go func() { _ = c.Start(t.Context()) }()
+		time.Sleep(time.Minute)
+		if !c.trusted(t, c.current(t)) {
+			t.Fatal("not trusted at start")
+		}
+
+		before := len(api.Actions())
+		time.Sleep(time.Hour)
+		// A step reads three objects.
+		if n := len(api.Actions()) - before; n > 3*7 {
+			t.Errorf("%d calls of the API server in an hour in which nothing changed", n)
+		}
+
+		c.overwrite(t, foreignAuthority(t))
+		synctest.Wait()
+		if !c.trusted(t, c.current(t)) {
+			t.Error("overwritten bundles are not repaired immediately")
+		}
+
+		setData(t, api, nil)
+		time.Sleep(2 * urgentEvery)
+		if _, err := parseState(dataOf(t, api), time.Now()); err != nil {
+			t.Errorf("an emptied Secret is not repaired: %v", err)
+		}
+
+		// Another process insists on its bundle.
+		before = c.writes()
+		foreign := foreignAuthority(t)
+		for range 600 {
+			time.Sleep(time.Second / 10)
+			c.overwrite(t, foreign)
+		}
+		if n := c.writes() - before; n < 2*10 || n > 2*15 {
+			t.Errorf("%d writes in a minute in which another process overwrote the bundles", n)
+		}
+	})
 }
 
 func TestSelfSignedEnds(t *testing.T) {

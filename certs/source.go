@@ -36,31 +36,27 @@ func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 		Name: "quaymaster_webhook_certificate_expiration_timestamp_seconds",
 		Help: "Expiry of the serving certificate of the webhooks, in seconds since 1970; 0 if there is none.",
 	}, func() float64 {
-		leaf, _, err := current(source)
+		chain, err := current(source)
 		if err != nil {
 			return 0
 		}
-		return float64(leaf.NotAfter.Unix())
+		return float64(chain[0].NotAfter.Unix())
 	}))
 }
 
-// current returns the serving certificate and the intermediates that are sent with it.
-func current(source Source) (leaf *x509.Certificate, intermediates *x509.CertPool, err error) {
+// current returns the serving certificate, followed by the intermediates that are sent with it.
+func current(source Source) ([]*x509.Certificate, error) {
 	served, err := source.GetCertificate(nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("get serving certificate: %w", err)
+		return nil, fmt.Errorf("get serving certificate: %w", err)
 	}
-	intermediates = x509.NewCertPool()
-	for i, der := range served.Certificate {
+	var chain []*x509.Certificate
+	for _, der := range served.Certificate {
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, nil, fmt.Errorf("parse serving certificate: %w", err)
+			return nil, fmt.Errorf("parse serving certificate: %w", err)
 		}
-		if i == 0 {
-			leaf = cert
-			continue
-		}
-		intermediates.AddCert(cert)
+		chain = append(chain, cert)
 	}
-	return leaf, intermediates, nil
+	return chain, nil
 }

@@ -99,19 +99,61 @@ func TestSlowerReplicaYields(t *testing.T) {
 	}
 }
 
-func TestSecretIsAbsent(t *testing.T) {
-	c := newReplica(t, fake.NewClientset(ourConfigurations(nil)...), testingclock.NewFakeClock(now), "tls")
+// A lost Secret is created again, with the same certificates if a replica still has them.
+func TestSecretIsLost(t *testing.T) {
+	replica, api := replicas(t)
+	c := replica()
 	c.step(t.Context())
-	const want = `get secret "tls", which must exist but may be empty: secrets "tls" not found`
-	if _, err := c.GetCertificate(nil); err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+	served := c.current(t).Leaf
+	deleteSecret := func() {
+		t.Helper()
+		if err := api.CoreV1().Secrets(system).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := c.api.Tracker().Add(emptySecret()); err != nil {
-		t.Fatal(err)
-	}
+
+	deleteSecret()
 	c.step(t.Context())
-	if c.problem != "" || !c.trusted(t, c.current(t)) {
-		t.Errorf("not trusted after the Secret appeared: %s", c.problem)
+	if want := `get secret "tls": secrets "tls" not found`; c.problem != want {
+		t.Errorf("got  %s\nwant %s", c.problem, want)
+	}
+	c.clock.Step(recreateAfter)
+	c.step(t.Context())
+	if c.problem != "" || !c.current(t).Leaf.Equal(served) || !c.trusted(t, c.current(t)) {
+		t.Errorf("another certificate is served, or %s", c.problem)
+	}
+	restarted := replica()
+	restarted.step(t.Context())
+	if !restarted.current(t).Leaf.Equal(served) {
+		t.Error("the certificate was not stored again")
+	}
+
+	deleteSecret()
+	fresh := replica()
+	fresh.step(t.Context())
+	if _, err := fresh.GetCertificate(nil); err == nil || err.Error() != `get secret "tls": secrets "tls" not found` {
+		t.Errorf("got %v", err)
+	}
+	fresh.clock.Step(recreateAfter)
+	fresh.step(t.Context())
+	c.step(t.Context())
+	if !fresh.trusted(t, fresh.current(t)) || !c.trusted(t, c.current(t)) {
+		t.Error("not all replicas are trusted after the Secret was lost without a copy")
+	}
+	if !c.current(t).Leaf.Equal(served) {
+		t.Error("the running replica switched before API servers could see the new authority")
+	}
+}
+
+// During an uninstallation, which deletes the configurations first, nothing is created.
+func TestSecretIsDeletedByAnUninstallation(t *testing.T) {
+	c := newReplica(t, fake.NewClientset(), testingclock.NewFakeClock(now), "tls")
+	for range 3 {
+		c.step(t.Context())
+		c.clock.Step(recreateAfter)
+	}
+	if n := c.writes(); n != 0 {
+		t.Errorf("%d writes", n)
 	}
 }
 

@@ -1,6 +1,10 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Grant is a permission that an account needs. Without names it applies to all objects, without a namespace to all
 // namespaces.
@@ -75,13 +79,15 @@ const (
 )
 
 func webhookRights(s Settings) []Grant {
-	own := []string{"get"}
+	own := []string{"list", "watch"}
 	if s.CertMode == modeSelfSigned {
-		own = append(own, "patch")
+		own = append(own, "get", "patch")
 	}
 	grants := []Grant{
 		{Group: groupRegistration, Resources: []string{mutatingResource, validatingResource},
 			Names: []string{s.Configurations}, Verbs: own},
+		// Events of webhook configurations, which have no namespace.
+		{Namespace: metav1.NamespaceDefault, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
 		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
@@ -98,7 +104,7 @@ func certificateRights(s Settings) []Grant {
 	case s.CertSecret == "":
 		return nil
 	case s.CertMode == modeSelfSigned:
-		secret.Verbs = []string{"get", "update"}
+		secret.Verbs = []string{"get", "list", "watch", "create", "patch"}
 		return []Grant{secret}
 	case s.CertMode == modeCertManager:
 		secret.Verbs = []string{"list", "watch"}

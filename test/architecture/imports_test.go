@@ -77,6 +77,11 @@ var rules = map[string]rule{
 		only:    []string{"internal/catalog", "internal/finding", "internal/policy", "k8s.io/api/core/v1"},
 		never:   append([]string{"internal/loadbalancer"}, clients[:3]...),
 	},
+	"decisions about trust are pure": {
+		folders: []string{"internal/trust"},
+		only:    []string{"k8s.io/api"},
+		never:   clients[:3],
+	},
 	"decisions about volumes are pure": {
 		folders: []string{"internal/volume"},
 		only:    []string{"internal/finding", "k8s.io/api", "k8s.io/apimachinery/pkg"},

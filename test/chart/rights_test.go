@@ -69,11 +69,11 @@ func TestWebhookRights(t *testing.T) {
 		verbs   []string
 		volumes bool
 	}{
-		"default":             {release, []string{"get"}, true},
-		"self-signed":         {release, []string{"get", "patch"}, true},
-		"files":               {release, []string{"get"}, true},
-		"webhooks-only":       {"admission", []string{"get"}, false},
-		"webhooks-with-cloud": {release, []string{"get"}, true},
+		"default":             {release, []string{"list", "watch"}, true},
+		"self-signed":         {release, []string{"get", "list", "watch", "patch"}, true},
+		"files":               {release, []string{"list", "watch"}, true},
+		"webhooks-only":       {"admission", []string{"list", "watch"}, false},
+		"webhooks-with-cloud": {release, []string{"list", "watch"}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCertificateRights(t *testing.T) {
 			request("certificates", "quaymaster-webhook"),
 		},
 		"monitored":   {secret("quaymaster-webhook-tls", "list", "watch")},
-		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "update")},
+		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "list", "watch", "create", "patch")},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {

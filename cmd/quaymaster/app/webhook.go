@@ -138,8 +138,11 @@ func (o *webhookOptions) manager(
 	}
 	trust := certs.NewTrust(certs.TrustOptions{
 		Source: source, API: known.api.AdmissionregistrationV1(), Configurations: o.configurations,
-		MustExist: o.certs.mode != certModeFiles, Clock: clock.RealClock{},
+		MustExist: o.certs.mode != certModeFiles, Recorder: webhookEvents(ctx, known.api), Clock: clock.RealClock{},
 	})
+	if err := trust.Register(legacyregistry.Registerer()); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 	return mgr, errors.Join(
 		o.addMetrics(mgr),
 		mgr.Add(source),

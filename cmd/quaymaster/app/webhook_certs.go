@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,9 +11,14 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
@@ -200,4 +206,12 @@ func withCertificate(source certs.Source, check healthz.Checker) healthz.Checker
 		}
 		return check(r)
 	}
+}
+
+// webhookEvents returns a recorder of Events that works until the context ends. Events of webhook configurations, which
+// have no namespace, are in the namespace default.
+func webhookEvents(ctx context.Context, api kubernetes.Interface) record.EventRecorder {
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: api.CoreV1().Events(metav1.NamespaceAll)})
+	return events.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: webhookUserAgent})
 }

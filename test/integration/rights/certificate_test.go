@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/test/authority"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/rights"
 )
@@ -41,6 +44,45 @@ func (w *world) certificate() (args []string, authority []byte) {
 	w.must(w.InstallCertManagerCRDs(w.t.Context()))
 	w.issuing.Go(func() error { return w.certManager(secret) })
 	return nil, authority
+}
+
+// bundles overwrites the bundles of a configuration twice, so that the Event about it is updated, and restores them,
+// unless the webhooks did.
+func (w *world) bundles() {
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster"}}
+	set := func(bundle []byte) (before []byte) {
+		w.patch(config, func() {
+			for i := range config.Webhooks {
+				before = config.Webhooks[i].ClientConfig.CABundle
+				config.Webhooks[i].ClientConfig.CABundle = bundle
+			}
+		})
+		return before
+	}
+	other := authority.New(w.t, "Other", time.Now(), time.Now().Add(time.Hour)).PEM()
+	for times := range int32(2) {
+		right := set(other)
+		w.happened("CertificateNotTrusted", times+1)
+		set(right)
+		w.happened("CertificateTrusted", times+1)
+	}
+}
+
+// loseSecret deletes the Secret of self-signed certificates, which the webhooks create again.
+func (w *world) loseSecret() {
+	chart := w.arguments("webhook")
+	if flag(chart, "--cert-mode") != "self-signed" {
+		return
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")}}
+	w.must(w.Client.Delete(w.t.Context(), secret))
+	w.eventually("the Secret again", func(ctx context.Context) error {
+		err := w.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+		if err == nil && len(secret.Data) == 0 {
+			err = errors.New("it is empty")
+		}
+		return err
+	})
 }
 
 func (w *world) read(file string) []byte {

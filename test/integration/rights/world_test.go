@@ -123,6 +123,8 @@ func (w *world) drive() {
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}})
 	w.policies()
 	w.unknownNamespace()
+	w.bundles()
+	w.loseSecret()
 	w.claims()
 	w.metrics()
 	if w.usesCloud("controllers") {

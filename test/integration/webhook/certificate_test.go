@@ -19,7 +19,10 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/test/authority"
@@ -181,6 +184,64 @@ func TestCertificateFromFiles(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// In the mode files, the webhooks do not repair an overwritten bundle. They report it but stay ready, and notice when it is
+// correct again.
+func TestOverwrittenBundleIsReported(t *testing.T) {
+	const name = "overwritten"
+	cert, key, right := writeCertificate(t)
+	port := install(t, name, map[string]any{"mode": "files"}, map[string]any{"caBundle": right})
+	process := start(t, name, port, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
+	const metric = `quaymaster_webhook_trusted{configuration="validating"} `
+	reported := func(value string, event string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := process.Ready(ctx); err != nil {
+				return err
+			}
+			if !strings.Contains(process.Scrape(t), metric+value) {
+				return errors.New("the metric has another value")
+			}
+			events := &corev1.EventList{}
+			if err := shared.Client.List(ctx, events, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+				return err
+			}
+			for _, e := range events.Items {
+				if e.InvolvedObject.Name == name && e.InvolvedObject.Kind == "ValidatingWebhookConfiguration" && e.Reason == event {
+					return nil
+				}
+			}
+			return errors.New("no Event")
+		}
+	}
+	wrong := string(authority.New(t, "Other", time.Now(), time.Now().Add(time.Hour)).PEM())
+	if !strings.Contains(process.Scrape(t), metric+"1") {
+		t.Error("the certificate is not trusted at start")
+	}
+	setBundle(t, name, wrong)
+	env.Eventually(t, soon, "a report", reported("0", "CertificateNotTrusted"))
+	if err := admitted(t.Context()); err == nil {
+		t.Error("the API server still calls the webhooks")
+	}
+	setBundle(t, name, right)
+	env.Eventually(t, soon, "the end of the problem", reported("1", "CertificateTrusted"))
+	env.Eventually(t, soon, "admission", admitted)
+}
+
+// setBundle overwrites the bundles of a validating configuration.
+func setBundle(t *testing.T, name, bundle string) {
+	t.Helper()
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil {
+		t.Fatal(err)
+	}
+	before := config.DeepCopy()
+	for i := range config.Webhooks {
+		config.Webhooks[i].ClientConfig.CABundle = []byte(bundle)
+	}
+	if err := shared.Client.Patch(t.Context(), config, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // writeCertificate writes a self-signed certificate for 127.0.0.1.
