@@ -137,6 +137,12 @@ var rules = map[string]rule{
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs", "cmd"},
 		never:   []string{"test"},
 	},
+	"the webhooks carry no API server and no cloud-controller-manager": {
+		folders: []string{"cmd/quaymaster"},
+		never: []string{
+			"cmd/quaymaster-controllers", "k8s.io/apiserver", "k8s.io/cloud-provider/app", "google.golang.org/grpc", "github.com/google/cel-go",
+		},
+	},
 	"only commands import commands": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs"},
 		never:   []string{"cmd"},

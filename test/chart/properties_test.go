@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/api/v1alpha1"
+	controllers "quaymaster.dev/cmd/quaymaster-controllers/app"
 	"quaymaster.dev/cmd/quaymaster/app"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/test/env"
@@ -282,6 +283,10 @@ func TestPods(t *testing.T) {
 					t.Errorf("%s: DNS is %s on the host's network", role, pod.DNSPolicy)
 				}
 				cmd, flags, err := app.NewCommand().Find(c.Args)
+				if err == nil && cmd.DisableFlagParsing {
+					// Another program parses the flags.
+					cmd = controllers.NewCommand()
+				}
 				if err == nil {
 					err = cmd.ParseFlags(flags)
 				}

@@ -39,10 +39,15 @@ func Exit(code int, err error) error { return exitError{err, code} }
 
 // Root completes the root command of a program. The root command only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
+	return Group(Program(cmd), append(subcommands, newVersion())...)
+}
+
+// Program completes the only command of a program.
+func Program(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
-	return Group(cmd, append(subcommands, newVersion())...)
+	return cmd
 }
 
 // Group completes a command that only groups subcommands.
@@ -78,6 +83,15 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	}
 	fmt.Fprintln(stderr, line)
 	return code
+}
+
+// JoinLine joins errors into one line.
+func JoinLine(errs []error) error {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // knownCommand rejects arguments that are not a command and suggests the closest command.

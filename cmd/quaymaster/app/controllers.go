@@ -1,286 +1,36 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"time"
+	"os"
+	"path/filepath"
+	"syscall"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	ccmconfig "k8s.io/cloud-provider/app/config"
-	"k8s.io/cloud-provider/names"
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-
-	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/controllers/cloud"
-	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/controllers/persistentvolume"
-	"quaymaster.dev/controllers/policy"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
-	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/cloudmetrics"
-	"quaymaster.dev/provider/dlb"
-	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/provider/nodegroup"
-	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/provider/providerid"
 )
 
-// controllersUserAgent identifies the role in the logs of the API server and of the cloud.
-const controllersUserAgent = "quaymaster-controllers"
-
-// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent
-// calls.
-const idleConnections = 64
+// controllersProgram runs the controllers role. It is separate because the code of a cloud-controller-manager would
+// otherwise double the memory and the start time of the webhooks.
+const controllersProgram = "quaymaster-controllers"
 
 func newControllersCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the cloud controllers",
-		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of\n" +
-			"Services and their ingress nodes, report Services that violate a policy, and add missing zones to\n" +
-			"PersistentVolumes. One replica is the leader; the others stand by.\n\n" +
-			"With --without-cloud, they only report Services that violate a policy. Use this next to the\n" +
-			"controllers of another cloud.",
-		Args: command.NoArguments,
+		Long: "Run the cloud controllers. This replaces the process by the program " + controllersProgram + ", which must\n" +
+			"be in the same folder as quaymaster. --help prints its flags.",
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return runControllers(args) },
 	}
-	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
-	if err != nil {
-		cmd.RunE = func(*cobra.Command, []string) error { return err }
-		return cmd
-	}
-	r := &controllers{manager: manager, given: cmd.Flags().Changed}
-	sections := manager.Flags(cmd.Name())
-	r.addFlags(sections.FlagSet("without cloud"))
-	for _, section := range sections.FlagSets {
-		cmd.Flags().AddFlagSet(section)
-	}
-	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) }
-	return cmd
 }
 
-// controllers runs the controllers role.
-type controllers struct {
-	manager *cloud.Manager
-	// given reports whether a flag was set on the command line.
-	given func(flag string) bool
-	// withoutCloud runs only the controller of the policies' status, for Services of class.
-	withoutCloud bool
-	class        string
-
-	config   config.Config
-	measured *cloudmetrics.Metrics
-	cloud    *cloudapi.Client
-	api      kubernetes.Interface
-	policies *policystore.Client
-}
-
-// run checks everything that would make the app exit, or fail only later, before it runs the app.
-func (r *controllers) run(ctx context.Context) error {
-	if err := r.manager.StartLogging(); err != nil {
-		return command.Usage(err)
-	}
-	if r.withoutCloud {
-		return r.runWithoutCloud(ctx)
-	}
-	// Report the problems of flags and files together.
-	usage, files := r.checkFlags(), r.configure()
-	switch {
-	case len(usage) > 0:
-		return command.Usage(joinLine(append(usage, files...)))
-	case len(files) > 0:
-		return joinLine(files)
-	}
-	if err := r.checkAddress(ctx); err != nil {
-		return err
-	}
-	if err := r.checkCloud(ctx); err != nil {
-		return err
-	}
-	cluster := ownership.NewCluster(r.api.CoreV1())
-	if err := checkCluster(ctx, cluster); err != nil {
-		return err
-	}
-	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
-		"clusterID", r.config.ClusterID)
-	return r.manager.Run(ctx, r.config.LoadBalancerClass,
-		func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
-			return r.assemble(completed, cluster)
-		})
-}
-
-// configure reads the files named by the flags and creates the clients.
-func (r *controllers) configure() []error {
-	var errs []error
-	if file := r.manager.Options.KubeCloudShared.CloudProvider.CloudConfigFile; file != "" {
-		errs = append(errs, r.configureCloud(file)...)
-	}
-	cfg, err := r.restConfig()
+// runControllers replaces the process, so that signals, exit code and resource limits are those of the controllers.
+func runControllers(args []string) error {
+	self, err := os.Executable()
 	if err != nil {
-		return append(errs, err)
+		return fmt.Errorf("find %s: %w", controllersProgram, err)
 	}
-	cfg = rest.AddUserAgent(cfg, controllersUserAgent)
-	connection := r.manager.Options.Generic.ClientConnection
-	cfg.QPS, cfg.Burst = connection.QPS, int(connection.Burst)
-	cfg.Wrap(r.manager.Guard)
-	if r.api, err = kubernetes.NewForConfig(cfg); err != nil {
-		return append(errs, fmt.Errorf("--kubeconfig: %w", err))
-	}
-	if r.policies, err = policystore.NewClient(cfg); err != nil {
-		errs = append(errs, fmt.Errorf("--kubeconfig: %w", err))
-	}
-	return errs
-}
-
-func (r *controllers) configureCloud(file string) []error {
-	var err error
-	if r.config, err = config.Load(file); err != nil {
-		return []error{fmt.Errorf("--cloud-config: %w", err)}
-	}
-	errs := r.checkConfig()
-	r.manager.Options.KubeCloudShared.ClusterName = r.config.ClusterID
-	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
-		return append(errs, err)
-	}
-	r.cloud, err = cloudClient(r.config, controllersUserAgent, cloudTimeout, r.measured.Call, r.manager.Guard)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
-	}
-	return errs
-}
-
-// cloudClient creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil,
-// and wraps decorate the transport.
-func cloudClient(
-	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call),
-	wraps ...func(http.RoundTripper) http.RoundTripper,
-) (*cloudapi.Client, error) {
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
-	}
-	base = base.Clone()
-	base.MaxIdleConnsPerHost = idleConnections
-	var transport http.RoundTripper = base
-	for _, wrap := range wraps {
-		transport = wrap(transport)
-	}
-	return cloudapi.New(cloudapi.Options{
-		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: userAgent + "/" + version.Version(),
-		HTTPClient: &http.Client{Transport: transport, Timeout: timeout}, OnCall: onCall,
-	})
-}
-
-// assemble creates the provider and our own controllers.
-func (r *controllers) assemble(
-	completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster,
-) (cloud.Assembly, error) {
-	assembly, store, err := r.assemblePolicies(completed)
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	nodes, err := ingressnode.New(ingressnode.Options{
-		Groups:      nodegroup.New(r.cloud, cluster, r.config.ClusterID),
-		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
-		Recorder:    completed.EventRecorder,
-		InstanceID:  providerid.Parse,
-		FallbackAll: r.config.IngressNodes.Fallback == config.FallbackAll,
-	})
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	balancer := dlb.New(dlb.Options{
-		Cloud:             r.cloud,
-		Cluster:           cluster,
-		ClusterID:         r.config.ClusterID,
-		Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
-		LoadBalancerClass: r.config.LoadBalancerClass,
-		NodeGroups:        nodes,
-		Policies:          store,
-		Services:          r.api.CoreV1(),
-		ServiceLister:     completed.SharedInformers.Core().V1().Services().Lister(),
-		Recorder:          completed.EventRecorder,
-	})
-	provider := provider.New(provider.Options{
-		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
-		RouteTableID: r.config.Network.RouteTableID,
-		LoadBalancer: balancer,
-		Recorder:     completed.EventRecorder,
-	})
-	if err := r.registerMetrics(provider, balancer); err != nil {
-		return cloud.Assembly{}, err
-	}
-	volumes, err := persistentvolume.New(persistentvolume.Options{
-		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
-		Client:            r.api.CoreV1(),
-		Labeler:           lookup.New(lookup.Options{Cloud: r.cloud, OnLookup: r.measured.Lookup}),
-		Recorder:          completed.EventRecorder,
-	})
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	assembly.Cloud = provider
-	assembly.Run[ingressnode.Name] = nodes.Run
-	assembly.Run[persistentvolume.Name] = volumes.Run
-	return assembly, nil
-}
-
-// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is
-// nothing to report about Services.
-func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
-	collectors := []prometheus.Collector{provider.Metrics()}
-	if r.manager.Enabled(names.ServiceLBController) {
-		collectors = append(collectors, balancer.Metrics())
-	}
-	for _, collector := range collectors {
-		if err := legacyregistry.Registerer().Register(collector); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
-}
-
-// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The
-// controller has its own informer of load balancer Services, because the service controller's informer hides
-// loadBalancerClass.
-func (r *controllers) assemblePolicies(
-	completed *ccmconfig.CompletedConfig,
-) (cloud.Assembly, *policystore.Store, error) {
-	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
-	if err != nil {
-		return cloud.Assembly{}, nil, err
-	}
-	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
-		informers.WithTransform(cache.TransformStripManagedFields()))
-	status, err := policy.New(policy.Options{
-		Services: services.Core().V1().Services(), Store: store, Status: r.policies,
-		Reviewer: review.Own(r.config.LoadBalancerClass),
-		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
-	})
-	if err != nil {
-		return cloud.Assembly{}, nil, err
-	}
-	run := func(ctx context.Context) {
-		services.StartWithContext(ctx)
-		defer services.Shutdown()
-		status.Run(ctx)
-	}
-	return cloud.Assembly{
-		Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced,
-	}, store, nil
+	program := filepath.Join(filepath.Dir(self), controllersProgram)
+	err = syscall.Exec(program, append([]string{controllersProgram}, args...), os.Environ())
+	return fmt.Errorf("run %s: %w; install it in the folder of quaymaster", program, err)
 }

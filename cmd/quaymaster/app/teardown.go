@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
@@ -95,7 +96,7 @@ func (o *teardownOptions) validate(given func(flag string) bool) error {
 		errs = append(errs, errors.New("--dry-run=false requires --yes"))
 	}
 	if len(errs) > 0 {
-		return command.Usage(joinLine(errs))
+		return command.Usage(command.JoinLine(errs))
 	}
 	return nil
 }
@@ -105,13 +106,13 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
-	client, err := cloudClient(cfg, teardownUserAgent, cloudTimeout, nil)
+	client, err := connect.Cloud(cfg, teardownUserAgent, connect.CloudTimeout, nil)
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
 	uid, wishes := o.clusterUID, teardown.Wishes{}
 	if uid == "" {
-		rc, err := restConfig(o.kubeconfig)
+		rc, err := connect.APIServer(o.kubeconfig)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	admissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/version"
 )
 
@@ -56,7 +57,7 @@ func newUninstallCommand() *cobra.Command {
 }
 
 func (o *uninstallOptions) run(ctx context.Context, out io.Writer) error {
-	cfg, err := restConfig(o.kubeconfig)
+	cfg, err := connect.APIServer(o.kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -27,6 +26,7 @@ import (
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/version"
@@ -72,7 +72,7 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 	ctrl.SetLogger(logger)
 	ctx = klog.NewContext(ctx, logger)
 
-	cfg, err := restConfig(o.kubeconfig)
+	cfg, err := connect.APIServer(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -210,20 +210,4 @@ func (o *webhookOptions) portsAreFree(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// restConfig reads the kubeconfig or, without one, uses the credentials of the pod.
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig == "" {
-		cfg, err := rest.InClusterConfig()
-		if err != nil {
-			return nil, fmt.Errorf("--kubeconfig is required outside a cluster: %w", err)
-		}
-		return cfg, nil
-	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s must be a readable kubeconfig: %w", kubeconfig, err)
-	}
-	return cfg, nil
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/volume"
@@ -64,7 +65,7 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	if err != nil {
 		return nil, err
 	}
-	client, err := cloudClient(*cloudConfig, webhookUserAgent, admissionCloudTimeout, measured.Call)
+	client, err := connect.Cloud(*cloudConfig, webhookUserAgent, admissionCloudTimeout, measured.Call)
 	if err != nil {
 		return nil, fmt.Errorf("--cloud-config: %w", err)
 	}

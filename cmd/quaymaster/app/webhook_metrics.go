@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/restclient" // registers the metrics of client-go
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -15,9 +16,9 @@ import (
 // metricsHeaderTimeout limits how long a scrape may take to send its request headers.
 const metricsHeaderTimeout = 10 * time.Second
 
-// addMetrics serves the same registry as the controllers role. The manager's own endpoint would serve
-// controller-runtime's registry, which lacks the metrics of client-go: these are registered only once, with the
-// registry that the controllers role links in. Serving both registries would duplicate the Go and process metrics.
+// addMetrics serves the same registry as the controllers role, so that both have the same metrics of client-go. The
+// manager's own endpoint would serve controller-runtime's registry, which has fewer. Serving both registries would
+// duplicate the Go and process metrics.
 func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
 	if o.metricsAddress == off {
 		return nil

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -125,11 +124,7 @@ func (o *webhookOptions) validate() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	var lines []string
-	for _, err := range errs {
-		lines = append(lines, err.Error())
-	}
-	return command.Usage(errors.New(strings.Join(lines, "; ")))
+	return command.Usage(command.JoinLine(errs))
 }
 
 func isListenAddress(address string) bool {

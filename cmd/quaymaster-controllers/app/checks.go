@@ -19,6 +19,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
@@ -26,8 +27,6 @@ import (
 )
 
 const (
-	// cloudTimeout limits one cloud call. The cloud may delay its response about a job for half of this time.
-	cloudTimeout = time.Minute
 	// firstCallTimeout limits the call that checks the token.
 	firstCallTimeout = 10 * time.Second
 	// apiServerWait is how long to wait for an API server that is still starting; it is polled every apiServerPoll.
@@ -66,15 +65,6 @@ func (r *controllers) checkFlags() []error {
 	return errs
 }
 
-// joinLine joins errors into one line.
-func joinLine(errs []error) error {
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		texts[i] = err.Error()
-	}
-	return errors.New(strings.Join(texts, "; "))
-}
-
 func checkClusterCIDR(list string) error {
 	if list == "" {
 		return errors.New("is required while cloud routes are enabled")
@@ -111,7 +101,7 @@ func (r *controllers) checkConfig() []error {
 func (r *controllers) restConfig() (*rest.Config, error) {
 	o := r.manager.Options
 	if o.Master == "" {
-		return restConfig(o.Generic.ClientConnection.Kubeconfig)
+		return connect.APIServer(o.Generic.ClientConnection.Kubeconfig)
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags(o.Master, o.Generic.ClientConnection.Kubeconfig)
 	if err != nil {

@@ -44,9 +44,9 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	usage, files := r.checkWithoutCloud(), r.configure()
 	switch {
 	case len(usage) > 0:
-		return command.Usage(joinLine(append(usage, files...)))
+		return command.Usage(command.JoinLine(append(usage, files...)))
 	case len(files) > 0:
-		return joinLine(files)
+		return command.JoinLine(files)
 	}
 	r.config.LoadBalancerClass = r.class
 	if err := r.checkAddress(ctx); err != nil {
