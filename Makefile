@@ -92,6 +92,7 @@ tool-%: ## Build one pinned tool, for example tool-etcd.
 .PHONY: generate
 generate: ## Regenerate all generated files.
 	@tools/build.sh controller-gen
+	@CGO_ENABLED=0 $(GO) run ./internal/catalog/compile internal/catalog/catalogs internal/catalog/compiled
 	@# Without cgo, so that reading the types needs no C compiler. The programs must be built after the code is generated.
 	@CGO_ENABLED=0 bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
 	@$(MAKE) build

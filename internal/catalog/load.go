@@ -3,48 +3,36 @@ package catalog
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
-	"sigs.k8s.io/yaml"
-
 	"quaymaster.dev/internal/annotation"
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-//go:embed catalogs/*.yaml
+// files are the catalogs in the form that the compiler writes: the head in the first line, the body in the second.
+//
+//go:embed compiled/*.json
 var files embed.FS
 
-// separator separates the two documents of a file.
-var separator = []byte("\n---\n")
-
-// heads decodes the heads on first use, and each body only when it is needed, so that the linter starts fast.
+// heads decodes the heads on first use, and each body only when it is needed, so that programs start fast.
 var heads = sync.OnceValue(func() map[string]*Catalog {
-	entries, err := files.ReadDir("catalogs")
+	entries, err := files.ReadDir("compiled")
 	must(err)
 	all := map[string]*Catalog{}
 	for _, entry := range entries {
-		raw, err := files.ReadFile(path.Join("catalogs", entry.Name()))
+		raw, err := files.ReadFile(path.Join("compiled", entry.Name()))
 		must(err)
-		head, body, found := bytes.Cut(raw, separator)
-		if !found {
-			panic(entry.Name() + ": has no second YAML document")
-		}
+		head, body, _ := bytes.Cut(raw, []byte("\n"))
 		c := &Catalog{}
-		if err := yaml.UnmarshalStrict(head, &c.Head); err != nil {
-			panic(fmt.Sprintf("%s: %v", entry.Name(), err))
-		}
-		if c.Name+".yaml" != entry.Name() {
-			panic(entry.Name() + ": must be named after its catalog, " + c.Name)
-		}
+		must(json.Unmarshal(head, &c.Head))
 		c.contents = sync.OnceValue(func() *contents {
 			var b Body
-			if err := yaml.UnmarshalStrict(body, &b); err != nil {
-				panic(fmt.Sprintf("%s: %v", entry.Name(), err))
-			}
+			must(json.Unmarshal(body, &b))
 			return newContents(b)
 		})
 		all[c.Name] = c
