@@ -93,17 +93,7 @@ func TestRunbooks(t *testing.T) {
 		}
 	}
 
-	objects := render(t, cases()["monitored"])
-	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PrometheusRule" })
-	spec, _, err := unstructured.NestedMap(objects[i].Object, "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rendered rules
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &rendered); err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range rendered.Groups {
+	for _, group := range rendered(t, cases()["monitored"]).Groups {
 		for _, rule := range group.Rules {
 			runbook := "https://quaymaster.dev/docs/operations/alerts.md#" + strings.ToLower(rule.Alert)
 			if got := rule.Annotations["runbook_url"]; got != runbook {
@@ -111,6 +101,60 @@ func TestRunbooks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAlertsFitTheInstallation checks that alerts that would always fire, or fire without a reason, are omitted.
+func TestAlertsFitTheInstallation(t *testing.T) {
+	tests := map[string]struct {
+		webhook map[string]any
+		// has lists alerts and whether they are included.
+		has map[string]bool
+	}{
+		"webhooks": {nil, map[string]bool{"QuaymasterWebhookNotCalled": true, "QuaymasterWebhookDown": true}},
+		"selected namespaces": {
+			map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "edge"}}},
+			map[string]bool{"QuaymasterWebhookNotCalled": false, "QuaymasterWebhookDown": true},
+		},
+		"no webhooks": {
+			map[string]any{"enabled": false},
+			map[string]bool{"QuaymasterWebhookNotCalled": false, "QuaymasterWebhookDown": false, "QuaymasterControllersDown": true},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			values := env.Values{"monitoring": map[string]any{"prometheusRule": map[string]any{"enabled": true}}}
+			if test.webhook != nil {
+				values["webhook"] = test.webhook
+			}
+			found := map[string]bool{}
+			for _, group := range rendered(t, values).Groups {
+				for _, rule := range group.Rules {
+					found[rule.Alert] = true
+				}
+			}
+			for alert, want := range test.has {
+				if found[alert] != want {
+					t.Errorf("%s is included: %t, want %t", alert, found[alert], want)
+				}
+			}
+		})
+	}
+}
+
+// rendered returns the rules in the PrometheusRule of the chart.
+func rendered(t *testing.T, values env.Values) rules {
+	t.Helper()
+	objects := render(t, values)
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PrometheusRule" })
+	spec, _, err := unstructured.NestedMap(objects[i].Object, "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found rules
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &found); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // dashboard has the relevant fields of a Grafana dashboard.
@@ -145,7 +189,8 @@ func TestMetricNames(t *testing.T) {
 	documented := documentedMetrics(t)
 	for name, expression := range expressions {
 		for _, metric := range metricsOf(expression) {
-			if metric != "up" && documented[strings.TrimSuffix(metric, "_bucket")].roles == "" {
+			histogram := strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count")
+			if metric != "up" && documented[metric].roles == "" && documented[histogram].roles == "" {
 				t.Errorf("%s uses %s, which is missing in docs/operations/metrics.md", name, metric)
 			}
 		}
@@ -163,7 +208,7 @@ func TestMetricNames(t *testing.T) {
 // metricsOf returns the metrics in an expression: the words that are not functions, after labels and durations are
 // removed.
 func metricsOf(expression string) []string {
-	text := regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|(by|without) \([^)]*\)|offset \w+`).ReplaceAllString(expression, " ")
+	text := regexp.MustCompile(`\{[^}]*\}|\[[^\]]*\]|(by|without|on) \([^)]*\)|offset \w+`).ReplaceAllString(expression, " ")
 	found := map[string]bool{}
 	for _, match := range regexp.MustCompile(`([a-z_]\w*)(\s*\()?`).FindAllStringSubmatch(text, -1) {
 		if match[2] == "" && !slices.Contains([]string{"and", "or", "unless", "sum", "min", "max"}, match[1]) {
@@ -180,7 +225,7 @@ type documentedMetric struct{ roles, labels string }
 func documentedMetrics(t *testing.T) map[string]documentedMetric {
 	t.Helper()
 	found := map[string]documentedMetric{}
-	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, ]+) \\|([a-z, ]*)\\|")
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z, -]+) \\|([a-z_, ]*)\\|")
 	for _, match := range row.FindAllStringSubmatch(string(readFile(t, "docs", "operations", "metrics.md")), -1) {
 		labels := slices.Sorted(slices.Values(strings.Fields(strings.ReplaceAll(match[3], ",", " "))))
 		found[match[1]] = documentedMetric{roles: match[2], labels: strings.Join(labels, ", ")}

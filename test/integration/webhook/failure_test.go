@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +134,35 @@ func TestFailurePolicies(t *testing.T) {
 			install("Ignore")
 			env.Eventually(t, soon, "admission under Ignore", try)
 		})
+	}
+	t.Run("metrics", apiServerMetrics)
+}
+
+// apiServerMetrics checks that the API server counts as the alerts expect, after a call that failed under Ignore.
+func apiServerMetrics(t *testing.T) {
+	excluded := service("excluded")
+	excluded.Spec.Type = corev1.ServiceTypeClusterIP
+	if err := shared.Client.Create(t.Context(), excluded, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	api, err := kubernetes.NewForConfig(shared.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := api.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = `.*name="validate\.service\.quaymaster\.dev"`
+	for _, series := range []string{
+		`apiserver_admission_webhook_fail_open_count{` + name,
+		`apiserver_admission_webhook_admission_duration_seconds_count{` + name,
+		`apiserver_admission_match_condition_exclusions_total{` + name,
+		`apiserver_request_total{code="201",.*group="",resource="services",.*subresource="",verb="POST"`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + strings.Replace(series, "{", `\{`, 1)).Match(text) {
+			t.Errorf("no series %s", series)
+		}
 	}
 }
 
