@@ -66,6 +66,8 @@ type contents struct {
 	// portForms is true if an entry has a form for ports, forms the number of these entries.
 	portForms bool
 	forms     int
+	// domains are the parts of names and aliases before the slash.
+	domains map[string]bool
 }
 
 // entry is an annotation prepared for use.
@@ -92,10 +94,14 @@ type defaultValue struct {
 }
 
 func newContents(b Body) *contents {
-	c := &contents{Body: b, byName: map[string]*entry{}}
+	c := &contents{Body: b, byName: map[string]*entry{}, domains: map[string]bool{}}
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)
+		for _, name := range e.Names() {
+			domain, _, _ := strings.Cut(name, "/")
+			c.domains[domain] = true
+		}
 		if e.PortForm {
 			e.form, c.portForms = c.forms, true
 			c.forms++

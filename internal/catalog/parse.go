@@ -29,7 +29,7 @@ func (s Set) Parse(svc *corev1.Service) *Parsed {
 	if !p.LoadBalancer() {
 		return p
 	}
-	p.keys = sortedKeys(svc.Annotations)
+	p.keys = s.sortedKeys(svc.Annotations)
 	p.views = make([]*View, 0, len(s.catalogs))
 	for _, c := range s.catalogs {
 		p.views = append(p.views, newView(c, p, reusable{}))
@@ -37,12 +37,28 @@ func (s Set) Parse(svc *corev1.Service) *Parsed {
 	return p
 }
 
-// sortedKeys is slices.Sorted(maps.Keys(annotations)) with a single allocation.
-func sortedKeys(annotations map[string]string) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations))
+// sortedKeys returns the keys that may belong to a catalog of the set.
+func (s Set) sortedKeys(annotations map[string]string) []string {
+	keys := make([]string, 0, min(len(annotations), 64))
+	for key := range annotations {
+		if domain, _, _ := strings.Cut(key, "/"); s.domains == nil || s.domains[domain] {
+			keys = append(keys, key)
+		}
+	}
 	slices.Sort(keys)
 	return keys
 }
+
+// Size returns how much there is to validate: the number of ports, and of annotations that may belong to a catalog.
+func (p *Parsed) Size() int {
+	if !p.LoadBalancer() {
+		return 0
+	}
+	return len(p.keys) + len(p.Service.Spec.Ports)
+}
+
+// Annotations returns the number of annotations that may belong to a catalog.
+func (p *Parsed) Annotations() int { return len(p.keys) }
 
 // LoadBalancer reports whether the Service exists and is of type LoadBalancer.
 func (p *Parsed) LoadBalancer() bool {
@@ -92,7 +108,7 @@ func (p *Parsed) WithoutUnknown() *Parsed {
 
 // replace returns a changed Service. It reuses the parsed values of the annotations that are kept.
 func (p *Parsed) replace(svc *corev1.Service, kept func(key string) bool) *Parsed {
-	other := &Parsed{Service: svc, set: p.set, keys: sortedKeys(svc.Annotations)}
+	other := &Parsed{Service: svc, set: p.set, keys: p.set.sortedKeys(svc.Annotations)}
 	other.views = make([]*View, 0, len(p.views))
 	for _, v := range p.views {
 		other.views = append(other.views, newView(v.catalog, other, reusable{v, kept}))

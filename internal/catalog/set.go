@@ -28,6 +28,8 @@ type Options struct {
 // Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
 type Set struct {
 	catalogs []*Catalog
+	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
+	domains  map[string]bool
 	class    string
 	unknown  map[string]finding.Severity
 	onParse  func(key string)
@@ -61,6 +63,7 @@ func (s Set) With(names []string) Set {
 			other.catalogs = append(other.catalogs, c)
 		}
 	}
+	other.domains = domains(other.catalogs)
 	return other
 }
 
@@ -190,4 +193,21 @@ func (p *Parsed) ReadByOwn(key string) bool {
 
 // Own returns the set of only the catalogs of Quaymaster's own controller. class is the loadBalancerClass that it
 // serves, in addition to Services without one.
-func Own(class string) Set { return Set{catalogs: ownCatalogs(), class: class} }
+func Own(class string) Set {
+	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class}
+}
+
+// domains returns the parts before the slash of every key that may belong to one of the catalogs.
+func domains(catalogs []*Catalog) map[string]bool {
+	all := map[string]bool{}
+	for _, c := range catalogs {
+		for domain := range c.contents().domains {
+			all[domain] = true
+		}
+		for _, prefix := range slices.Concat(c.Prefixes, c.SharedPrefixes) {
+			domain, _, _ := strings.Cut(prefix, "/")
+			all[domain] = true
+		}
+	}
+	return all
+}

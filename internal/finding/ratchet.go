@@ -15,7 +15,10 @@ type identity struct{ id, field, value, listener string }
 var index = regexp.MustCompile(`\[\d+\]`)
 
 func (f Finding) identities() []identity {
-	base := identity{id: f.ID, field: index.ReplaceAllString(f.Field, "[]"), value: f.Value}
+	base := identity{id: f.ID, field: f.Field, value: f.Value}
+	if strings.HasPrefix(f.Field, "spec.") {
+		base.field = index.ReplaceAllString(f.Field, "[]")
+	}
 	if len(f.Listeners) == 0 {
 		return []identity{base}
 	}
@@ -29,7 +32,9 @@ func (f Finding) identities() []identity {
 
 // Ratchet lowers errors that the object's old version already had to warnings, and sorts and merges the result. Each
 // error passed in names at most one listener, so that listeners are compared separately.
-func Ratchet(old, current []Finding) []Finding {
+func Ratchet(old, current []Finding) []Finding { return Merge(ratchet(old, current)) }
+
+func ratchet(old, current []Finding) []Finding {
 	known := map[identity]bool{}
 	for _, f := range old {
 		for _, id := range f.identities() {
@@ -46,11 +51,13 @@ func Ratchet(old, current []Finding) []Finding {
 			ratcheted[i].Old = true
 		}
 	}
-	return Merge(ratcheted)
+	return ratcheted
 }
 
-// Introduced returns the errors among the current findings that the old version did not have.
-func Introduced(old, current []Finding) []Finding { return Errors(Ratchet(old, current)) }
+// Introduces reports whether the current findings contain an error that the old version did not have.
+func Introduces(old, current []Finding) bool {
+	return slices.ContainsFunc(ratchet(old, current), func(f Finding) bool { return f.Severity == Error })
+}
 
 // Merge sorts findings by field and merges those that differ only in their listeners, or in the catalog that they come
 // from.

@@ -16,7 +16,7 @@ import (
 // The effect of the policy on others is only a warning: the team of one namespace must not be able to prevent the
 // cluster's administrator from setting a rule.
 func Against(p *Policy, others []*Policy, namespaces map[string]map[string]string) []finding.Finding {
-	names := selected(p, namespaces)
+	names, w := selected(p, namespaces), newWork()
 	var findings []finding.Finding
 	if len(names) == 0 && p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
 		findings = append(findings, finding.Finding{
@@ -33,8 +33,8 @@ func Against(p *Policy, others []*Policy, namespaces map[string]map[string]strin
 			continue
 		}
 		origin := fmt.Sprintf("%s, which also applies to namespace %q", other.Name(), names[at])
-		findings = append(findings, defaultsAgainst(p, other, origin)...)
-		findings = append(findings, rulesAgainst(p, other, origin)...)
+		findings = append(findings, defaultsAgainst(p, other, origin, w)...)
+		findings = append(findings, rulesAgainst(p, other, origin, w)...)
 		findings = append(findings, conflicts(p, other)...)
 	}
 	return finding.Merge(findings)
@@ -56,10 +56,10 @@ func selected(p *Policy, namespaces map[string]map[string]string) []string {
 }
 
 // defaultsAgainst reports the policy's defaults that break a rule of another policy.
-func defaultsAgainst(p, other *Policy, origin string) []finding.Finding {
+func defaultsAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
-		for _, b := range other.breaches(key, p.defaults[key]) {
+		for _, b := range other.breaches(key, p.defaults[key], w) {
 			f := finding.Finding{
 				ID: idDefault, Severity: finding.Error, Type: field.ErrorTypeInvalid,
 				Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
@@ -75,13 +75,13 @@ func defaultsAgainst(p, other *Policy, origin string) []finding.Finding {
 }
 
 // rulesAgainst reports the defaults of another policy that break a rule of the policy.
-func rulesAgainst(p, other *Policy, origin string) []finding.Finding {
+func rulesAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 	if severity(p.enforcement) == finding.Audit {
 		return nil
 	}
 	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(other.defaults)) {
-		for _, b := range p.breaches(key, other.defaults[key]) {
+		for _, b := range p.breaches(key, other.defaults[key], w) {
 			findings = append(findings, finding.Finding{
 				ID: idDefaultOfOthers, Severity: finding.Warning, Field: b.path.String(),
 				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will no longer be written",

@@ -35,7 +35,7 @@ const (
 
 // Compile compiles a policy of a namespace and validates it. It leaves out invalid parts; the others apply.
 func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
-	c := &compiler{policy: &Policy{
+	c := &compiler{work: newWork(), policy: &Policy{
 		key: Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
 	}}
 	return c.compile(&p.Spec)
@@ -43,7 +43,7 @@ func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 
 // CompileCluster does the same for a policy of the cluster. A policy with an invalid selector applies to no namespace.
 func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
-	c := &compiler{policy: &Policy{
+	c := &compiler{work: newWork(), policy: &Policy{
 		key:      Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name},
 		priority: p.Spec.Priority,
 	}}
@@ -82,6 +82,7 @@ var reserved = []string{"kubectl.kubernetes.io/", "quaymaster.dev/"}
 type compiler struct {
 	policy   *Policy
 	findings []finding.Finding
+	work     *work
 }
 
 func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []finding.Finding) {
@@ -156,7 +157,7 @@ func (c *compiler) addDefault(key, value string) {
 		c.report(idValue, path, value, "must be "+expected, "correct the value")
 		return
 	}
-	breaches := c.policy.breaches(key, value)
+	breaches := c.policy.breaches(key, value, c.work)
 	for _, b := range breaches {
 		c.report(idDefault, path, value, b.message+" "+b.path.String(), "change the default or the rule")
 	}
@@ -258,7 +259,7 @@ func (c *compiler) warnUnset(defaults map[string]string) {
 		if _, set := defaults[r.key]; set {
 			continue // an invalid one is reported already
 		}
-		for _, b := range r.checkText(r.known.Default) {
+		for _, b := range r.checkText(r.known.Default, c.work) {
 			c.findings = append(c.findings, finding.Finding{
 				ID: idSilent, Severity: finding.Warning, Field: b.path.String(),
 				Message: "Services without the annotation break the rule, because their default is " + r.known.Default,

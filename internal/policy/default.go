@@ -40,6 +40,7 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 	}
 	svc := p.Service
 	hasAddress := len(svc.Status.LoadBalancer.Ingress) > 0
+	w := newWork()
 	var defaults []Default
 	for _, key := range slices.Sorted(maps.Keys(candidates)) {
 		if _, set := svc.Annotations[key]; set || !admission && !p.ReadByOwn(key) {
@@ -53,7 +54,7 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 				continue // the load balancer exists and cannot change
 			}
 		}
-		at := slices.IndexFunc(candidates[key], func(d Default) bool { return !breaksRule(key, d.Value, applicable) })
+		at := slices.IndexFunc(candidates[key], func(d Default) bool { return !breaksRule(key, d.Value, applicable, w) })
 		if at >= 0 {
 			defaults = append(defaults, candidates[key][at])
 		}
@@ -63,9 +64,9 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 
 // breaksRule reports whether a default breaks a rule. It ignores rules with enforcement Audit, which must not change
 // anything.
-func breaksRule(key, value string, applicable []*Policy) bool {
+func breaksRule(key, value string, applicable []*Policy, w *work) bool {
 	return slices.ContainsFunc(applicable, func(p *Policy) bool {
-		return severity(p.enforcement) != finding.Audit && len(p.breaches(key, value)) > 0
+		return severity(p.enforcement) != finding.Audit && len(p.breaches(key, value, w)) > 0
 	})
 }
 

@@ -15,16 +15,24 @@ const (
 	maxMatched = 8192
 )
 
+// pattern is a regular expression, and the number of its steps.
+type pattern struct {
+	*regexp.Regexp
+	steps int
+}
+
 // newPattern compiles a regular expression that is cheap enough to match every Service.
-func newPattern(text string) (*regexp.Regexp, error) {
+func newPattern(text string) (*pattern, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
-	if n := steps(parsed); n > maxSteps {
+	n := steps(parsed)
+	if n > maxSteps {
 		return nil, fmt.Errorf("it has %d steps with all its repetitions, and at most %d are allowed", n, maxSteps)
 	}
-	return regexp.Compile(text)
+	compiled, err := regexp.Compile(text)
+	return &pattern{compiled, n}, err
 }
 
 // steps returns the length of an expression after expanding its repetitions. The parser limits each count to 1000.

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ const (
 	idPattern   = "policy-pattern"
 	idRequired  = "policy-required"
 	idForbidden = "policy-forbidden"
+	idTooLong   = "policy-too-long"
 )
 
 // rule limits one annotation.
@@ -38,7 +38,7 @@ type rule struct {
 	allowed []string
 	// allowedValues holds the parsed values for known keys, because a value can be written in several ways.
 	allowedValues       []annotation.Value
-	pattern             *regexp.Regexp
+	pattern             *pattern
 	required, forbidden bool
 	// message is the remedy that the author of the policy wrote.
 	message string
@@ -55,8 +55,13 @@ type breach struct {
 }
 
 // check returns the ways in which a value breaks the rule. value is nil if the text of a known key is invalid, which
-// the catalog reports.
-func (r *rule) check(raw string, value *annotation.Value) []breach {
+// the catalog reports. Once w is exhausted, every value breaks every rule.
+func (r *rule) check(raw string, value *annotation.Value, w *work) []breach {
+	if !w.spend(r.cost(raw)) {
+		return []breach{{
+			idTooLong, field.ErrorTypeInvalid, r.path, "is too long to be validated by", "shorten the value",
+		}}
+	}
 	if r.forbidden {
 		return []breach{{
 			idForbidden, field.ErrorTypeForbidden, r.path.Child("forbidden"), "must not be set: forbidden by",
@@ -100,6 +105,15 @@ func (r *rule) check(raw string, value *annotation.Value) []breach {
 	return found
 }
 
+// cost returns the work of checking a value.
+func (r *rule) cost(raw string) int {
+	n := 1 + len(raw)*(1+len(r.allowed))
+	if r.pattern != nil && len(raw) <= maxMatched {
+		n += (1 + len(raw)) * r.pattern.steps
+	}
+	return n
+}
+
 // list lists values for a message. It limits their number and length, because the message is repeated for each wrong
 // value.
 func list(values []string) string {
@@ -136,26 +150,26 @@ func (r *rule) allows(raw string, value *annotation.Value) bool {
 func (r *rule) isList() bool { return r.known != nil && r.known.Type.Type == annotation.List }
 
 // breaches returns the ways in which a default, of this or of another policy, breaks the policy's rules.
-func (p *Policy) breaches(key, value string) []breach {
+func (p *Policy) breaches(key, value string, w *work) []breach {
 	var found []breach
 	for i := range p.rules {
 		if p.rules[i].key == key {
-			found = append(found, p.rules[i].checkText(value)...)
+			found = append(found, p.rules[i].checkText(value, w)...)
 		}
 	}
 	return found
 }
 
 // checkText checks a text that has not been parsed.
-func (r *rule) checkText(raw string) []breach {
+func (r *rule) checkText(raw string, w *work) []breach {
 	if r.known == nil {
-		return r.check(raw, nil)
+		return r.check(raw, nil, w)
 	}
 	value, err := r.known.Parse(raw)
 	if err != nil {
-		return r.check(raw, nil) // the policy that contains it has a finding
+		return r.check(raw, nil, w) // the policy that contains it has a finding
 	}
-	return r.check(raw, &value)
+	return r.check(raw, &value, w)
 }
 
 // finding returns the finding about a Service, with the severity of the rule's policy.
@@ -164,7 +178,11 @@ func (b breach) finding(p *Policy, r *rule) finding.Finding {
 		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(),
 		Remedy: b.remedy,
 	}
-	if r.message != "" {
+	switch {
+	case b.id == idTooLong:
+		// The rules of other policies are not applied either, so this must not depend on one policy's enforcement.
+		f.Severity = finding.Error
+	case r.message != "":
 		f.Remedy = r.message
 	}
 	return f

@@ -14,13 +14,17 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 		return nil
 	}
 	var findings []finding.Finding
+	w := newWork()
 	for _, policy := range applicable {
 		for i := range policy.rules {
+			if w.exhausted() {
+				return findings // the last one says so
+			}
 			r := &policy.rules[i]
 			if r.known == nil {
-				findings = append(findings, r.validateText(p, policy)...)
+				findings = append(findings, r.validateText(p, policy, w)...)
 			} else if v := p.View(r.catalog); v != nil {
-				findings = append(findings, r.validate(v, policy)...)
+				findings = append(findings, r.validate(v, policy, w)...)
 			}
 		}
 	}
@@ -29,12 +33,14 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 
 // validate validates every value of a known key, including defaults: otherwise a Service could get a forbidden value by
 // leaving out the key.
-func (r *rule) validate(v *catalog.View, p *Policy) []finding.Finding {
+func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 	var findings []finding.Finding
 	for _, h := range v.Holding(r.key) {
 		switch {
+		case w.exhausted():
+			return findings
 		case h.Set:
-			for _, b := range r.check(h.Raw, h.Value) {
+			for _, b := range r.check(h.Raw, h.Value, w) {
 				f := b.finding(p, r)
 				f.Value = h.Raw
 				findings = append(findings, at(f, h)...)
@@ -43,7 +49,7 @@ func (r *rule) validate(v *catalog.View, p *Policy) []finding.Finding {
 			findings = append(findings, at(r.missing(p), h)...)
 		case r.forbidden || h.Value == nil:
 		default:
-			for _, b := range r.check(h.Raw, h.Value) {
+			for _, b := range r.check(h.Raw, h.Value, w) {
 				f := b.finding(p, r)
 				f.Type = field.ErrorTypeRequired
 				f.Message = "must be set: the default " + h.Raw + " " + f.Message
@@ -72,7 +78,7 @@ func at(f finding.Finding, h catalog.Holding) []finding.Finding {
 }
 
 // validateText validates an annotation that no catalog describes, as text.
-func (r *rule) validateText(p *catalog.Parsed, policy *Policy) []finding.Finding {
+func (r *rule) validateText(p *catalog.Parsed, policy *Policy, w *work) []finding.Finding {
 	raw, set := p.Service.Annotations[r.key]
 	if !set {
 		if r.required {
@@ -83,7 +89,7 @@ func (r *rule) validateText(p *catalog.Parsed, policy *Policy) []finding.Finding
 		return nil
 	}
 	var findings []finding.Finding
-	for _, b := range r.check(raw, nil) {
+	for _, b := range r.check(raw, nil, w) {
 		f := b.finding(policy, r)
 		f.Field, f.Value = catalog.Path(r.key), raw
 		findings = append(findings, f)

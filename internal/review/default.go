@@ -69,7 +69,7 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 	if !slices.ContainsFunc(defaults, func(d policy.Default) bool { return d.By != nil }) {
 		return all
 	}
-	f := &fit{service: p.WithoutUnknown()}
+	f := &fit{service: p.WithoutUnknown(), left: maxFitting}
 	var findings []finding.Finding
 	if f.service == p {
 		findings = all.Validate()
@@ -81,7 +81,7 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 		return all
 	}
 	f.before = f.service.Validate()
-	if len(finding.Introduced(f.before, findings)) == 0 {
+	if !finding.Introduces(f.before, findings) {
 		return all
 	}
 	rank := func(d policy.Default) int { return slices.Index(policies, d.By) } // -1 for a built-in default
@@ -102,12 +102,21 @@ type fit struct {
 	// before holds the findings of the Service without defaults.
 	before          []finding.Finding
 	added, rejected []policy.Default
+	// left is how many values may still be validated.
+	left int
 }
+
+// maxFitting bounds the search for the defaults that fit, in validated values: hundreds of attempts for an ordinary
+// Service. What does not fit by then is not added.
+const maxFitting = 10_000
 
 // fits reports whether more defaults, together with those added so far, introduce no error.
 func (f *fit) fits(more []policy.Default) bool {
+	if f.left -= 10 + f.service.Size(); f.left < 0 {
+		return false
+	}
 	with := f.service.With(policy.Values(slices.Concat(f.added, more)))
-	return len(finding.Introduced(f.before, with.Validate())) == 0
+	return !finding.Introduces(f.before, with.Validate())
 }
 
 // add adds the defaults that fit. It tries many together, because most defaults fit.

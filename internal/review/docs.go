@@ -1,8 +1,12 @@
 package review
 
-import "quaymaster.dev/internal/finding"
+import (
+	"fmt"
 
-// The ids of the findings about Quaymaster itself rather than about objects. Docs, metrics and users refer to them:
+	"quaymaster.dev/internal/finding"
+)
+
+// The ids of the findings about what Quaymaster can do rather than about objects. Docs, metrics and users refer to them:
 // they must not change.
 const (
 	// IDDefaultsUnavailable: a Service is admitted without its defaults.
@@ -11,6 +15,9 @@ const (
 	IDPoliciesUnavailable = "policies-unavailable"
 	// IDPolicyOthersUnavailable: a policy is validated without other policies.
 	IDPolicyOthersUnavailable = "policy-others-unavailable"
+	// IDTooManyAnnotations and IDTooManyPorts: a load balancer is too large to be validated.
+	IDTooManyAnnotations = "too-many-annotations"
+	IDTooManyPorts       = "too-many-ports"
 	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )
@@ -32,6 +39,17 @@ func Docs() []finding.Doc {
 			ID: IDPolicyOthersUnavailable, Severity: finding.Warning,
 			Help: "A policy was admitted without being compared with the others of its namespaces, because these " +
 				"could not be read. Defaults that break the rule of another policy are not written.",
+		},
+		{
+			ID: IDTooManyAnnotations, Severity: finding.Error,
+			Help: fmt.Sprintf("A load balancer has more than %d annotations under the prefixes of the catalogs. "+
+				"Validating them would delay other requests, so they are not validated, and no other problem of "+
+				"the Service is reported.", maxAnnotations),
+		},
+		{
+			ID: IDTooManyPorts, Severity: finding.Error,
+			Help: fmt.Sprintf("A load balancer has more than %d ports. Validating them would delay other requests, "+
+				"so no other problem of the Service is reported.", maxPorts),
 		},
 		{
 			ID: IDProbe, Severity: finding.Error,

@@ -51,7 +51,8 @@ func TestCorpusOfPolicies(t *testing.T) {
 		})
 	}
 	for _, doc := range slices.Concat(policy.Docs(), policy.DefinitionDocs()) {
-		if !shown[doc.ID] {
+		// A manifest with policy-too-long would be as long as its name says; TestWorkOfRulesIsBounded has one.
+		if !shown[doc.ID] && doc.ID != "policy-too-long" {
 			t.Errorf("no case has the finding %s", doc.ID)
 		}
 		delete(shown, doc.ID)

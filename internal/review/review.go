@@ -48,6 +48,9 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		newSvc = &updated
 	}
 	current, old := set.Parse(newSvc), set.Parse(oldSvc)
+	if excess := exceeds(current); excess != nil {
+		return finding.Ratchet(exceeds(old), excess)
+	}
 	switch {
 	case !current.LoadBalancer():
 		return nil
@@ -86,8 +89,8 @@ func (r Reviewer) Stored(svc *corev1.Service, policies []*policy.Policy) []findi
 // whole returns all findings about a Service. admission is as in policy.Defaults.
 func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admission bool) []finding.Finding {
 	p := r.in(policies).Parse(svc)
-	if !p.LoadBalancer() {
-		return nil
+	if excess := exceeds(p); excess != nil || !p.LoadBalancer() {
+		return excess
 	}
 	d := &defaulted{Parsed: p}
 	if len(policies) > 0 {
@@ -101,6 +104,9 @@ func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admissio
 func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policies []*policy.Policy) []finding.Finding {
 	if len(policies) == 0 {
 		return nil
+	}
+	if excess := exceeds(current); excess != nil {
+		return excess
 	}
 	old := r.set.Parse(former)
 	if !old.LoadBalancer() {
@@ -124,7 +130,11 @@ func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[s
 	fresh := *svc
 	// The API server has not yet dropped a status that the client wrote, such as that of a copied Service.
 	fresh.Status = corev1.ServiceStatus{}
-	d := withDefaults(r.in(policies).Parse(&fresh), policies, true)
+	p := r.in(policies).Parse(&fresh)
+	if len(exceeds(p)) > 0 {
+		return nil // it will be refused
+	}
+	d := withDefaults(p, policies, true)
 	return policy.Annotations(svc, d.defaults, policies)
 }
 
