@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -134,14 +135,12 @@ func (c *Catalog) ID(name string) string {
 	return c.idPrefix() + name
 }
 
-var annotations = field.NewPath("metadata", "annotations")
-
 // Path returns the path of an annotation key, or a field unchanged.
 func Path(keyOrField string) string {
 	if spec.Has(keyOrField) {
 		return keyOrField
 	}
-	return annotations.Key(keyOrField).String()
+	return "metadata.annotations[" + keyOrField + "]"
 }
 
 // finding returns a finding about a setting.
@@ -183,7 +182,7 @@ func (v *View) invalid(s *Setting) finding.Finding {
 
 // unknownPort reports a form for a port that the Service does not have.
 func (v *View) unknownPort(s *Setting) finding.Finding {
-	message := fmt.Sprintf("suffix %q must be the number or name of a port of the Service", s.suffix[1:])
+	message := "suffix " + strconv.Quote(s.suffix[1:]) + " must be the number or name of a port of the Service"
 	if !s.named && len(s.suffix) > 2 && s.suffix[1] == '0' {
 		message += " without leading zeros"
 	}
@@ -196,6 +195,13 @@ func (v *View) unknownPort(s *Setting) finding.Finding {
 
 // portNames lists the numbers and names of ports that a suffix may be.
 func (v *View) portNames() string {
+	if v.portList == "" {
+		v.portList = v.listPorts()
+	}
+	return v.portList
+}
+
+func (v *View) listPorts() string {
 	const most = 10
 	var names []string
 	seen := map[string]bool{}

@@ -179,6 +179,8 @@ type View struct {
 	// portsByNumber and portsByName hold the indices of ports; they are computed when a suffix is parsed, if there are many ports.
 	portsByNumber map[int32][]int
 	portsByName   map[string][]int
+	// portList is the result of portNames.
+	portList string
 }
 
 // Setting is one annotation of a Service.

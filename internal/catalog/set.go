@@ -29,10 +29,10 @@ type Options struct {
 type Set struct {
 	catalogs []*Catalog
 	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
-	domains  map[string]bool
-	class    string
-	unknown  map[string]finding.Severity
-	onParse  func(key string)
+	domains map[string]bool
+	class   string
+	unknown map[string]finding.Severity
+	onParse func(key string)
 }
 
 // NewSet selects catalogs. It fails if one does not exist.

@@ -108,7 +108,7 @@ type fit struct {
 
 // maxFitting bounds the search for the defaults that fit, in validated values: hundreds of attempts for an ordinary
 // Service. What does not fit by then is not added.
-const maxFitting = 10_000
+const maxFitting = 4_000
 
 // fits reports whether more defaults, together with those added so far, introduce no error.
 func (f *fit) fits(more []policy.Default) bool {

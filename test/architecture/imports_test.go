@@ -74,7 +74,7 @@ var rules = map[string]rule{
 	},
 	"a review knows catalogs and policies, not what is built": {
 		folders: []string{"internal/review"},
-		only:    []string{"internal/catalog", "internal/finding", "internal/policy", "k8s.io/api/core/v1"},
+		only:    []string{"internal/catalog", "internal/finding", "internal/policy", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/util/validation/field"},
 		never:   append([]string{"internal/loadbalancer"}, clients[:3]...),
 	},
 	"decisions about trust are pure": {
