@@ -19,6 +19,9 @@ const (
 	ReasonAccepted = "Accepted"
 	// ReasonInvalid is the reason of ConditionAccepted if false; the message names every part that is ignored.
 	ReasonInvalid = "Invalid"
+	// ReasonTooMany is the reason of ConditionAccepted if a namespace has so many policies that this one does not apply
+	// to it.
+	ReasonTooMany = "TooManyPolicies"
 	// ReasonCompliant is the reason of ConditionCompliant if true.
 	ReasonCompliant = "Compliant"
 	// ReasonViolations is the reason of ConditionCompliant if false.

@@ -30,6 +30,8 @@ func (o *one) Entry(key engine.Key) (*policystore.Entry, bool) {
 	return o.entry, key == o.entry.Policy.Key()
 }
 
+func (*one) Displaced(*engine.Policy) string { return "" }
+
 func (o *one) put(generation int64) {
 	p := &v1alpha1.ClusterLoadBalancerPolicy{}
 	p.Name = "shared"

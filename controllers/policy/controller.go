@@ -43,6 +43,8 @@ type Store interface {
 	Policies() []*engine.Policy
 	Entry(engine.Key) (*policystore.Entry, bool)
 	Labels(namespace string) (labels map[string]string, known bool)
+	// Displaced returns a namespace that the policy selects but to which it does not apply; empty if there is none.
+	Displaced(*engine.Policy) (namespace string)
 }
 
 // StatusWriter writes the status of policies.

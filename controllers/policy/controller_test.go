@@ -80,6 +80,13 @@ func (c *cluster) Labels(namespace string) (map[string]string, bool) {
 	return labels, ok
 }
 
+func (c *cluster) Displaced(p *engine.Policy) string {
+	all := c.Policies()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p.Displaced(all, c.namespaces)
+}
+
 func (c *cluster) ApplyStatus(_ context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -377,6 +384,34 @@ func TestInvalidPolicy(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got.Conditions[0], cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Of very many policies of a namespace, the last ones do not apply, and say so until others are deleted.
+func TestTooManyPolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		most := shared().MaxApplied()
+		var all []*v1alpha1.ClusterLoadBalancerPolicy
+		for i := range most + 1 {
+			all = append(all, limit(fmt.Sprintf("limit-%03d", i), "edge", 2000))
+		}
+		f := start(t, all)
+		key := func(i int) engine.Key {
+			return engine.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: all[i].Name}
+		}
+		accepted := func(i int) metav1.Condition { return f.status(key(i)).Conditions[0] }
+		if first := accepted(0); first.Status != metav1.ConditionTrue {
+			t.Errorf("the first policy: %+v", first)
+		}
+		last := accepted(most)
+		if last.Status != metav1.ConditionFalse || last.Reason != "TooManyPolicies" || !strings.Contains(last.Message, `namespace "`) {
+			t.Errorf("the last policy: %+v", last)
+		}
+		f.cluster.delete(key(3))
+		f.settle()
+		if last := accepted(most); last.Status != metav1.ConditionTrue {
+			t.Errorf("the last policy after another was deleted: %+v", last)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/worker"
 	engine "quaymaster.dev/internal/policy"
 )
@@ -70,6 +71,7 @@ func (c *Controller) applyService(namespace, name string, applicable []*engine.P
 
 // applyNamespace validates the Services of a namespace again if other policies apply to it than before.
 func (c *Controller) applyNamespace(namespace string) {
+	c.touchDisplaced(engine.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy})
 	before, ok := c.ledger.applicable(namespace)
 	if !ok {
 		return
@@ -80,6 +82,23 @@ func (c *Controller) applyNamespace(namespace string) {
 	}
 	for _, name := range c.ledger.services(namespace) {
 		c.applyService(namespace, name, after)
+	}
+}
+
+// touchDisplaced updates the policies that may apply, or not apply any more, because of a change of another one.
+func (c *Controller) touchDisplaced(changed engine.Key) {
+	var others []engine.Key
+	for _, p := range c.o.Store.Policies() {
+		if other := p.Key(); other.Kind == changed.Kind && other.Namespace == changed.Namespace {
+			others = append(others, other)
+		}
+	}
+	// A policy that was deleted is not among them.
+	if len(others) < changed.MaxApplied() {
+		return
+	}
+	for _, other := range others {
+		c.touch(other)
 	}
 }
 
@@ -98,6 +117,7 @@ func (c *Controller) applyPolicy(key engine.Key) {
 	if before == after {
 		return
 	}
+	c.touchDisplaced(key)
 	for _, namespace := range c.ledger.namespaces() {
 		labels, _ := c.o.Store.Labels(namespace)
 		if before != nil && before.Selects(namespace, labels) || after != nil && after.Selects(namespace, labels) {

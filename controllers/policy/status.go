@@ -35,12 +35,13 @@ func own(status *v1alpha1.PolicyStatus) v1alpha1.PolicyStatus {
 	return ours
 }
 
-// decide returns the status of a policy from the sums of its Services. before is its current status.
-func decide(entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now metav1.Time) v1alpha1.PolicyStatus {
+// decide returns the status of a policy from the sums of its Services, and a namespace to which it does not apply
+// although it selects it, if there is one. before is its current status.
+func decide(entry *policystore.Entry, displaced string, sums, before v1alpha1.PolicyStatus, now metav1.Time) v1alpha1.PolicyStatus {
 	status := sums
 	status.ObservedGeneration = entry.Generation
 	status.Conditions = slices.Clone(before.Conditions)
-	for _, condition := range []metav1.Condition{accepted(entry.Findings), compliant(sums)} {
+	for _, condition := range []metav1.Condition{accepted(entry, displaced), compliant(sums)} {
 		condition.ObservedGeneration = entry.Generation
 		// The API stores whole seconds.
 		condition.LastTransitionTime = now.Rfc3339Copy()
@@ -49,8 +50,17 @@ func decide(entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now me
 	return status
 }
 
-func accepted(findings []finding.Finding) metav1.Condition {
-	if problems := finding.Summary(findings); problems != "" {
+func accepted(entry *policystore.Entry, displaced string) metav1.Condition {
+	problems := finding.Summary(entry.Findings)
+	switch {
+	case displaced != "":
+		key := entry.Policy.Key()
+		return metav1.Condition{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonTooMany,
+			Message: fmt.Sprintf("the policy does not apply to namespace %q: only the first %d of kind %s do, by "+
+				"priority and name; merge policies", displaced, key.MaxApplied(), key.Kind),
+		}
+	case problems != "":
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
 			Message: finding.Shorten("the policy applies except for its invalid parts: "+problems, longestCondition),

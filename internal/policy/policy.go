@@ -6,6 +6,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -58,17 +59,70 @@ func Catalogs(applicable []*Policy) (names []string, ok bool) {
 	return nil, false
 }
 
+// The policies of each kind that apply to one namespace, at most: every request for a Service evaluates all of them.
+const (
+	maxNamespaced = 20
+	maxCluster    = 100
+)
+
+// MaxApplied returns how many policies of the policy's kind apply to one namespace, at most.
+func (k Key) MaxApplied() int {
+	if k.Kind == v1alpha1.KindLoadBalancerPolicy {
+		return maxNamespaced
+	}
+	return maxCluster
+}
+
 // Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults: the policies
-// of the namespace, then those of the cluster by priority; among equals by name.
+// of the namespace, then those of the cluster by priority; among equals by name. Of each kind, those beyond the maximum
+// do not apply, so that the policies of a namespace cannot displace those of the cluster.
 func Applicable(all []*Policy, namespace string, namespaceLabels map[string]string) []*Policy {
-	var applicable []*Policy
+	applicable := selecting(all, namespace, namespaceLabels)
+	namespaced := 0
+	for namespaced < len(applicable) && scope(applicable[namespaced]) == 0 {
+		namespaced++
+	}
+	if end := namespaced + maxCluster; end < len(applicable) {
+		applicable = applicable[:end]
+	}
+	if namespaced > maxNamespaced {
+		applicable = slices.Delete(applicable, maxNamespaced, namespaced)
+	}
+	return applicable
+}
+
+// selecting returns the policies that select a namespace, by precedence.
+func selecting(all []*Policy, namespace string, namespaceLabels map[string]string) []*Policy {
+	var found []*Policy
 	for _, p := range all {
 		if p.Selects(namespace, namespaceLabels) {
-			applicable = append(applicable, p)
+			found = append(found, p)
 		}
 	}
-	slices.SortFunc(applicable, precedence)
-	return applicable
+	slices.SortFunc(found, precedence)
+	return found
+}
+
+// Displaced returns a namespace that the policy selects but to which it does not apply, because too many others do;
+// empty if there is none. namespaces holds the labels of all namespaces.
+func (p *Policy) Displaced(all []*Policy, namespaces map[string]map[string]string) string {
+	most, names := p.key.MaxApplied(), []string{p.key.Namespace}
+	if p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
+		names = slices.Sorted(maps.Keys(namespaces))
+	}
+	// The policy itself is one of them.
+	upTo := slices.DeleteFunc(slices.Clone(all), func(other *Policy) bool {
+		return other.key.Kind != p.key.Kind || other.key.Namespace != p.key.Namespace || precedence(other, p) > 0
+	})
+	if len(upTo) <= most {
+		return ""
+	}
+	for _, name := range names {
+		if p.Selects(name, namespaces[name]) && len(selecting(upTo, name, namespaces[name])) > most {
+			return name
+		}
+	}
+	return ""
 }
 
 // precedence is negative if the defaults of a take precedence over those of b.

@@ -75,8 +75,21 @@ type Store struct {
 // snapshot holds all policies at one moment, sorted by key.
 type snapshot struct {
 	policies []*policy.Policy
-	// selects is true if one of them selects namespaces by labels.
-	selects bool
+	// cluster are the policies of the cluster, namespaced the others by namespace: a request reads only those that may
+	// apply to its namespace.
+	cluster    []*policy.Policy
+	namespaced map[string][]*policy.Policy
+}
+
+// candidates returns the policies that may apply to a namespace.
+func (s *snapshot) candidates(namespace string) []*policy.Policy {
+	switch {
+	case len(s.cluster) == 0:
+		return s.namespaced[namespace]
+	case len(s.namespaced[namespace]) == 0:
+		return s.cluster
+	}
+	return slices.Concat(s.namespaced[namespace], s.cluster)
 }
 
 var errNotSynced = errors.New("policies have not been read from the API server yet")
@@ -138,14 +151,14 @@ func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Pol
 	}
 	current := s.snapshot()
 	labels, known := s.Labels(namespace)
-	if !known && current.selects {
+	if !known && len(current.cluster) > 0 {
 		live, err := s.live.Get(ctx, namespace, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("get namespace %s: %w", namespace, err)
 		}
 		labels = live.Labels
 	}
-	return policy.Applicable(current.policies, namespace, labels), nil
+	return policy.Applicable(current.candidates(namespace), namespace, labels), nil
 }
 
 // Others returns the policies except for one, and the labels of every namespace by its name. An error means that they
@@ -157,13 +170,31 @@ func (s *Store) Others(except policy.Key) (
 		return nil, nil, errNotSynced
 	}
 	others = slices.DeleteFunc(slices.Clone(s.Policies()), func(p *policy.Policy) bool { return p.Key() == except })
-	namespaces = map[string]map[string]string{}
+	return others, s.labels(), nil
+}
+
+// labels returns the labels of every namespace by its name.
+func (s *Store) labels() map[string]map[string]string {
+	namespaces := map[string]map[string]string{}
 	for _, obj := range s.namespaces.GetStore().List() {
 		if namespace, ok := obj.(*corev1.Namespace); ok {
 			namespaces[namespace.Name] = namespace.Labels
 		}
 	}
-	return others, namespaces, nil
+	return namespaces
+}
+
+// Displaced returns a namespace that the policy selects but to which it does not apply, because too many others do;
+// empty if there is none.
+func (s *Store) Displaced(p *policy.Policy) string {
+	current := s.snapshot()
+	if key := p.Key(); key.Namespace != "" {
+		return p.Displaced(current.namespaced[key.Namespace], nil)
+	}
+	if len(current.cluster) <= p.Key().MaxApplied() {
+		return ""
+	}
+	return p.Displaced(current.cluster, s.labels())
 }
 
 // Policies returns all policies, sorted by key; they must not be modified.
@@ -196,10 +227,15 @@ func (s *Store) snapshot() *snapshot {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := &snapshot{}
+	next := &snapshot{namespaced: map[string][]*policy.Policy{}}
 	for _, key := range slices.SortedFunc(maps.Keys(s.entries), compareKeys) {
-		next.policies = append(next.policies, s.entries[key].Policy)
-		next.selects = next.selects || key.Kind == v1alpha1.KindClusterLoadBalancerPolicy
+		p := s.entries[key].Policy
+		next.policies = append(next.policies, p)
+		if key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
+			next.cluster = append(next.cluster, p)
+		} else {
+			next.namespaced[key.Namespace] = append(next.namespaced[key.Namespace], p)
+		}
 	}
 	s.compiled.Store(next)
 	return next

@@ -74,7 +74,10 @@ func (s *Store) put(obj any) {
 	}
 	s.mu.Lock()
 	s.entries[key] = entry
-	s.compiled.Store(nil)
+	if before == nil || before.Policy != entry.Policy {
+		// The status, which the controllers write often, is not in the snapshot.
+		s.compiled.Store(nil)
+	}
 	s.mu.Unlock()
 	s.policyChanged(key)
 }
