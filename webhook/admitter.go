@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -84,6 +83,9 @@ func truncateWarnings(warnings []string) []string {
 
 // auditAnnotations returns the finding ids behind a decision, so that the audit log shows the reason.
 func auditAnnotations(findings []finding.Finding) map[string]string {
+	if len(findings) == 0 {
+		return nil
+	}
 	var audit map[string]string
 	for key, severity := range map[string]finding.Severity{
 		auditDenied: finding.Error, auditWarned: finding.Warning, auditAudited: finding.Audit,
@@ -114,9 +116,12 @@ func AuditChange(response *admissionv1.AdmissionResponse, key string, added map[
 	if response.AuditAnnotations == nil {
 		response.AuditAnnotations = map[string]string{}
 	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(added)) {
-		parts = append(parts, name+"="+added[name])
+	var text strings.Builder
+	for i, name := range sortedKeys(added) {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(name + "=" + added[name])
 	}
-	response.AuditAnnotations[key] = strings.Join(parts, ",")
+	response.AuditAnnotations[key] = text.String()
 }

@@ -103,6 +103,7 @@ func TestDecisions(t *testing.T) {
 		response *admissionv1.AdmissionResponse
 		decision string
 	}{
+		"plain":   {&admissionv1.AdmissionResponse{Allowed: true}, "allowed"},
 		"allowed": {&admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"w"}}, "allowed"},
 		"patched": {&admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(`[]`), PatchType: &patchType}, "patched"},
 		"denied":  {&admissionv1.AdmissionResponse{Result: &metav1.Status{Code: 422, Message: "no"}}, "denied"},

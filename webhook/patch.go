@@ -33,7 +33,8 @@ func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	case present == nil:
 		p.Add(path, entries)
 	default:
-		for _, key := range slices.Sorted(maps.Keys(entries)) {
+		*p = slices.Grow(*p, len(entries))
+		for _, key := range sortedKeys(entries) {
 			p.Add(path+Pointer(key), entries[key])
 		}
 	}
@@ -53,12 +54,22 @@ func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
 	return nil
 }
 
+// sortedKeys is slices.Sorted(maps.Keys(entries)) with one allocation.
+func sortedKeys(entries map[string]string) []string {
+	keys := slices.AppendSeq(make([]string, 0, len(entries)), maps.Keys(entries))
+	slices.Sort(keys)
+	return keys
+}
+
+// escape escapes a step of a JSON Pointer.
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
 // Pointer returns the JSON Pointer (RFC 6901) for steps, each a key or an index.
 func Pointer(steps ...string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var path strings.Builder
 	for _, step := range steps {
-		path.WriteString("/" + escape.Replace(step))
+		path.WriteByte('/')
+		_, _ = escape.WriteString(&path, step) // a strings.Builder has no errors
 	}
 	return path.String()
 }

@@ -85,10 +85,25 @@ func rawObject(value jsontext.Value) runtime.RawExtension {
 
 // encodeReview returns the body with the response.
 func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
+	if body, plain := encodeAllowed(response); plain {
+		return body, nil
+	}
 	return json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: reviewVersion, Kind: reviewKind},
 		Response: response,
 	})
+}
+
+// encodeAllowed returns the body with a response that only allows a request, which most do, without reflection.
+func encodeAllowed(response *admissionv1.AdmissionResponse) (body []byte, plain bool) {
+	if !response.Allowed || response.Result != nil || len(response.Patch) > 0 || response.PatchType != nil ||
+		len(response.Warnings) > 0 || len(response.AuditAnnotations) > 0 {
+		return nil, false
+	}
+	const head, tail = `{"kind":"` + reviewKind + `","apiVersion":"` + reviewVersion + `","response":{"uid":`, `,"allowed":true}}`
+	body = append(make([]byte, 0, len(head)+len(tail)+len(response.UID)+2), head...)
+	body, err := jsontext.AppendQuote(body, response.UID)
+	return append(body, tail...), err == nil
 }
 
 // resourceName returns the resource as kubectl writes it, such as services.v1 or nodes.v1/status.

@@ -25,17 +25,16 @@ func exceeds(p *catalog.Parsed) []finding.Finding {
 		return nil
 	}
 	var findings []finding.Finding
-	add := func(id string, path *field.Path, what string, n, most int) {
+	add := func(id, path, what string, n, most int) {
 		if n > most {
 			findings = append(findings, finding.Finding{
-				ID: id, Severity: finding.Error, Type: field.ErrorTypeTooMany, Field: path.String(),
+				ID: id, Severity: finding.Error, Type: field.ErrorTypeTooMany, Field: path,
 				Message: fmt.Sprintf("must have at most %d %s; there are more", most, what),
 				Remedy:  "remove some: a Service with more is not validated",
 			})
 		}
 	}
-	add(IDTooManyAnnotations, field.NewPath("metadata", "annotations"), "annotations for load balancers", p.Annotations(),
-		maxAnnotations)
-	add(IDTooManyPorts, field.NewPath("spec", "ports"), "ports", len(p.Service.Spec.Ports), maxPorts)
+	add(IDTooManyAnnotations, "metadata.annotations", "annotations for load balancers", p.Annotations(), maxAnnotations)
+	add(IDTooManyPorts, "spec.ports", "ports", len(p.Service.Spec.Ports), maxPorts)
 	return findings
 }
