@@ -31,8 +31,9 @@ func cases() map[string]env.Values {
 			},
 		},
 		"self-signed": {
-			"certs":   map[string]any{"mode": "self-signed", "selfSignedValidity": "48h"},
-			"webhook": map[string]any{"hostNetwork": true, "port": 10250, "healthPort": 10251, "metricsPort": 10252},
+			"certs":      map[string]any{"mode": "self-signed", "selfSignedValidity": "48h"},
+			"webhook":    map[string]any{"hostNetwork": true, "port": 10250, "healthPort": 10251, "metricsPort": 10252, "secureMetrics": true},
+			"monitoring": map[string]any{"serviceMonitor": map[string]any{"enabled": true}},
 		},
 		"files": {
 			"certs": map[string]any{"mode": "files", "secretName": "quaymaster-webhook", "injectCAFrom": "quaymaster-system/quaymaster-webhook"},

@@ -17,9 +17,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -37,6 +38,7 @@ func TestMetrics(t *testing.T) {
 		"certs":           map[string]any{"mode": "self-signed"},
 		"cloudController": map[string]any{"clusterCIDR": env.ClusterCIDR, "useServiceAccountCredentials": true},
 		"cloud":           map[string]any{"network": map[string]any{"routeTableID": "rt-main"}},
+		"webhook":         map[string]any{"secureMetrics": true},
 	}
 	args := map[string][]string{}
 	for role, template := range pods(t, render(t, values)) {
@@ -46,7 +48,9 @@ func TestMetrics(t *testing.T) {
 	if err := e.Client.Create(ctx, persistentVolume("early")); err != nil {
 		t.Fatal(err)
 	}
-	values["webhook"] = map[string]any{"url": env.WebhookURL(ports[0]), "failurePolicy": map[string]any{"validateService": "Fail"}}
+	values["webhook"] = map[string]any{
+		"url": env.WebhookURL(ports[0]), "failurePolicy": map[string]any{"validateService": "Fail"}, "secureMetrics": true,
+	}
 	if err := e.InstallChart(ctx, values); err != nil {
 		t.Fatal(err)
 	}
@@ -89,17 +93,21 @@ func TestMetrics(t *testing.T) {
 	})
 	work(t, e.Client)
 
-	secure, err := rest.TLSConfigFor(e.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secure.InsecureSkipVerify = true // the process generated its certificate
+	prometheus := scraper(t, e)
 	for role, url := range map[string]string{
-		"webhook": "http://" + address(ports[2]) + "/metrics", "controllers": "https://" + address(ports[3]) + "/metrics",
+		"webhook": "https://" + address(ports[2]) + "/metrics", "controllers": "https://" + address(ports[3]) + "/metrics",
 	} {
 		t.Run(role, func(t *testing.T) {
+			for what, test := range map[string]struct{ token, want string }{
+				"no token": {"", "401|403"}, "unknown token": {"x", "401"}, "token without the right": {token(t, e, "guest"), "403"},
+			} {
+				_, err := scrape(ctx, url, test.token)
+				if err == nil || !regexp.MustCompile("metrics: ("+test.want+") ").MatchString(err.Error()) {
+					t.Errorf("%s: %v, want %s", what, err, test.want)
+				}
+			}
 			env.Eventually(t, 2*soon, "all metrics", func(ctx context.Context) error {
-				served, err := scrape(ctx, url, secure)
+				served, err := scrape(ctx, url, prometheus)
 				if err != nil {
 					return err
 				}
@@ -182,14 +190,46 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
+// scraper returns the token of a ServiceAccount that may read metrics.
+func scraper(t *testing.T, e *env.Env) string {
+	t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:monitoring"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: env.Namespace, Name: "prometheus"}},
+	}
+	if err := e.Client.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	return token(t, e, "prometheus")
+}
+
+// token creates a ServiceAccount and returns a token for it.
+func token(t *testing.T, e *env.Env, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}}
+	if err := client.IgnoreAlreadyExists(e.Client.Create(t.Context(), account)); err != nil {
+		t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := e.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
 // scrape returns the served metrics with their labels, histograms by their name without suffix. No metric may occur
 // twice.
-func scrape(ctx context.Context, url string, secure *tls.Config) (map[string]string, error) {
+func scrape(ctx context.Context, url, token string) (map[string]string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: secure}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// Both processes generated their certificates.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {

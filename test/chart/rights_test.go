@@ -61,7 +61,7 @@ func TestWebhookRights(t *testing.T) {
 			APIGroups: []string{"quaymaster.dev"}, Resources: []string{"loadbalancerpolicies", "clusterloadbalancerpolicies"},
 			Verbs: []string{"list", "watch"},
 		},
-		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}},
 	}
 	volumes := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get"}}
 	tests := map[string]struct {

@@ -144,7 +144,7 @@ func (o *webhookOptions) manager(
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return mgr, errors.Join(
-		o.addMetrics(mgr),
+		o.addMetrics(ctx, mgr, source, known.api),
 		mgr.Add(source),
 		mgr.Add(trust),
 		mgr.Add(manager.RunnableFunc(known.run)),

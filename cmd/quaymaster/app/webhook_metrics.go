@@ -1,16 +1,22 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/restclient" // registers the metrics of client-go
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"quaymaster.dev/certs"
 )
 
 // metricsHeaderTimeout limits how long a scrape may take to send its request headers.
@@ -19,16 +25,30 @@ const metricsHeaderTimeout = 10 * time.Second
 // addMetrics serves the same registry as the controllers role, so that both have the same metrics of client-go. The
 // manager's own endpoint would serve controller-runtime's registry, which has fewer. Serving both registries would
 // duplicate the Go and process metrics.
-func (o *webhookOptions) addMetrics(mgr ctrl.Manager) error {
+func (o *webhookOptions) addMetrics(
+	ctx context.Context, mgr ctrl.Manager, source certs.Source, api kubernetes.Interface,
+) error {
 	if o.metricsAddress == off {
 		return nil
 	}
-	return mgr.Add(&manager.Server{
+	server := &manager.Server{
 		Name: "metrics",
 		Server: &http.Server{
 			Addr: o.metricsAddress, Handler: o.metricsHandler(), ReadHeaderTimeout: metricsHeaderTimeout,
+			BaseContext: func(net.Listener) context.Context { return ctx },
 		},
-	})
+	}
+	if o.metricsSecure {
+		plain, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.metricsAddress)
+		if err != nil {
+			return fmt.Errorf("--metrics-bind-address: %w", err)
+		}
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		certs.ServerOptions(source, false)(config)
+		server.Listener = tls.NewListener(plain, config)
+		server.Server.Handler = newAccess(api, server.Server.Handler)
+	}
+	return mgr.Add(server)
 }
 
 func (o *webhookOptions) metricsHandler() http.Handler {

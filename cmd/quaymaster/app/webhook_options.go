@@ -31,6 +31,7 @@ type webhookOptions struct {
 	securePort        int
 	healthAddress     string
 	metricsAddress    string
+	metricsSecure     bool
 	profiling         bool
 	http2             bool
 	maxRequests       int
@@ -54,6 +55,9 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"`address` to serve /healthz and /readyz on; 0 disables it")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", off, "`address` to serve /metrics on; 0 disables it")
+	fs.BoolVar(&o.metricsSecure, "metrics-secure", false,
+		"serve metrics with the serving certificate, and only to clients that the API server authenticates by their "+
+			"token and allows to get the path /metrics")
 	fs.BoolVar(&o.profiling, "profiling", false,
 		"serve profiles at /debug/pprof/ of --metrics-bind-address, which must then be a loopback address")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// accessTTL is how long a client whose request was allowed is not checked again.
+	accessTTL = time.Minute
+	// accessTimeout limits the time that a request waits for the API server.
+	accessTimeout = 5 * time.Second
+	// accessClients is the number of clients that are remembered.
+	accessClients = 64
+	// accessPerSecond and accessAtOnce limit the reviews of tokens, which callers cause.
+	accessPerSecond = 5
+	accessAtOnce    = 20
+)
+
+// access restricts a handler to clients that the API server authenticates by their bearer token and allows to use the
+// path. controller-runtime's filter does the same, but links in an API server with gRPC and CEL.
+type access struct {
+	api     kubernetes.Interface
+	next    http.Handler
+	budget  *rate.Limiter
+	allowed *cache.LRUExpireCache
+}
+
+func newAccess(api kubernetes.Interface, next http.Handler) *access {
+	return &access{
+		api: api, next: next, budget: rate.NewLimiter(accessPerSecond, accessAtOnce),
+		allowed: cache.NewLRUExpireCache(accessClients),
+	}
+}
+
+// ServeHTTP answers with 401 or 403 as an API server does, and with 503 if it cannot ask one.
+func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		http.Error(w, "Unauthorized", http.StatusUnauthorized)
+		return
+	}
+	// Tokens are secret, so only their hash is kept.
+	key := sha256.Sum256([]byte(token + "\n" + r.Method + "\n" + r.URL.Path))
+	if _, ok := a.allowed.Get(key); !ok {
+		if code := a.check(r, token); code != http.StatusOK {
+			http.Error(w, http.StatusText(code), code)
+			return
+		}
+		a.allowed.Add(key, true, accessTTL)
+	}
+	a.next.ServeHTTP(w, r)
+}
+
+// check returns the status code of the answer to a client with this token.
+func (a *access) check(r *http.Request, token string) int {
+	ctx, cancel := context.WithTimeout(r.Context(), accessTimeout)
+	defer cancel()
+	if err := a.budget.Wait(ctx); err != nil {
+		return http.StatusTooManyRequests
+	}
+	authenticated, err := a.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token},
+	}, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Cannot authenticate a client of the metrics")
+		return http.StatusServiceUnavailable
+	case !authenticated.Status.Authenticated:
+		return http.StatusUnauthorized
+	}
+	user := authenticated.Status.User
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	review, err := a.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{
+				Path: r.URL.Path, Verb: strings.ToLower(r.Method),
+			},
+		},
+	}, metav1.CreateOptions{})
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Cannot authorize a client of the metrics", "user", user.Username)
+		return http.StatusServiceUnavailable
+	case !review.Status.Allowed:
+		return http.StatusForbidden
+	}
+	return http.StatusOK
+}
