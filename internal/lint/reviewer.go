@@ -48,7 +48,11 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 	delete(added, policy.AnnotationDefaulted) // each default names its origin
 	var defaults []report.Default
 	for _, key := range slices.Sorted(maps.Keys(added)) {
-		defaults = append(defaults, report.Default{Key: key, Value: added[key], Policy: origins[key]})
+		d := report.Default{Key: key, Value: added[key], Policy: origins[key]}
+		if d.Policy == policy.BuiltIn {
+			d.Policy = ""
+		}
+		defaults = append(defaults, d)
 	}
 	return defaults
 }

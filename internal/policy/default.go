@@ -3,7 +3,6 @@ package policy
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,15 +10,17 @@ import (
 	"quaymaster.dev/internal/finding"
 )
 
-// AnnotationDefaulted records the policies whose defaults a Service has: key=Kind/name, separated by commas.
-const AnnotationDefaulted = "quaymaster.dev/defaulted"
-
 // Default is the default of an annotation that a Service lacks.
 type Default struct {
 	Key, Value string
-	// By is the policy that sets the default; nil for a built-in one.
+	// By is the policy that sets the default; nil for a built-in one, and for one that was written earlier.
 	By *Policy
+	// recorded is the origin of a default that was written earlier.
+	recorded string
 }
+
+// FromPolicy reports whether a policy sets the default, or once did. A built-in one fits every Service.
+func (d Default) FromPolicy() bool { return d.origin() != BuiltIn }
 
 // Defaults returns the defaults of the annotations that a Service lacks, sorted by key. Of several defaults of a key,
 // the first one that breaks no rule applies, in the order of the policies, then the built-in one. admission is true if
@@ -32,7 +33,7 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 	candidates := map[string][]Default{}
 	for _, policy := range applicable {
 		for key, value := range policy.defaults {
-			candidates[key] = append(candidates[key], Default{key, value, policy})
+			candidates[key] = append(candidates[key], Default{Key: key, Value: value, By: policy})
 		}
 	}
 	for key, value := range p.WrittenDefaults() {
@@ -79,79 +80,11 @@ func Values(defaults []Default) map[string]string {
 	return values
 }
 
-// Annotations returns the annotations that admission adds to a Service: its defaults, and the policies that set them.
+// Annotations returns the annotations that admission adds to a Service: its defaults, and their origins.
 func Annotations(svc *corev1.Service, defaults []Default, applicable []*Policy) map[string]string {
 	added := Values(defaults)
-	origin := currentOrigins(svc, applicable)
-	for _, d := range defaults {
-		if d.By != nil {
-			origin[d.Key] = d.By.origin()
-		}
-	}
-	if text := formatOrigins(origin); text != svc.Annotations[AnnotationDefaulted] {
-		added[AnnotationDefaulted] = text
-	}
-	return added
-}
-
-// CarryOver returns the immutable annotations that an update must keep. A client that replaces a whole Service does not
-// know the defaults that a policy added to it, and leaving out an immutable one would be refused as a change. Other
-// defaults are removed: users may remove a default on purpose.
-func CarryOver(oldSvc, newSvc *corev1.Service) map[string]string {
-	kept, origin := map[string]string{}, map[string]string{}
-	for key, by := range Origins(oldSvc.Annotations) {
-		value, wasSet := oldSvc.Annotations[key]
-		if _, isSet := newSvc.Annotations[key]; isSet || !wasSet || !immutable(key) {
-			continue
-		}
-		kept[key], origin[key] = value, by
-	}
-	if _, isSet := newSvc.Annotations[AnnotationDefaulted]; !isSet && len(kept) > 0 {
-		kept[AnnotationDefaulted] = formatOrigins(origin)
-	}
-	return kept
-}
-
-func immutable(key string) bool {
-	own, isOwn := catalog.OwnCatalog(key)
-	if !isOwn {
-		return false
-	}
-	a, known := own.Plain(key)
-	return known && a.Immutable
-}
-
-// origin returns the policy's name in AnnotationDefaulted.
-func (p *Policy) origin() string { return p.key.Kind + "/" + p.key.Name }
-
-// currentOrigins returns the recorded origins that are correct: a copied manifest may contain the origins of another
-// Service's annotations.
-func currentOrigins(svc *corev1.Service, applicable []*Policy) map[string]string {
 	origin := Origins(svc.Annotations)
-	maps.DeleteFunc(origin, func(key, by string) bool {
-		return !slices.ContainsFunc(applicable, func(p *Policy) bool {
-			value, set := p.defaults[key]
-			return set && p.origin() == by && svc.Annotations[key] == value
-		})
-	})
-	return origin
-}
-
-// Origins parses AnnotationDefaulted and returns policies by key.
-func Origins(annotations map[string]string) map[string]string {
-	origin := map[string]string{}
-	for entry := range strings.SplitSeq(annotations[AnnotationDefaulted], ",") {
-		if key, by, ok := strings.Cut(entry, "="); ok {
-			origin[key] = by
-		}
-	}
-	return origin
-}
-
-func formatOrigins(origin map[string]string) string {
-	var entries []string
-	for _, key := range slices.Sorted(maps.Keys(origin)) {
-		entries = append(entries, key+"="+origin[key])
-	}
-	return strings.Join(entries, ",")
+	maps.DeleteFunc(origin, func(key, by string) bool { return !isCurrent(svc, key, by, applicable) })
+	record(added, svc, origin, defaults)
+	return added
 }

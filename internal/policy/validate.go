@@ -41,7 +41,7 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 			return findings
 		case h.Set:
 			for _, b := range r.check(h.Raw, h.Value, w) {
-				f := b.finding(p, r)
+				f := b.findingAbout(w.origin(v.Service, h.Key), p, r)
 				f.Value = h.Raw
 				findings = append(findings, at(f, h)...)
 			}
@@ -90,11 +90,25 @@ func (r *rule) validateText(p *catalog.Parsed, policy *Policy, w *work) []findin
 	}
 	var findings []finding.Finding
 	for _, b := range r.check(raw, nil, w) {
-		f := b.finding(policy, r)
+		f := b.findingAbout(w.origin(p.Service, r.key), policy, r)
 		f.Field, f.Value = catalog.Path(r.key), raw
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// findingAbout returns the finding about an annotation that is set. If its value is a recorded default, with this origin,
+// the finding does not blame the author of the Service.
+func (b breach) findingAbout(origin string, p *Policy, r *rule) finding.Finding {
+	f := b.finding(p, r)
+	if origin == "" {
+		return f
+	}
+	f.Message = origin + " " + f.Message
+	if r.message == "" && b.id != idForbidden {
+		f.Remedy = "set the annotation, or change " + AnnotationRefresh + " to get the current default"
+	}
+	return f
 }
 
 func (r *rule) missing(p *Policy) finding.Finding {

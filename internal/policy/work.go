@@ -4,8 +4,12 @@ package policy
 // patterns. It takes about 50 ms. An ordinary Service needs less than a thousandth of it.
 const maxWork = 4_000_000
 
-// work counts down what rules may still do.
-type work struct{ left int }
+// work counts down what rules may still do to one object.
+type work struct {
+	left int
+	// origins holds the origins of the Service's defaults; nil until a rule is broken.
+	origins map[string]string
+}
 
 func newWork() *work { return &work{left: maxWork} }
 

@@ -64,9 +64,13 @@ const longestDefault = 64
 // balancer without https. A default that does not fit does not affect the others. Of two defaults that exclude each
 // other, the one of the policy with precedence applies. Built-in defaults always fit.
 func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) *defaulted {
-	defaults := policy.Defaults(p, policies, admission)
+	return fitting(p, policy.Defaults(p, policies, admission), policies)
+}
+
+// fitting adds those of the defaults that fit a Service.
+func fitting(p *catalog.Parsed, defaults []policy.Default, policies []*policy.Policy) *defaulted {
 	all := &defaulted{Parsed: p.With(policy.Values(defaults)), defaults: defaults}
-	if !slices.ContainsFunc(defaults, func(d policy.Default) bool { return d.By != nil }) {
+	if !slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
 		return all
 	}
 	f := &fit{service: p.WithoutUnknown(), left: maxFitting}
@@ -84,7 +88,8 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 	if !finding.Introduces(f.before, findings) {
 		return all
 	}
-	rank := func(d policy.Default) int { return slices.Index(policies, d.By) } // -1 for a built-in default
+	// -1 for a built-in default, and for one that was written earlier.
+	rank := func(d policy.Default) int { return slices.Index(policies, d.By) }
 	candidates := slices.Clone(defaults)
 	slices.SortStableFunc(candidates, func(a, b policy.Default) int { return cmp.Compare(rank(a), rank(b)) })
 	f.add(candidates)

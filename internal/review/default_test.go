@@ -20,6 +20,9 @@ func TestAnnotations(t *testing.T) {
 		idle      = "DLB-listener-idle-timeout"
 		qps       = "DLB-listener-maxqps"
 		defaulted = policy.AnnotationDefaulted
+
+		builtInIdle = idle + "=built-in"
+		builtInQPS  = qps + "=built-in"
 	)
 	type given struct{ kind, name, spec string }
 	tests := map[string]struct {
@@ -28,70 +31,70 @@ func TestAnnotations(t *testing.T) {
 		want     map[string]string
 	}{
 		"no policy": {
-			want: map[string]string{qps: "10000", idle: "60s"},
+			want: map[string]string{qps: "10000", idle: "60s", defaulted: builtInIdle + "," + builtInQPS},
 		},
 		"a policy overrides the built-in default": {
 			policies: []given{{ofCluster, "shared", qps5000}},
-			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
+			want:     map[string]string{qps: "5000", idle: "60s", defaulted: builtInIdle + "," + qps + "=ClusterLoadBalancerPolicy/shared"},
 		},
 		"the namespace overrides the cluster": {
 			policies: []given{{ofCluster, "shared", "priority: 100\n" + qps5000}, {ofNamespace, "limits", qps8000}},
-			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: builtInIdle + "," + qps + "=LoadBalancerPolicy/limits"},
 		},
 		"the higher priority wins": {
 			policies: []given{{ofCluster, "a", "priority: 1\n" + qps5000}, {ofCluster, "b", "priority: 2\n" + qps8000}},
-			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/b"},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: builtInIdle + "," + qps + "=ClusterLoadBalancerPolicy/b"},
 		},
 		"among equals the first by name wins": {
 			policies: []given{{ofCluster, "b", qps8000}, {ofCluster, "a", qps5000}},
-			want:     map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/a"},
+			want:     map[string]string{qps: "5000", idle: "60s", defaulted: builtInIdle + "," + qps + "=ClusterLoadBalancerPolicy/a"},
 		},
 		"the Service overrides all": {
 			policies: []given{{ofNamespace, "limits", qps8000}},
 			service:  []builder.ServiceOption{builder.DLB("listener-maxqps", "5")},
-			want:     map[string]string{idle: "60s"},
+			want:     map[string]string{idle: "60s", defaulted: builtInIdle},
 		},
 		"a default that breaks a rule is replaced by the next": {
 			policies: []given{
 				{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]\n" + qps5000}, {ofNamespace, "limits", qps8000},
 			},
-			want: map[string]string{qps: "5000", idle: "60s", defaulted: qps + "=ClusterLoadBalancerPolicy/shared"},
+			want: map[string]string{qps: "5000", idle: "60s", defaulted: builtInIdle + "," + qps + "=ClusterLoadBalancerPolicy/shared"},
 		},
 		"the built-in default breaks a rule": {
 			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-listener-maxqps, max: 6000}]"}},
-			want:     map[string]string{idle: "60s"},
+			want:     map[string]string{idle: "60s", defaulted: builtInIdle},
 		},
 		"a default breaks a rule that warns": {
 			policies: []given{{ofCluster, "shared", "enforcement: Warn\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
-			want:     map[string]string{idle: "60s"},
+			want:     map[string]string{idle: "60s", defaulted: builtInIdle},
 		},
 		"a rule with enforcement Audit changes nothing": {
 			policies: []given{{ofCluster, "shared", "enforcement: Audit\nrules: [{annotation: DLB-listener-maxqps, max: 6000}]"}, {ofNamespace, "limits", qps8000}},
-			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: builtInIdle + "," + qps + "=LoadBalancerPolicy/limits"},
 		},
 		"a forbidden key is not written": {
 			policies: []given{{ofCluster, "shared", "rules: [{annotation: DLB-flavor, forbidden: true}]"}, {ofNamespace, "limits", "defaults: {DLB-flavor: large}"}},
-			want:     map[string]string{qps: "10000", idle: "60s"},
+			want:     map[string]string{qps: "10000", idle: "60s", defaulted: builtInIdle + "," + builtInQPS},
 		},
 		"defaults that do not fit the Service": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-subnet-id: subnet-1, DLB-flavor: large}"}},
-			want:     map[string]string{qps: "10000", idle: "60s", "DLB-flavor": "large", defaulted: "DLB-flavor=LoadBalancerPolicy/limits"},
+			want:     map[string]string{qps: "10000", idle: "60s", "DLB-flavor": "large", defaulted: "DLB-flavor=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS},
 		},
 		"a timeout longer than the Service's interval": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-health-check-timeout: 8s}"}},
 			service:  []builder.ServiceOption{builder.DLB("health-check-interval", "6s")},
-			want:     map[string]string{qps: "10000", idle: "60s"},
+			want:     map[string]string{qps: "10000", idle: "60s", defaulted: builtInIdle + "," + builtInQPS},
 		},
 		"defaults that require each other": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-listener-protocol: https}"}},
 			want: map[string]string{
 				qps: "10000", idle: "60s", "DLB-listener-tls-certificate-id": "cert-01234567", "DLB-listener-protocol": "https",
-				defaulted: "DLB-listener-protocol=LoadBalancerPolicy/limits,DLB-listener-tls-certificate-id=LoadBalancerPolicy/limits",
+				defaulted: builtInIdle + "," + builtInQPS + ",DLB-listener-protocol=LoadBalancerPolicy/limits,DLB-listener-tls-certificate-id=LoadBalancerPolicy/limits",
 			},
 		},
 		"a default without the one that it requires": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-protocol: https}"}},
-			want:     map[string]string{qps: "10000", idle: "60s"},
+			want:     map[string]string{qps: "10000", idle: "60s", defaulted: builtInIdle + "," + builtInQPS},
 		},
 		"a default that does not fit does not affect others": {
 			policies: []given{
@@ -102,8 +105,7 @@ func TestAnnotations(t *testing.T) {
 			want: map[string]string{
 				qps: "10000", idle: "60s", "DLB-health-check-path": "/up", "DLB-health-check-protocol": "http",
 				"DLB-network-type": "private", "DLB-subnet-id": "subnet-1",
-				defaulted: "DLB-health-check-path=LoadBalancerPolicy/limits,DLB-health-check-protocol=LoadBalancerPolicy/limits," +
-					"DLB-network-type=ClusterLoadBalancerPolicy/shared,DLB-subnet-id=ClusterLoadBalancerPolicy/shared",
+				defaulted: "DLB-health-check-path=LoadBalancerPolicy/limits,DLB-health-check-protocol=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS + ",DLB-network-type=ClusterLoadBalancerPolicy/shared,DLB-subnet-id=ClusterLoadBalancerPolicy/shared",
 			},
 		},
 		"defaults that exclude each other": {
@@ -111,7 +113,7 @@ func TestAnnotations(t *testing.T) {
 				{ofNamespace, "limits", "defaults: {DLB-health-check-timeout: 8s}"}, {ofCluster, "shared", "defaults: {DLB-health-check-interval: 7s}"},
 			},
 			want: map[string]string{
-				qps: "10000", idle: "60s", "DLB-health-check-timeout": "8s", defaulted: "DLB-health-check-timeout=LoadBalancerPolicy/limits",
+				qps: "10000", idle: "60s", "DLB-health-check-timeout": "8s", defaulted: "DLB-health-check-timeout=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS,
 			},
 		},
 		"another Service's status in a copied manifest": {
@@ -120,7 +122,7 @@ func TestAnnotations(t *testing.T) {
 				svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 			}},
 			want: map[string]string{
-				qps: "10000", idle: "60s", "DLB-network-type": "private", defaulted: "DLB-network-type=LoadBalancerPolicy/limits",
+				qps: "10000", idle: "60s", "DLB-network-type": "private", defaulted: builtInIdle + "," + builtInQPS + ",DLB-network-type=LoadBalancerPolicy/limits",
 			},
 		},
 		"another Service's origins in a copied manifest": {
@@ -131,10 +133,17 @@ func TestAnnotations(t *testing.T) {
 			},
 			want: map[string]string{defaulted: ""},
 		},
+		"built-in origins in a copied manifest with other values": {
+			service: []builder.ServiceOption{
+				builder.DLB("listener-maxqps", "5"), builder.DLB("listener-idle-timeout", "60s"),
+				recorded("DLB-listener-idle-timeout=built-in", "DLB-listener-maxqps=built-in"),
+			},
+			want: map[string]string{defaulted: builtInIdle},
+		},
 		"mistakes of the Service do not prevent defaults": {
 			policies: []given{{ofNamespace, "limits", qps8000}},
 			service:  []builder.ServiceOption{builder.DLB("scheduler", "fastest")},
-			want:     map[string]string{qps: "8000", idle: "60s", defaulted: qps + "=LoadBalancerPolicy/limits"},
+			want:     map[string]string{qps: "8000", idle: "60s", defaulted: builtInIdle + "," + qps + "=LoadBalancerPolicy/limits"},
 		},
 		"another class gets only other defaults": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-maxqps: '8000', example.com/scheme: internal}"}},

@@ -117,6 +117,31 @@ func TestReview(t *testing.T) {
 		"keys of the DLB on a load balancer of another class": {
 			"{annotation: DLB-network-type, allowed: [private]}", []builder.ServiceOption{builder.Class("example.com/lb")}, nil,
 		},
+		"the built-in default above the maximum": {
+			"{annotation: DLB-listener-maxqps, max: 5000}",
+			[]builder.ServiceOption{builder.DLB("listener-maxqps", "10000"), recorded("DLB-listener-maxqps=built-in")},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "10000": the built-in default exceeds the maximum of 5000 set by ` +
+				`LoadBalancerPolicy "limits" (tcp/80); set the annotation, or change quaymaster.dev/refresh-defaults to get the current default`},
+		},
+		"another value where the built-in default was": {
+			"{annotation: DLB-listener-maxqps, max: 5000}",
+			[]builder.ServiceOption{builder.DLB("listener-maxqps", "9000"), recorded("DLB-listener-maxqps=built-in")},
+			[]string{`policy-max [DLB-listener-maxqps]: Invalid value: "9000": exceeds the maximum of 5000 set by LoadBalancerPolicy "limits" (tcp/80); lower the value`},
+		},
+		"the default of another policy, with the author's message": {
+			"{annotation: example.com/scheme, allowed: [internal], message: 'Ask in #edge.'}",
+			[]builder.ServiceOption{builder.Annotation("example.com/scheme", "x"), recorded("example.com/scheme=ClusterLoadBalancerPolicy/shared")},
+			[]string{`policy-allowed [example.com/scheme]: Unsupported value: "x": the default of ClusterLoadBalancerPolicy "shared" must be internal, as set by LoadBalancerPolicy "limits"; Ask in #edge.`},
+		},
+		"a default that is forbidden": {
+			"{annotation: DLB-flavor, forbidden: true}",
+			[]builder.ServiceOption{builder.DLB("flavor", "large"), recorded("DLB-flavor=LoadBalancerPolicy/old")},
+			[]string{`policy-forbidden [DLB-flavor]: Forbidden: the default of LoadBalancerPolicy "old" must not be set: forbidden by LoadBalancerPolicy "limits"; remove the key`},
+		},
+		"a record that is no origin": {
+			"{annotation: DLB-flavor, allowed: [small]}", []builder.ServiceOption{builder.DLB("flavor", "large"), recorded("DLB-flavor=Secret/old", "x")},
+			[]string{`policy-allowed [DLB-flavor]: Unsupported value: "large": must be small, as set by LoadBalancerPolicy "limits"; write small`},
+		},
 		"a misspelt required key has only one finding": {
 			"{annotation: DLB-tags, required: true}", []builder.ServiceOption{builder.DLB("tag", "team=x")}, nil,
 		},

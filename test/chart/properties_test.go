@@ -68,8 +68,12 @@ func TestWebhookConfigurations(t *testing.T) {
 	wantMutating := []admissionregistrationv1.MutatingWebhook{
 		mutating("mutate.service.quaymaster.dev", "/mutate-service", rules("", "v1", "services", namespaced, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
-			condition("newly-or-without-defaults", balancer+"(request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer' || "+
-				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue()))")),
+			condition("new-or-other-defaults", balancer+"(request.operation == 'CREATE' || oldObject.spec.type != 'LoadBalancer' || "+
+				"(object.metadata.?annotations != oldObject.metadata.?annotations && ( "+
+				"object.metadata.?annotations[?'quaymaster.dev/refresh-defaults'] != oldObject.metadata.?annotations[?'quaymaster.dev/refresh-defaults'] || "+
+				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue()) || "+
+				"oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].orValue('').split(',').exists(entry, "+
+				"object.metadata.?annotations[?entry.split('=')[0]] != oldObject.metadata.?annotations[?entry.split('=')[0]]))))")),
 		mutating("mutate.persistentvolume.quaymaster.dev", "/mutate-persistentvolume", rules("", "v1", "persistentvolumes", cluster, create, update),
 			admissionregistrationv1.IfNeededReinvocationPolicy,
 			condition("new-or-other-affinity", "has(object.spec.csi) && object.spec.csi.driver == 'csi.mycloud.io' && "+

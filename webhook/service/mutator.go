@@ -25,8 +25,8 @@ type MutatorOptions struct {
 	OnFinding func(finding.Finding)
 }
 
-// Mutator writes defaults into Services that become load balancers. It adds annotations, and corrects the one that
-// records their origins. It is idempotent.
+// Mutator writes defaults into Services that become load balancers, and keeps or refreshes those of existing ones. It
+// sets annotations, and the one that records their origins. It is idempotent.
 type Mutator struct{ o MutatorOptions }
 
 var _ webhook.Admitter = (*Mutator)(nil)
@@ -46,14 +46,31 @@ func (m *Mutator) Admit(
 	case beingDeleted(newSvc) || !isLoadBalancer(newSvc) || oversized(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
-		// Users may remove a default from an existing load balancer, unless the value is immutable.
-		return add(newSvc, policy.CarryOver(oldSvc, newSvc))
+		return m.update(ctx, req.Namespace, oldSvc, newSvc)
 	}
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
 		return respond(newSvc, []finding.Finding{m.withoutDefaults(ctx, newSvc, err)}, m.o.OnFinding), nil
 	}
-	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable))
+	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable), webhook.Allow())
+}
+
+// update keeps the defaults of a load balancer that is replaced as a whole, or refreshes them on request. Users may
+// remove a default otherwise.
+func (m *Mutator) update(
+	ctx context.Context, namespace string, oldSvc, newSvc *corev1.Service,
+) (*admissionv1.AdmissionResponse, error) {
+	refresh := policy.RefreshRequested(oldSvc, newSvc)
+	response := webhook.Allow()
+	applicable, err := m.o.Policies.Applicable(ctx, namespace)
+	if err != nil && refresh {
+		refresh = false
+		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
+			"defaults were not refreshed, because policies are not available",
+			"set "+policy.AnnotationRefresh+" to another value later", err)
+		response = respond(newSvc, []finding.Finding{f}, m.o.OnFinding)
+	}
+	return add(newSvc, m.o.Reviewer.Renew(oldSvc, newSvc, applicable, refresh), response)
 }
 
 func (m *Mutator) withoutDefaults(ctx context.Context, svc *corev1.Service, cause error) finding.Finding {
@@ -65,9 +82,10 @@ func (m *Mutator) withoutDefaults(ctx context.Context, svc *corev1.Service, caus
 		"defaults were not added, because policies are not available", remedy, cause)
 }
 
-// add returns the response that adds annotations to the Service.
-func add(svc *corev1.Service, annotations map[string]string) (*admissionv1.AdmissionResponse, error) {
-	response := webhook.Allow()
+// add completes the response with the annotations to set in the Service.
+func add(
+	svc *corev1.Service, annotations map[string]string, response *admissionv1.AdmissionResponse,
+) (*admissionv1.AdmissionResponse, error) {
 	var patch webhook.Patch
 	patch.AddEntries("/metadata/annotations", svc.Annotations, annotations)
 	webhook.AuditChange(response, auditDefaulted, annotations)

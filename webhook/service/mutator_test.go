@@ -23,11 +23,15 @@ func mutator(onFinding func(finding.Finding)) *service.Mutator {
 
 func TestMutatorPatches(t *testing.T) {
 	const (
-		wholeMap = `[{"op":"add","path":"/metadata/annotations","value":{"` + prefix + `listener-idle-timeout":"60s","` + prefix + `listener-maxqps":"10000"}}]`
+		recordOfBoth = prefix + "listener-idle-timeout=built-in," + prefix + "listener-maxqps=built-in"
+		recordOfIdle = prefix + "listener-idle-timeout=built-in"
+
+		wholeMap = `[{"op":"add","path":"/metadata/annotations","value":{"quaymaster.dev/defaulted":"` + recordOfBoth + `","` + prefix + `listener-idle-timeout":"60s","` + prefix + `listener-maxqps":"10000"}}]`
 		addIdle  = `{"op":"add","path":"/metadata/annotations/service.beta.kubernetes.io~1dlb-listener-idle-timeout","value":"60s"}`
+		record   = `{"op":"add","path":"/metadata/annotations/quaymaster.dev~1defaulted","value":"`
 		addQPS   = `{"op":"add","path":"/metadata/annotations/service.beta.kubernetes.io~1dlb-listener-maxqps","value":"10000"}`
 	)
-	const both = prefix + "listener-idle-timeout=60s," + prefix + "listener-maxqps=10000"
+	const both = "quaymaster.dev/defaulted=" + recordOfBoth + "," + prefix + "listener-idle-timeout=60s," + prefix + "listener-maxqps=10000"
 	tests := map[string]struct {
 		request *admissionv1.AdmissionRequest
 		patch   string
@@ -35,11 +39,11 @@ func TestMutatorPatches(t *testing.T) {
 	}{
 		"no annotations":    {create(manifest{name: "web"}), wholeMap, both},
 		"null annotations":  {create(manifest{name: "web", annotations: "null"}), wholeMap, both},
-		"empty annotations": {create(manifest{name: "web", annotations: "{}"}), "[" + addIdle + "," + addQPS + "]", both},
-		"other annotations": {create(manifest{name: "web", annotations: `{"team":"a"}`}), "[" + addIdle + "," + addQPS + "]", both},
+		"empty annotations": {create(manifest{name: "web", annotations: "{}"}), "[" + record + recordOfBoth + `"},` + addIdle + "," + addQPS + "]", both},
+		"other annotations": {create(manifest{name: "web", annotations: `{"team":"a"}`}), "[" + record + recordOfBoth + `"},` + addIdle + "," + addQPS + "]", both},
 		"one present": {
-			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`}), "[" + addIdle + "]",
-			prefix + "listener-idle-timeout=60s",
+			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"5"}`}), "[" + record + recordOfIdle + `"},` + addIdle + "]",
+			"quaymaster.dev/defaulted=" + recordOfIdle + "," + prefix + "listener-idle-timeout=60s",
 		},
 		"invalid values, which the validator reports": {
 			create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"many","` + prefix + `listener-idle-timeout":""}`}), "", "",
@@ -113,7 +117,8 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	}
 	want := map[string]string{
 		"example.com/a.b": `"quoted"`, "team": "theirs", prefix + "listener-maxqps": "8000", prefix + "listener-idle-timeout": "60s",
-		"quaymaster.dev/defaulted": "example.com/a.b=ClusterLoadBalancerPolicy/shared," + prefix + "listener-maxqps=LoadBalancerPolicy/limits",
+		"quaymaster.dev/defaulted": "example.com/a.b=ClusterLoadBalancerPolicy/shared," + prefix + "listener-idle-timeout=built-in," +
+			prefix + "listener-maxqps=LoadBalancerPolicy/limits",
 	}
 	if diff := cmp.Diff(want, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)

@@ -49,7 +49,8 @@ func TestDefaultsAndLimits(t *testing.T) {
 		t.Errorf("a Service without annotations (-want +got):\n%s", diff)
 	}
 	want := map[string]string{
-		maxQPS: "8000", prefix + "listener-idle-timeout": "60s", defaulted: maxQPS + "=LoadBalancerPolicy/limits",
+		maxQPS: "8000", prefix + "listener-idle-timeout": "60s",
+		defaulted: prefix + "listener-idle-timeout=built-in," + maxQPS + "=LoadBalancerPolicy/limits",
 	}
 	if diff := cmp.Diff(want, team.get("web").Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
@@ -107,29 +108,9 @@ spec:
 	s.becomes("200")
 	s.apply(s.limit("ceiling", "Deny", 150))
 	s.becomes("100")
-	if got, want := s.create(s.service("web")).Annotations[defaulted], maxQPS+"=ClusterLoadBalancerPolicy/low"; got != want {
+	if got, want := s.create(s.service("web", builder.DLB("listener-idle-timeout", "9s"))).Annotations[defaulted],
+		maxQPS+"=ClusterLoadBalancerPolicy/low"; got != want {
 		t.Errorf("%s is %q, want %q", defaulted, got, want)
-	}
-}
-
-// A manifest that replaces the whole Service lacks what a policy added to it. What cannot change stays; the rest is
-// removed.
-func TestReplaceKeepsWhatIsImmutable(t *testing.T) {
-	s := newSpace(t, shared.Env, "replaced")
-	s.apply(fmt.Sprintf(`
-apiVersion: quaymaster.dev/v1alpha1
-kind: LoadBalancerPolicy
-metadata: {name: inside, namespace: replaced}
-spec:
-  defaults: {%s: "700", %snetwork-type: private}
-`, maxQPS, prefix))
-	s.becomes("700")
-	manifest := s.manifest(s.service("web"))
-	s.must(manifest, "create", "-f", "-")
-	s.must(manifest, "replace", "-f", "-")
-	want := map[string]string{prefix + "network-type": "private", defaulted: prefix + "network-type=LoadBalancerPolicy/inside"}
-	if diff := cmp.Diff(want, s.get("web").Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
 

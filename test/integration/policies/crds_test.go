@@ -50,8 +50,9 @@ func TestWithoutCRDs(t *testing.T) {
 	s.make("tier=shared")
 	s.becomes("10000")
 	web := s.create(s.service("web"))
-	if got, also := web.Annotations[maxQPS], web.Annotations[defaulted]; got != "10000" || also != "" {
-		t.Errorf("the limit is %s by %q, want the built-in default", got, also)
+	builtIn := prefix + "listener-idle-timeout=built-in," + maxQPS + "=built-in"
+	if got, by := web.Annotations[maxQPS], web.Annotations[defaulted]; got != "10000" || by != builtIn {
+		t.Errorf("the limit is %s by %q, want the built-in default", got, by)
 	}
 	s.balancer(cloud, web, 10000, "round_robin")
 	roles := []*env.Server{&webhook.Server, controllers}

@@ -35,7 +35,8 @@ func TestMistakenPolicyIsThere(t *testing.T) {
 	s.known(`ClusterLoadBalancerPolicy "mistaken"`, "5000")
 	annotations := s.create(s.service("web")).Annotations
 	want := map[string]string{
-		maxQPS: "3000", prefix + "listener-idle-timeout": "60s", defaulted: maxQPS + "=ClusterLoadBalancerPolicy/mistaken",
+		maxQPS: "3000", prefix + "listener-idle-timeout": "60s",
+		defaulted: prefix + "listener-idle-timeout=built-in," + maxQPS + "=ClusterLoadBalancerPolicy/mistaken",
 	}
 	if diff := cmp.Diff(want, annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)

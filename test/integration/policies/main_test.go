@@ -29,8 +29,9 @@ const (
 	prefix    = "service.beta.kubernetes.io/dlb-"
 	maxQPS    = prefix + "listener-maxqps"
 	scheduler = prefix + "scheduler"
-	// defaulted records which policy set which annotation.
+	// defaulted records the origins of defaults; a change of refresh requests current ones.
 	defaulted = "quaymaster.dev/defaulted"
+	refresh   = "quaymaster.dev/refresh-defaults"
 	// unreviewed labels namespaces whose Services no webhook sees: the chart's namespaceSelector excludes them.
 	unreviewed = "example.com/unreviewed"
 )

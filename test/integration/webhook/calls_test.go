@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/test/builder"
 )
 
@@ -19,6 +21,9 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 			svc.Spec.ExternalName, svc.Spec.Ports = "example.com", nil
 		}
 		return svc
+	}
+	annotate := func(key, value string) func(*corev1.Service) {
+		return func(svc *corev1.Service) { svc.Annotations[key] = value }
 	}
 	change := func(svc *corev1.Service) { svc.Labels = map[string]string{"tier": "front"} }
 	tests := map[string]struct {
@@ -33,6 +38,10 @@ func TestCallsOfTheAPIServer(t *testing.T) {
 		"NodePort":                 {service: typed(corev1.ServiceTypeNodePort), change: change},
 		"ExternalName":             {service: typed(corev1.ServiceTypeExternalName), change: change},
 		"LoadBalancer":             {service: typed(corev1.ServiceTypeLoadBalancer), change: change, create: 2, update: 1},
+		"other annotation":         {service: typed(corev1.ServiceTypeLoadBalancer), change: annotate("example.com/note", "x"), create: 2, update: 1},
+		"own value of a default":   {service: typed(corev1.ServiceTypeLoadBalancer), change: annotate(loadbalancer.Prefix+"listener-maxqps", "5"), create: 2, update: 2},
+		"request for defaults":     {service: typed(corev1.ServiceTypeLoadBalancer), change: annotate(policy.AnnotationRefresh, "1"), create: 2, update: 2},
+		"replaced as a whole":      {service: typed(corev1.ServiceTypeLoadBalancer), change: func(svc *corev1.Service) { svc.Annotations = nil }, create: 2, update: 2},
 		"becomes a load balancer":  {service: typed(corev1.ServiceTypeClusterIP), change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeLoadBalancer }, update: 2},
 		"is no load balancer more": {service: typed(corev1.ServiceTypeLoadBalancer), change: func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP }, create: 2},
 		"status": {

@@ -17,6 +17,7 @@ import (
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
 )
@@ -59,13 +60,19 @@ func create(t *testing.T, svc *corev1.Service) *corev1.Service {
 	if err := shared.Client.Create(t.Context(), svc); err != nil {
 		t.Fatal(err)
 	}
+	deleteWith(t, svc)
+	return svc
+}
+
+// deleteWith deletes an object with the test.
+func deleteWith(t *testing.T, object client.Object) {
+	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {
-		if err := client.IgnoreNotFound(shared.Client.Delete(ctx, svc)); err != nil {
+		if err := client.IgnoreNotFound(shared.Client.Delete(ctx, object)); err != nil {
 			t.Error(err)
 		}
 	})
-	return svc
 }
 
 func TestKubectlShowsEveryMistake(t *testing.T) {
@@ -119,15 +126,23 @@ func TestStatusOfARefusal(t *testing.T) {
 	}
 }
 
+// builtIn records that all built-in defaults were written.
+const builtIn = loadbalancer.Prefix + "listener-idle-timeout=built-in," + loadbalancer.Prefix + "listener-maxqps=built-in"
+
 func TestDefaultsAreStored(t *testing.T) {
 	tests := map[string]struct {
 		annotations map[string]string
 		want        map[string]string
 	}{
-		"no annotations": {nil, map[string]string{loadbalancer.Prefix + "listener-maxqps": "10000", loadbalancer.Prefix + "listener-idle-timeout": "60s"}},
+		"no annotations": {nil, map[string]string{
+			loadbalancer.Prefix + "listener-maxqps": "10000", loadbalancer.Prefix + "listener-idle-timeout": "60s", policy.AnnotationDefaulted: builtIn,
+		}},
 		"some of ours and others'": {
 			map[string]string{loadbalancer.Prefix + "listener-maxqps": "5", "team": "a"},
-			map[string]string{loadbalancer.Prefix + "listener-maxqps": "5", "team": "a", loadbalancer.Prefix + "listener-idle-timeout": "60s"},
+			map[string]string{
+				loadbalancer.Prefix + "listener-maxqps": "5", "team": "a", loadbalancer.Prefix + "listener-idle-timeout": "60s",
+				policy.AnnotationDefaulted: loadbalancer.Prefix + "listener-idle-timeout=built-in",
+			},
 		},
 	}
 	for name, test := range tests {
@@ -252,7 +267,7 @@ func TestServerSideDryRun(t *testing.T) {
 		t.Errorf("an invalid Service: got %+v", got)
 	}
 	got := kubectl(t, service("dry"), "create", "--dry-run=server", "-o", "jsonpath={.metadata.annotations}")
-	want := env.Output{Stdout: `{"` + loadbalancer.Prefix + `listener-idle-timeout":"60s","` + loadbalancer.Prefix + `listener-maxqps":"10000"}`}
+	want := env.Output{Stdout: `{"` + policy.AnnotationDefaulted + `":"` + builtIn + `","` + loadbalancer.Prefix + `listener-idle-timeout":"60s","` + loadbalancer.Prefix + `listener-maxqps":"10000"}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("a valid Service (-want +got):\n%s", diff)
 	}
