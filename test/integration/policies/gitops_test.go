@@ -3,6 +3,8 @@ package policies_test
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,11 +41,13 @@ func given() map[string]string {
 	}
 }
 
-// annotations returns the annotations of a Service without the one in which kubectl records what it applied.
+// annotations returns the annotations of a Service without those in which kubectl and Helm record what they applied.
 func (s *space) annotations(name string) map[string]string {
 	s.t.Helper()
 	all := maps.Clone(s.get(name).Annotations)
-	delete(all, "kubectl.kubernetes.io/last-applied-configuration")
+	maps.DeleteFunc(all, func(key, _ string) bool {
+		return strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "meta.helm.sh/")
+	})
 	return all
 }
 
@@ -145,4 +149,46 @@ spec:
 		maxQPS: "500", prefix + "listener-idle-timeout": "60s", scheduler: "source-ip", refresh: "1",
 		defaulted: prefix + "listener-idle-timeout=built-in," + maxQPS + "=ClusterLoadBalancerPolicy/smaller",
 	})
+}
+
+// Upgrades of a release leave defaults alone, and also those that replace whole objects keep them.
+func TestHelmKeepsDefaults(t *testing.T) {
+	s := gitOps(t, "released")
+	helm, err := env.Tool("helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(chart, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(chart, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n")
+	run := func(args ...string) {
+		t.Helper()
+		out, err := env.Run(t.Context(), "", helm, append(args, "--kubeconfig", s.AdminKubeconfig, "--namespace", s.name)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Code != 0 {
+			t.Fatalf("helm %s: %+v", strings.Join(args, " "), out)
+		}
+	}
+	write("templates/service.yaml", s.manifest(s.service("web")))
+	run("install", "web", chart)
+	s.has("web", given())
+	run("upgrade", "web", chart)
+	s.has("web", given())
+	write("templates/service.yaml", s.manifest(s.service("web", builder.Annotation("example.com/note", "x"))))
+	want := given()
+	want["example.com/note"] = "x"
+	for _, force := range [][]string{nil, {"--force"}, {"--force"}} {
+		run(append([]string{"upgrade", "web", chart}, force...)...)
+		s.has("web", want)
+	}
 }
