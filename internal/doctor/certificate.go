@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"quaymaster.dev/internal/trust"
 )
 
 const (
@@ -55,9 +57,7 @@ func (e *examination) checkChain(chain []*x509.Certificate) Result {
 		return fail(e.certRemedy(), "the certificate expired at %s, so API servers reject it", end.Format(time.RFC3339))
 	}
 	if err := e.trusts(chain); err != nil {
-		return fail("wait a minute for the current CA to be distributed; if the problem persists, restart "+
-			"cert-manager's cainjector or, with self-signed certificates, the webhook's pods",
-			"API servers do not trust the certificate: %v", err)
+		return fail(e.trustRemedy(), "API servers do not trust the certificate: %v", err)
 	}
 	if end.Sub(e.now()) < renewal {
 		return warn(e.certRemedy(), "the certificate expires at %s and should have been renewed",
@@ -66,23 +66,31 @@ func (e *examination) checkChain(chain []*x509.Certificate) Result {
 	return ok("trusted, valid until %s", end.Format(time.RFC3339))
 }
 
-// trusts verifies the chain as API servers do: with the CA bundle of the webhook configuration, for the Service's name.
+// trusts verifies the chain as API servers and the webhooks themselves do: with the CA bundle of every webhook, for the
+// host that it calls.
 func (e *examination) trusts(chain []*x509.Certificate) error {
-	validate := e.release.find(validateService)
-	if validate == nil || len(validate.client.CABundle) == 0 {
-		return nil // reported by other checks
+	for _, w := range e.release.webhooks() {
+		if len(w.client.CABundle) == 0 {
+			continue // reported by the check ca-bundle
+		}
+		if err := (trust.Webhook{Name: w.name, Client: w.client}).Verify(chain, e.now()); err != nil {
+			return err
+		}
 	}
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	roots.AppendCertsFromPEM(validate.client.CABundle)
-	for _, c := range chain[1:] {
-		intermediates.AddCert(c)
+	return nil
+}
+
+// trustRemedy returns the remedy for a certificate that API servers do not trust.
+func (e *examination) trustRemedy() string {
+	switch e.release.webhook.argumentOr("--cert-mode", "") {
+	case modeCertManager:
+		return "wait a minute for cert-manager's cainjector to distribute the CA; if the problem persists, check that it " +
+			"runs, and renew the certificate, whose CA may have been replaced: cmctl renew --namespace " + e.Namespace + " " +
+			e.release.webhook.argumentOr("--cert-name-prefix", defaultCertPrefix)
+	case modeSelfSigned:
+		return "see the logs of the webhook's pods, which write the caBundle"
 	}
-	options := x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: e.now()}
-	if s := validate.client.Service; s != nil {
-		options.DNSName = s.Name + "." + s.Namespace + ".svc"
-	}
-	_, err := chain[0].Verify(options)
-	return err
+	return "set webhook.caBundle to the CA of the serving certificate"
 }
 
 // certSecret returns the name of the Secret with the certificate; empty if there is none.

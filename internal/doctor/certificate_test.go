@@ -158,11 +158,13 @@ func TestCertificate(t *testing.T) {
 		},
 		"another authority": {
 			secret(other.serving(host, noon.Add(90*day))), "self-signed", Fail,
-			"API servers do not trust the certificate: x509: certificate signed by unknown authority",
+			"API servers do not trust the certificate: the caBundle of webhook \"validate.service.quaymaster.dev\" does not " +
+				"verify the serving certificate: x509: certificate signed by unknown authority",
 		},
 		"another host": {
 			secret(trusted.serving("localhost", noon.Add(90*day))), "cert-manager", Fail,
-			"API servers do not trust the certificate: x509: certificate is valid for localhost",
+			"API servers do not trust the certificate: the caBundle of webhook \"validate.service.quaymaster.dev\" does not " +
+				"verify the serving certificate: x509: certificate is valid for localhost",
 		},
 		"no Secret": {
 			nil, "cert-manager", Fail, "Secret quay-tls is missing, so the webhooks have no certificate",
@@ -180,6 +182,28 @@ func TestCertificate(t *testing.T) {
 				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
 			}
 		})
+	}
+}
+
+// One overwritten bundle is found, whichever webhook it belongs to.
+func TestCertificateOfEveryWebhook(t *testing.T) {
+	trusted, other := newAuthority(t, noon.Add(900*day)), newAuthority(t, noon.Add(900*day))
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"},
+		Data:       map[string][]byte{corev1.TLSCertKey: trusted.serving("quay-webhook.quay.svc", noon.Add(90*day))},
+	}
+	e := installation(fake.NewClientset(secret), "--cert-mode=cert-manager", "--cert-secret=quay-tls")
+	client := service("quay-webhook")
+	client.CABundle = toPEM(trusted.cert)
+	e.release.validating = configuration(client)
+	client.CABundle = toPEM(other.cert)
+	e.release.mutating = []admissionregistrationv1.MutatingWebhookConfiguration{{
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: mutateService, ClientConfig: client}},
+	}}
+	got := e.certificate(t.Context())
+	if got.Level != Fail || !strings.Contains(got.Found, `caBundle of webhook "mutate.service.quaymaster.dev"`) ||
+		!strings.Contains(got.Remedy, "cmctl renew --namespace quay quaymaster-webhook") {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -29,7 +29,7 @@ const fieldOwner = client.FieldOwner("quaymaster-test-env")
 type Values map[string]any
 
 // InstallChart renders the project's chart and applies the objects that processes outside the cluster need: accounts,
-// RBAC, CRDs and webhook configurations, but no workloads or Services. It returns when the API server serves the custom
+// RBAC, CRDs, webhook configurations and admission policies, but no workloads or Services. It returns when the API server serves the custom
 // resources. Unless the values set a certificate mode, webhooks use self-signed certificates, which is the mode of
 // StartWebhook.
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
@@ -104,7 +104,8 @@ func (e *Env) waitServed(ctx context.Context, objects []*unstructured.Unstructur
 func forProcesses(kind string) bool {
 	switch kind {
 	case "ServiceAccount", "Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition",
-		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+		"ValidatingAdmissionPolicyBinding":
 		return true
 	default:
 		return false

@@ -150,7 +150,7 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 				remove(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-webhook"}})
 			},
 			repair: reinstall,
-			fails:  "rights", found: "quaymaster-webhook cannot get mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
+			fails:  "rights", found: "quaymaster-webhook cannot list mutatingwebhookconfigurations.admissionregistration.k8s.io quaymaster",
 			remedy: "helm upgrade",
 		},
 		{
