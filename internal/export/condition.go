@@ -13,11 +13,6 @@ import (
 // scope holds the expressions for a Service and its annotations.
 type scope struct{ annotations, object string }
 
-var (
-	newScope = scope{"variables.annotations", "object"}
-	oldScope = scope{"variables.before", "oldObject"}
-)
-
 func (s scope) has(key string) string { return quote(key) + " in " + s.annotations }
 func (s scope) at(key string) string  { return s.annotations + "[" + quote(key) + "]" }
 

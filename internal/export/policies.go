@@ -32,14 +32,16 @@ type Policies struct {
 	Unsaid []Unsaid
 }
 
-// actions are the kinds of policies of a catalog.
+// actions are the kinds of policies of a catalog. A write of the status can change annotations, too: it may be denied,
+// but its author is a controller, which reads no warnings.
 var actions = []struct {
-	suffix   string
-	severity finding.Severity
-	action   admissionregistrationv1.ValidationAction
+	suffix    string
+	severity  finding.Severity
+	action    admissionregistrationv1.ValidationAction
+	resources []string
 }{
-	{"", finding.Error, admissionregistrationv1.Deny},
-	{"-warnings", finding.Warning, admissionregistrationv1.Warn},
+	{"", finding.Error, admissionregistrationv1.Deny, []string{"services", "services/status"}},
+	{"-warnings", finding.Warning, admissionregistrationv1.Warn, []string{"services"}},
 }
 
 // Validating returns the policies of existing catalogs. class is the loadBalancerClass that Quaymaster's own controller
@@ -62,7 +64,7 @@ func Validating(names []string, class string) (Policies, error) {
 			if len(selected) == 0 {
 				continue
 			}
-			p, err := policy("quaymaster-"+name+a.suffix, owned, selected)
+			p, err := v.policy("quaymaster-"+name+a.suffix, owned, selected, a.resources)
 			if err != nil {
 				return Policies{}, err
 			}
@@ -91,7 +93,7 @@ func checks(name, class string) (v *vendor, owned string, err error) {
 
 // ownership returns an expression that is true for Services that the controller acts on.
 func (e entries) ownership(o catalog.Ownership) (string, error) {
-	s := scope{"object.metadata.?annotations.orValue({})", "object"}
+	s := inObject.after
 	class := "false"
 	switch {
 	case o.AnyClass:
@@ -138,22 +140,25 @@ func oneByOne(list []catalog.Condition) [][]catalog.Condition {
 	return single
 }
 
-func policy(name, owned string, checks []check) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+func (v *vendor) policy(
+	name, owned string, checks []check, resources []string,
+) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+	problems, err := v.problems(checks)
+	if err != nil {
+		return nil, err
+	}
+	if len(resources) > 1 {
+		const relevant = "(!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)"
+		problems = and(relevant, problems)
+	}
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta:   typeMeta("ValidatingAdmissionPolicy"),
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore),
-			MatchConstraints: services(),
-			MatchConditions:  conditions(owned),
-			Variables: []admissionregistrationv1.Variable{
-				{Name: "annotations", Expression: "object.metadata.?annotations.orValue({})"},
-				{Name: "wasBalancer", Expression: "oldObject != null && oldObject.spec.type == 'LoadBalancer'"},
-				{
-					Name:       "before",
-					Expression: "variables.wasBalancer ? oldObject.metadata.?annotations.orValue({}) : {}",
-				},
-			},
+			MatchConstraints: requests(resources),
+			MatchConditions:  condition("has-problems", owned, problems),
+			Variables:        variables(),
 		},
 	}
 	for _, c := range checks {
@@ -166,59 +171,21 @@ func policy(name, owned string, checks []check) (*admissionregistrationv1.Valida
 	return p, nil
 }
 
-// validation returns the CEL validation of a check. A problem that the old Service already has passes: the request does
-// not introduce it.
-func (c check) validation() (admissionregistrationv1.Validation, error) {
-	expression, err := c.holds(newScope)
-	if err != nil {
-		return admissionregistrationv1.Validation{}, err
-	}
-	v := admissionregistrationv1.Validation{Message: c.message, Reason: new(metav1.StatusReasonInvalid)}
-	if c.key != "" {
-		unchanged := "variables.wasBalancer && " + oldScope.has(c.key) + " && " +
-			oldScope.at(c.key) + " == " + newScope.at(c.key)
-		v.Message = c.field + ": " + c.message
-		v.MessageExpression = quote(c.field+": Invalid value: ") + " + " +
-			newScope.at(c.key) + " + " + quote(": "+c.message)
-		if !c.selfContained {
-			held, err := c.holds(oldScope)
-			if err != nil {
-				return v, err
-			}
-			unchanged += " && !(" + held + ")"
-		}
-		expression += " || (" + unchanged + ")"
-	} else if !c.selfContained {
-		held, err := c.holds(oldScope)
-		if err != nil {
-			return v, err
-		}
-		expression = "(" + expression + ") || (variables.wasBalancer && !(" + held + "))"
-	}
-	v.Expression = expression
-	return v, nil
+// condition returns a match condition that selects load balancers of the controller. The API server evaluates every
+// condition of a list, even after a false one, but stops within an expression.
+func condition(name, owned, selected string) []admissionregistrationv1.MatchCondition {
+	expression := and("object.spec.type == 'LoadBalancer' && !has(object.metadata.deletionTimestamp)", owned)
+	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: and(expression, selected)}}
 }
 
-// conditions returns the match conditions, which select the Services that are validated.
-func conditions(owned string) []admissionregistrationv1.MatchCondition {
-	all := []admissionregistrationv1.MatchCondition{
-		{Name: "alive", Expression: "!has(object.metadata.deletionTimestamp)"},
-		{Name: "load-balancer", Expression: "object.spec.type == 'LoadBalancer'"},
-	}
-	if owned != "true" {
-		all = append(all, admissionregistrationv1.MatchCondition{Name: "owned", Expression: owned})
-	}
-	return all
-}
-
-func services() *admissionregistrationv1.MatchResources {
+func requests(resources []string) *admissionregistrationv1.MatchResources {
 	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 			Operations: []admissionregistrationv1.OperationType{
 				admissionregistrationv1.Create, admissionregistrationv1.Update,
 			},
 			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"},
+				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: resources,
 			},
 		},
 	}}}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,18 +13,30 @@ import (
 
 // check is one validation of a Service.
 type check struct {
+	subject  subject
 	severity finding.Severity
 	// holds returns the expression in a scope.
 	holds func(s scope) (string, error)
-	// key is the annotation that it validates; empty for the Service as a whole and for families of keys.
-	key     string
-	field   string
-	message string
-	id      string
-	// selfContained is true if the expression itself accepts problems of the old Service, or depends only on the key,
-	// so that it need not be evaluated for the old Service.
-	selfContained bool
+	// key is the annotation that it validates, and unless the name that takes precedence over it if it is an alias.
+	key, unless string
+	field       string
+	message     string
+	id          string
 }
+
+// subject is what a check validates.
+type subject int
+
+const (
+	// aService is a Service as a whole.
+	aService subject = iota
+	// aCombination is a key together with other keys or fields, so that it may become invalid although it is unchanged.
+	aCombination
+	// aValue is the value of a key.
+	aValue
+	// everyKey is every key k, to find those of a family and unknown ones.
+	everyKey
+)
 
 // vendor converts a catalog to checks. unsaid lists the findings that it cannot express.
 type vendor struct {
@@ -55,7 +66,7 @@ func newVendor(c *catalog.Catalog) *vendor {
 // add adds a check, or lists its finding as unsaid if there is no expression for it.
 func (v *vendor) add(c check) {
 	c.id = v.catalog.ID(c.id)
-	if _, err := c.holds(newScope); err != nil {
+	if _, err := c.holds(inPolicy.after); err != nil {
 		v.unsaid = append(v.unsaid, Unsaid{Catalog: v.document.Name, Finding: c.id, Field: c.field, Why: err.Error()})
 		return
 	}
@@ -107,14 +118,14 @@ func (v *vendor) unknownKeys() {
 	}
 	for _, prefix := range v.document.Prefixes {
 		v.add(check{
-			id: "unknown-key", severity: finding.Error, selfContained: true, field: "metadata.annotations",
+			id: "unknown-key", severity: finding.Error, subject: everyKey, field: "metadata.annotations",
 			message: "metadata.annotations: the keys under " + prefix + " must be annotations of " + v.document.Title,
-			holds: func(s scope) (string, error) {
-				ok := "!k.startsWith(" + quote(prefix) + ") || " + in("k", known)
+			holds: func(scope) (string, error) {
+				ok := in("k", known)
 				if len(patterns) > 0 {
 					ok += " || " + matches("k", strings.Join(patterns, "|"))
 				}
-				return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
+				return "k.startsWith(" + quote(prefix) + ") ? " + ok + " : true", nil
 			},
 		})
 	}
@@ -127,32 +138,26 @@ func (v *vendor) unknownKeys() {
 
 // portForms checks the ports in forms for ports. The check of unknown keys covers suffixes of keys without such a form.
 func (v *vendor) portForms() {
-	var withForm []string
+	var withForm, patterns []string
 	for _, a := range v.document.Annotations {
 		if a.PortForm {
-			withForm = append(withForm, regexp.QuoteMeta(a.Name))
+			withForm = append(withForm, a.Name)
+			patterns = append(patterns, regexp.QuoteMeta(a.Name))
 		}
 	}
 	if len(withForm) == 0 {
 		return
 	}
 	v.add(check{
-		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", selfContained: true,
+		id: "unknown-port", severity: finding.Error, field: "metadata.annotations", subject: everyKey,
 		message: "metadata.annotations: the suffix of a key must be the number or the name of a port of the Service",
-		holds: func(s scope) (string, error) {
-			ok := "!" + matches("k", "("+strings.Join(withForm, "|")+`)\.[^.]+`) +
+		holds: func(scope) (string, error) {
+			return in("k", withForm) + " || !" + matches("k", "("+strings.Join(patterns, "|")+`)\.[^.]+`) +
 				" || object.spec.?ports.orValue([]).exists(p, k.endsWith('.' + string(p.port)) || " +
-				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))"
-			return s.annotations + ".all(k, " + ok + unchanged("k") + ")", nil
+				"(p.?name.orValue('') != '' && k.endsWith('.' + p.?name.orValue(''))))", nil
 		},
 	})
 	v.omit("ambiguous-port", "metadata.annotations", "it compares two keys for one port")
-}
-
-// unchanged returns the end of an expression about the key k that accepts an unchanged annotation.
-func unchanged(k string) string {
-	return fmt.Sprintf(" || (variables.wasBalancer && %[1]s in variables.before && "+
-		"variables.before[%[1]s] == variables.annotations[%[1]s])", k)
 }
 
 func (v *vendor) annotation(a *catalog.Annotation) {
@@ -160,32 +165,39 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 		return
 	}
 	for _, name := range a.Names() {
+		unless := ""
+		if name != a.Name {
+			unless = a.Name
+		}
 		field := "metadata.annotations[" + name + "]"
-		if strings.Contains(name, "{") || a.PortForm {
+		family := strings.Contains(name, "{")
+		if family || a.PortForm {
 			v.family(a, name)
+		}
+		if family {
 			continue
 		}
 		for _, one := range kinds(a) {
 			v.add(check{
-				id: "invalid-value", severity: one.severity(a), key: name, field: field, message: one.message(a),
-				selfContained: true,
-				holds: v.ifRead(a, name, func(s scope) (string, error) {
+				id: "invalid-value", severity: one.severity(a), subject: aValue, key: name, unless: unless,
+				field: field, message: one.message(a),
+				holds: v.ifRead(a, func(s scope) (string, error) {
 					return v.entries.ofKind(one, s, s.at(name))
 				}),
 			})
 		}
+		if a.PortForm {
+			continue
+		}
 		if len(a.ReadIf) > 0 {
 			v.add(check{
-				id: "requirement", severity: finding.Warning, key: name, field: field,
-				message: "has no effect: " + catalog.RequirementText(a.ReadIf),
-				holds: func(s scope) (string, error) {
-					read, err := v.entries.reads(a, s)
-					return v.unread(a, name, s) + " || (" + read + ")", err
-				},
+				id: "requirement", severity: finding.Warning, subject: aCombination, key: name, unless: unless,
+				field: field, message: "has no effect: " + catalog.RequirementText(a.ReadIf),
+				holds: func(s scope) (string, error) { return v.entries.reads(a, s) },
 			})
 		}
 		for _, q := range a.Requires {
-			v.requirement(a, name, q)
+			v.requirement(a, name, unless, q)
 		}
 		for _, c := range a.Checks {
 			v.omit(cmp.Or(c.ID, "invalid-value"), field, "the check "+c.Name+" is not implemented in CEL")
@@ -196,10 +208,8 @@ func (v *vendor) annotation(a *catalog.Annotation) {
 	}
 }
 
-// ifRead limits an expression to Services on which the key is set and read.
-func (v *vendor) ifRead(
-	a *catalog.Annotation, name string, holds func(s scope) (string, error),
-) func(s scope) (string, error) {
+// ifRead limits an expression to Services on which a key is read.
+func (v *vendor) ifRead(a *catalog.Annotation, holds func(s scope) (string, error)) func(s scope) (string, error) {
 	return func(s scope) (string, error) {
 		expression, err := holds(s)
 		if err != nil {
@@ -209,17 +219,8 @@ func (v *vendor) ifRead(
 		if err != nil {
 			return "", err
 		}
-		return v.unread(a, name, s) + " || " + or(not(read), "("+expression+")"), nil
+		return or(not(read), "("+expression+")"), nil
 	}
-}
-
-// unread returns an expression that is true if a key is not set, or is an alias and the name itself is also set.
-func (v *vendor) unread(a *catalog.Annotation, name string, s scope) string {
-	unread := "!(" + s.has(name) + ")"
-	if name != a.Name {
-		unread += " || " + s.has(a.Name)
-	}
-	return unread
 }
 
 // reads returns an expression that is true unless the controller is known not to read a key on the Service.
@@ -235,19 +236,20 @@ func (e entries) reads(a *catalog.Annotation, s scope) (string, error) {
 	return all, nil
 }
 
-// keyPattern returns a pattern for the keys of a family, or for a key and its forms for ports.
-func keyPattern(a *catalog.Annotation, name string) string {
+// belongs returns an expression that is true if k belongs to a family, or is the form of a key for a port.
+func belongs(a *catalog.Annotation, name string) string {
 	if a.PortForm {
-		return regexp.QuoteMeta(name) + `(\..*)?`
+		return "k.startsWith(" + quote(name+".") + ")"
 	}
-	return catalog.KeyPattern(name)
+	literal, _, _ := strings.Cut(name, "{")
+	return "k.startsWith(" + quote(literal) + ") && " + matches("k", catalog.KeyPattern(name))
 }
 
-// family validates the values of all keys of a family, or of a key and its forms for ports.
+// family validates the values of all keys of a family, or of the forms of a key for ports.
 func (v *vendor) family(a *catalog.Annotation, name string) {
 	for _, one := range kinds(a) {
 		v.add(check{
-			id: "invalid-value", severity: one.severity(a), selfContained: true, field: v.path(name),
+			id: "invalid-value", severity: one.severity(a), subject: everyKey, field: v.path(name),
 			message: "metadata.annotations[" + name + "]: " + one.message(a),
 			holds: func(s scope) (string, error) {
 				valid, err := v.entries.ofKind(one, s, s.annotations+"[k]")
@@ -258,9 +260,7 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 				if err != nil {
 					return "", err
 				}
-				valid = or(not(read), "("+valid+")")
-				isOther := "!" + matches("k", keyPattern(a, name))
-				return s.annotations + ".all(k, " + isOther + " || (" + valid + ")" + unchanged("k") + ")", nil
+				return belongs(a, name) + " ? " + or(not(read), "("+valid+")") + " : true", nil
 			},
 		})
 	}
@@ -277,7 +277,7 @@ func (v *vendor) family(a *catalog.Annotation, name string) {
 	}
 }
 
-func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requirement) {
+func (v *vendor) requirement(a *catalog.Annotation, name, unless string, q catalog.Requirement) {
 	field := "metadata.annotations[" + name + "]"
 	message := q.Text()
 	if q.Remedy != "" {
@@ -295,8 +295,9 @@ func (v *vendor) requirement(a *catalog.Annotation, name string, q catalog.Requi
 		return
 	}
 	v.add(check{
-		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), key: name, field: field, message: message,
-		holds: v.ifRead(a, name, func(s scope) (string, error) {
+		id: cmp.Or(q.ID, "requirement"), severity: q.OnBreach.Severity(), subject: aCombination, key: name, unless: unless,
+		field: field, message: message,
+		holds: v.ifRead(a, func(s scope) (string, error) {
 			applies, err := typeExpression(&a.Type, s.at(name))
 			if err != nil {
 				return "", err

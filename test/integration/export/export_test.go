@@ -135,21 +135,28 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
-	const namespace = "defaults"
-	if err := cluster.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+// addDefaults creates the policy that adds defaults, for a namespace.
+func addDefaults(t *testing.T, scope *admissionregistrationv1.MatchResources) {
+	t.Helper()
+	p, b := export.Mutating(config.DefaultLoadBalancerClass)
+	if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), p)); err != nil {
 		t.Fatal(err)
 	}
-	p, b := export.Mutating(config.DefaultLoadBalancerClass)
-	b.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-		MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
-	}}
-	for _, object := range []client.Object{p, b} {
-		if err := cluster.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+	b.GenerateName, b.Name, b.Spec.MatchResources = b.Name+"-", "", scope
+	if err := cluster.Client.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
 	}
-	want := catalog.Own(config.DefaultLoadBalancerClass).Parse(builder.Service()).WrittenDefaults()
+}
+
+// written returns the defaults that are added.
+func written() map[string]string {
+	return catalog.Own(config.DefaultLoadBalancerClass).Parse(builder.Service()).WrittenDefaults()
+}
+
+func TestDefaults(t *testing.T) {
+	const namespace = "defaults"
+	addDefaults(t, inNamespace(t, namespace))
+	want := written()
 	given := func(ctx context.Context, svc *corev1.Service) (map[string]string, error) {
 		svc.Namespace = namespace
 		err := cluster.Client.Create(ctx, svc, client.DryRunAll)
