@@ -1,15 +1,13 @@
 package webhook
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
-	"time"
+	"sync"
 )
 
 // httpFailure is a response without an admission decision.
@@ -19,16 +17,13 @@ type httpFailure struct {
 	problem string
 	// cause is only logged; it is set for our own failures.
 	cause error
-	// retry tells the caller to try again.
-	retry bool
+	// overload is true if the request was refused for lack of capacity.
+	overload bool
 	// allow is the method that the caller must use instead.
 	allow string
 }
 
 func (f *httpFailure) write(w http.ResponseWriter) {
-	if f.retry {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
-	}
 	if f.allow != "" {
 		w.Header().Set("Allow", f.allow)
 	}
@@ -60,37 +55,85 @@ func tooLarge() *httpFailure {
 	}
 }
 
-// readBody reads the whole body within the deadline of the context, because a caller that sends nothing would otherwise
-// occupy the Limit forever.
-func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, *httpFailure) {
-	// Not every ResponseWriter supports deadlines; that of http.Server does.
-	control := http.NewResponseController(w)
-	deadline, _ := ctx.Deadline()
-	limited := control.SetReadDeadline(deadline) == nil
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxBodyBytes), r.ContentLength)
-	var long *http.MaxBytesError
-	switch {
-	case err == nil:
-		if limited {
-			// The connection also serves the next request. After an error the deadline stays: without it, the server
-			// would wait for the rest of the body before it responds.
-			_ = control.SetReadDeadline(time.Time{})
-		}
-		return body, nil
-	case errors.As(err, &long):
-		return nil, tooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &httpFailure{status: http.StatusRequestTimeout, problem: "body did not arrive within the timeout"}
+// overloaded makes the failurePolicy decide immediately. The API server repeats a call that was answered with 429, or
+// with Retry-After, until its own timeout, while the user waits.
+func overloaded() *httpFailure {
+	return &httpFailure{
+		status: http.StatusServiceUnavailable, problem: "too many concurrent admission requests", overload: true,
 	}
-	return nil, badRequest(fmt.Errorf("read body: %w", err))
 }
 
-// readAll reads everything, with a single allocation if the length is known; an unknown length is -1.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length < 0 {
-		return io.ReadAll(r)
+// body is the memory of a request's body.
+type body struct {
+	// pooled is the buffer of a small body, and of the beginning of a large one; nil before.
+	pooled *[]byte
+	// counted is the length of the buffer of a large body.
+	counted int64
+	// complete is true once the whole body has arrived.
+	complete bool
+}
+
+var smallBodies = sync.Pool{New: func() any { b := make([]byte, smallBodyBytes); return &b }}
+
+// read reads the body. What it returns is valid until the claim is released. The server's read timeout bounds how long
+// it takes.
+func (c *claim) read(r *http.Request) ([]byte, *httpFailure) {
+	if c.body.pooled == nil {
+		c.body.pooled, _ = smallBodies.Get().(*[]byte)
 	}
-	body := make([]byte, length)
-	_, err := io.ReadFull(r, body)
-	return body, err
+	buffer, length := *c.body.pooled, 0
+	for {
+		n, err := r.Body.Read(buffer[length:])
+		length += n
+		switch {
+		case err == nil && int64(length) == r.ContentLength, errors.Is(err, io.EOF) && int64(length) >= r.ContentLength:
+			c.body.complete = true
+			return buffer[:length], nil
+		case errors.Is(err, io.EOF):
+			return nil, badRequest(fmt.Errorf("read body: %w", io.ErrUnexpectedEOF))
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, &httpFailure{status: http.StatusRequestTimeout, problem: "body did not arrive within the timeout"}
+		case err != nil:
+			return nil, badRequest(fmt.Errorf("read body: %w", err))
+		case length > maxBodyBytes:
+			return nil, tooLarge()
+		case length < len(buffer):
+			continue
+		}
+		var failure *httpFailure
+		if buffer, failure = c.grow(buffer, r.ContentLength); failure != nil {
+			return nil, failure
+		}
+	}
+}
+
+// grow returns a buffer of twice the length with the same content, or a shorter one if that suffices for the announced
+// length. So a caller makes us use no more memory than twice what it has sent.
+func (c *claim) grow(full []byte, announced int64) ([]byte, *httpFailure) {
+	size := min(2*int64(len(full)), maxBodyBytes+1)
+	if announced > 0 {
+		size = min(size, announced)
+	}
+	if !c.limit.bytes.take(c.caller, size) {
+		return nil, overloaded()
+	}
+	before := c.body.counted
+	c.body.counted += size
+	larger := make([]byte, size)
+	copy(larger, full)
+	if before > 0 {
+		c.limit.bytes.giveBack(c.caller, before)
+		c.body.counted = size
+	}
+	return larger, nil
+}
+
+func (b *body) release(c *claim) {
+	if b.counted > 0 {
+		c.limit.bytes.giveBack(c.caller, b.counted)
+	}
+	if b.pooled != nil {
+		smallBodies.Put(b.pooled)
+	}
+	*b = body{}
 }

@@ -9,9 +9,12 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -20,16 +23,13 @@ import (
 
 const (
 	contentTypeJSON = "application/json"
-	// defaultTimeout and maxTimeout are those of the API server.
+	// defaultTimeout is that of the API server.
 	defaultTimeout = 10 * time.Second
-	maxTimeout     = 30 * time.Second
-	// retryAfterSeconds is when a rejected API server may retry: soon, because its own timeout keeps running.
-	retryAfterSeconds = 1
 )
 
-// HandlerOptions holds the dependencies of a Handler; all fields but Subresource are required.
+// HandlerOptions holds the dependencies of a Handler; all fields but Subresource and Timeout are required.
 type HandlerOptions struct {
-	// Name identifies the webhook in logs and metrics, such as validate-service.
+	// Name identifies the webhook in logs and metrics, such as validate-service. It is served at / followed by its name.
 	Name string
 	// Resource is the only resource served.
 	Resource metav1.GroupVersionResource
@@ -37,7 +37,9 @@ type HandlerOptions struct {
 	Subresource string
 	// Admitter decides on the requests.
 	Admitter Admitter
-	// Limit bounds concurrent requests; those beyond it are rejected with 429.
+	// Timeout is the longest time for a response, whatever the caller asks for; it defaults to 10 s.
+	Timeout time.Duration
+	// Limit bounds concurrent requests; those beyond it are rejected with 503.
 	Limit *Limit
 	// Metrics counts and times the requests.
 	Metrics *Metrics
@@ -46,20 +48,44 @@ type HandlerOptions struct {
 }
 
 // Handler serves one webhook. It takes the logger from the context of each request.
-type Handler struct{ o HandlerOptions }
+type Handler struct {
+	o HandlerOptions
+	// path is where the webhook is served.
+	path string
+	// turns are those of requests to this path; see Limit.
+	turns *semaphore.Weighted
+	// failures limits the log lines that a caller of malformed requests causes; metrics count all of them.
+	failures rate.Sometimes
+}
 
 var _ http.Handler = (*Handler)(nil)
 
 // NewHandler returns a handler for one webhook.
-func NewHandler(o HandlerOptions) *Handler { return &Handler{o: o} }
+func NewHandler(o HandlerOptions) *Handler {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	return &Handler{
+		o: o, path: "/" + o.Name, turns: semaphore.NewWeighted(turnsPerPath),
+		failures: rate.Sometimes{First: 10, Interval: time.Second},
+	}
+}
 
 // ServeHTTP responds to one AdmissionReview.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.o.Clock.Now()
 	logger := klog.FromContext(r.Context())
-	answer, d, failure := h.guard(w, r)
+	c := claim{limit: h.o.Limit, turns: h.turns, caller: callerOf(r.RemoteAddr)}
+	answer, d, failure := h.guard(r, &c)
+	// The answer does not refer to the body. A caller that reads slowly occupies its connection only.
+	bodyArrived := c.body.complete
+	c.release()
 	if failure != nil {
 		h.logFailure(logger, failure)
+		if !bodyArrived && r.ContentLength != 0 {
+			// The server would otherwise wait for the rest of the body before it responds.
+			w.Header().Set("Connection", "close")
+		}
 		failure.write(w)
 	} else {
 		w.Header().Set("Content-Type", contentTypeJSON)
@@ -72,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // guard turns a panic into a failure of this request only.
-func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, d decision, failure *httpFailure) {
+func (h *Handler) guard(r *http.Request, c *claim) (answer []byte, d decision, failure *httpFailure) {
 	defer func() {
 		if p := recover(); p != nil {
 			answer, d, failure = nil, decisionFailed, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -81,33 +107,31 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	if failure := checkHead(r); failure != nil {
 		return nil, decisionMalformed, failure
 	}
-	timeout, err := timeoutOf(r.URL)
+	timeout, err := timeoutOf(r.URL, h.o.Timeout)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}
-	size := r.ContentLength
-	if size < 0 {
-		size = maxBodyBytes
-	}
-	if !h.o.Limit.acquire(size) {
-		return nil, decisionOverloaded, &httpFailure{
-			status: http.StatusTooManyRequests, problem: "too many concurrent admission requests; try again", retry: true,
-		}
-	}
-	defer h.o.Limit.release(size)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	body, failure := readBody(ctx, w, r)
-	if failure != nil {
+	body, failure := c.read(r)
+	switch {
+	case failure != nil && failure.overload:
+		return nil, decisionOverloaded, failure
+	case failure != nil:
 		return nil, decisionMalformed, failure
+	case !c.handle(ctx, h.path):
+		return nil, decisionOverloaded, overloaded()
 	}
-	return h.admit(ctx, body)
+	return h.admit(ctx, c, body)
 }
 
-func (h *Handler) admit(ctx context.Context, body []byte) ([]byte, decision, *httpFailure) {
+func (h *Handler) admit(ctx context.Context, c *claim, body []byte) ([]byte, decision, *httpFailure) {
 	req, err := decodeReview(body, h.o.Resource, h.o.Subresource)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
+	}
+	if !c.enter(req.Namespace) {
+		return nil, decisionOverloaded, overloaded()
 	}
 	response, err := h.o.Admitter.Admit(ctx, req)
 	if err == nil && response == nil {
@@ -171,11 +195,11 @@ func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {
 	switch {
 	case failure.cause != nil:
 		logger.Error(failure.cause, "Failed to handle admission request", values...)
-	case failure.retry:
+	case failure.overload:
 		// One line per request would make the overload worse; metrics count them.
 		logger.V(1).Info("Rejected admission request because of overload", values...)
 	default:
-		logger.Info("Failed to handle admission request", values...)
+		h.failures.Do(func() { logger.Info("Failed to handle admission request", values...) })
 	}
 }
 
@@ -184,7 +208,7 @@ func checkHead(r *http.Request) *httpFailure {
 	if r.Method != http.MethodPost {
 		return &httpFailure{status: http.StatusMethodNotAllowed, problem: "method must be POST", allow: http.MethodPost}
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != contentTypeJSON {
+	if !isJSON(r.Header) {
 		return &httpFailure{status: http.StatusUnsupportedMediaType, problem: "content type must be " + contentTypeJSON}
 	}
 	switch {
@@ -196,16 +220,34 @@ func checkHead(r *http.Request) *httpFailure {
 	return nil
 }
 
+func isJSON(header http.Header) bool {
+	values := header["Content-Type"]
+	if len(values) == 0 {
+		return false
+	}
+	if values[0] == contentTypeJSON {
+		// This is what API servers send.
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(values[0])
+	return err == nil && kind == contentTypeJSON
+}
+
 // timeoutOf returns the time for a response: a tenth less than the API server waits, so that the response arrives in
-// time.
-func timeoutOf(u *url.URL) (time.Duration, error) {
-	timeout := defaultTimeout
-	if text := u.Query().Get("timeout"); text != "" {
+// time. A caller cannot ask for more than the webhook configurations do.
+func timeoutOf(u *url.URL, longest time.Duration) (time.Duration, error) {
+	timeout := longest
+	// This is what API servers send. Parsing the query in general costs more.
+	text, simple := strings.CutPrefix(u.RawQuery, "timeout=")
+	if !simple || strings.ContainsAny(text, "&%+;") {
+		text = u.Query().Get("timeout")
+	}
+	if text != "" {
 		parsed, err := time.ParseDuration(text)
 		if err != nil || parsed <= 0 {
 			return 0, fmt.Errorf("query parameter timeout must be a positive duration such as 3s; got %q", text)
 		}
-		timeout = min(parsed, maxTimeout)
+		timeout = min(parsed, longest)
 	}
 	return timeout - timeout/10, nil
 }

@@ -44,7 +44,10 @@ func cases() map[string]env.Values {
 		},
 		"monitored": {
 			"certs":         map[string]any{"certManager": map[string]any{"managed": false}},
-			"networkPolicy": map[string]any{"enabled": true, "apiServerCIDRs": []any{"10.0.0.0/24"}},
+			"networkPolicy": map[string]any{"apiServerCIDRs": []any{"10.0.0.0/24"}},
+			"webhook": map[string]any{"clientAuthentication": map[string]any{
+				"configMap": "api-server-clients", "allowedNames": []any{"kube-apiserver", "apiserver.example.com"},
+			}},
 			"monitoring": map[string]any{
 				"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"prometheus": "main"}},
 				"prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"prometheus": "main"}},

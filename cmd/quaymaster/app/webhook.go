@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
@@ -30,6 +29,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/webhook/serving"
 )
 
 // webhookUserAgent identifies the role in the logs of the API server and of the cloud.
@@ -114,9 +114,10 @@ func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
 func (o *webhookOptions) manager(
 	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining *drain,
 ) (ctrl.Manager, error) {
-	server := ctrlwebhook.NewServer(ctrlwebhook.Options{
-		Host: o.bindAddress, Port: o.securePort, TLSOpts: []func(*tls.Config){certs.ServerOptions(source, o.http2)},
-	})
+	server, clients, err := o.server(source)
+	if err != nil {
+		return nil, err
+	}
 	if err := o.register(server, known, draining); err != nil {
 		return nil, err
 	}
@@ -132,6 +133,11 @@ func (o *webhookOptions) manager(
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the server: %w", err)
+	}
+	if clients != nil {
+		if err := mgr.Add(clients); err != nil {
+			return nil, err
+		}
 	}
 	if err := certs.RegisterExpiry(legacyregistry.Registerer(), source); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -156,6 +162,27 @@ func (o *webhookOptions) manager(
 		mgr.AddReadyzCheck("policies", synced("policies and namespaces", known.policies.HasSynced)),
 		mgr.AddReadyzCheck("storage-classes", synced("storage classes", known.classes.hasSynced)),
 	)
+}
+
+// server returns the server of the webhooks and, with --client-ca-file, what authenticates its clients.
+func (o *webhookOptions) server(source certs.Source) (*serving.Server, *serving.Clients, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	certs.ServerOptions(source, o.http2)(config)
+	registerer := legacyregistry.Registerer()
+	var clients *serving.Clients
+	var err error
+	if o.clientCAFile != "" {
+		if clients, err = serving.NewClients(serving.ClientsOptions{
+			CAFile: o.clientCAFile, Names: o.clientNames, Registerer: registerer, Clock: clock.RealClock{},
+		}); err != nil {
+			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+	}
+	server, err := serving.New(serving.Options{
+		Address: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort)), TLS: config, Clients: clients,
+		Timeout: o.requestTimeout, MaxConnections: o.maxConnections, Registerer: registerer,
+	})
+	return server, clients, err
 }
 
 // synced returns a check that fails until a cache has synced.

@@ -40,13 +40,12 @@ func (d *drain) check(*http.Request) error {
 	return nil
 }
 
-// handler closes connections with their next response during shutdown. It also shields requests from cancellation when
-// the server stops; they have their own timeouts.
+// handler closes connections with their next response during shutdown.
 func (d *drain) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.terminating.Load() {
 			w.Header().Set("Connection", "close")
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+		next.ServeHTTP(w, r)
 	})
 }

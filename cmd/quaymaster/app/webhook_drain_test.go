@@ -10,18 +10,14 @@ import (
 )
 
 // After the termination signal the replica is unready immediately but continues to serve: each response closes its
-// connection, and stopping cancels no request.
+// connection.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ending, end := context.WithCancel(t.Context())
 		d := &drain{delay: 10 * time.Second}
 		serving, cancel := d.serving(ending)
 		defer cancel()
-		var inFlight error
-		handler := d.handler(http.HandlerFunc(func(_ http.ResponseWriter,
-			r *http.Request) {
-			inFlight = r.Context().Err()
-		}))
+		handler := d.handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		call := func() (connection string) {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequestWithContext(serving, http.MethodPost, "/", nil))
@@ -39,9 +35,8 @@ func TestDrain(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if call(); serving.Err() == nil || inFlight != nil {
-			t.Errorf("after the delay: serving ended: %v; a request in flight was canceled: %v", serving.Err(),
-				inFlight)
+		if serving.Err() == nil {
+			t.Error("after the delay: serving has not ended")
 		}
 	})
 }

@@ -24,6 +24,9 @@ import (
 // off, as an address, disables the listener.
 const off = "0"
 
+// longestRequestTimeout is the longest timeout in a webhook configuration.
+const longestRequestTimeout = 30 * time.Second
+
 // webhookOptions holds the flags of quaymaster webhook.
 type webhookOptions struct {
 	kubeconfig        string
@@ -34,7 +37,11 @@ type webhookOptions struct {
 	metricsSecure     bool
 	profiling         bool
 	http2             bool
+	requestTimeout    time.Duration
 	maxRequests       int
+	maxConnections    int
+	clientCAFile      string
+	clientNames       []string
 	shutdownDelay     time.Duration
 	loadBalancerClass string
 	catalogs          []string
@@ -61,8 +68,18 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.profiling, "profiling", false,
 		"serve profiles at /debug/pprof/ of --metrics-bind-address, which must then be a loopback address")
 	fs.BoolVar(&o.http2, "enable-http2", false, "offer HTTP/2 to API servers")
-	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 100,
-		"maximum number of admission requests handled concurrently; further requests are answered with 429")
+	fs.DurationVar(&o.requestTimeout, "request-timeout", 3*time.Second,
+		"timeoutSeconds of the webhook configurations: no request may take longer, whatever its caller asks for")
+	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 1000,
+		"maximum number of admission requests that are handled or wait for their turn, half of them for one IP address; "+
+			"further requests are answered with 503")
+	fs.IntVar(&o.maxConnections, "max-connections", 500,
+		"maximum number of open connections; for each further one, the connection that has waited longest is closed, "+
+			"preferably of the IP address with the most connections")
+	fs.StringVar(&o.clientCAFile, "client-ca-file", "",
+		"`file` with the CAs of client certificates, which API servers must then present; it is read again when it changes")
+	fs.StringSliceVar(&o.clientNames, "client-allowed-names", nil,
+		"common `names` or DNS names of client certificates to allow; if empty, every certificate of the CAs is allowed")
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
 		"how long to continue serving, while not ready, after a termination signal")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass,
@@ -109,6 +126,15 @@ func (o *webhookOptions) validate() error {
 	}
 	if o.maxRequests < 1 {
 		add("--max-concurrent-requests must be at least 1; got %d", o.maxRequests)
+	}
+	if o.maxConnections < 1 {
+		add("--max-connections must be at least 1; got %d", o.maxConnections)
+	}
+	if o.requestTimeout < time.Second || o.requestTimeout > longestRequestTimeout {
+		add("--request-timeout must be between 1s and %s; got %s", longestRequestTimeout, o.requestTimeout)
+	}
+	if len(o.clientNames) > 0 && o.clientCAFile == "" {
+		add("--client-allowed-names requires --client-ca-file")
 	}
 	if o.shutdownDelay < 0 {
 		add("--shutdown-delay must not be negative; got %s", o.shutdownDelay)

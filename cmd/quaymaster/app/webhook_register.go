@@ -47,7 +47,7 @@ func (o *webhookOptions) register(server ctrlwebhook.Server, known *facts, drain
 	for name, s := range o.webhooks(known, counters) {
 		server.Register("/"+name, draining.handler(webhook.NewHandler(webhook.HandlerOptions{
 			Name: name, Resource: s.resource, Subresource: subresources[name], Admitter: s.admitter, Limit: limit,
-			Metrics: counters, Clock: clock.RealClock{},
+			Timeout: o.requestTimeout, Metrics: counters, Clock: clock.RealClock{},
 		})))
 	}
 	return nil

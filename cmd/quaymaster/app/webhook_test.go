@@ -89,13 +89,16 @@ func TestUsageMistakes(t *testing.T) {
 		"several problems": {
 			[]string{
 				"webhook", "--bind-address=here", "--secure-port=70000", "--health-probe-bind-address=8081",
-				"--max-concurrent-requests=0", "--shutdown-delay=-1s",
+				"--max-concurrent-requests=0", "--max-connections=0", "--request-timeout=31s",
+				"--client-allowed-names=apiserver", "--shutdown-delay=-1s",
 				"--load-balancer-class=a b", "--cert-mode=magic", "--log-format=xml", "-v=-1",
 			},
 			`quaymaster webhook: --bind-address must be an IP address; got "here"; --secure-port must be between 1 ` +
 				`and 65535; got 70000; ` +
 				`--health-probe-bind-address must be 0 or an address with a port, such as :8081; got "8081"; ` +
-				`--max-concurrent-requests must be at least 1; got 0; --shutdown-delay must not be negative; got ` +
+				`--max-concurrent-requests must be at least 1; got 0; --max-connections must be at least 1; got 0; ` +
+				`--request-timeout must be between 1s and 30s; got 31s; ` +
+				`--client-allowed-names requires --client-ca-file; --shutdown-delay must not be negative; got ` +
 				`-1s; --load-balancer-class must be a qualified name such as mycloud.io/dlb; got "a b"; ` +
 				`--cert-mode must be cert-manager, self-signed or files; got "magic"; --log-format must be text or ` +
 				`json; got "xml"; -v must not be negative; got -1; ` +
@@ -205,6 +208,10 @@ func TestWebhookCannotStart(t *testing.T) {
 				"--tls-private-key-file=" + otherKey},
 			"--tls-cert-file, --tls-private-key-file: read serving certificate " + cert + " with key " + otherKey +
 				": tls: failed to find any PEM data in key input; provide",
+		},
+		"no client CA": {
+			append(inMemory, "--kubeconfig="+good, "--client-ca-file=/absent.crt"),
+			"--client-ca-file: read client CA: open /absent.crt: no such file or directory",
 		},
 		"webhook port taken": {
 			append(inMemory, "--kubeconfig="+good, "--bind-address=127.0.0.1", "--secure-port="+port),

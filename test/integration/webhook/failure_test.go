@@ -71,8 +71,8 @@ func troubles(t *testing.T) map[string]trouble {
 			admitted(func(ctx context.Context) (*admissionv1.AdmissionResponse, error) { <-ctx.Done(); return nil, ctx.Err() }),
 			`the server was unable to return a response in the time allotted, but may still be processing the request`,
 		},
-		// The API server respects Retry-After and retries until its timeout.
-		"overloaded": {webhook.NewHandler(overloaded), `context deadline exceeded`},
+		// The API server does not repeat the call.
+		"overloaded": {webhook.NewHandler(overloaded), `the server is currently unable to handle the request`},
 		"misrouted":  {webhook.NewHandler(misrouted), `the server rejected our request for an unknown reason`},
 		"not-found":  {http.NotFoundHandler(), `the server could not find the requested resource`},
 		"no-server":  {nil, `connection refused`},

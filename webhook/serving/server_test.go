@@ -1,0 +1,237 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"quaymaster.dev/test/authority"
+)
+
+const timeout = 400 * time.Millisecond
+
+// running is a running server on loopback.
+type running struct {
+	*Server
+	address string
+	client  *tls.Config
+}
+
+func start(t *testing.T, maximum int, handler http.HandlerFunc) *running {
+	t.Helper()
+	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	ca := authority.New(t, "serving", from, until)
+	cert, key, err := ca.Serving(t, from, until).Write(t.TempDir(), "tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{
+		TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Timeout: timeout, MaxConnections: maximum,
+		Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Register("/hook", handler)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Cert)
+	return &running{s, listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}}
+}
+
+func (r *running) dial(t *testing.T) *tls.Conn {
+	t.Helper()
+	conn, err := tls.Dial("tcp", r.address, r.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// A client that stops sending at any point is disconnected within the timeout of requests. Without read deadlines, the
+// test would wait forever.
+func TestStalledClients(t *testing.T) {
+	r := start(t, 10, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	for name, sent := range map[string]string{
+		"headers":              "POST /hook HTTP/1.1\r\nHost: h\r\nX-",
+		"body":                 "POST /hook HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx",
+		"body of unknown path": "POST /unknown HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := r.dial(t)
+			if _, err := conn.Write([]byte(sent)); err != nil {
+				t.Fatal(err)
+			}
+			// It may get a response before.
+			if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, io.EOF) {
+				t.Log(err)
+			}
+		})
+	}
+	t.Run("handshake", func(t *testing.T) {
+		conn, err := net.Dial("tcp", r.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if n, _ := io.Copy(io.Discard, conn); n != 0 {
+			t.Errorf("got %d bytes", n)
+		}
+	})
+}
+
+// Headers are bounded: 100 connections with the default of net/http could hold 100 MiB.
+func TestLongHeaders(t *testing.T) {
+	r := start(t, 10, func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
+	conn := r.dial(t)
+	go func() {
+		_, _ = conn.Write([]byte("POST /hook HTTP/1.1\r\nHost: h\r\nX-Long: " + strings.Repeat("x", 1<<16) + "\r\n\r\n"))
+	}()
+	answer, _ := io.ReadAll(conn)
+	if len(answer) > 0 && !strings.Contains(string(answer), "431") {
+		t.Errorf("got %q", answer)
+	}
+}
+
+// API servers close idle connections after 90 s. A server that closes them first makes requests fail.
+func TestIdleTimeout(t *testing.T) {
+	if idleTimeout <= 90*time.Second {
+		t.Errorf("idle connections are closed after %s", idleTimeout)
+	}
+	r := start(t, 10, func(http.ResponseWriter, *http.Request) {})
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: r.client}}
+	defer client.CloseIdleConnections()
+	for range 2 {
+		response, err := client.Get("https://" + r.address + "/hook")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		// Longer than a request may take to arrive: that deadline does not apply between requests.
+		time.Sleep(timeout)
+	}
+	if n := len(r.open.open); n != 1 {
+		t.Errorf("%d connections, want the first one to be used again", n)
+	}
+}
+
+// conn returns a connection that is served, in a state since some time.
+func served(c *connections, address string, state http.ConnState, age time.Duration) *connection {
+	closed, other := net.Pipe()
+	_ = other.Close()
+	one := &connection{Conn: closed, all: c, address: address}
+	one.enter(state)
+	one.since.Add(-int64(age))
+	c.open[one] = struct{}{}
+	return one
+}
+
+// The largest group loses the connection that has waited longest, so that stalled connections lose first, and those of
+// other addresses and in other states do not.
+func TestLoser(t *testing.T) {
+	c := newConnections(4, timeout)
+	served(c, "10.0.0.1", http.StateIdle, time.Hour)
+	served(c, "10.0.0.2", http.StateIdle, time.Hour)
+	served(c, "10.0.0.2", http.StateNew, time.Second)
+	oldest := served(c, "10.0.0.2", http.StateNew, 2*time.Second)
+	if c.loser() != oldest {
+		t.Error("another connection than the oldest one of the largest group loses")
+	}
+	newcomer := &connection{all: c, address: "10.0.0.3"}
+	if !c.add(newcomer, false) || len(c.open) != 4 {
+		t.Error("there is no room for a newcomer")
+	}
+	if _, stays := c.open[oldest]; stays || testutil.ToFloat64(c.evicted) != 1 {
+		t.Error("the loser stays")
+	}
+}
+
+// A connection does not replace a fresh one of its own address, unless it has waited itself.
+func TestGrace(t *testing.T) {
+	c := newConnections(2, timeout)
+	served(c, "10.0.0.1", http.StateNew, 0)
+	served(c, "10.0.0.1", http.StateNew, grace/2)
+	newcomer := func(address string) *connection { return &connection{all: c, address: address} }
+	if c.add(newcomer("10.0.0.1"), false) {
+		t.Error("a fresh connection was replaced by another one of the same address")
+	}
+	if !c.add(newcomer("10.0.0.2"), false) {
+		t.Error("another address must wait")
+	}
+	served(c, "10.0.0.1", http.StateNew, 0)
+	if !c.add(newcomer("10.0.0.1"), true) {
+		t.Error("a connection that has waited must wait longer")
+	}
+}
+
+// While an attacker holds every connection, others are served, and no more connections than allowed are open.
+func TestServedDuringAttack(t *testing.T) {
+	const maximum = 5
+	r := start(t, maximum, func(http.ResponseWriter, *http.Request) {})
+	var attackers sync.WaitGroup
+	for range 2 * maximum {
+		attackers.Go(func() {
+			conn, err := net.Dial("tcp", r.address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.Copy(io.Discard, conn)
+		})
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: r.client, DialContext: from("127.0.0.2")}}
+	defer client.CloseIdleConnections()
+	for range 10 {
+		response, err := client.Get("https://" + r.address + "/hook")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		client.CloseIdleConnections()
+	}
+	r.open.mu.Lock()
+	if n := len(r.open.open); n > maximum {
+		t.Errorf("%d open connections", n)
+	}
+	r.open.mu.Unlock()
+	attackers.Wait()
+}
+
+// from returns a dialer from another address of the loopback interface, or from any if the system has no other one.
+func from(address string) func(context.Context, string, string) (net.Conn, error) {
+	dialer := &net.Dialer{}
+	if l, err := net.Listen("tcp", address+":0"); err == nil {
+		l.Close()
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(address)}
+	}
+	return dialer.DialContext
+}
