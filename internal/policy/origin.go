@@ -36,16 +36,20 @@ func (d Default) origin() string {
 	return BuiltIn
 }
 
-// maxRecord bounds the bytes of AnnotationDefaulted that are parsed. The defaults of hundreds of keys are shorter.
-const maxRecord = 64 << 10
+// maxRecord and maxEntries bound the record that is parsed, which any user may write. Policies set fewer defaults.
+const (
+	maxRecord  = 64 << 10
+	maxEntries = 1000
+)
 
 // Origins parses AnnotationDefaulted and returns the origins by key; none if it is longer than any that admission writes.
 func Origins(annotations map[string]string) map[string]string {
 	origin := map[string]string{}
-	if len(annotations[AnnotationDefaulted]) > maxRecord {
+	record := annotations[AnnotationDefaulted]
+	if len(record) > maxRecord || strings.Count(record, ",") >= maxEntries {
 		return origin
 	}
-	for entry := range strings.SplitSeq(annotations[AnnotationDefaulted], ",") {
+	for entry := range strings.SplitSeq(record, ",") {
 		if key, by, ok := strings.Cut(entry, "="); ok {
 			origin[key] = by
 		}

@@ -121,7 +121,7 @@ func (r Reviewer) Parse(svc *corev1.Service) *catalog.Parsed { return r.set.Pars
 
 // Default returns a stored Service with the defaults that the controllers apply to it.
 func (r Reviewer) Default(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
-	return withDefaults(p, policies, false).Parsed
+	return r.complete(p, policies).Parsed
 }
 
 // Defaults returns the annotations that admission adds to a Service that becomes a load balancer: its defaults, and the

@@ -48,9 +48,9 @@ func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string
 // checkNotes checks the notes that users see after an installation.
 func checkNotes(t *testing.T, e *env.Env) {
 	tests := map[string][]string{
-		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates"},
+		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates", "the controllers check\nthose of the DLB again"},
 		"development":      {"API servers call the webhooks at https://127.0.0.1:9443"},
-		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook"},
+		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook", "Nothing checks them again or adds defaults"},
 		"controllers-only": {"The controllers use https://api.mycloud.internal for cluster kubernetes"},
 	}
 	for name, wants := range tests {
@@ -58,6 +58,9 @@ func checkNotes(t *testing.T, e *env.Env) {
 		_, notes, found := strings.Cut(notes, "\nNOTES:\n")
 		if !found || strings.Contains(notes, "<no value>") {
 			t.Errorf("%s: the notes are\n%s", name, notes)
+		}
+		if name == "webhooks-only" && strings.Contains(notes, "the controllers") {
+			t.Errorf("%s: the notes promise what only our controllers do:\n%s", name, notes)
 		}
 		for _, want := range wants {
 			if !strings.Contains(notes, want) {

@@ -249,9 +249,12 @@ func (r *controllers) assemblePolicies(
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
 		informers.WithTransform(cache.TransformStripManagedFields()))
+	reviewer := review.Own(r.config.LoadBalancerClass)
+	if r.withoutCloud {
+		reviewer = reviewer.WithoutControllers()
+	}
 	status, err := policy.New(policy.Options{
-		Services: services.Core().V1().Services(), Store: store, Status: r.policies,
-		Reviewer: review.Own(r.config.LoadBalancerClass),
+		Services: services.Core().V1().Services(), Store: store, Status: r.policies, Reviewer: reviewer,
 		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
 	})
 	if err != nil {

@@ -57,11 +57,17 @@ func TestControllersWithoutACloud(t *testing.T) {
 	}
 	policy := &v1alpha1.LoadBalancerPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "limits"},
-		Spec:       v1alpha1.LoadBalancerPolicySpec{Rules: []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(100))}}},
+		Spec: v1alpha1.LoadBalancerPolicySpec{
+			Rules:    []v1alpha1.Rule{{Annotation: maxQPS, Max: new(intstr.FromInt32(100))}, {Annotation: flavor, Required: true}},
+			Defaults: map[string]string{flavor: "large"},
+		},
 	}
+	// No webhook has written the default, and no controller applies it.
+	bare := service("bare")
+	bare.Annotations = map[string]string{maxQPS: "50"}
 	svc := service("greedy")
-	svc.Annotations = map[string]string{maxQPS: "200"}
-	for _, object := range []client.Object{policy, svc} {
+	svc.Annotations = map[string]string{maxQPS: "200", flavor: "small"}
+	for _, object := range []client.Object{policy, svc, bare} {
 		if err := e.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +79,7 @@ func TestControllersWithoutACloud(t *testing.T) {
 		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 			return err
 		}
-		if policy.Status.Violating != 1 {
+		if policy.Status.Violating != 2 {
 			return fmt.Errorf("it is %+v", policy.Status)
 		}
 		return nil
@@ -105,7 +111,10 @@ func TestControllersWithoutACloud(t *testing.T) {
 	}
 }
 
-const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+const (
+	maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+	flavor = "service.beta.kubernetes.io/dlb-flavor"
+)
 
 // get sends a request to the controllers with the administrator's certificate.
 func get(ctx context.Context, e *env.Env, port int, path string) (string, error) {
