@@ -30,8 +30,9 @@ type Settings struct {
 	// objects, OwnIssuer if these include a CA.
 	CertMode, CertSecret, CertPrefix string
 	OwnIssuer, Managed               bool
-	// WebhookCloud is true if the webhook uses the cloud.
-	WebhookCloud bool
+	// WebhookCloud is true if the webhook uses the cloud, and WebhookMetrics if the API server decides which clients may
+	// read its metrics.
+	WebhookCloud, WebhookMetrics bool
 	// Cloud is true if the controllers run with a cloud, Separate if each of them has its own account, and Routes if
 	// they configure cloud routes.
 	Cloud, Separate, Routes bool
@@ -90,10 +91,13 @@ func webhookRights(s Settings) []Grant {
 		{Namespace: metav1.NamespaceDefault, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		{Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: []string{"list", "watch"}},
-		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}},
 	}
 	if s.WebhookCloud {
 		grants = append(grants, Grant{Resources: []string{"persistentvolumes"}, Verbs: []string{"get"}})
+	}
+	if s.WebhookMetrics {
+		grants = append(grants, delegationRights()...)
 	}
 	return grants
 }
@@ -169,12 +173,16 @@ func leaseRights(s Settings) []Grant {
 // servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart
 // grants them through built-in roles of the API server.
 func servingRights() []Grant {
+	return append(delegationRights(), Grant{
+		Namespace: namespaceSystem, Resources: []string{"configmaps"},
+		Names: []string{"extension-apiserver-authentication"},
+		Verbs: []string{"get", "list", "watch"},
+	})
+}
+
+// delegationRights returns the permissions to ask the API server who a client is and what it may do.
+func delegationRights() []Grant {
 	return []Grant{
-		{
-			Namespace: namespaceSystem, Resources: []string{"configmaps"},
-			Names: []string{"extension-apiserver-authentication"},
-			Verbs: []string{"get", "list", "watch"},
-		},
 		{Group: "authentication.k8s.io", Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
 		{Group: "authorization.k8s.io", Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 	}

@@ -65,6 +65,7 @@ func (e *examination) settings() Settings {
 		s.Managed = w.argumentOr("--cert-manager-managed", "true") == "true"
 		s.OwnIssuer = w.argumentOr("--cert-issuer-ref", "") == ""
 		_, s.WebhookCloud = w.argument("--cloud-config")
+		s.WebhookMetrics = w.argumentOr("--metrics-secure", "false") == "true"
 	}
 	if c := e.release.controllers; c != nil {
 		s.Controllers = c.account

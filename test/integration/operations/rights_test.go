@@ -29,6 +29,7 @@ func TestRightsAreTheCharts(t *testing.T) {
 		"another name":            {"fullnameOverride": "edge"},
 		"without a cloud":         {"cloudController": map[string]any{"enabled": false}},
 		"without webhooks":        {"webhook": map[string]any{"enabled": false}},
+		"secure metrics":          {"webhook": map[string]any{"secureMetrics": true}},
 		"separate accounts":       {"cloudController": map[string]any{"useServiceAccountCredentials": true}},
 		"separate accounts and routes": {
 			"cloudController": map[string]any{"useServiceAccountCredentials": true, "clusterCIDR": env.ClusterCIDR},
