@@ -33,13 +33,14 @@ BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -
 FUZZTIME ?= 10s
 
 # How make bench-admission measures; see test/benchadmission. With these, it takes about ten minutes. PAGE is a file that
-# gets the results, docs/explanation/performance.md.
+# gets the results, docs/explanation/performance.md, and PROFILES a folder for CPU profiles.
 ROUNDS ?= 5
 DURATION ?= 1.5s
 CONCURRENCY ?= 1,8,32,200
 ONLY ?=
 VIA ?=
 PAGE ?=
+PROFILES ?=
 # The variables that were set by the user, so that the results name them.
 BENCH_CHANGES = $(foreach name,ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
 
@@ -171,12 +172,12 @@ bench: ## Run the benchmarks.
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/... ./controllers/...
 
 .PHONY: bench-admission
-bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE=file).
+bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE, PROFILES).
 	@tools/build.sh etcd kube-apiserver helm
 	@$(MAKE) build
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	@bin/bench/benchadmission -rounds '$(ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
-		-via '$(VIA)' -page '$(PAGE)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
+		-via '$(VIA)' -page '$(PAGE)' -profiles '$(PROFILES)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
 
 .PHONY: verify
 verify: ## Check format, lint, chart, modules and generated files; fails if the tree is dirty.

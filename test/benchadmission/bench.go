@@ -150,5 +150,10 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 	if err := r.finish(b); err != nil {
 		return nil, err
 	}
+	if b.options.profiles != "" {
+		if err := b.profile(ctx); err != nil {
+			return nil, fmt.Errorf("take profiles: %w", err)
+		}
+	}
 	return r, nil
 }

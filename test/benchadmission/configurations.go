@@ -55,6 +55,8 @@ type configuration struct {
 	// denied lists annotations each of which must be denied, and maxQPS is the value that must be added.
 	denied []map[string]string
 	maxQPS string
+	// profiles is the base URL of the webhook's CPU profiles; empty if it serves none.
+	profiles string
 	// workloads are measured in addition to creates of LoadBalancer Services.
 	workloads []workload
 }
@@ -198,7 +200,15 @@ func values() env.Values {
 
 // quaymaster returns Quaymaster as installed by the chart, in namespaces with different numbers of policies.
 func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
-	s, objects, err := b.installed(ctx, "quaymaster-webhook", loadbalancer.Catalog)
+	metrics, err := localAddress()
+	if err != nil {
+		return nil, err
+	}
+	var args []string
+	if b.options.profiles != "" {
+		args = append(args, "--profiling")
+	}
+	s, objects, err := b.installed(ctx, "quaymaster-webhook", loadbalancer.Catalog, metrics, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +218,7 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 			namespace: name,
 		}
 		if policies == 0 {
-			c.workloads = []workload{clusterIPs, statusWrites}
+			c.workloads, c.profiles = []workload{clusterIPs, statusWrites}, "http://"+metrics
 			return c, nil
 		}
 		c.maxQPS, c.denied = "5000", append(c.denied, map[string]string{maxQPS: "30000"})
@@ -233,7 +243,11 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 }
 
 func (b *bench) allCatalogs(ctx context.Context) ([]*configuration, error) {
-	s, objects, err := b.installed(ctx, "quaymaster-catalogs", strings.Join(catalog.Names(), ","))
+	metrics, err := localAddress()
+	if err != nil {
+		return nil, err
+	}
+	s, objects, err := b.installed(ctx, "quaymaster-catalogs", strings.Join(catalog.Names(), ","), metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -244,24 +258,19 @@ func (b *bench) allCatalogs(ctx context.Context) ([]*configuration, error) {
 }
 
 // installed prepares Quaymaster's webhooks and returns the chart's configurations for them.
-func (b *bench) installed(ctx context.Context, name, catalogs string) (*server, []client.Object, error) {
+func (b *bench) installed(ctx context.Context, name, catalogs, metrics string, args ...string) (*server, []client.Object, error) {
 	kubeconfig, err := b.ServiceAccountKubeconfig(ctx, env.Namespace, account)
 	if err != nil {
 		return nil, nil, err
 	}
 	s, err := b.newServer(ctx, name, "quaymaster", "/mutate-service", func(e endpoint, cert, key string) ([]string, error) {
-		health, err := env.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		metrics, err := env.FreePort()
-		return []string{
+		health, err := localAddress()
+		return append([]string{
 			"webhook", "--kubeconfig=" + kubeconfig, "--catalogs=" + catalogs,
 			"--bind-address=" + e.host.String(), "--secure-port=" + strconv.Itoa(e.port),
 			"--cert-mode=files", "--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
-			"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(health),
-			"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
-		}, err
+			"--health-probe-bind-address=" + health, "--metrics-bind-address=" + metrics,
+		}, args...), err
 	})
 	if err != nil {
 		return nil, nil, err
@@ -281,6 +290,12 @@ func (b *bench) installed(ctx context.Context, name, catalogs string) (*server, 
 		}
 	}
 	return s, objects, nil
+}
+
+// localAddress returns an unused address on loopback.
+func localAddress() (string, error) {
+	port, err := env.FreePort()
+	return "127.0.0.1:" + strconv.Itoa(port), err
 }
 
 // direct changes the address that a configuration of the chart calls, but no path.

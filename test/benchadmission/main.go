@@ -34,6 +34,7 @@ type options struct {
 	starts      int
 	idle        time.Duration
 	page        string
+	profiles    string
 	command     string
 	keep        bool
 	// isolated is set when the process runs in its own network namespace.
@@ -70,6 +71,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.starts, "starts", 7, "how often each webhook is started to measure the time to its first answer")
 	fs.DurationVar(&o.idle, "idle", 10*time.Second, "how long the CPU time of idle webhooks is measured")
 	fs.StringVar(&o.page, "page", "", "Markdown file to write the results into, between its markers")
+	fs.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles to, taken after the last round")
 	fs.StringVar(&o.command, "command", "make bench-admission", "the command that the results name")
 	fs.BoolVar(&o.keep, "keep", false, "keep logs and certificates")
 	fs.BoolVar(&o.isolated, "isolated", false, "set by the program itself: runs in its own network namespace")
