@@ -138,6 +138,8 @@ test-unit: ## Run the unit tests, which need only Go, with the race detector.
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(GO) test $(RACE) -timeout 10m $(UNIT)
+	@# The race detector allocates, too.
+	@$(if $(RACE),$(GO) test -run '^TestAllocations$$' ./webhook,true)
 	@# These look at the whole tree, which the test cache does not see.
 	@$(GO) test -count=1 ./test/architecture ./test/words
 

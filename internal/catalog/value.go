@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -200,12 +201,15 @@ func (v *View) PortValue(key string, port int) (value annotation.Value, known bo
 func (v *View) Settings(key string) []*Setting {
 	var found []*Setting
 	for _, s := range v.settings {
-		if s.name == key && (s.suffix == "" || s.PortForm) {
+		if s.is(key) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
+
+// is reports whether the setting is that of a key, or of its form for a port.
+func (s *Setting) is(key string) bool { return s.name == key && (s.suffix == "" || s.PortForm) }
 
 // Governor returns the annotation that sets the value of a key at a port; nil if there is none, or it is ambiguous.
 func (v *View) Governor(key string, port int) *Setting {
@@ -228,42 +232,61 @@ type Holding struct {
 	Value *annotation.Value
 	// Set is true if an annotation sets the value.
 	Set bool
-	// Listeners are the listeners that the value applies to, such as tcp/443; empty for a key of the whole load
-	// balancer, and for an annotation that governs no port.
-	Listeners []string
+
+	svc *corev1.Service
+	// ports are the indices of the ports that the value applies to; empty for a key of the whole load balancer, and for
+	// an annotation that governs no port.
+	ports []int
+}
+
+// Listeners returns the listeners that the value applies to, such as tcp/443; none for a key of the whole load balancer,
+// and for an annotation that governs no port.
+func (h *Holding) Listeners() []string {
+	var listeners []string
+	for _, i := range h.ports {
+		listeners = append(listeners, spec.Listener(h.svc.Spec.Ports[i]))
+	}
+	return listeners
 }
 
 // Holding returns the values of a plain key: one for each annotation with the key or its form for a port, and the
 // defaults of ports that no annotation governs. There is no default if the key has no effect, or if the value is not
 // known because of other mistakes in the Service.
-func (v *View) Holding(key string) []Holding {
-	var all []Holding
-	for _, s := range v.Settings(key) {
-		h := Holding{Key: s.Key, Raw: s.Raw, Set: true}
-		if s.Err == nil {
-			h.Value = &s.Value
+func (v *View) Holding(key string) iter.Seq[Holding] {
+	return func(yield func(Holding) bool) {
+		set := false
+		for _, s := range v.settings {
+			if !s.is(key) {
+				continue
+			}
+			h := Holding{Key: s.Key, Raw: s.Raw, Set: true, svc: v.Service, ports: s.governs}
+			if s.Err == nil {
+				h.Value = &s.Value
+			}
+			if set = true; !yield(h) {
+				return
+			}
 		}
-		for _, i := range s.governs {
-			h.Listeners = append(h.Listeners, spec.Listener(v.Service.Spec.Ports[i]))
+		e := v.byName[key]
+		switch {
+		case v.isUncertain(e):
+		case e.PortForm:
+			for _, h := range v.holdingByDefault(e) {
+				if !yield(h) {
+					return
+				}
+			}
+		case !set && v.all(e.DefaultIf, service) &&
+			!slices.ContainsFunc(e.applies, func(q *Requirement) bool { return !v.any(q.Any, service) }):
+			if d, known := v.defaultOf(e, service); known {
+				yield(d.holding(v.Service, key))
+			}
 		}
-		all = append(all, h)
 	}
-	e := v.byName[key]
-	switch {
-	case v.isUncertain(e):
-	case e.PortForm:
-		all = append(all, v.holdingByDefault(e)...)
-	case len(all) == 0 && v.all(e.DefaultIf, service) &&
-		!slices.ContainsFunc(e.applies, func(q *Requirement) bool { return !v.any(q.Any, service) }):
-		if d, known := v.defaultOf(e, service); known {
-			all = append(all, d.holding(key))
-		}
-	}
-	return all
 }
 
-func (d *defaultValue) holding(key string) Holding {
-	h := Holding{Key: key, Raw: d.raw}
+func (d defaultValue) holding(svc *corev1.Service, key string) Holding {
+	h := Holding{Key: key, Raw: d.raw, svc: svc}
 	if d.raw != "" {
 		h.Value = &d.value
 	}
@@ -284,9 +307,9 @@ func (v *View) holdingByDefault(e *entry) []Holding {
 		at := slices.IndexFunc(all, func(other Holding) bool { return other.Raw == d.raw })
 		if at < 0 {
 			at = len(all)
-			all = append(all, d.holding(e.Name))
+			all = append(all, d.holding(v.Service, e.Name))
 		}
-		all[at].Listeners = append(all[at].Listeners, spec.Listener(p))
+		all[at].ports = append(all[at].ports, i)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -30,37 +31,49 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 	if !p.LoadBalancer() {
 		return nil
 	}
-	candidates := map[string][]Default{}
+	w := newWork()
+	var defaults []Default
+	decided := "" // the last key that has a default
+	for _, d := range candidates(p, applicable) {
+		if d.Key == decided || !admission && !p.ReadByOwn(d.Key) || !hasEffect(p, d.Key) ||
+			breaksRule(d.Key, d.Value, applicable, w) {
+			continue
+		}
+		defaults, decided = append(defaults, d), d.Key
+	}
+	return defaults
+}
+
+// candidates returns the defaults of the annotations that a Service lacks, sorted by key and then by precedence.
+func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
+	var all []Default
+	add := func(d Default) {
+		if _, set := p.Service.Annotations[d.Key]; !set {
+			all = append(all, d)
+		}
+	}
 	for _, policy := range applicable {
 		for key, value := range policy.defaults {
-			candidates[key] = append(candidates[key], Default{Key: key, Value: value, By: policy})
+			add(Default{Key: key, Value: value, By: policy})
 		}
 	}
 	for key, value := range p.WrittenDefaults() {
-		candidates[key] = append(candidates[key], Default{Key: key, Value: value})
+		add(Default{Key: key, Value: value})
 	}
-	svc := p.Service
-	hasAddress := len(svc.Status.LoadBalancer.Ingress) > 0
-	w := newWork()
-	var defaults []Default
-	for _, key := range slices.Sorted(maps.Keys(candidates)) {
-		if _, set := svc.Annotations[key]; set || !admission && !p.ReadByOwn(key) {
-			continue
-		}
-		if own, isOwn := catalog.OwnCatalog(key); isOwn {
-			if p.View(own.Name) == nil {
-				continue
-			}
-			if a, known := own.Plain(key); known && a.Immutable && hasAddress {
-				continue // the load balancer exists and cannot change
-			}
-		}
-		at := slices.IndexFunc(candidates[key], func(d Default) bool { return !breaksRule(key, d.Value, applicable, w) })
-		if at >= 0 {
-			defaults = append(defaults, candidates[key][at])
-		}
+	slices.SortStableFunc(all, func(a, b Default) int { return cmp.Compare(a.Key, b.Key) })
+	return all
+}
+
+// hasEffect reports whether a default can have an effect: not if it belongs to our own controller, but the Service does
+// not, or if the load balancer exists and cannot change.
+func hasEffect(p *catalog.Parsed, key string) bool {
+	own, isOwn := catalog.OwnCatalog(key)
+	if !isOwn {
+		return true
 	}
-	return defaults
+	a, known := own.Plain(key)
+	immutable := known && a.Immutable && len(p.Service.Status.LoadBalancer.Ingress) > 0
+	return p.View(own.Name) != nil && !immutable
 }
 
 // breaksRule reports whether a default breaks a rule. It ignores rules with enforcement Audit, which must not change

@@ -35,7 +35,7 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 // leaving out the key.
 func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 	var findings []finding.Finding
-	for _, h := range v.Holding(r.key) {
+	for h := range v.Holding(r.key) {
 		switch {
 		case w.exhausted():
 			return findings
@@ -43,10 +43,10 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 			for _, b := range r.check(h.Raw, h.Value, w) {
 				f := b.findingAbout(w.origin(v.Service, h.Key), p, r)
 				f.Value = h.Raw
-				findings = append(findings, at(f, h)...)
+				findings = append(findings, at(f, &h)...)
 			}
 		case r.required:
-			findings = append(findings, at(r.missing(p), h)...)
+			findings = append(findings, at(r.missing(p), &h)...)
 		case r.forbidden || h.Value == nil:
 		default:
 			for _, b := range r.check(h.Raw, h.Value, w) {
@@ -56,7 +56,7 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 				if r.message == "" {
 					f.Remedy = "set the annotation"
 				}
-				findings = append(findings, at(f, h)...)
+				findings = append(findings, at(f, &h)...)
 			}
 		}
 	}
@@ -64,13 +64,14 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 }
 
 // at returns a finding for each listener that the value applies to.
-func at(f finding.Finding, h catalog.Holding) []finding.Finding {
+func at(f finding.Finding, h *catalog.Holding) []finding.Finding {
 	f.Field = catalog.Path(h.Key)
-	if len(h.Listeners) == 0 {
+	listeners := h.Listeners()
+	if len(listeners) == 0 {
 		return []finding.Finding{f}
 	}
-	all := make([]finding.Finding, len(h.Listeners))
-	for i, listener := range h.Listeners {
+	all := make([]finding.Finding, len(listeners))
+	for i, listener := range listeners {
 		all[i] = f
 		all[i].Listeners = []string{listener}
 	}

@@ -69,6 +69,9 @@ func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) 
 
 // fitting adds those of the defaults that fit a Service.
 func fitting(p *catalog.Parsed, defaults []policy.Default, policies []*policy.Policy) *defaulted {
+	if len(defaults) == 0 {
+		return &defaulted{Parsed: p}
+	}
 	all := &defaulted{Parsed: p.With(policy.Values(defaults)), defaults: defaults}
 	if !slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
 		return all

@@ -20,7 +20,11 @@ func (r Reviewer) Renew(
 	u := policy.NewUpdate(oldSvc, newSvc, policies)
 	updated := *newSvc
 	updated.Status = oldSvc.Status
-	base := r.in(policies).Parse(&updated).With(policy.Values(u.Immutable))
+	base := r.in(policies).Parse(&updated)
+	if len(exceeds(base)) > 0 {
+		return nil // it will be refused
+	}
+	base = base.With(policy.Values(u.Immutable))
 	kept := fitting(base, policy.Allowed(u.Lost, policies), policies)
 	defaults := slices.Concat(u.Immutable, kept.defaults)
 	if refresh {

@@ -4,6 +4,8 @@
 package review
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
@@ -134,8 +136,11 @@ func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[s
 	if len(exceeds(p)) > 0 {
 		return nil // it will be refused
 	}
-	d := withDefaults(p, policies, true)
-	return policy.Annotations(svc, d.defaults, policies)
+	defaults := policy.Defaults(p, policies, true)
+	if slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
+		defaults = fitting(p, defaults, policies).defaults
+	}
+	return policy.Annotations(svc, defaults, policies)
 }
 
 // in returns the catalogs of a namespace, which its policies may select.
