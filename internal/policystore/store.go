@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -56,6 +55,7 @@ type Store struct {
 	api        API
 	namespaces cache.SharedIndexInformer
 	live       typedcorev1.NamespaceInterface
+	newcomers  *newcomers
 	clock      clock.Clock
 	// gone receives an item when the resource of a policy kind is not found although it was served before.
 	gone chan struct{}
@@ -100,6 +100,7 @@ func New(o Options) (*Store, error) {
 		api: o.API, live: o.Cluster.CoreV1().Namespaces(), clock: o.Clock,
 		gone: make(chan struct{}, 1), entries: map[policy.Key]*Entry{},
 	}
+	s.newcomers = newNewcomers(s.live)
 	s.discovery = s.report("discover", "policies")
 	var err error
 	s.namespaces, _, err = s.informer("namespaces", &corev1.Namespace{}, &cache.ListWatch{
@@ -152,11 +153,10 @@ func (s *Store) Applicable(ctx context.Context, namespace string) ([]*policy.Pol
 	current := s.snapshot()
 	labels, known := s.Labels(namespace)
 	if !known && len(current.cluster) > 0 {
-		live, err := s.live.Get(ctx, namespace, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("get namespace %s: %w", namespace, err)
+		var err error
+		if labels, err = s.newcomers.labels(ctx, namespace); err != nil {
+			return nil, err
 		}
-		labels = live.Labels
 	}
 	return policy.Applicable(current.candidates(namespace), namespace, labels), nil
 }
