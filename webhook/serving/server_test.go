@@ -28,7 +28,7 @@ type running struct {
 	client  *tls.Config
 }
 
-func start(t *testing.T, maximum int, handler http.HandlerFunc) *running {
+func start(t *testing.T, timeout time.Duration, maximum int, handler http.HandlerFunc) *running {
 	t.Helper()
 	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	ca := authority.New(t, "serving", from, until)
@@ -79,7 +79,7 @@ func (r *running) dial(t *testing.T) *tls.Conn {
 // A client that stops sending at any point is disconnected within the timeout of requests. Without read deadlines, the
 // test would wait forever.
 func TestStalledClients(t *testing.T) {
-	r := start(t, 10, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	r := start(t, timeout, 10, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	for name, sent := range map[string]string{
 		"headers":              "POST /hook HTTP/1.1\r\nHost: h\r\nX-",
 		"body":                 "POST /hook HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx",
@@ -110,7 +110,7 @@ func TestStalledClients(t *testing.T) {
 
 // Headers are bounded: 100 connections with the default of net/http could hold 100 MiB.
 func TestLongHeaders(t *testing.T) {
-	r := start(t, 10, func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
+	r := start(t, timeout, 10, func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
 	conn := r.dial(t)
 	go func() {
 		_, _ = conn.Write([]byte("POST /hook HTTP/1.1\r\nHost: h\r\nX-Long: " + strings.Repeat("x", 1<<16) + "\r\n\r\n"))
@@ -126,7 +126,7 @@ func TestIdleTimeout(t *testing.T) {
 	if idleTimeout <= 90*time.Second {
 		t.Errorf("idle connections are closed after %s", idleTimeout)
 	}
-	r := start(t, 10, func(http.ResponseWriter, *http.Request) {})
+	r := start(t, timeout, 10, func(http.ResponseWriter, *http.Request) {})
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: r.client}}
 	defer client.CloseIdleConnections()
 	for range 2 {
@@ -195,8 +195,12 @@ func TestGrace(t *testing.T) {
 // While an attacker holds every connection, others are served, and no more connections than allowed are open.
 func TestServedDuringAttack(t *testing.T) {
 	const maximum = 5
-	r := start(t, maximum, func(http.ResponseWriter, *http.Request) {})
+	// Long enough for a handshake on a busy machine.
+	r := start(t, 20*time.Second, maximum, func(http.ResponseWriter, *http.Request) {})
+	ctx, stop := context.WithCancel(t.Context())
 	var attackers sync.WaitGroup
+	defer attackers.Wait()
+	defer stop()
 	for range 2 * maximum {
 		attackers.Go(func() {
 			conn, err := net.Dial("tcp", r.address)
@@ -204,7 +208,7 @@ func TestServedDuringAttack(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			defer conn.Close()
+			context.AfterFunc(ctx, func() { conn.Close() })
 			_, _ = io.Copy(io.Discard, conn)
 		})
 	}
@@ -223,7 +227,6 @@ func TestServedDuringAttack(t *testing.T) {
 		t.Errorf("%d open connections", n)
 	}
 	r.open.mu.Unlock()
-	attackers.Wait()
 }
 
 // from returns a dialer from another address of the loopback interface, or from any if the system has no other one.
