@@ -147,6 +147,9 @@ func (b *bench) measure(ctx context.Context) (*report, error) {
 	if err := b.rounds(ctx, r); err != nil {
 		return nil, err
 	}
+	if err := b.attack(ctx, r); err != nil {
+		return nil, fmt.Errorf("attack: %w", err)
+	}
 	if err := r.finish(b); err != nil {
 		return nil, err
 	}

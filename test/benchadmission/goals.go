@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -88,7 +89,7 @@ func (r *report) goals() []*goal {
 		}
 	}
 	if len(uncalled.values) > 0 {
-		uncalled.names, uncalled.values = []string{"at most"}, []float64{maximum(uncalled.values)}
+		uncalled.names, uncalled.values = []string{"at most"}, []float64{slices.Max(uncalled.values)}
 	}
 	goals = append(goals, uncalled)
 	for _, c := range r.configurations {
@@ -111,13 +112,20 @@ func (r *report) goals() []*goal {
 			one("CPU while idle in ms/s", 0.2, milliseconds(c.server.idleCPU)),
 		)
 	}
-	return append(goals, ratio("p50 of the exported policies ÷ floor", cel, floor, loadBalancers, p50, 1, 1, 8, 32))
-}
-
-func maximum(values []float64) float64 {
-	greatest := math.Inf(-1)
-	for _, v := range values {
-		greatest = max(greatest, v)
+	if len(r.attacks) > 0 {
+		call := &goal{what: "CPU for one hostile call in ms", bound: 50}
+		extra := &goal{what: "memory that attacks add in MiB", bound: 64}
+		failed := &goal{what: "creates that fail during attacks"}
+		var calls, extras, failures []float64
+		for _, a := range r.attacks {
+			calls = append(calls, milliseconds(a.call))
+			extras = append(extras, float64(a.extra)/(1<<20))
+			failures = append(failures, float64(a.failures))
+		}
+		call.add("at most", slices.Max(calls))
+		extra.add("at most", slices.Max(extras))
+		failed.add("at most", slices.Max(failures))
+		goals = append(goals, call, extra, failed)
 	}
-	return greatest
+	return append(goals, ratio("p50 of the exported policies ÷ floor", cel, floor, loadBalancers, p50, 1, 1, 8, 32))
 }

@@ -32,11 +32,13 @@ type options struct {
 	only        []string
 	via         string
 	starts      int
-	idle        time.Duration
-	page        string
-	profiles    string
-	command     string
-	keep        bool
+	// attackRounds is the number of rounds of attacks.
+	attackRounds int
+	idle         time.Duration
+	page         string
+	profiles     string
+	command      string
+	keep         bool
 	// isolated is set when the process runs in its own network namespace.
 	isolated bool
 }
@@ -69,6 +71,7 @@ func parse(args []string) (*options, error) {
 	only := fs.String("only", "", "configurations to measure in addition to none and floor; empty for all")
 	fs.StringVar(&o.via, "via", "", "how the API server finds webhooks: service or url; empty for service if possible")
 	fs.IntVar(&o.starts, "starts", 7, "how often each webhook is started to measure the time to its first answer")
+	fs.IntVar(&o.attackRounds, "attack-rounds", 2, "number of rounds of attacks; 0 for none")
 	fs.DurationVar(&o.idle, "idle", 10*time.Second, "how long the CPU time of idle webhooks is measured")
 	fs.StringVar(&o.page, "page", "", "Markdown file to write the results into, between its markers")
 	fs.StringVar(&o.profiles, "profiles", "", "folder to write CPU profiles to, taken after the last round")
@@ -96,7 +99,7 @@ func parse(args []string) (*options, error) {
 			return nil, fmt.Errorf("-only must name some of %s; got %q", strings.Join(names, ", "), name)
 		}
 	}
-	if o.rounds < 1 || o.starts < 1 || o.duration <= 0 || o.idle <= 0 {
+	if o.rounds < 1 || o.attackRounds < 0 || o.starts < 1 || o.duration <= 0 || o.idle <= 0 {
 		return nil, errors.New("-rounds, -starts, -duration and -idle must be positive")
 	}
 	if o.via != "" && o.via != viaService && o.via != viaURL {

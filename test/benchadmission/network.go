@@ -26,6 +26,9 @@ const (
 // use HTTP/1.1, while loopback addresses get HTTP/2.
 var addresses = netip.MustParsePrefix("10.96.255.1/24")
 
+// attackersAddress is the source of attacks on webhooks.
+var attackersAddress = netip.MustParseAddr("10.96.255.254")
+
 // network hands out addresses for webhooks.
 type network struct {
 	via  string

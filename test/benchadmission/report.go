@@ -31,6 +31,7 @@ type report struct {
 	configurations []*configuration
 	servers        []*server
 	samples        samples
+	attacks        []*attack
 	// others is the share of the machine's CPU time that other processes used.
 	others float64
 

@@ -105,6 +105,30 @@ Resident memory with its anonymous and file-backed parts, certificate in files.
 	}
 }
 
+// The attacks of a run are reported with the worst results among the goals.
+func TestMarkdownOfAttacks(t *testing.T) {
+	r := example()
+	r.attacks = []*attack{
+		{
+			name: "a large key", review: []byte("{}"), p50: []float64{1, 2, 9}, p99: []float64{3}, throughput: []float64{0.5},
+			unhookedP99: []float64{2.5}, extra: 65 << 20, call: 20 * time.Millisecond,
+		},
+		{name: "slow headers", p50: []float64{1}, p99: []float64{1}, throughput: []float64{1}, failures: 3, extra: 1 << 20},
+	}
+	text := r.markdown()
+	for _, want := range []string{
+		"| a large key | 2.00 | 3.00 | 0.50 | 2.50 | 0 | + 65.0 MiB | 20.0 |\n",
+		"| slow headers | 1.00 | 1.00 | 1.00 | – | 3 | + 1.00 MiB | – |\n",
+		"| CPU for one hostile call in ms ≤ 50.0 | 20.0 at most | yes |\n",
+		"| memory that attacks add in MiB ≤ 64.0 | 65.0 at most | no |\n",
+		"| creates that fail during attacks ≤ 0 | 3.00 at most | no |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not contain %q:\n%s", want, text)
+		}
+	}
+}
+
 func TestFailed(t *testing.T) {
 	r := example()
 	if err := r.failed(); err != nil {
@@ -159,7 +183,7 @@ func TestParse(t *testing.T) {
 	if err != nil || !cmp.Equal(o.concurrency, []int{1, 8}) || !cmp.Equal(o.only, []string{quaymaster}) {
 		t.Errorf("parse() = %+v, %v", o, err)
 	}
-	for _, arg := range []string{"-concurrency=0", "-concurrency=a", "-only=typo", "-via=typo", "-rounds=0", "-duration=0s", "extra"} {
+	for _, arg := range []string{"-concurrency=0", "-concurrency=a", "-only=typo", "-via=typo", "-rounds=0", "-attack-rounds=-1", "-duration=0s", "extra"} {
 		if _, err := parse([]string{arg}); err == nil {
 			t.Errorf("parse(%s) returned no error", arg)
 		}

@@ -28,6 +28,7 @@ func (r *report) markdown() string {
 	}
 	r.writeUnaffected(&text)
 	r.writeProcesses(&text)
+	r.writeAttacks(&text)
 	r.writeGoals(&text)
 	return strings.TrimSpace(text.String())
 }
@@ -152,4 +153,25 @@ func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1
 
 func memory(m machine.Memory) string {
 	return fmt.Sprintf("%s (%s + %s)", mebibytes(m.Resident), mebibytes(m.Anonymous), mebibytes(m.File))
+}
+
+// writeAttacks writes the table of attacks on Quaymaster.
+func (r *report) writeAttacks(text *strings.Builder) {
+	if len(r.attacks) == 0 {
+		return
+	}
+	text.WriteString("### Under attack\n\n")
+	fmt.Fprintf(text, "Creates by %d ordinary client%s during an attack, compared with undisturbed ones of the same round.\n\n", victims,
+		plural(victims))
+	head(text, "attack", "p50 ÷ undisturbed", "p99 ÷ undisturbed", "creates/s ÷ undisturbed", "p99 ÷ undisturbed, without webhooks",
+		"failed creates", "memory of the webhook", "its CPU for one hostile call, ms")
+	for _, a := range r.attacks {
+		call := "–"
+		if a.review != nil {
+			call = number(milliseconds(a.call))
+		}
+		row(text, a.name, number(median(a.p50)), number(median(a.p99)), number(median(a.throughput)),
+			number(median(a.unhookedP99)), fmt.Sprint(a.failures), "+ "+mebibytes(a.extra), call)
+	}
+	text.WriteString("\n")
 }
