@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -27,30 +26,21 @@ type ClientsOptions struct {
 	CAFile string
 	// Names are the common names and DNS names to allow; empty for all.
 	Names []string
-	// Registerer receives the metrics of clients.
-	Registerer prometheus.Registerer
 	// Clock times the reading of the file.
 	Clock clock.Clock
 }
 
 // Clients authenticates callers by their certificates. It reads the file of the CAs again when it changes.
 type Clients struct {
-	o        ClientsOptions
-	content  []byte
-	roots    atomic.Pointer[x509.CertPool]
-	rejected prometheus.Counter
+	o       ClientsOptions
+	content []byte
+	roots   atomic.Pointer[x509.CertPool]
 }
 
 // NewClients returns Clients with the current content of the file.
 func NewClients(o ClientsOptions) (*Clients, error) {
-	c := &Clients{o: o, rejected: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "quaymaster_webhook_rejected_clients_total",
-		Help: "Connections to the webhooks without a valid client certificate.",
-	})}
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	return c, o.Registerer.Register(c.rejected)
+	c := &Clients{o: o}
+	return c, c.read()
 }
 
 // read keeps the last valid content.
@@ -94,13 +84,13 @@ func (c *Clients) Start(ctx context.Context) error {
 }
 
 // configure makes handshakes fail without a valid certificate. The verification of crypto/tls itself would keep the CAs
-// that it started with.
-func (c *Clients) configure(config *tls.Config) {
+// that it started with. onReject is called for each handshake that fails.
+func (c *Clients) configure(config *tls.Config, onReject func()) {
 	config.ClientAuth = tls.RequestClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		err := c.verify(state.PeerCertificates)
 		if err != nil {
-			c.rejected.Inc()
+			onReject()
 		}
 		return err
 	}

@@ -51,10 +51,12 @@ type Options struct {
 // Server serves the webhooks. It implements the interface of controller-runtime's server, so that the manager starts it
 // before the caches and stops it after them.
 type Server struct {
-	o       Options
-	mux     *http.ServeMux
-	open    *connections
-	started atomic.Bool
+	o    Options
+	mux  *http.ServeMux
+	open *connections
+	// rejected counts handshakes without a valid client certificate.
+	rejected prometheus.Counter
+	started  atomic.Bool
 }
 
 var _ ctrlwebhook.Server = (*Server)(nil)
@@ -62,7 +64,11 @@ var _ ctrlwebhook.Server = (*Server)(nil)
 // New returns a Server that Start runs.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, mux: http.NewServeMux(), open: newConnections(o.MaxConnections, o.Timeout/2)}
-	if err := s.open.register(o.Registerer); err != nil {
+	s.rejected = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "quaymaster_webhook_rejected_clients_total",
+		Help: "Connections to the webhooks without a valid client certificate.",
+	})
+	if err := errors.Join(s.open.register(o.Registerer), o.Registerer.Register(s.rejected)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return s, nil
@@ -102,7 +108,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	// API servers do not resume sessions.
 	config.SessionTicketsDisabled = true
 	if s.o.Clients != nil {
-		s.o.Clients.configure(config)
+		s.o.Clients.configure(config, s.rejected.Inc)
 	}
 	// Requests are answered even if the server is about to stop; they have their own timeouts.
 	base := context.WithoutCancel(ctx)

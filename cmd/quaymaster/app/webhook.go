@@ -168,19 +168,18 @@ func (o *webhookOptions) manager(
 func (o *webhookOptions) server(source certs.Source) (*serving.Server, *serving.Clients, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	certs.ServerOptions(source, o.http2)(config)
-	registerer := legacyregistry.Registerer()
 	var clients *serving.Clients
 	var err error
 	if o.clientCAFile != "" {
 		if clients, err = serving.NewClients(serving.ClientsOptions{
-			CAFile: o.clientCAFile, Names: o.clientNames, Registerer: registerer, Clock: clock.RealClock{},
+			CAFile: o.clientCAFile, Names: o.clientNames, Clock: clock.RealClock{},
 		}); err != nil {
 			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
 		}
 	}
 	server, err := serving.New(serving.Options{
 		Address: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.securePort)), TLS: config, Clients: clients,
-		Timeout: o.requestTimeout, MaxConnections: o.maxConnections, Registerer: registerer,
+		Timeout: o.requestTimeout, MaxConnections: o.maxConnections, Registerer: legacyregistry.Registerer(),
 	})
 	return server, clients, err
 }
