@@ -58,8 +58,8 @@ func calls(t testing.TB) []call {
 	mutate := func(r review.Reviewer, matching int) webhook.Admitter {
 		return service.NewMutator(service.MutatorOptions{Reviewer: r, Policies: matchingPolicies(t, matching)})
 	}
-	create, update := real(t, "service-create", nil), real(t, "service-update", nil)
-	defaulted := real(t, "service-create", map[string]string{dlb + "listener-maxqps": "10000", dlb + "listener-idle-timeout": "60s"})
+	create, update := captured(t, "service-create", nil), captured(t, "service-update", nil)
+	defaulted := captured(t, "service-create", map[string]string{dlb + "listener-maxqps": "10000", dlb + "listener-idle-timeout": "60s"})
 	svc, pv, pvc := service.Resource(), persistentvolume.Resource(), persistentvolumeclaim.Resource()
 	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}
 	hundred := map[string]string{}
@@ -71,15 +71,15 @@ func calls(t testing.TB) []call {
 		{"create, 1 policy", svc, validate(own, 1), defaulted, 61},
 		{"create, 10 policies", svc, validate(own, 10), defaulted, 61},
 		{"create, all catalogs", svc, validate(all, 0), defaulted, 105},
-		{"create, denied for 1 finding", svc, validate(own, 0), real(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 113},
-		{"create, denied for 4 findings", svc, validate(own, 0), real(t, "service-create", map[string]string{
-			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "netwrok-type": "public", dlb + "listener-maxconn.ftp": "1",
+		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 113},
+		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
+			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
 		}), 291},
-		{"create for AWS", svc, validate(aws, 0), real(t, "service-create", map[string]string{
+		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
 		}), 55},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), real(t, "service-create", hundred), 258},
+		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 258},
 		{"update", svc, validate(own, 0), update, 97},
 		{"update, 1 policy", svc, validate(own, 1), update, 145},
 		{"update, 10 policies", svc, validate(own, 10), update, 167},
@@ -87,14 +87,14 @@ func calls(t testing.TB) []call {
 		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 65},
 		{"mutate, 1 policy", svc, mutate(own, 1), create, 128},
 		{"mutate, 10 policies", svc, mutate(own, 10), create, 139},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), real(t, "persistentvolume-create", nil), 80},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), real(t, "persistentvolumeclaim-create", nil), 36},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), real(t, "persistentvolumeclaim-update", nil), 44},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 80},
+		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 36},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 44},
 	}
 }
 
-// real returns a body from testdata, with some annotations of the object set.
-func real(t testing.TB, name string, annotations map[string]string) []byte {
+// captured returns a body from testdata, with some annotations of the object set.
+func captured(t testing.TB, name string, annotations map[string]string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name+".json"))
 	if err != nil || len(annotations) == 0 {
@@ -154,7 +154,7 @@ func (c *call) server(t testing.TB) func() {
 		Name: "benchmark", Resource: c.resource, Admitter: c.admitter, Limit: webhook.NewLimit(1), Metrics: metrics,
 		Clock: clock.RealClock{},
 	})
-	r, err := http.NewRequestWithContext(klog.NewContext(context.Background(), klog.Logger{}), http.MethodPost, "/?timeout=3s", nil)
+	r, err := http.NewRequestWithContext(klog.NewContext(t.Context(), klog.Logger{}), http.MethodPost, "/?timeout=3s", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

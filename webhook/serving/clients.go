@@ -40,7 +40,10 @@ type Clients struct {
 // NewClients returns Clients with the current content of the file.
 func NewClients(o ClientsOptions) (*Clients, error) {
 	c := &Clients{o: o}
-	return c, c.read()
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // read keeps the last valid content.
