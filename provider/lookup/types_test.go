@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -106,7 +107,10 @@ func TestVolumeTypesAreReadInTheBackground(t *testing.T) {
 func TestResultsOfVolumeTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, told := &catalog{}, map[string]int{}
+		var mu sync.Mutex
 		l := lookup.New(lookup.Options{Cloud: c, OnLookup: func(kind lookup.Kind, result lookup.Result) {
+			mu.Lock()
+			defer mu.Unlock()
 			told[string(kind)+" "+string(result)]++
 		}})
 		ask := func() {
@@ -124,6 +128,8 @@ func TestResultsOfVolumeTypes(t *testing.T) {
 		c.has(ssd(1024))
 		time.Sleep(5 * time.Second)
 		ask()
+		mu.Lock()
+		defer mu.Unlock()
 		want := map[string]int{"volume-types unavailable": 3, "volume-types miss": 1, "volume-types hit": 2}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
