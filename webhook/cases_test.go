@@ -67,29 +67,29 @@ func calls(t testing.TB) []call {
 		hundred[fmt.Sprintf("example.com/annotation-%d", i)] = string(bytes.Repeat([]byte("x"), 290))
 	}
 	return []call{
-		{"create", svc, validate(own, 0), defaulted, 60},
-		{"create, 1 policy", svc, validate(own, 1), defaulted, 61},
-		{"create, 10 policies", svc, validate(own, 10), defaulted, 61},
-		{"create, all catalogs", svc, validate(all, 0), defaulted, 105},
-		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 113},
+		{"create", svc, validate(own, 0), defaulted, 53},
+		{"create, 1 policy", svc, validate(own, 1), defaulted, 54},
+		{"create, 10 policies", svc, validate(own, 10), defaulted, 54},
+		{"create, all catalogs", svc, validate(all, 0), defaulted, 98},
+		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 106},
 		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
-		}), 291},
+		}), 286},
 		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
-		}), 55},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 258},
-		{"update", svc, validate(own, 0), update, 97},
-		{"update, 1 policy", svc, validate(own, 1), update, 145},
-		{"update, 10 policies", svc, validate(own, 10), update, 167},
-		{"mutate", svc, mutate(own, 0), create, 109},
-		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 65},
-		{"mutate, 1 policy", svc, mutate(own, 1), create, 128},
-		{"mutate, 10 policies", svc, mutate(own, 10), create, 139},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 80},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 36},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 44},
+		}), 48},
+		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 251},
+		{"update", svc, validate(own, 0), update, 90},
+		{"update, 1 policy", svc, validate(own, 1), update, 138},
+		{"update, 10 policies", svc, validate(own, 10), update, 160},
+		{"mutate", svc, mutate(own, 0), create, 102},
+		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 58},
+		{"mutate, 1 policy", svc, mutate(own, 1), create, 121},
+		{"mutate, 10 policies", svc, mutate(own, 10), create, 132},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 78},
+		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 37},
 	}
 }
 

@@ -25,7 +25,12 @@ const (
 	contentTypeJSON = "application/json"
 	// defaultTimeout is that of the API server.
 	defaultTimeout = 10 * time.Second
+	// ordinaryAnswerBytes is less than what net/http buffers before it has to send the headers.
+	ordinaryAnswerBytes = 2000
 )
+
+// jsonHeader is the Content-Type of answers. It is shared and must not be changed.
+var jsonHeader = []string{contentTypeJSON}
 
 // HandlerOptions holds the dependencies of a Handler; all fields but Subresource and Timeout are required.
 type HandlerOptions struct {
@@ -88,8 +93,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		failure.write(w)
 	} else {
-		w.Header().Set("Content-Type", contentTypeJSON)
-		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		// The server sets the length of ordinary answers itself.
+		w.Header()["Content-Type"] = jsonHeader
+		if len(answer) > ordinaryAnswerBytes {
+			w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		}
 		if _, err := w.Write(answer); err != nil {
 			logger.V(1).Info("Client disconnected before the response was written", "webhook", h.o.Name, "err", err)
 		}
@@ -111,8 +119,8 @@ func (h *Handler) guard(r *http.Request, c *claim) (answer []byte, d decision, f
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
+	ctx := withDeadline(r.Context(), time.Now().Add(timeout))
+	defer ctx.end()
 	body, failure := c.read(r)
 	switch {
 	case failure != nil && failure.overload:

@@ -78,12 +78,17 @@ func (c *claim) handle(ctx context.Context, path string) bool {
 	}
 	c.path = path
 	if c.body.counted > 0 {
-		if c.large = c.limit.large.Acquire(ctx, 1) == nil; !c.large {
+		if c.large = await(ctx, c.limit.large); !c.large {
 			return false
 		}
 	}
-	c.handled = c.turns.Acquire(ctx, 1) == nil
+	c.handled = await(ctx, c.turns)
 	return c.handled
+}
+
+// await takes one turn, and reports whether there was one in time. It only waits for ctx if there is none now.
+func await(ctx context.Context, turns *semaphore.Weighted) bool {
+	return turns.TryAcquire(1) || turns.Acquire(ctx, 1) == nil
 }
 
 // enter reports whether a request about an object in the namespace may be handled. Other objects have no namespace.

@@ -46,6 +46,11 @@ func SourceRanges(svc *corev1.Service) iter.Seq[SourceRange] {
 // newSourceRange parses a range as the API server does, which accepts leading zeros in stored objects.
 func newSourceRange(path, text string) SourceRange {
 	r := SourceRange{Path: path, Text: text}
+	if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
+		// What is valid for both means the same, and is parsed in a fraction of the time.
+		r.Prefix, r.Valid = prefix.Masked(), true
+		return r
+	}
 	_, network, err := netutils.ParseCIDRSloppy(strings.TrimSpace(text))
 	if err != nil {
 		return r
