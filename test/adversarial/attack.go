@@ -35,12 +35,18 @@ type Attack struct {
 }
 
 const (
+	// smallBuffer is the size of an attacker's receive buffer.
+	smallBuffer = 4 << 10
 	// drip is the pause between bytes of a slow sender.
 	drip = 50 * time.Millisecond
-	// announced is the length of a body that does not arrive, or not entirely. Two of them used to be enough.
+	// announced is the length of a body that does not arrive. Two of them used to be enough.
 	announced = 4 << 20
-	// pause keeps an attacker whose connections fail from using all processors itself.
-	pause = time.Millisecond
+	// stalled is the length of a body that arrives except for its last byte. Sending longer ones in a loop would take more
+	// of the attacker's processors than of the server's.
+	stalled = 256 << 10
+	// pause keeps an attacker whose connections fail from using all processors itself: with handshakes alone, whoever
+	// has most of them wins.
+	pause = 100 * time.Millisecond
 )
 
 // Attacks returns all attacks on the server. See Objects for those on the handlers.
@@ -48,16 +54,16 @@ func Attacks() []Attack {
 	return []Attack{
 		{"stalled handshakes", stalledHandshake},
 		{"slow headers", slowHeaders},
-		{"announced bodies that never arrive", func(ctx context.Context, t Target) error { return sendBody(ctx, t, 0, false) }},
-		{"slow bodies", func(ctx context.Context, t Target) error { return sendBody(ctx, t, 0, true) }},
-		{"bodies that stall before the end", func(ctx context.Context, t Target) error { return sendBody(ctx, t, announced-1, false) }},
+		{"announced bodies that never arrive", func(ctx context.Context, t Target) error { return sendBody(ctx, t, announced, 0, false) }},
+		{"slow bodies", func(ctx context.Context, t Target) error { return sendBody(ctx, t, announced, 0, true) }},
+		{"bodies that stall before the end", func(ctx context.Context, t Target) error { return sendBody(ctx, t, stalled, stalled-1, false) }},
 		{"small bodies that stall before the end", stalledSmallBody},
 		{"idle connections", idle},
 		{"unread responses", unreadResponses},
 		{"many short connections", shortConnection},
 		{"slow bodies to unknown paths", func(ctx context.Context, t Target) error {
 			t.Path = "/unknown"
-			return sendBody(ctx, t, 0, true)
+			return sendBody(ctx, t, announced, 0, true)
 		}},
 	}
 }
@@ -95,6 +101,10 @@ func dial(ctx context.Context, t Target) (net.Conn, error) {
 		return nil, fmt.Errorf("attack: %w", err)
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// So that responses that are not read soon get in the way.
+		_ = tcp.SetReadBuffer(smallBuffer)
+	}
 	return conn, nil
 }
 
@@ -157,12 +167,12 @@ func head(t Target, length int) string {
 }
 
 // sendBody announces a body, sends a part of it, and then sends nothing or a byte from time to time.
-func sendBody(ctx context.Context, t Target, sent int, slowly bool) error {
+func sendBody(ctx context.Context, t Target, length, sent int, slowly bool) error {
 	conn, err := dialTLS(ctx, t)
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Write([]byte(head(t, announced) + strings.Repeat(" ", sent))); err != nil {
+	if _, err := conn.Write([]byte(head(t, length) + strings.Repeat(" ", sent))); err != nil {
 		_ = conn.Close()
 		return err
 	}
