@@ -42,10 +42,10 @@ func (d *demonstration) setsDefaultsOfPolicies(t *testing.T) {
 		if err := d.kube.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &service); err != nil {
 			t.Fatal(err)
 		}
-		got[name] = []string{service.Annotations[qps], service.Annotations[policy.AnnotationDefaulted]}
+		got[name] = []string{service.Annotations[qps], policy.Origins(service.Annotations)[qps]}
 	}
 	want := map[string][]string{
-		"api": {"5000", qps + "=ClusterLoadBalancerPolicy/shared"}, "web": {"8000", qps + "=LoadBalancerPolicy/limits"},
+		"api": {"5000", "ClusterLoadBalancerPolicy/shared"}, "web": {"8000", "LoadBalancerPolicy/limits"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("max QPS and its origin (-want +got):\n%s", diff)
