@@ -57,8 +57,8 @@ func accepted(entry *policystore.Entry, displaced string) metav1.Condition {
 		key := entry.Policy.Key()
 		return metav1.Condition{
 			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonTooMany,
-			Message: fmt.Sprintf("the policy does not apply to namespace %q: only the first %d of kind %s do, by "+
-				"priority and name; merge policies", displaced, key.MaxApplied(), key.Kind),
+			Message: fmt.Sprintf("the policy does not apply to namespace %q: only %d of kind %s do; merge policies",
+				displaced, key.MaxApplied(), key.Kind),
 		}
 	case problems != "":
 		return metav1.Condition{

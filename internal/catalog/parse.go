@@ -57,8 +57,16 @@ func (p *Parsed) Size() int {
 	return len(p.keys) + len(p.Service.Spec.Ports)
 }
 
-// Annotations returns the number of annotations that may belong to a catalog.
-func (p *Parsed) Annotations() int { return len(p.keys) }
+// Annotations returns the number of annotations that may belong to a catalog of the set.
+func (s Set) Annotations(svc *corev1.Service) int {
+	n := 0
+	for key := range svc.Annotations {
+		if domain, _, _ := strings.Cut(key, "/"); s.domains == nil || s.domains[domain] {
+			n++
+		}
+	}
+	return n
+}
 
 // LoadBalancer reports whether the Service exists and is of type LoadBalancer.
 func (p *Parsed) LoadBalancer() bool {

@@ -28,6 +28,9 @@ func Against(p *Policy, others []*Policy, namespaces map[string]map[string]strin
 		if other.key == p.key {
 			continue
 		}
+		if len(findings) >= mostBeforeCut {
+			break // an answer shows no more, and there may be thousands of policies
+		}
 		at := slices.IndexFunc(names, func(name string) bool { return other.Selects(name, namespaces[name]) })
 		if at < 0 {
 			continue
@@ -59,7 +62,7 @@ func selected(p *Policy, namespaces map[string]map[string]string) []string {
 func defaultsAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
-		for _, b := range other.breaches(key, p.defaults[key], w) {
+		for _, b := range known(other.breaches(key, p.defaults[key], w)) {
 			f := finding.Finding{
 				ID: idDefault, Severity: finding.Error, Type: field.ErrorTypeInvalid,
 				Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
@@ -81,7 +84,7 @@ func rulesAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 	}
 	var findings []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(other.defaults)) {
-		for _, b := range p.breaches(key, other.defaults[key], w) {
+		for _, b := range known(p.breaches(key, other.defaults[key], w)) {
 			findings = append(findings, finding.Finding{
 				ID: idDefaultOfOthers, Severity: finding.Warning, Field: b.path.String(),
 				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will no longer be written",
@@ -91,6 +94,12 @@ func rulesAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 		}
 	}
 	return findings
+}
+
+// known returns the breaches without those that are only assumed, because the work is exhausted: an expensive policy must
+// not make another one look wrong.
+func known(breaches []breach) []breach {
+	return slices.DeleteFunc(breaches, func(b breach) bool { return b.id == IDTooLong })
 }
 
 // conflicts reports defaults whose precedence depends only on the names of their policies.

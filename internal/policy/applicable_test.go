@@ -2,7 +2,10 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/policy"
@@ -21,6 +24,21 @@ func TestApplicableIsBounded(t *testing.T) {
 		other, _ := policy.CompileCluster(c)
 		all = append(all, one, other)
 	}
+	// Those that were created later do not displace it, whatever their names.
+	oldest := &v1alpha1.LoadBalancerPolicy{}
+	oldest.Namespace, oldest.Name, oldest.CreationTimestamp = "old", "security", metav1.Unix(1, 0)
+	first, _ := policy.Compile(oldest)
+	crowd := []*policy.Policy{first}
+	for i := range 30 {
+		p := &v1alpha1.LoadBalancerPolicy{}
+		p.Namespace, p.Name, p.CreationTimestamp = "old", fmt.Sprintf("a-%d", i), metav1.Unix(2, 0)
+		later, _ := policy.Compile(p)
+		crowd = append(crowd, later)
+	}
+	if got := policy.Applicable(crowd, "old", nil); len(got) != 20 || !slices.Contains(got, first) || first.Displaced(crowd, nil) != "" {
+		t.Errorf("the oldest of %d policies is displaced", len(crowd))
+	}
+
 	got := policy.Applicable(all, "shop", nil)
 	if len(got) != 120 {
 		t.Fatalf("%d policies apply, want 120", len(got))

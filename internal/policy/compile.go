@@ -36,7 +36,8 @@ const (
 // Compile compiles a policy of a namespace and validates it. It leaves out invalid parts; the others apply.
 func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 	c := &compiler{work: newWork(), policy: &Policy{
-		key: Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
+		key:     Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
+		created: p.CreationTimestamp.Time,
 	}}
 	return c.compile(&p.Spec)
 }
@@ -79,6 +80,9 @@ var spec = field.NewPath("spec")
 // reserved are the prefixes of keys in which software records what it did: defaults would record something wrong.
 var reserved = []string{"kubectl.kubernetes.io/", "quaymaster.dev/"}
 
+// maxItems is how many rules, and how many defaults, the API server accepts.
+const maxItems = 64
+
 type compiler struct {
 	policy   *Policy
 	findings []finding.Finding
@@ -87,11 +91,13 @@ type compiler struct {
 
 func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []finding.Finding) {
 	c.policy.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
-	for i := range s.Rules {
+	// The API server accepts no more; other callers could send many.
+	for i := range s.Rules[:min(len(s.Rules), maxItems)] {
 		c.rule(&s.Rules[i], spec.Child("rules").Index(i))
 	}
 	c.policy.defaults = map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(s.Defaults)) {
+	keys := slices.Sorted(maps.Keys(s.Defaults))
+	for _, key := range keys[:min(len(keys), maxItems)] {
 		c.addDefault(key, s.Defaults[key])
 	}
 	c.warnUnset(s.Defaults)

@@ -25,7 +25,7 @@ func Docs() []finding.Doc {
 			Help: "A policy of the namespace forbids an annotation that is set.",
 		},
 		{
-			ID: idTooLong, Severity: finding.Error,
+			ID: IDTooLong, Severity: finding.Error,
 			Help: "The values of the Service are so long, or the patterns of the policies so expensive, that not " +
 				"every rule can be applied within the time of an admission request. The remaining rules were not " +
 				"applied.",

@@ -10,6 +10,8 @@ const (
 	// maxSteps limits the steps of a pattern, because the time of a match and the memory of the pattern grow with them:
 	// matching (x*){1000} repeated ninety times would keep a webhook busy for minutes.
 	maxSteps = 2000
+	// maxPatternBytes is what the API server accepts, too.
+	maxPatternBytes = 1024
 	// maxMatched limits the bytes of a value that patterns match, for the same reason. Every valid value of the DLB is
 	// shorter, except for unrealistic lists.
 	maxMatched = 8192
@@ -23,6 +25,9 @@ type pattern struct {
 
 // newPattern compiles a regular expression that is cheap enough to match every Service.
 func newPattern(text string) (*pattern, error) {
+	if len(text) > maxPatternBytes {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are allowed", len(text), maxPatternBytes)
+	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -46,6 +51,8 @@ func steps(re *syntax.Regexp) int {
 		return n * max(re.Min, re.Max, 1)
 	case syntax.OpLiteral:
 		return n + len(re.Rune)
+	case syntax.OpCharClass:
+		return n + max(1, len(re.Rune)/2) // its ranges; a class of Unicode has hundreds
 	default:
 		return n + 1
 	}

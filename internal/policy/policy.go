@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -26,7 +27,9 @@ type Key struct {
 type Policy struct {
 	key         Key
 	enforcement v1alpha1.Enforcement
-	priority    int32
+	// created is when the object was created; zero if that is not known.
+	created  time.Time
+	priority int32
 	// selector selects the namespaces of a cluster policy.
 	selector labels.Selector
 	defaults map[string]string
@@ -86,9 +89,19 @@ func Applicable(all []*Policy, namespace string, namespaceLabels map[string]stri
 		applicable = applicable[:end]
 	}
 	if namespaced > maxNamespaced {
-		applicable = slices.Delete(applicable, maxNamespaced, namespaced)
+		last := slices.SortedFunc(slices.Values(applicable[:namespaced]), limitOrder)[maxNamespaced-1]
+		applicable = slices.DeleteFunc(applicable, func(p *Policy) bool { return scope(p) == 0 && limitOrder(p, last) > 0 })
 	}
 	return applicable
+}
+
+// limitOrder is the order in which policies of a kind count for the maximum: those of a namespace by age, so that new
+// ones cannot displace an older one that their author may not change, and those of the cluster by precedence.
+func limitOrder(a, b *Policy) int {
+	if scope(a) == 0 {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key.Name, b.key.Name))
+	}
+	return precedence(a, b)
 }
 
 // selecting returns the policies that select a namespace, by precedence.
@@ -112,7 +125,7 @@ func (p *Policy) Displaced(all []*Policy, namespaces map[string]map[string]strin
 	}
 	// The policy itself is one of them.
 	upTo := slices.DeleteFunc(slices.Clone(all), func(other *Policy) bool {
-		return other.key.Kind != p.key.Kind || other.key.Namespace != p.key.Namespace || precedence(other, p) > 0
+		return other.key.Kind != p.key.Kind || other.key.Namespace != p.key.Namespace || limitOrder(other, p) > 0
 	})
 	if len(upTo) <= most {
 		return ""

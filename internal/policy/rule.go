@@ -21,8 +21,10 @@ const (
 	idPattern   = "policy-pattern"
 	idRequired  = "policy-required"
 	idForbidden = "policy-forbidden"
-	idTooLong   = "policy-too-long"
 )
+
+// IDTooLong is the id of the finding that not all rules were applied.
+const IDTooLong = "policy-too-long"
 
 // rule limits one annotation.
 type rule struct {
@@ -59,7 +61,7 @@ type breach struct {
 func (r *rule) check(raw string, value *annotation.Value, w *work) []breach {
 	if !w.spend(r.cost(raw)) {
 		return []breach{{
-			idTooLong, field.ErrorTypeInvalid, r.path, "is too long to be validated by", "shorten the value",
+			IDTooLong, field.ErrorTypeInvalid, r.path, "is too long to be validated by", "shorten the value",
 		}}
 	}
 	if r.forbidden {
@@ -179,7 +181,7 @@ func (b breach) finding(p *Policy, r *rule) finding.Finding {
 		Remedy: b.remedy,
 	}
 	switch {
-	case b.id == idTooLong:
+	case b.id == IDTooLong:
 		// The rules of other policies are not applied either, so this must not depend on one policy's enforcement.
 		f.Severity = finding.Error
 	case r.message != "":

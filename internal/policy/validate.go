@@ -17,18 +17,34 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 	w := newWork()
 	for _, policy := range applicable {
 		for i := range policy.rules {
-			if w.exhausted() {
-				return findings // the last one says so
-			}
 			r := &policy.rules[i]
+			before := len(findings)
 			if r.known == nil {
 				findings = append(findings, r.validateText(p, policy, w)...)
 			} else if v := p.View(r.catalog); v != nil {
+				w.spend(p.Size() * workPerValue)
 				findings = append(findings, r.validate(v, policy, w)...)
+			}
+			if w.spend((len(findings) - before) * workPerFinding); w.exhausted() {
+				// Each rule may have a finding for each of thousands of listeners.
+				return append(findings[:min(len(findings), mostBeforeCut)], r.tooLong(policy))
 			}
 		}
 	}
 	return findings
+}
+
+// mostBeforeCut is how many findings are reported if there are too many to validate the rest.
+const mostBeforeCut = 100
+
+// tooLong returns the finding that rules were not applied because the work is exhausted.
+func (r *rule) tooLong(policy *Policy) finding.Finding {
+	f := breach{
+		IDTooLong, field.ErrorTypeInvalid, r.path, "are too many or too long to be validated by the policies up to",
+		"shorten the values, or have fewer annotations, ports or policies",
+	}.finding(policy, r)
+	f.Field = "metadata.annotations"
+	return f
 }
 
 // validate validates every value of a known key, including defaults: otherwise a Service could get a forbidden value by

@@ -4,6 +4,12 @@ package policy
 // patterns. It takes about 50 ms. An ordinary Service needs less than a thousandth of it.
 const maxWork = 4_000_000
 
+// The work of a rule for each annotation and port of a Service, whether it concerns them or not, and of each finding.
+const (
+	workPerValue   = 20
+	workPerFinding = 200
+)
+
 // work counts down what rules may still do to one object.
 type work struct {
 	left int

@@ -2,10 +2,12 @@ package review_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/catalog"
@@ -127,6 +129,66 @@ func TestWorkOfRulesIsBounded(t *testing.T) {
 		if found != want {
 			t.Errorf("%d bytes: policy-too-long %t, want %t", size, found, want)
 		}
+	}
+}
+
+// A Service that is not validated completely must not become a way to store what a policy denies.
+func TestIncompleteValidationIsNoLoophole(t *testing.T) {
+	const note, plan = "example.com/note", "example.com/plan"
+	compile := func(kind string, rules ...v1alpha1.Rule) *policy.Policy {
+		p := &v1alpha1.LoadBalancerPolicy{}
+		p.Name, p.Spec.Rules, p.Spec.Enforcement = kind, rules, v1alpha1.Enforcement(kind)
+		compiled, findings := policy.Compile(p)
+		if len(findings) > 0 {
+			t.Fatal(findings)
+		}
+		return compiled
+	}
+	policies := []*policy.Policy{
+		compile("Audit", v1alpha1.Rule{Annotation: note, Pattern: "^(a{0,990}b{0,990})$"}),
+		compile("Deny", v1alpha1.Rule{Annotation: plan, Allowed: []string{"gold"}}),
+	}
+	large := func(value string) *corev1.Service {
+		svc := hostile()["unknown ports"].DeepCopy()
+		svc.Annotations[plan] = value
+		return svc
+	}
+	long := func(value string) *corev1.Service {
+		return builder.Service(builder.Annotation(note, strings.Repeat("a", 8000)), builder.Annotation(plan, value))
+	}
+	r := review.Own("mycloud.io/dlb")
+	for name, of := range map[string]func(string) *corev1.Service{"policy-too-long": long, "too-many-annotations": large} {
+		for value, denied := range map[string]bool{"gold": false, "iron": true} {
+			findings := r.Review(of("gold"), of(value), policies)
+			if !slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.ID == name }) {
+				t.Errorf("%s: got %+v", name, findings)
+			}
+			if got := len(finding.Errors(findings)) > 0; got != denied {
+				t.Errorf("%s: an update to %s is denied %t, want %t", name, value, got, denied)
+			}
+		}
+	}
+	// What exceeded the limit was not validated, so that nothing of it counts as old.
+	if findings := r.Review(large("iron"), builder.Service(builder.Annotation(plan, "iron")), policies); len(finding.Errors(findings)) == 0 {
+		t.Error("a value that is denied counts as old")
+	}
+}
+
+// Many rules about a key of thousands of listeners must not have millions of findings.
+func TestFindingsOfRulesAreBounded(t *testing.T) {
+	const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
+	p := &v1alpha1.LoadBalancerPolicy{}
+	for range 64 {
+		p.Spec.Rules = append(p.Spec.Rules, v1alpha1.Rule{Annotation: maxQPS, Max: new(intstr.FromInt32(1))})
+	}
+	compiled, _ := policy.Compile(p)
+	svc := hostile()["many ports"].DeepCopy()
+	svc.Spec.Ports = svc.Spec.Ports[:3000]
+	svc.Annotations[maxQPS] = "5"
+	findings := policy.Validate(review.Own("mycloud.io/dlb").Parse(svc), []*policy.Policy{compiled})
+	last := findings[len(findings)-1]
+	if len(findings) > 10_000 || last.ID != policy.IDTooLong || last.Severity != finding.Error {
+		t.Errorf("%d findings, the last is %+v", len(findings), last)
 	}
 }
 

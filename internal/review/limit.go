@@ -2,11 +2,16 @@ package review
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/policy"
 )
 
 // Validating a Service takes time in proportion to these, so that one of the size that Kubernetes accepts could occupy
@@ -20,8 +25,8 @@ const (
 )
 
 // exceeds returns findings if a Service is too large to be validated. Nothing else is reported about it then.
-func exceeds(p *catalog.Parsed) []finding.Finding {
-	if !p.LoadBalancer() {
+func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
+	if svc == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
 	var findings []finding.Finding
@@ -34,7 +39,25 @@ func exceeds(p *catalog.Parsed) []finding.Finding {
 			})
 		}
 	}
-	add(IDTooManyAnnotations, "metadata.annotations", "annotations for load balancers", p.Annotations(), maxAnnotations)
-	add(IDTooManyPorts, "spec.ports", "ports", len(p.Service.Spec.Ports), maxPorts)
+	add(IDTooManyAnnotations, "metadata.annotations", "annotations for load balancers", set.Annotations(svc), maxAnnotations)
+	add(IDTooManyPorts, "spec.ports", "ports", len(svc.Spec.Ports), maxPorts)
 	return findings
+}
+
+// ratchet is finding.Ratchet, except for findings that a Service is not validated completely: an update that changes
+// anything could introduce every problem, so that they only count as old if it changes nothing.
+func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
+	all := finding.Ratchet(old, current)
+	incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong}
+	for i := range all {
+		if all[i].Old && slices.Contains(incomplete, all[i].ID) && !unchanged(oldSvc, newSvc) {
+			all[i].Old, all[i].Severity = false, finding.Error
+		}
+	}
+	return all
+}
+
+// unchanged reports whether what is validated is the same.
+func unchanged(oldSvc, newSvc *corev1.Service) bool {
+	return maps.Equal(oldSvc.Annotations, newSvc.Annotations) && reflect.DeepEqual(oldSvc.Spec, newSvc.Spec)
 }

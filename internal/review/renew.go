@@ -17,14 +17,14 @@ import (
 func (r Reviewer) Renew(
 	oldSvc, newSvc *corev1.Service, policies []*policy.Policy, refresh bool,
 ) map[string]string {
+	set := r.in(policies)
+	if exceeds(set, newSvc) != nil || exceeds(set, oldSvc) != nil {
+		return nil // it will be refused
+	}
 	u := policy.NewUpdate(oldSvc, newSvc, policies)
 	updated := *newSvc
 	updated.Status = oldSvc.Status
-	base := r.in(policies).Parse(&updated)
-	if len(exceeds(base)) > 0 {
-		return nil // it will be refused
-	}
-	base = base.With(policy.Values(u.Immutable))
+	base := set.Parse(&updated).With(policy.Values(u.Immutable))
 	kept := fitting(base, policy.Allowed(u.Lost, policies), policies)
 	defaults := slices.Concat(u.Immutable, kept.defaults)
 	if refresh {

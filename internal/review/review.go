@@ -49,10 +49,14 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		updated.Status = oldSvc.Status
 		newSvc = &updated
 	}
-	current, old := set.Parse(newSvc), set.Parse(oldSvc)
-	if excess := exceeds(current); excess != nil {
-		return finding.Ratchet(exceeds(old), excess)
+	if excess := exceeds(set, newSvc); excess != nil {
+		return ratchet(oldSvc, newSvc, exceeds(set, oldSvc), excess)
 	}
+	former := oldSvc
+	if exceeds(set, oldSvc) != nil {
+		former = nil // it was not validated, so that nothing of it counts as old
+	}
+	current, old := set.Parse(newSvc), set.Parse(former)
 	switch {
 	case !current.LoadBalancer():
 		return nil
@@ -75,7 +79,7 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	if len(finding.Errors(findings)) > 0 {
 		oldFindings = append(old.Validate(), policy.Validate(old, policies)...)
 	}
-	return finding.Ratchet(oldFindings, append(findings, d.Changes(old)...))
+	return ratchet(oldSvc, newSvc, oldFindings, append(findings, d.Changes(old)...))
 }
 
 // Preview validates a Service as admission would if it was created, with all the defaults that admission would write.
@@ -90,9 +94,13 @@ func (r Reviewer) Stored(svc *corev1.Service, policies []*policy.Policy) []findi
 
 // whole returns all findings about a Service. admission is as in policy.Defaults.
 func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admission bool) []finding.Finding {
-	p := r.in(policies).Parse(svc)
-	if excess := exceeds(p); excess != nil || !p.LoadBalancer() {
+	set := r.in(policies)
+	if excess := exceeds(set, svc); excess != nil {
 		return excess
+	}
+	p := set.Parse(svc)
+	if !p.LoadBalancer() {
+		return nil
 	}
 	d := &defaulted{Parsed: p}
 	if len(policies) > 0 {
@@ -107,14 +115,14 @@ func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policie
 	if len(policies) == 0 {
 		return nil
 	}
-	if excess := exceeds(current); excess != nil {
+	if excess := exceeds(r.set, current.Service); excess != nil {
 		return excess
 	}
 	old := r.set.Parse(former)
 	if !old.LoadBalancer() {
 		return finding.Merge(policy.Validate(withDefaults(current, policies, false).Parsed, policies))
 	}
-	return finding.Ratchet(policy.Validate(withDefaults(old, policies, false).Parsed, policies),
+	return ratchet(former, current.Service, policy.Validate(withDefaults(old, policies, false).Parsed, policies),
 		policy.Validate(withDefaults(current, policies, false).Parsed, policies))
 }
 
@@ -132,10 +140,11 @@ func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[s
 	fresh := *svc
 	// The API server has not yet dropped a status that the client wrote, such as that of a copied Service.
 	fresh.Status = corev1.ServiceStatus{}
-	p := r.in(policies).Parse(&fresh)
-	if len(exceeds(p)) > 0 {
+	set := r.in(policies)
+	if exceeds(set, svc) != nil {
 		return nil // it will be refused
 	}
+	p := set.Parse(&fresh)
 	defaults := policy.Defaults(p, policies, true)
 	if slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
 		defaults = fitting(p, defaults, policies).defaults

@@ -44,8 +44,8 @@ const (
 	// stalled is the length of a body that arrives except for its last byte. Sending longer ones in a loop would take more
 	// of the attacker's processors than of the server's.
 	stalled = 256 << 10
-	// pause keeps an attacker whose connections fail from using all processors itself: with handshakes alone, whoever
-	// has most of them wins.
+	// pause keeps an attacker whose connections fail from using all processors itself: with handshakes alone, the
+	// side with most of them wins.
 	pause = 100 * time.Millisecond
 )
 

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +73,8 @@ func serviceSteps(ctx context.Context, kube client.Client) []step {
 		{"its status is labelled", patchStatus(`{"metadata":{"labels":{"tier":"back"}}}`), none},
 		{"its annotations change with its status", status(annotate(builder.DLB("listener-maxqps", "7"))), validate},
 		{"its defaults are recorded", update(annotate(builder.Annotation(defaulted, "listener-maxqps"))), validate},
+		{"its record becomes long", update(annotate(builder.Annotation(defaulted, strings.Repeat(",", 30_000)))), validate},
+		{"it is annotated with a long record", patch(`{"metadata":{"annotations":{"example.com/note":"x"}}}`), both},
 		{"it is replaced without the record", patch(`{"metadata":{"annotations":{"` + defaulted + `":null}}}`), both},
 		{"its annotations are removed with its status", patchStatus(`{"metadata":{"annotations":null}}`), validate},
 		{"it gets an address without annotations", status(address("192.0.2.2")), none},

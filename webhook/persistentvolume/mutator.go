@@ -72,6 +72,9 @@ func (m *Mutator) Admit(
 
 // decodePair decodes the PersistentVolumes of a request: the old one is nil on creation, both are nil on deletion.
 func decodePair(req *admissionv1.AdmissionRequest) (oldPV, newPV *corev1.PersistentVolume, err error) {
+	if err := webhook.CheckQuantities(req); err != nil {
+		return nil, nil, err
+	}
 	return webhook.DecodePair(req, corev1.SchemeGroupVersion.WithKind(kind),
 		func(o *webhook.Object[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]) *corev1.PersistentVolume {
 			return &corev1.PersistentVolume{ObjectMeta: o.ObjectMeta(), Spec: o.Spec, Status: o.Status}
