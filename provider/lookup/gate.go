@@ -15,6 +15,8 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 )
 
+var errTooMany = errors.New("too many reads of the cloud at the moment")
+
 // gate limits the number and rate of reads. After the cloud did not respond, it blocks all reads for a moment, and then
 // lets a single one find out whether the cloud responds again.
 type gate struct {
@@ -44,6 +46,10 @@ func (g *gate) pass(ctx context.Context, read func(context.Context) error) (err 
 	if err := g.closed(); err != nil {
 		return err
 	}
+	// Requests that waited for the budget would keep those away that need no read.
+	if !g.budget.Allow() {
+		return errTooMany
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	select {
@@ -51,10 +57,6 @@ func (g *gate) pass(ctx context.Context, read func(context.Context) error) (err 
 		defer func() { <-g.turns }()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for other reads of the cloud: %w", ctx.Err())
-	}
-	// It fails at once if the context would end first.
-	if err := g.budget.Wait(ctx); err != nil {
-		return fmt.Errorf("too many reads of the cloud: %w", err)
 	}
 	// An earlier read may have failed in the meantime.
 	if err := g.enter(); err != nil {
