@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,8 +56,8 @@ type Handler struct {
 	o HandlerOptions
 	// path is where the webhook is served.
 	path string
-	// turns are those of requests to this path; see Limit.
-	turns *semaphore.Weighted
+	// turns are those of ordinary requests to this path; see Limit.
+	turns *turns
 	// failures limits the log lines that a caller of malformed requests causes; metrics count all of them.
 	failures rate.Sometimes
 }
@@ -71,7 +70,7 @@ func NewHandler(o HandlerOptions) *Handler {
 		o.Timeout = defaultTimeout
 	}
 	return &Handler{
-		o: o, path: "/" + o.Name, turns: semaphore.NewWeighted(turnsPerPath),
+		o: o, path: "/" + o.Name, turns: newTurns(turnsPerPath),
 		failures: rate.Sometimes{First: 10, Interval: time.Second},
 	}
 }

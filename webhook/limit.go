@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strings"
-
-	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -18,8 +16,8 @@ const (
 	// smallBodyBytes is the length up to which a body is not counted, so that large bodies never get in the way of
 	// ordinary ones. The number of connections bounds them.
 	smallBodyBytes = 16 << 10
-	// turnsPerPath is the number of requests to one path that are handled at a time. Some wait for the cloud, so they are
-	// more than there are processors.
+	// turnsPerPath is the number of ordinary requests to one path that are handled at a time. Some wait for the cloud, so
+	// they are more than there are processors.
 	turnsPerPath = 16
 )
 
@@ -28,18 +26,19 @@ const (
 //
 //   - Memory: a large body is counted as it arrives, not as announced.
 //   - Requests: they are counted while they wait for their turn and are handled, not while they arrive.
-//   - Turns: of the requests to one path, a few are handled at a time, in order of arrival.
-//   - Processors: large bodies are handled by half of the processors, so that ordinary requests never wait for them.
+//   - Turns: of the requests to one path, a few are handled at a time. The next one is of the caller with the fewest.
+//   - Processors: large bodies have turns of their own, on half of the processors, so that ordinary requests never wait
+//     for them.
 type Limit struct {
 	bytes, requests *shares
-	large           *semaphore.Weighted
+	large           *turns
 }
 
 // NewLimit returns a Limit of that many concurrent requests, waiting ones included. One caller may have half of them.
 func NewLimit(requests int) *Limit {
 	return &Limit{
 		bytes: newShares(maxBytesInFlight), requests: newShares(int64(requests)),
-		large: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+		large: newTurns(max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 }
 
@@ -50,12 +49,11 @@ type claim struct {
 	caller string
 	// path and namespace are the parts that the request has entered; empty before.
 	path, namespace string
-	// turns are those of the path.
-	turns *semaphore.Weighted
-	// counted is true if the request counts, handled if it has its turn, and large if it occupies a processor for large
-	// bodies.
-	counted, handled, large bool
-	body                    body
+	// turns are those of ordinary requests to the path or, once its body has turned out to be large, of large ones.
+	turns *turns
+	// counted is true if the request counts, and handled if it has its turn.
+	counted, handled bool
+	body             body
 }
 
 // callerOf returns the caller for the remote address of a connection: the host without the port.
@@ -78,17 +76,10 @@ func (c *claim) handle(ctx context.Context, path string) bool {
 	}
 	c.path = path
 	if c.body.counted > 0 {
-		if c.large = await(ctx, c.limit.large); !c.large {
-			return false
-		}
+		c.turns = c.limit.large
 	}
-	c.handled = await(ctx, c.turns)
+	c.handled = c.turns.take(ctx, c.caller)
 	return c.handled
-}
-
-// await takes one turn, and reports whether there was one in time. It only waits for ctx if there is none now.
-func await(ctx context.Context, turns *semaphore.Weighted) bool {
-	return turns.TryAcquire(1) || turns.Acquire(ctx, 1) == nil
 }
 
 // enter reports whether a request about an object in the namespace may be handled. Other objects have no namespace.
@@ -107,10 +98,7 @@ func (c *claim) enter(namespace string) bool {
 // release returns everything. The body must not be used any more.
 func (c *claim) release() {
 	if c.handled {
-		c.turns.Release(1)
-	}
-	if c.large {
-		c.limit.large.Release(1)
+		c.turns.giveBack(c.caller)
 	}
 	for _, part := range []string{c.path, c.namespace} {
 		if part != "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -272,3 +273,44 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
+
+// While requests of one caller have all turns and more of them wait, the next turn is for another caller, whether the
+// bodies are large or not.
+func TestNextTurnIsForAnotherCaller(t *testing.T) {
+	for name, spaces := range map[string]int{"ordinary": 0, "large": 20 << 10} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				admitted, leave := make(chan string, 100), make(chan struct{})
+				f := newFixture(t, func(_ context.Context, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+					admitted <- string(r.UID)
+					<-leave
+					return webhook.Allow(), nil
+				}, 1000)
+				var calls sync.WaitGroup
+				send := func(caller string) {
+					r := post(strings.Replace(reviewBody, `"u-1"`, `"`+caller+`"`, 1) + strings.Repeat(" ", spaces))
+					r.RemoteAddr = caller + ":5555"
+					calls.Go(func() { f.handler.ServeHTTP(httptest.NewRecorder(), r) })
+					synctest.Wait()
+				}
+				for range 60 {
+					send("10.0.0.1")
+				}
+				handled := len(admitted)
+				if handled == 0 || handled == 60 {
+					t.Fatalf("%d of 60 requests are handled at a time", handled)
+				}
+				send("10.0.0.2")
+				for range handled {
+					<-admitted
+				}
+				leave <- struct{}{}
+				if next := <-admitted; next != "10.0.0.2" {
+					t.Errorf("the next turn was for %s", next)
+				}
+				close(leave)
+				calls.Wait()
+			})
+		})
+	}
+}
