@@ -72,6 +72,7 @@ func TestWebhookConfigurations(t *testing.T) {
 				"(object.metadata.?annotations != oldObject.metadata.?annotations && ( "+
 				"object.metadata.?annotations[?'quaymaster.dev/refresh-defaults'] != oldObject.metadata.?annotations[?'quaymaster.dev/refresh-defaults'] || "+
 				"(oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue() && !object.metadata.?annotations[?'quaymaster.dev/defaulted'].hasValue()) || "+
+				"oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].orValue('').size() > 1024 || "+
 				"oldObject.metadata.?annotations[?'quaymaster.dev/defaulted'].orValue('').split(',').exists(entry, "+
 				"object.metadata.?annotations[?entry.split('=')[0]] != oldObject.metadata.?annotations[?entry.split('=')[0]]))))")),
 		mutating("mutate.persistentvolume.quaymaster.dev", "/mutate-persistentvolume", rules("", "v1", "persistentvolumes", cluster, create, update),
