@@ -41,12 +41,18 @@ func (s Set) Parse(svc *corev1.Service) *Parsed {
 func (s Set) sortedKeys(annotations map[string]string) []string {
 	keys := make([]string, 0, min(len(annotations), 64))
 	for key := range annotations {
-		if domain, _, _ := strings.Cut(key, "/"); s.domains == nil || s.domains[domain] {
+		if s.concerns(key) {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// concerns reports whether a key may belong to a catalog of the set.
+func (s Set) concerns(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return s.domains == nil || s.domains[domain]
 }
 
 // Size returns how much there is to validate: the number of ports, and of annotations that may belong to a catalog.
@@ -61,7 +67,7 @@ func (p *Parsed) Size() int {
 func (s Set) Annotations(svc *corev1.Service) int {
 	n := 0
 	for key := range svc.Annotations {
-		if domain, _, _ := strings.Cut(key, "/"); s.domains == nil || s.domains[domain] {
+		if s.concerns(key) {
 			n++
 		}
 	}

@@ -25,7 +25,7 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 				w.spend(p.Size() * workPerValue)
 				findings = append(findings, r.validate(v, policy, w)...)
 			}
-			if w.spend((len(findings) - before) * workPerFinding); w.exhausted() {
+			if !w.spend((len(findings) - before) * workPerFinding) {
 				// Each rule may have a finding for each of thousands of listeners.
 				return append(findings[:min(len(findings), mostBeforeCut)], r.tooLong(policy))
 			}

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
 )
 
@@ -31,33 +29,6 @@ func TestSuggestionsAreBounded(t *testing.T) {
 	}
 	if len(findings) != len(svc.Annotations) || suggested == 0 || suggested > 20 {
 		t.Errorf("%d findings and %d suggestions for %d unknown keys", len(findings), suggested, len(svc.Annotations))
-	}
-}
-
-// BenchmarkReviewHostile reports what one request with keys or values of the maximum size costs.
-func BenchmarkReviewHostile(b *testing.B) {
-	many := builder.Service()
-	for i := range 5000 {
-		builder.Annotation(fmt.Sprintf("service.beta.kubernetes.io/load-balancer-something-%d", i), "x")(many)
-	}
-	for name, svc := range map[string]struct{ options []builder.ServiceOption }{
-		"key":   {[]builder.ServiceOption{builder.Annotation("service.beta.kubernetes.io/"+strings.Repeat("x", 256<<10), "x")}},
-		"value": {[]builder.ServiceOption{builder.DLB("scheduler", strings.Repeat("x", 256<<10))}},
-		"ranges": {[]builder.ServiceOption{
-			builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", strings.Repeat(",", 256<<10)+"x"),
-		}},
-		"keys": {[]builder.ServiceOption{func(s *corev1.Service) { s.Annotations = many.Annotations }}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			r, err := review.New(catalog.Options{Catalogs: catalog.Names()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			service := builder.Service(svc.options...)
-			for b.Loop() {
-				r.Review(nil, service, nil)
-			}
-		})
 	}
 }
 

@@ -39,8 +39,7 @@ func hostile() map[string]*corev1.Service {
 		return svc
 	}
 	words := []string{"listener-maxqps", "listener-maxconn", "listener-protocol", "health-check-path", "scheduler"}
-	const most = 255 << 10
-	const small = 31 << 10
+	const most, small = 255 << 10, 31 << 10
 	all := map[string]*corev1.Service{
 		"32 KiB of unknown ports": filled(small, func(i int) (string, string) { return fmt.Sprintf("%slistener-maxqps.%d", dlb, i), "1" }),
 		"32 KiB of known ports":   ports(filled(small, func(i int) (string, string) { return fmt.Sprintf("%slistener-maxqps.%d", dlb, i+1), "1" }), 400),
@@ -65,11 +64,13 @@ func hostile() map[string]*corev1.Service {
 		"unknown shared keys": filled(most, func(i int) (string, string) {
 			return fmt.Sprintf("service.beta.kubernetes.io/load-balancer-x%d", i), ""
 		}),
-		"other keys": filled(most, func(i int) (string, string) { return fmt.Sprintf("x%d", i), "" }),
-		"long key":   filled(most, func(i int) (string, string) { return dlb + strings.Repeat("x", most-100), fmt.Sprint(i) }),
-		"long list":  builder.Service(builder.DLB("tags", strings.Repeat("a=b,", most/4))),
-		"long codes": builder.Service(builder.DLB("health-check-http-codes", strings.Repeat("200,", most/4))),
-		"ranges":     builder.Service(builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", strings.Repeat("10.0.0.0/8,", most/11))),
+		"other keys":     filled(most, func(i int) (string, string) { return fmt.Sprintf("x%d", i), "" }),
+		"long key":       filled(most, func(i int) (string, string) { return dlb + strings.Repeat("x", most-100), fmt.Sprint(i) }),
+		"long list":      builder.Service(builder.DLB("tags", strings.Repeat("a=b,", most/4))),
+		"long codes":     builder.Service(builder.DLB("health-check-http-codes", strings.Repeat("200,", most/4))),
+		"ranges":         builder.Service(builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", strings.Repeat("10.0.0.0/8,", most/11))),
+		"invalid ranges": builder.Service(builder.Annotation("service.beta.kubernetes.io/load-balancer-source-ranges", strings.Repeat(",", most-100)+"x")),
+		"long value":     builder.Service(builder.DLB("scheduler", strings.Repeat("x", most))),
 		"family keys": ports(filled(most, func(i int) (string, string) {
 			return fmt.Sprintf("service.beta.kubernetes.io/port-%d-no-probe-rule", i), "true"
 		}), 2000),
@@ -210,8 +211,8 @@ func BenchmarkHostile(b *testing.B) {
 	}}))
 	for i := range 10 {
 		patterns = append(patterns, compile(v1alpha1.LoadBalancerPolicySpec{Rules: []v1alpha1.Rule{
-			{Annotation: "service.beta.kubernetes.io/dlb-tags", Pattern: fmt.Sprintf("^(([a-z=,]*){1,20}){1,20}%d$", i)},
-			{Annotation: "service.beta.kubernetes.io/dlb-listener-maxqps", Pattern: fmt.Sprintf("^(([a-z=,]*){1,20}){1,20}%d$", i)},
+			{Annotation: "service.beta.kubernetes.io/dlb-tags", Pattern: fmt.Sprintf("^(([a-z=,]*){1,15}){1,15}%d$", i)},
+			{Annotation: "service.beta.kubernetes.io/dlb-listener-maxqps", Pattern: fmt.Sprintf("^(([a-z=,]*){1,15}){1,15}%d$", i)},
 		}}))
 	}
 	for name, svc := range hostile() {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -212,16 +210,6 @@ func (b *bench) callDirectly(ctx context.Context, c *configuration, list []*atta
 
 // callAnyway sends a review and accepts every answer.
 func callAnyway(ctx context.Context, client *http.Client, url string, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"?timeout=10s", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
+	_, _, err := post(ctx, client, url+"?timeout=10s", body)
 	return err
 }

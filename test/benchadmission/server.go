@@ -101,28 +101,34 @@ func (b *bench) start(ctx context.Context, s *server) error {
 	return nil
 }
 
-// call sends a review over a new connection. It fails unless the webhook allows it.
-func call(ctx context.Context, client *http.Client, url string, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"?timeout=3s", bytes.NewReader(body))
+// post sends a review and returns the status and the body of the response.
+func post(ctx context.Context, client *http.Client, url string, body []byte) (status int, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err = io.ReadAll(response.Body)
+	return response.StatusCode, text, err
+}
+
+// call sends a review over a new connection. It fails unless the webhook allows it.
+func call(ctx context.Context, client *http.Client, url string, body []byte) error {
+	status, text, err := post(ctx, client, url+"?timeout=3s", body)
 	if err != nil {
 		return err
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(text, &review); err != nil {
-		return fmt.Errorf("status %s: %s", response.Status, text)
+		return fmt.Errorf("status %d: %s", status, text)
 	}
-	if response.StatusCode != http.StatusOK || review.Response == nil || !review.Response.Allowed {
-		return fmt.Errorf("status %s, not allowed: %s", response.Status, text)
+	if status != http.StatusOK || review.Response == nil || !review.Response.Allowed {
+		return fmt.Errorf("status %d, not allowed: %s", status, text)
 	}
 	return nil
 }

@@ -103,11 +103,6 @@ func StorageClass(options ...StorageClassOption) *storagev1.StorageClass {
 	return class
 }
 
-// Expansion sets whether the class allows volume expansion.
-func Expansion(allowed bool) StorageClassOption {
-	return func(class *storagev1.StorageClass) { class.AllowVolumeExpansion = &allowed }
-}
-
 // VolumeType sets the name of the class and of its volume type in the cloud.
 func VolumeType(name string) StorageClassOption {
 	return func(class *storagev1.StorageClass) {

@@ -11,7 +11,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,7 +111,7 @@ func (w *world) ask(request *http.Request, client *tls.Certificate) (status int)
 // claims grows claims, one of them of a StorageClass that does not exist.
 func (w *world) claims() {
 	// Volumes of this type cannot grow in use, so that the webhooks look up their users.
-	w.create(builder.StorageClass(func(class *storagev1.StorageClass) { class.Name, class.Parameters["type"] = "archive", "archive" }))
+	w.create(builder.StorageClass(builder.VolumeType("archive")))
 	for _, class := range []string{"archive", "gone"} {
 		pv := builder.PersistentVolume()
 		pv.Name, pv.UID, pv.Spec.StorageClassName = class, "", class
