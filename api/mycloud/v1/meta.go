@@ -8,6 +8,12 @@ const (
 	CapabilityNodeGroups = "node-groups"
 	// CapabilityJobs is offered by clouds whose writes may go on as jobs after the response.
 	CapabilityJobs = "jobs"
+	// CapabilityChanges is offered by clouds that report changes, so that clients need not list collections again.
+	CapabilityChanges = "changes"
+	// CapabilityFencing is offered by clouds that reject the writes of former leaders.
+	CapabilityFencing = "fencing"
+	// CapabilityMemberBatches is offered by clouds that can change the members of many pools in one request.
+	CapabilityMemberBatches = "member-batches"
 )
 
 // The states of a cloud.

@@ -1,0 +1,43 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AnnotationRecord is the annotation of a Service that records its load balancer, so that it is never created twice.
+// Only the controllers write it. Its value is opaque to this package.
+const AnnotationRecord = "quaymaster.dev/load-balancer"
+
+// Balancers manages the load balancers of Services in the cloud. Its methods may be called for different Services at
+// the same time, and never wait for the cloud to finish its work: they send at most the next write and return.
+type Balancers interface {
+	// Owned reports whether a Service asks for a load balancer of ours, by its type and class.
+	Owned(svc *corev1.Service) bool
+	// Ensure brings the load balancer of a Service closer to what the Service asks for. With an error, the State is
+	// still valid and has the conditions that report the error.
+	Ensure(ctx context.Context, svc *corev1.Service) (State, error)
+	// Remove brings the load balancer of a Service closer to its deletion, or to its release if the Service asks for
+	// that. State.Gone reports the end.
+	Remove(ctx context.Context, svc *corev1.Service) (State, error)
+}
+
+// State is what is known of a Service's load balancer after a call of Balancers.
+type State struct {
+	// Record is the value of AnnotationRecord. It must be stored before Published is. Empty means: leave it as it is.
+	Record string
+	// Published is what the status of the Service publishes; nil means: leave it as it is.
+	Published *corev1.LoadBalancerStatus
+	// Conditions replace the conditions of the same types.
+	Conditions []metav1.Condition
+	// Gone is true if the cloud has confirmed that nothing is left, so that record, conditions and finalizer can go.
+	Gone bool
+	// Missing is true if the load balancer that the Service records is not in the cloud.
+	Missing bool
+	// RetryAfter is when to call again if nothing changes before; 0 means that there is no need to, unless there is an
+	// error: then the controller backs off.
+	RetryAfter time.Duration
+}
