@@ -26,11 +26,13 @@ const (
 
 // Meta describes the running API.
 type Meta struct {
-	APIVersion   string    `json:"api_version" example:"1.0.0"`
-	Capabilities []string  `json:"capabilities" nullable:"false" doc:"What this cloud offers beyond the basics."`
-	Status       string    `json:"status" enum:"ok,degraded" doc:"degraded: objects may exist that the cloud does not know of."`
-	Limits       Limits    `json:"limits"`
-	ServerTime   time.Time `json:"server_time"`
+	APIVersion   string   `json:"api_version" example:"1.0.0"`
+	Capabilities []string `json:"capabilities" nullable:"false" doc:"What this cloud offers beyond the basics."`
+	Status       string   `json:"status" enum:"ok,degraded" doc:"degraded: objects may exist that the cloud does not know of."`
+	Limits       Limits   `json:"limits"`
+	// Revision is that of the cloud's last change. A client reads it before the lists whose changes it then follows.
+	Revision   string    `json:"revision" doc:"The revision of the last change. Read it before lists whose changes are to be followed." example:"42"`
+	ServerTime time.Time `json:"server_time"`
 }
 
 // Limits bound what one request may ask for.

@@ -134,6 +134,15 @@ func (tx *Tx) nextRevision(collection string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
+// Revision returns the revision of the last change of any object.
+func (tx *Tx) Revision() string {
+	var n uint64
+	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {
+		n = b.Sequence()
+	}
+	return strconv.FormatUint(n, 10)
+}
+
 func (tx *Tx) collectionRevision(collection string) string {
 	var n uint64
 	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {

@@ -1,0 +1,220 @@
+// Package mirror keeps a copy of this cluster's objects in the cloud, which controllers read in place of the cloud. It
+// lists each kind of objects once and then follows the cloud's changes with one request for all kinds.
+//
+// That an object is not in the mirror is no proof that the cloud does not have it: ask the cloud before acting on it.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+const (
+	// hold is how long the cloud may hold a request for changes.
+	hold = 55 * time.Second
+	// pollPeriod is how often lists are read if the cloud does not report changes.
+	pollPeriod = 10 * time.Second
+	// verifyPeriod is how often lists are read although the cloud reports changes, in case it forgets one.
+	verifyPeriod = 30 * time.Minute
+	// retryBase and retryMax bound the delay after a failed read.
+	retryBase, retryMax = 500 * time.Millisecond, 30 * time.Second
+)
+
+// Options holds the dependencies of a Mirror.
+type Options struct {
+	// Cloud is the client of the cloud's API.
+	Cloud *cloudapi.Client
+	// Cluster identifies the load balancers of this cluster.
+	Cluster *ownership.Cluster
+	// Clock defaults to the real clock.
+	Clock clock.Clock
+}
+
+// Mirror is a copy of the cloud's objects that concern this cluster.
+type Mirror struct {
+	// LoadBalancers are those with the cluster's tag. Find returns those of a Service by its UID.
+	LoadBalancers *Store[cloudv1.LoadBalancer]
+	// Instances are all instances, with the tombstones of deleted ones. Find returns those with a hostname.
+	Instances *Store[cloudv1.Instance]
+
+	cloud *cloudapi.Client
+	clock clock.Clock
+	kinds []kind
+
+	mu      sync.Mutex
+	contact time.Time
+	// synced is closed when all kinds have been read once.
+	synced chan struct{}
+}
+
+// kind is a Store whatever the type of its objects.
+type kind struct {
+	name   string
+	read   func(context.Context) error
+	change func(cloudv1.Change) error
+}
+
+// New creates a Mirror; Run fills it.
+func New(o Options) *Mirror {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	m := &Mirror{cloud: o.Cloud, clock: o.Clock, synced: make(chan struct{})}
+	var clusterUID string
+	m.LoadBalancers = &Store[cloudv1.LoadBalancer]{
+		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata,
+		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+			tags, err := o.Cluster.Tags(ctx)
+			if err != nil {
+				return nil, err
+			}
+			clusterUID = tags[ownership.ClusterUID]
+			return o.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
+		},
+		holds: func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID },
+		index: func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
+		items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{},
+	}
+	m.Instances = &Store[cloudv1.Instance]{
+		kind: cloudv1.KindInstance, meta: (*cloudv1.Instance).Metadata,
+		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.Instance], error) {
+			return o.Cloud.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true, IfNoneMatch: since})
+		},
+		index: func(i *cloudv1.Instance) string { return i.Hostname },
+		items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{},
+	}
+	m.kinds = []kind{kindOf(m.LoadBalancers), kindOf(m.Instances)}
+	return m
+}
+
+func kindOf[T any](s *Store[T]) kind { return kind{name: s.kind, read: s.read, change: s.change} }
+
+// Synced reports whether all kinds have been read once.
+func (m *Mirror) Synced() bool {
+	select {
+	case <-m.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// LastContact returns when the cloud last answered, or the zero time. While the cloud does not answer, the mirror keeps
+// what it has.
+func (m *Mirror) LastContact() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contact
+}
+
+// Run follows the cloud until ctx ends.
+func (m *Mirror) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName("mirror")
+	var since string
+	var verify time.Time
+	delay := backoff()
+	for first := true; ctx.Err() == nil; {
+		pause := time.Duration(0)
+		reports, err := m.step(ctx, &since, &verify)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				logger.Error(err, "Could not read the cloud, will retry")
+			}
+			pause = delay.Step()
+		case !reports:
+			pause, delay = pollPeriod, backoff()
+		default:
+			delay = backoff()
+		}
+		if err == nil {
+			m.mu.Lock()
+			m.contact = m.clock.Now()
+			m.mu.Unlock()
+			if first {
+				first = false
+				close(m.synced)
+			}
+		}
+		if pause > 0 {
+			timer := m.clock.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+			case <-timer.C():
+			}
+			timer.Stop()
+		}
+	}
+}
+
+func backoff() wait.Backoff {
+	return wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.2, Steps: 10, Cap: retryMax}
+}
+
+// step reads the lists if that is due, or else the changes after since. It returns false if the cloud does not report
+// changes, so that only lists can be read.
+func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (reports bool, err error) {
+	if *since == "" || m.clock.Now().After(*verify) {
+		*since = ""
+		meta, err := m.cloud.Meta(ctx)
+		if err != nil {
+			return true, fmt.Errorf("read the state of the cloud: %w", err)
+		}
+		for _, k := range m.kinds {
+			if err := k.read(ctx); err != nil {
+				return true, err
+			}
+		}
+		if !slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges) {
+			return false, nil
+		}
+		*since, *verify = meta.Revision, m.clock.Now().Add(verifyPeriod)
+		return true, nil
+	}
+	names := make([]string, len(m.kinds))
+	for i, k := range m.kinds {
+		names[i] = k.name
+	}
+	changes, err := m.cloud.Changes(ctx, *since, names, min(hold, verify.Sub(m.clock.Now())))
+	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
+		*since = ""
+		return true, nil
+	}
+	if err != nil {
+		return true, fmt.Errorf("read changes: %w", err)
+	}
+	if err := m.apply(changes.Items); err != nil {
+		*since = "" // lists do not depend on a change that cannot be read
+		return true, err
+	}
+	*since = changes.Revision
+	return true, nil
+}
+
+func (m *Mirror) apply(changes []cloudv1.Change) error {
+	for _, c := range changes {
+		for _, k := range m.kinds {
+			if k.name != c.Kind {
+				continue
+			}
+			if err := k.change(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func notModified(err error) bool { return errors.Is(err, cloudapi.ErrNotModified) }

@@ -1,0 +1,237 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// Store holds the objects of one kind. The objects that it returns are shared and must not be modified.
+type Store[T any] struct {
+	kind string
+	meta func(*T) *cloudv1.Object
+	// list reads all objects that the store holds.
+	list func(ctx context.Context, ifNoneMatch string) (*cloudv1.List[T], error)
+	// holds reports whether the store holds the object; if nil, it holds all.
+	holds func(*T) bool
+	// index returns the key by which Find returns the object.
+	index func(*T) string
+
+	mu       sync.RWMutex
+	synced   bool
+	revision string
+	items    map[string]*T
+	byKey    map[string]map[string]bool
+	handlers []func(before, after *T)
+}
+
+// OnChange calls f after every change, with the object before and after it; nil stands for an object that is not in the
+// store. It must be called before Mirror.Run. f is called by one goroutine at a time and must not block.
+func (s *Store[T]) OnChange(f func(before, after *T)) { s.handlers = append(s.handlers, f) }
+
+// Synced reports whether the objects have been read once.
+func (s *Store[T]) Synced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.synced
+}
+
+// Get returns the object with the id, or nil.
+func (s *Store[T]) Get(id string) *T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.items[id]
+}
+
+// Find returns the objects with the key of the index, in the order of their ids.
+func (s *Store[T]) Find(key string) []*T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found []*T
+	for id := range s.byKey[key] {
+		found = append(found, s.items[id])
+	}
+	s.sort(found)
+	return found
+}
+
+// List returns all objects, in the order of their ids.
+func (s *Store[T]) List() []*T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*T, 0, len(s.items))
+	for _, v := range s.items {
+		all = append(all, v)
+	}
+	s.sort(all)
+	return all
+}
+
+// Len returns the number of objects.
+func (s *Store[T]) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.items)
+}
+
+// Put stores the response of a write, unless the store has that revision or a later one. An object of the same revision
+// may be newer than the response: its observed state changes without a new revision.
+func (s *Store[T]) Put(v *T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.items[s.meta(v).ID]; old != nil && !newer(s.meta(v).Revision, s.meta(old).Revision) {
+		return
+	}
+	if s.holds == nil || s.holds(v) {
+		s.set(v)
+	}
+}
+
+// Drop removes an object that a read by id has found to be absent.
+func (s *Store[T]) Drop(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unset(id)
+}
+
+func (s *Store[T]) sort(list []*T) {
+	slices.SortFunc(list, func(a, b *T) int {
+		switch x, y := s.meta(a).ID, s.meta(b).ID; {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+}
+
+// read replaces the contents by those of the cloud, unless they are still current.
+func (s *Store[T]) read(ctx context.Context) error {
+	s.mu.RLock()
+	known := s.revision
+	s.mu.RUnlock()
+	list, err := s.list(ctx, known)
+	if notModified(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list %ss: %w", s.kind, err)
+	}
+	listed := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		listed[s.meta(&list.Items[i]).ID] = true
+		s.apply(&list.Items[i])
+	}
+	for _, v := range s.List() {
+		// An object that was created after the list was read is not in it.
+		if id := s.meta(v).ID; !listed[id] && !newer(s.meta(v).Revision, list.Revision) {
+			s.remove(id)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced, s.revision = true, list.Revision
+	return nil
+}
+
+// change applies a change of the feed.
+func (s *Store[T]) change(c cloudv1.Change) error {
+	if c.Op == cloudv1.ChangeDelete {
+		if old := s.Get(c.ID); old != nil && !newer(s.meta(old).Revision, c.Revision) {
+			s.remove(c.ID)
+		}
+		return nil
+	}
+	v := new(T)
+	if err := json.Unmarshal(c.Object, v); err != nil {
+		return fmt.Errorf("decode the change of %s %s: %w", c.Kind, c.ID, err)
+	}
+	if s.meta(v).ID != c.ID {
+		return fmt.Errorf("the change of %s %s has the object %q", c.Kind, c.ID, s.meta(v).ID)
+	}
+	s.apply(v)
+	return nil
+}
+
+// apply stores an object that was read from the cloud, unless a later revision is already stored.
+func (s *Store[T]) apply(v *T) {
+	id := s.meta(v).ID
+	if s.holds != nil && !s.holds(v) {
+		s.remove(id)
+		return
+	}
+	s.mu.Lock()
+	before := s.items[id]
+	if before != nil && (newer(s.meta(before).Revision, s.meta(v).Revision) || reflect.DeepEqual(before, v)) {
+		s.mu.Unlock()
+		return
+	}
+	s.set(v)
+	s.mu.Unlock()
+	s.notify(before, v)
+}
+
+func (s *Store[T]) remove(id string) {
+	s.mu.Lock()
+	before := s.items[id]
+	s.unset(id)
+	s.mu.Unlock()
+	if before != nil {
+		s.notify(before, nil)
+	}
+}
+
+func (s *Store[T]) notify(before, after *T) {
+	for _, f := range s.handlers {
+		f(before, after)
+	}
+}
+
+// set stores an object. The caller holds the lock.
+func (s *Store[T]) set(v *T) {
+	id := s.meta(v).ID
+	s.unset(id)
+	s.items[id] = v
+	if s.index == nil {
+		return
+	}
+	key := s.index(v)
+	if s.byKey[key] == nil {
+		s.byKey[key] = map[string]bool{}
+	}
+	s.byKey[key][id] = true
+}
+
+// unset removes an object. The caller holds the lock.
+func (s *Store[T]) unset(id string) {
+	old := s.items[id]
+	if old == nil {
+		return
+	}
+	delete(s.items, id)
+	if s.index == nil {
+		return
+	}
+	key := s.index(old)
+	if delete(s.byKey[key], id); len(s.byKey[key]) == 0 {
+		delete(s.byKey, key)
+	}
+}
+
+// newer reports whether revision a is later than b. The revisions of mycloud are numbers; if others are not, every one
+// counts as newer, so that nothing gets lost.
+func newer(a, b string) bool {
+	x, err1 := strconv.ParseUint(a, 10, 64)
+	y, err2 := strconv.ParseUint(b, 10, 64)
+	if err1 != nil || err2 != nil {
+		return a != b
+	}
+	return x > y
+}
