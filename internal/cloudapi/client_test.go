@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,30 @@ func TestListsAreWholeOrAnError(t *testing.T) {
 			}
 			if err != nil || len(l.Items) != test.items || !l.Complete {
 				t.Errorf("%+v, %v", l, err)
+			}
+		})
+	}
+}
+
+// A server that never ends a list costs as many requests as a list may have pages, at most.
+func TestListsEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		token    func(n int) string
+		want     string
+		requests int
+	}{
+		"the same token for ever": {func(int) string { return "more" }, "a page token is repeated", 2},
+		"two tokens in turns":     {func(n int) string { return strconv.Itoa(n % 2) }, "a page token is repeated", 3},
+		"a new token for ever":    {strconv.Itoa, "more than 1000 pages", 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			_, err := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				n++
+				answer(200, asJSON, `{"items":[],"next_page_token":"`+test.token(n)+`","revision":"7"}`)(w, r)
+			}).ListInstances(t.Context(), cloudapi.ListOptions{})
+			if err == nil || !strings.Contains(err.Error(), test.want) || n != test.requests {
+				t.Errorf("%d requests, %v; want %d and %q", n, err, test.requests, test.want)
 			}
 		})
 	}

@@ -55,6 +55,10 @@ func write[T any, P interface {
 	return v, nil
 }
 
+// maxPages bounds how many pages a list may have: a server or a proxy that never ends a list must not cost memory and
+// requests without end. With the largest pages, these are 100 000 load balancers or 500 000 instances.
+const maxPages = 1000
+
 // list reads all pages of one snapshot.
 func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cloudv1.List[T], error) {
 	r.method, r.query = http.MethodGet, o.query(r.query)
@@ -62,6 +66,7 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cl
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
 	var all *cloudv1.List[T]
+	seen := map[string]bool{}
 	for {
 		var page cloudv1.List[T]
 		if _, err := c.do(ctx, r, &page); err != nil {
@@ -80,6 +85,12 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cl
 		}
 		if page.NextPageToken == "" {
 			break
+		}
+		if seen[page.NextPageToken] {
+			return nil, malformed(r, "a page token is repeated")
+		}
+		if seen[page.NextPageToken] = true; len(seen) >= maxPages {
+			return nil, malformed(r, fmt.Sprintf("more than %d pages", maxPages))
 		}
 		// The page token stands for the snapshot, which is newer than the revision that the caller has.
 		r.header = nil
