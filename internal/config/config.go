@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/strictyaml"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	Network Network `json:"network"`
 	// IngressNodes selects the Nodes that receive the traffic of load balancers.
 	IngressNodes IngressNodes `json:"ingressNodes"`
+	// KubeProxyHealthCheckPort is the port at which kube-proxy, or what replaces it, serves /healthz on each Node. Load
+	// balancers probe it for listeners of udp under externalTrafficPolicy Cluster.
+	KubeProxyHealthCheckPort int32 `json:"kubeProxyHealthCheckPort"`
 }
 
 // Network places load balancers and routes in the cloud.
@@ -76,8 +80,9 @@ func Load(path string) (Config, error) {
 // Parse reads, defaults and validates a cloud config in YAML or JSON.
 func Parse(data []byte) (Config, error) {
 	cfg := Config{
-		LoadBalancerClass: DefaultLoadBalancerClass,
-		IngressNodes:      IngressNodes{Fallback: DefaultFallback},
+		LoadBalancerClass:        DefaultLoadBalancerClass,
+		IngressNodes:             IngressNodes{Fallback: DefaultFallback},
+		KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 	}
 	errs, err := strictyaml.Decode(data, &cfg)
 	if err != nil {

@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
 				LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all"},
+				KubeProxyHealthCheckPort: 10256,
 			},
 		},
 		"everything": {
@@ -34,6 +35,7 @@ func TestParse(t *testing.T) {
 loadBalancerClass: example.com/lb
 network: {vpcID: vpc-main, routeTableID: rt-main, subnetIDs: [subnet-a, subnet-b]}
 ingressNodes: {fallback: none}
+kubeProxyHealthCheckPort: 9876
 `,
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
@@ -41,7 +43,7 @@ ingressNodes: {fallback: none}
 				Network: config.Network{
 					VPCID: "vpc-main", RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a", "subnet-b"},
 				},
-				IngressNodes: config.IngressNodes{Fallback: "none"},
+				IngressNodes: config.IngressNodes{Fallback: "none"}, KubeProxyHealthCheckPort: 9876,
 			},
 		},
 	} {
@@ -111,13 +113,14 @@ func TestParseErrors(t *testing.T) {
 		},
 		"bad class, ids and fallback": {
 			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\n" +
-				"ingressNodes: {fallback: some}\n",
+				"ingressNodes: {fallback: some}\nkubeProxyHealthCheckPort: 65536\n",
 			want: []string{
 				`loadBalancerClass: Invalid value: "a/b/c"`,
 				`network.vpcID: Invalid value: "a/b"`,
 				`network.subnetIDs[1]: Duplicate value: "s"`,
 				`network.subnetIDs[2]: Required value`,
 				`ingressNodes.fallback: Unsupported value: "some": supported values: "all", "none"`,
+				`kubeProxyHealthCheckPort: Invalid value: 65536: must be a port, 1 to 65535`,
 			},
 		},
 	} {

@@ -24,6 +24,9 @@ func validate(cfg Config) field.ErrorList {
 		path := field.NewPath("ingressNodes", "fallback")
 		errs = append(errs, field.NotSupported(path, f, []string{FallbackAll, FallbackNone}))
 	}
+	if p := cfg.KubeProxyHealthCheckPort; len(validation.IsValidPortNum(int(p))) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("kubeProxyHealthCheckPort"), p, "must be a port, 1 to 65535"))
+	}
 	return errs
 }
 

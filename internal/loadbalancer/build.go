@@ -11,14 +11,15 @@ import (
 	"quaymaster.dev/internal/catalog/spec"
 )
 
-// The endpoint at which kube-proxy reports whether its node accepts traffic (externalTrafficPolicy Cluster).
-const (
-	kubeProxyHealthzPort = 10256
-	healthzPath          = "/healthz"
-)
+// DefaultKubeProxyHealthCheckPort is the port at which kube-proxy reports whether its node accepts traffic
+// (externalTrafficPolicy Cluster), unless the cluster sets another one or replaces kube-proxy.
+const DefaultKubeProxyHealthCheckPort = 10256
+
+const healthzPath = "/healthz"
 
 // Build builds the desired load balancer of a Service from its parsed annotations, which must not have errors.
-func Build(v *catalog.View) *Desired {
+// kubeProxyPort is the port at which nodes report whether kube-proxy, or what replaces it, accepts traffic.
+func Build(v *catalog.View, kubeProxyPort int32) *Desired {
 	d := &Desired{Families: families(v.Service)}
 	for r := range spec.SourceRanges(v.Service) {
 		d.AllowedSources = append(d.AllowedSources, r.Prefix)
@@ -27,12 +28,12 @@ func Build(v *catalog.View) *Desired {
 		f.set(d, v.Value(f.key))
 	}
 	for i, p := range v.Service.Spec.Ports {
-		d.Listeners = append(d.Listeners, listener(v, i, p))
+		d.Listeners = append(d.Listeners, listener(v, i, p, kubeProxyPort))
 	}
 	return d
 }
 
-func listener(v *catalog.View, i int, p corev1.ServicePort) Listener {
+func listener(v *catalog.View, i int, p corev1.ServicePort, kubeProxyPort int32) Listener {
 	transport, _, _ := strings.Cut(spec.Listener(p), "/")
 	l := Listener{
 		Transport: transport, Port: p.Port, NodePort: p.NodePort, AffinityTimeout: affinityTimeout(v.Service),
@@ -47,7 +48,7 @@ func listener(v *catalog.View, i int, p corev1.ServicePort) Listener {
 	local := v.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if check := &l.HealthCheck; local || transport == "udp" {
 		check.Protocol, check.Path, check.ExpectedCodes = "http", healthzPath, []string{"200"}
-		check.Port = kubeProxyHealthzPort
+		check.Port = kubeProxyPort
 		if local {
 			check.Port = v.Service.Spec.HealthCheckNodePort
 		}

@@ -41,6 +41,11 @@ func parse(t testing.TB, svc *corev1.Service) *catalog.View {
 	return parsed.Own()
 }
 
+func build(t testing.TB, svc *corev1.Service) *loadbalancer.Desired {
+	t.Helper()
+	return loadbalancer.Build(parse(t, svc), loadbalancer.DefaultKubeProxyHealthCheckPort)
+}
+
 func TestBuildListeners(t *testing.T) {
 	tests := map[string]struct {
 		service *corev1.Service
@@ -109,7 +114,7 @@ func TestBuildListeners(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			desired := loadbalancer.Build(parse(t, test.service))
+			desired := build(t, test.service)
 			if diff := cmp.Diff(test.want, desired.Listeners); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -129,7 +134,7 @@ func TestBuildIPMode(t *testing.T) {
 		"explicit proxy": {builder.Service(builder.DLB("ip-mode", "proxy")), "proxy"},
 	}
 	for name, test := range tests {
-		if desired := loadbalancer.Build(parse(t, test.service)); desired.IPMode != test.want {
+		if desired := build(t, test.service); desired.IPMode != test.want {
 			t.Errorf("%s: got %+v, want %s", name, desired, test.want)
 		}
 	}
@@ -153,7 +158,7 @@ func TestBuildWhole(t *testing.T) {
 		Families:       []string{"ipv6", "ipv4"},
 		Listeners:      []loadbalancer.Listener{defaultListener(nil)},
 	}
-	got := loadbalancer.Build(parse(t, svc))
+	got := build(t, svc)
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -198,9 +203,18 @@ func TestEveryKeyHasAField(t *testing.T) {
 		if name == "listener-tls-certificate-id" {
 			before = builder.Service()
 		}
-		old, changed := loadbalancer.Build(parse(t, before)), loadbalancer.Build(parse(t, after))
+		old, changed := build(t, before), build(t, after)
 		if cmp.Equal(old, changed, cmpopts.EquateComparable(netip.Prefix{})) {
 			t.Errorf("%s=%s changes nothing in the desired load balancer", name, value)
 		}
+	}
+}
+
+// Only listeners of udp under traffic policy Cluster ask kube-proxy, at the port that the cluster sets.
+func TestBuildAsksKubeProxyAtItsPort(t *testing.T) {
+	ports := builder.Ports(builder.Port("dns", corev1.ProtocolUDP, 53), builder.Port("web", corev1.ProtocolTCP, 80))
+	desired := loadbalancer.Build(parse(t, builder.Service(ports)), 9999)
+	if got := []int32{desired.Listeners[0].HealthCheck.Port, desired.Listeners[1].HealthCheck.Port}; got[0] != 9999 || got[1] != 0 {
+		t.Errorf("health check ports of udp and tcp: %d; want 9999 and 0", got)
 	}
 }

@@ -134,7 +134,7 @@ func FuzzReview(f *testing.F) {
 		parsed := own.Parse(svc)
 		findings := finding.Merge(parsed.Validate())
 		if len(finding.Errors(findings)) == 0 {
-			loadbalancer.Build(parsed.Own())
+			loadbalancer.Build(parsed.Own(), loadbalancer.DefaultKubeProxyHealthCheckPort)
 		}
 		if diff := cmp.Diff(findings, own.Review(nil, svc, nil)); diff != "" {
 			t.Errorf("admission differs from reconcile:\n%s", diff)

@@ -54,6 +54,9 @@ type Options struct {
 	Network Network
 	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too.
 	LoadBalancerClass string
+	// KubeProxyHealthCheckPort is the port at which nodes report whether they accept traffic; it defaults to that of
+	// kube-proxy.
+	KubeProxyHealthCheckPort int32
 	// NodeGroups finds the groups that pools refer to.
 	NodeGroups NodeGroups
 	// Policies returns the defaults and rules of namespaces; if nil, there are none.
@@ -83,6 +86,8 @@ type Balancer struct {
 	recorder   record.EventRecorder
 	overview   *overview
 	wait       time.Duration
+
+	kubeProxyPort int32
 }
 
 var _ cloudprovider.LoadBalancer = (*Balancer)(nil)
@@ -95,10 +100,14 @@ func New(o Options) *Balancer {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
+	if o.KubeProxyHealthCheckPort == 0 {
+		o.KubeProxyHealthCheckPort = loadbalancer.DefaultKubeProxyHealthCheckPort
+	}
 	reviewer := review.Own(o.LoadBalancerClass)
 	return &Balancer{
 		cloud: o.Cloud, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
-		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups,
+		kubeProxyPort: o.KubeProxyHealthCheckPort,
+		reviewer:      reviewer, policies: o.Policies, groups: o.NodeGroups,
 		conditions: conditions{services: o.Services, clock: o.Clock}, recorder: o.Recorder, wait: o.Wait,
 		overview: &overview{services: o.ServiceLister, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}

@@ -24,6 +24,8 @@ type Policies interface {
 type order struct {
 	// svc is the stored Service, which Events and conditions refer to.
 	svc *corev1.Service
+	// kubeProxyPort is Options.KubeProxyHealthCheckPort.
+	kubeProxyPort int32
 	// parsed is the Service with the defaults of policies.
 	parsed *catalog.Parsed
 	// desired is nil for a Service of another controller, and for one with errors among the findings.
@@ -34,7 +36,7 @@ type order struct {
 
 // read returns the order of a Service. It fails if the policies of the namespace are not known.
 func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
-	o := &order{svc: svc}
+	o := &order{svc: svc, kubeProxyPort: b.kubeProxyPort}
 	parsed := b.reviewer.Parse(svc)
 	if parsed.Own() != nil && b.policies != nil {
 		var err error
@@ -50,7 +52,7 @@ func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error
 func (o *order) build(parsed *catalog.Parsed) {
 	o.parsed, o.desired, o.findings = parsed, nil, finding.Merge(parsed.Validate())
 	if own := parsed.Own(); own != nil && len(finding.Errors(o.findings)) == 0 {
-		o.desired = loadbalancer.Build(own)
+		o.desired = loadbalancer.Build(own, o.kubeProxyPort)
 	}
 }
 

@@ -186,16 +186,17 @@ func (r *controllers) assemble(
 		return cloud.Assembly{}, err
 	}
 	balancer := dlb.New(dlb.Options{
-		Cloud:             r.cloud,
-		Cluster:           cluster,
-		ClusterID:         r.config.ClusterID,
-		Network:           dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
-		LoadBalancerClass: r.config.LoadBalancerClass,
-		NodeGroups:        nodes,
-		Policies:          store,
-		Services:          r.api.CoreV1(),
-		ServiceLister:     completed.SharedInformers.Core().V1().Services().Lister(),
-		Recorder:          completed.EventRecorder,
+		Cloud:                    r.cloud,
+		Cluster:                  cluster,
+		ClusterID:                r.config.ClusterID,
+		Network:                  dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
+		LoadBalancerClass:        r.config.LoadBalancerClass,
+		KubeProxyHealthCheckPort: r.config.KubeProxyHealthCheckPort,
+		NodeGroups:               nodes,
+		Policies:                 store,
+		Services:                 r.api.CoreV1(),
+		ServiceLister:            completed.SharedInformers.Core().V1().Services().Lister(),
+		Recorder:                 completed.EventRecorder,
 	})
 	provider := provider.New(provider.Options{
 		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
