@@ -13,6 +13,8 @@ const (
 	tombstoneLife = 8 * 24 * time.Hour
 	answerLife    = 48 * time.Hour
 	jobLife       = 48 * time.Hour
+	// deletionLife is how long the feed of changes reports deletions.
+	deletionLife = 24 * time.Hour
 
 	clearEvery = time.Hour
 )
@@ -40,6 +42,9 @@ func clearOld(tx *store.Tx) error {
 	}
 	err = clearKind(tx, store.Jobs, func(j *cloudv1.Job) bool { return older(tx, j.FinishedAt, jobLife) })
 	if err != nil {
+		return err
+	}
+	if err := tx.DropDeletions(tx.Now.Add(-deletionLife)); err != nil {
 		return err
 	}
 	return tx.DropAnswers(tx.Now.Add(-answerLife))

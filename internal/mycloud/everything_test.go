@@ -15,7 +15,7 @@ func TestEveryOperation(t *testing.T) {
 	read, write := cloudapi.ReadOptions{}, cloudapi.WriteOptions{}
 
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
-	diff(t, "capabilities", []string{cloudv1.CapabilityNodeGroups}, meta.Capabilities)
+	diff(t, "capabilities", []string{cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges}, meta.Capabilities)
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(cl.Zones(ctx, none))
 	regions := must[*cloudv1.List[cloudv1.Region]](t)(cl.Regions(ctx, none))
 	types := must[*cloudv1.List[cloudv1.InstanceType]](t)(cl.InstanceTypes(ctx, none))
@@ -96,6 +96,7 @@ func TestEveryOperation(t *testing.T) {
 	must[*cloudv1.RoutesBatchResult](t)(cl.BatchRoutes(ctx, "rt-main", batch, write))
 	must[*cloudv1.List[cloudv1.Route]](t)(cl.ListRoutes(ctx, "rt-main", none))
 	must[*cloudv1.List[cloudv1.Job]](t)(cl.ListJobs(ctx, none))
+	must[*cloudv1.Changes](t)(cl.Changes(ctx, "0", nil, 0))
 
 	// There are jobs only if writes take time.
 	diff(t, "operations that this test does not use", []string{"get-job"}, c.check.unseen())

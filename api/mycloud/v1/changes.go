@@ -26,5 +26,5 @@ type Change struct {
 	Revision string `json:"revision" example:"42"`
 	Op       string `json:"op" enum:"upsert,delete"`
 	// Object is the object as its own collection returns it, load balancers with their trees; absent for a deletion.
-	Object json.RawMessage `json:"object,omitempty" doc:"The object as its collection returns it, load balancers with their trees; absent if it was deleted."`
+	Object json.RawMessage `json:"object,omitempty" doc:"The object as its collection returns it, load balancers with their trees; absent if it was deleted. A new operating_state alone is not a change."`
 }

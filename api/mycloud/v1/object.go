@@ -30,11 +30,12 @@ type Object struct {
 // Metadata returns the fields that all objects share.
 func (o *Object) Metadata() *Object { return o }
 
-// List is a collection, or one page of it: a snapshot at Revision.
+// List is a collection, or one page of it: a snapshot at Revision, which is the cloud's and increases with every change
+// of any object.
 type List[T any] struct {
 	Items         []T    `json:"items" nullable:"false"`
 	NextPageToken string `json:"next_page_token,omitempty" doc:"Opaque; absent on the last page."`
-	Revision      string `json:"revision" doc:"The collection's revision; also the ETag." example:"42"`
+	Revision      string `json:"revision" doc:"The revision of the cloud that the list is a snapshot of; also the ETag." example:"42"`
 	// Complete is true on the last page of a snapshot that lacks no object.
 	Complete bool `json:"complete" doc:"True on the last page of a snapshot that lacks no object."`
 }

@@ -82,6 +82,7 @@ func New(o Options) *API {
 	a.registerRoutes()
 	a.registerVolumes()
 	a.registerJobs()
+	a.registerChanges()
 	a.mux.HandleFunc("/", a.unknownRequest)
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()
 	// The library adds its own error types to the document, but the API returns Problems.

@@ -51,10 +51,7 @@ type DeleteParams struct {
 type LookupParams struct{ Body cloudv1.LookupRequest }
 
 func (a *API) registerInstances() {
-	all := view[cloudv1.Instance]{
-		kind:  store.Instances,
-		state: func(i *cloudv1.Instance) string { return string(i.State) },
-	}
+	all := instances()
 	registerGet(a, operation{"get-instance", "instances", "An instance, or its tombstone"}, "/v1/instances/{id}", all)
 	registerRead(a, operation{"list-instances", "instances", "Instances"}, "/v1/instances",
 		func(_ context.Context, p *ListParams) (*Found[cloudv1.List[cloudv1.Instance]], error) {
@@ -86,10 +83,17 @@ func (a *API) registerInstances() {
 		})
 }
 
+func instances() view[cloudv1.Instance] {
+	return view[cloudv1.Instance]{
+		kind:  store.Instances,
+		state: func(i *cloudv1.Instance) string { return string(i.State) },
+	}
+}
+
 func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[cloudv1.LookupResult], error) {
 	res := cloudv1.LookupResult{Items: []cloudv1.Instance{}, NotFound: []string{}}
 	err := a.Store.View(func(tx *store.Tx) error {
-		res.Revision = store.Instances.Revision(tx)
+		res.Revision = tx.Revision()
 		for _, id := range p.Body.IDs {
 			i, err := store.Instances.Get(tx, id)
 			var none *store.NotFoundError

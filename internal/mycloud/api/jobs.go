@@ -17,16 +17,20 @@ type GetJobParams struct {
 }
 
 func (a *API) registerJobs() {
-	jobs := view[cloudv1.Job]{
-		kind:  store.Jobs,
-		state: func(j *cloudv1.Job) string { return string(j.State) },
-		show:  a.showJobs,
-	}
+	jobs := a.jobs()
 	registerList(a, operation{"list-jobs", "jobs", "Jobs"}, "/v1/jobs", jobs)
 	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}",
 		func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
 			return a.waitForJob(ctx, jobs, p)
 		})
+}
+
+func (a *API) jobs() view[cloudv1.Job] {
+	return view[cloudv1.Job]{
+		kind:  store.Jobs,
+		state: func(j *cloudv1.Job) string { return string(j.State) },
+		show:  a.showJobs,
+	}
 }
 
 // waitForJob reads a job when it has ended or the client's wait is over.

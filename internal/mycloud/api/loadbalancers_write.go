@@ -141,7 +141,7 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 			}
 		}
 		if !tx.Rehearsal {
-			if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb)); err != nil {
+			if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb), lb.Tags); err != nil {
 				return nil, err
 			}
 		}

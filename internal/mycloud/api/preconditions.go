@@ -87,12 +87,17 @@ func (p WriteParams) tags() (map[string]string, error) {
 
 // matches reports whether a list of ETags contains a revision. Weak ETags match only if weak is true.
 func matches(header, revision string, weak bool) bool {
+	return anyTag(header, weak, func(tag string) bool { return tag == revision })
+}
+
+// anyTag reports whether a list of ETags contains one that fits. Weak ETags fit only if weak is true.
+func anyTag(header string, weak bool, fits func(string) bool) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.TrimSpace(tag)
 		if weak {
 			tag = strings.TrimPrefix(tag, "W/")
 		}
-		if tag == "*" || strings.Trim(tag, `"`) == revision && !strings.HasPrefix(tag, "W/") {
+		if tag == "*" || !strings.HasPrefix(tag, "W/") && fits(strings.Trim(tag, `"`)) {
 			return true
 		}
 	}

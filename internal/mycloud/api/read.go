@@ -89,8 +89,9 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 	var revision string
 	items := []T{}
 	err = a.Store.View(func(tx *store.Tx) error {
-		revision = v.kind.Revision(tx)
-		if p.IfNoneMatch != "" && matches(p.IfNoneMatch, revision, true) {
+		revision = tx.Revision()
+		unchanged := func(since string) bool { return v.kind.UnchangedSince(tx, since) }
+		if p.IfNoneMatch != "" && anyTag(p.IfNoneMatch, true, unchanged) {
 			return notModified(revision)
 		}
 		show := func(*T) error { return nil }
@@ -118,29 +119,34 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 
 // filter returns the function that selects the objects of a list.
 func filter[T any](v view[T], p ListParams) (func(*T) bool, error) {
-	tags := map[string]string{}
-	for _, t := range p.Tag {
-		key, value, ok := strings.Cut(t, ":")
-		if !ok || key == "" {
-			return nil, invalidField("query/tag", "must be key:value, not %q", t)
-		}
-		if other, twice := tags[key]; twice && other != value {
-			// No object has two values for one key.
-			return func(*T) bool { return false }, nil
-		}
-		tags[key] = value
+	has, err := tagFilter(p.Tag)
+	if err != nil {
+		return nil, err
 	}
 	return func(o *T) bool {
 		c := v.kind.Object(o)
-		for k, want := range tags {
-			if has, ok := c.Tags[k]; !ok || has != want {
-				return false
-			}
-		}
-		return (v.match == nil || v.match(o)) &&
+		return has(c.Tags) && (v.match == nil || v.match(o)) &&
 			(p.Name == "" || c.Name == p.Name) &&
 			(len(p.IDs) == 0 || slices.Contains(p.IDs, c.ID)) &&
 			(p.State == "" || v.state != nil && v.state(o) == p.State)
+	}, nil
+}
+
+// tagFilter returns the function that reports whether an object's tags include all of a parameter's key:value pairs.
+func tagFilter(pairs []string) (func(map[string]string) bool, error) {
+	for _, pair := range pairs {
+		if key, _, ok := strings.Cut(pair, ":"); !ok || key == "" {
+			return nil, invalidField("query/tag", "must be key:value, not %q", pair)
+		}
+	}
+	return func(tags map[string]string) bool {
+		for _, pair := range pairs {
+			key, want, _ := strings.Cut(pair, ":")
+			if has, ok := tags[key]; !ok || has != want {
+				return false
+			}
+		}
+		return true
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -33,9 +34,13 @@ type Runner struct {
 	Logger *slog.Logger
 }
 
-// Enqueue adds a job in the transaction that requires it.
-func Enqueue(tx *store.Tx, id, name string, target cloudv1.Reference) (*cloudv1.Job, error) {
-	j := &cloudv1.Job{Object: cloudv1.Object{ID: id, Name: name}, State: cloudv1.JobQueued, Target: target}
+// Enqueue adds a job in the transaction that requires it. tags are those of the target.
+func Enqueue(
+	tx *store.Tx, id, name string, target cloudv1.Reference, tags map[string]string,
+) (*cloudv1.Job, error) {
+	j := &cloudv1.Job{
+		Object: cloudv1.Object{ID: id, Name: name, Tags: maps.Clone(tags)}, State: cloudv1.JobQueued, Target: target,
+	}
 	if _, err := store.Jobs.Put(tx, j); err != nil {
 		return nil, err
 	}

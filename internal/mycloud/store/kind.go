@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
@@ -47,8 +49,11 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("no %s %q", e.Kind, 
 // Object returns the fields of v that all objects share.
 func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
 
-// Revision returns the revision of the collection, which is that of its last change.
-func (k Kind[T]) Revision(tx *Tx) string { return tx.collectionRevision(k.Name) }
+// UnchangedSince reports whether the collection is the same as it was at a revision of the cloud.
+func (k Kind[T]) UnchangedSince(tx *Tx, revision string) bool {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	return err == nil && tx.lastChange(k.Name) <= n && n <= tx.revision()
+}
 
 // Get reads an object. The error is a *NotFoundError if there is none.
 func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
@@ -84,13 +89,14 @@ func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 	if o.Tags == nil {
 		o.Tags = map[string]string{}
 	}
+	var was *cloudv1.Object
 	if b := tx.bolt.Bucket([]byte(k.Name)); b != nil {
 		if raw := b.Get([]byte(o.ID)); raw != nil {
 			old, err := k.decode(o.ID, raw)
 			if err != nil {
 				return false, err
 			}
-			was := k.object(old)
+			was = k.object(old)
 			o.Revision, o.CreatedAt, o.UpdatedAt = was.Revision, was.CreatedAt, was.UpdatedAt
 			now, err := json.Marshal(v)
 			if err != nil {
@@ -101,10 +107,11 @@ func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 			}
 		}
 	}
-	return true, k.write(tx, v)
+	return true, k.write(tx, v, was)
 }
 
-func (k Kind[T]) write(tx *Tx, v *T) error {
+// write writes an object that was different, or did not exist if was is nil.
+func (k Kind[T]) write(tx *Tx, v *T, was *cloudv1.Object) error {
 	o := k.object(v)
 	var err error
 	if o.Revision, err = tx.nextRevision(k.Name); err != nil {
@@ -125,7 +132,27 @@ func (k Kind[T]) write(tx *Tx, v *T) error {
 	if err := b.Put([]byte(o.ID), raw); err != nil {
 		return fmt.Errorf("write %s %s: %w", k.Name, o.ID, err)
 	}
-	return nil
+	return k.record(tx, Change{Revision: o.Revision, Kind: k.Name, ID: o.ID}, was, o.Tags)
+}
+
+// record adds a change to the log. tags are the object's tags after the change.
+func (k Kind[T]) record(tx *Tx, c Change, was *cloudv1.Object, tags map[string]string) error {
+	if tx.Rehearsal {
+		return nil
+	}
+	if was == nil {
+		return tx.record(c, "")
+	}
+	var err error
+	if maps.Equal(was.Tags, tags) {
+		c.Retagged, err = tx.retagged(was.Revision)
+	} else {
+		c.Retagged, err = strconv.ParseUint(c.Revision, 10, 64)
+	}
+	if err != nil {
+		return fmt.Errorf("record change of %s %s: %w", c.Kind, c.ID, err)
+	}
+	return tx.record(c, was.Revision)
 }
 
 // Delete removes an object. It is not an error if there is none.
@@ -134,14 +161,23 @@ func (k Kind[T]) Delete(tx *Tx, id string) error {
 	if err != nil {
 		return err
 	}
-	if b.Get([]byte(id)) == nil {
+	raw := b.Get([]byte(id))
+	if raw == nil {
 		return nil
+	}
+	old, err := k.decode(id, raw)
+	if err != nil {
+		return err
 	}
 	if err := b.Delete([]byte(id)); err != nil {
 		return fmt.Errorf("delete %s %s: %w", k.Name, id, err)
 	}
-	_, err = tx.nextRevision(k.Name)
-	return err
+	revision, err := tx.nextRevision(k.Name)
+	if err != nil {
+		return err
+	}
+	was := k.object(old)
+	return k.record(tx, Change{Revision: revision, Kind: k.Name, ID: id, Deleted: true, Tags: was.Tags}, was, was.Tags)
 }
 
 func (k Kind[T]) decode(id string, raw []byte) (*T, error) {

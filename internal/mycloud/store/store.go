@@ -43,6 +43,10 @@ func Open(path string, c clock.PassiveClock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
+	if err := db.Update(beginLog); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("open state %s: %w", path, err)
+	}
 	return &Store{db: db, clock: c, changed: make(chan struct{})}, nil
 }
 
@@ -114,7 +118,7 @@ func (s *Store) tx(b *bolt.Tx) *Tx {
 	return &Tx{bolt: b, Now: s.clock.Now().UTC().Truncate(time.Millisecond)}
 }
 
-// nextRevision returns the next revision of the cloud and stores it as that of the collection. In a rehearsal it
+// nextRevision returns the next revision of the cloud and stores it as that of the collection's last change. In a rehearsal it
 // returns an empty string.
 func (tx *Tx) nextRevision(collection string) (string, error) {
 	if tx.Rehearsal {
@@ -134,23 +138,14 @@ func (tx *Tx) nextRevision(collection string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// Revision returns the revision of the last change of any object.
-func (tx *Tx) Revision() string {
-	var n uint64
-	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {
-		n = b.Sequence()
-	}
-	return strconv.FormatUint(n, 10)
-}
-
-func (tx *Tx) collectionRevision(collection string) string {
-	var n uint64
+// lastChange returns the revision of the last change of a collection.
+func (tx *Tx) lastChange(collection string) uint64 {
 	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {
 		if v := b.Get([]byte(collection)); len(v) == 8 {
-			n = binary.BigEndian.Uint64(v)
+			return binary.BigEndian.Uint64(v)
 		}
 	}
-	return strconv.FormatUint(n, 10)
+	return 0
 }
 
 // bucket returns a bucket to write to.

@@ -59,8 +59,16 @@ func TestRevisions(t *testing.T) {
 	}
 	update(t, s, func(tx *Tx) error { return Zones.Delete(tx, "z") })
 	err := s.View(func(tx *Tx) error {
-		if Zones.Revision(tx) == z.Revision || Regions.Revision(tx) != "0" {
-			t.Errorf("revisions of the collections: zones %s, regions %s", Zones.Revision(tx), Regions.Revision(tx))
+		if tx.Revision() == z.Revision {
+			t.Errorf("the revision after a deletion is still %s", z.Revision)
+		}
+		for since, want := range map[string][2]bool{
+			"0": {false, true}, z.Revision: {false, true}, tx.Revision(): {true, true}, "99": {false, false}, "": {false, false},
+		} {
+			got := [2]bool{Zones.UnchangedSince(tx, since), Regions.UnchangedSince(tx, since)}
+			if got != want {
+				t.Errorf("since %q, zones and regions are unchanged: %t", since, got)
+			}
 		}
 		_, err := Zones.Get(tx, "z")
 		return err
