@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/jsonreader"
 )
 
 const (
@@ -37,6 +40,14 @@ type Admitter interface {
 	Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 }
 
+// ObjectReader is implemented by an Admitter whose objects are read together with the request, so that their JSON is
+// read only once.
+type ObjectReader interface {
+	// ReadObject reads one object, which the Admitter gets in the request's Object.Object or OldObject.Object. If the
+	// reader finds a value of the wrong type, the Admitter gets only the raw object.
+	ReadObject(r *jsonreader.Reader) runtime.Object
+}
+
 // MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's
 // author.
 type MalformedError struct {
@@ -45,6 +56,11 @@ type MalformedError struct {
 }
 
 func (e *MalformedError) Error() string { return e.Problem }
+
+func isMalformed(err error) bool {
+	_, is := errors.AsType[*MalformedError](err)
+	return is
+}
 
 // Allow returns a response that admits an object without warnings.
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }

@@ -67,29 +67,29 @@ func calls(t testing.TB) []call {
 		hundred[fmt.Sprintf("example.com/annotation-%d", i)] = string(bytes.Repeat([]byte("x"), 290))
 	}
 	return []call{
-		{"create", svc, validate(own, 0), defaulted, 53},
-		{"create, 1 policy", svc, validate(own, 1), defaulted, 54},
-		{"create, 10 policies", svc, validate(own, 10), defaulted, 54},
-		{"create, all catalogs", svc, validate(all, 0), defaulted, 98},
-		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 106},
+		{"create", svc, validate(own, 0), defaulted, 28},
+		{"create, 1 policy", svc, validate(own, 1), defaulted, 29},
+		{"create, 10 policies", svc, validate(own, 10), defaulted, 29},
+		{"create, all catalogs", svc, validate(all, 0), defaulted, 73},
+		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 83},
 		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
-		}), 286},
+		}), 260},
 		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
-		}), 48},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 251},
-		{"update", svc, validate(own, 0), update, 90},
-		{"update, 1 policy", svc, validate(own, 1), update, 138},
-		{"update, 10 policies", svc, validate(own, 10), update, 160},
-		{"mutate", svc, mutate(own, 0), create, 102},
-		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 58},
-		{"mutate, 1 policy", svc, mutate(own, 1), create, 121},
-		{"mutate, 10 policies", svc, mutate(own, 10), create, 132},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 78},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 37},
+		}), 27},
+		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 38},
+		{"update", svc, validate(own, 0), update, 52},
+		{"update, 1 policy", svc, validate(own, 1), update, 96},
+		{"update, 10 policies", svc, validate(own, 10), update, 118},
+		{"mutate", svc, mutate(own, 0), create, 80},
+		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 34},
+		{"mutate, 1 policy", svc, mutate(own, 1), create, 97},
+		{"mutate, 10 policies", svc, mutate(own, 10), create, 108},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 73},
+		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 23},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 31},
 	}
 }
 

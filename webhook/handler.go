@@ -54,6 +54,8 @@ type HandlerOptions struct {
 // Handler serves one webhook. It takes the logger from the context of each request.
 type Handler struct {
 	o HandlerOptions
+	// reader reads the objects of requests; nil if the Admitter decodes them.
+	reader ObjectReader
 	// path is where the webhook is served.
 	path string
 	// turns are those of ordinary requests to this path; see Limit.
@@ -69,8 +71,9 @@ func NewHandler(o HandlerOptions) *Handler {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
+	reader, _ := o.Admitter.(ObjectReader)
 	return &Handler{
-		o: o, path: "/" + o.Name, turns: newTurns(turnsPerPath),
+		o: o, reader: reader, path: "/" + o.Name, turns: newTurns(turnsPerPath),
 		failures: rate.Sometimes{First: 10, Interval: time.Second},
 	}
 }
@@ -133,7 +136,7 @@ func (h *Handler) guard(r *http.Request, c *claim) (answer []byte, d decision, f
 }
 
 func (h *Handler) admit(ctx context.Context, c *claim, body []byte) ([]byte, decision, *httpFailure) {
-	req, err := decodeReview(body, h.o.Resource, h.o.Subresource)
+	req, err := h.readReview(body)
 	if err != nil {
 		return nil, decisionMalformed, badRequest(err)
 	}
@@ -144,10 +147,9 @@ func (h *Handler) admit(ctx context.Context, c *claim, body []byte) ([]byte, dec
 	if err == nil && response == nil {
 		err = errors.New("the Admitter returned neither a response nor an error")
 	}
-	var malformed *MalformedError
 	switch {
 	case err == nil:
-	case errors.As(err, &malformed):
+	case isMalformed(err):
 		return nil, decisionMalformed, badRequest(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, decisionTimeout, &httpFailure{

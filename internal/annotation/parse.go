@@ -232,7 +232,7 @@ func (t *Type) parseDuration(text string, v *Value) error {
 		return errors.New("every number needs a unit, such as s")
 	}
 	v.Text, v.Number = text, d.Seconds()
-	if t.Dialect == OrderedUnits {
+	if t.Dialect == OrderedUnits && d.String() != text { // most are written as String writes them, and cost no memory
 		v.Text = d.String()
 	}
 	return checkNumber(t, d)

@@ -320,17 +320,20 @@ func (v *View) lookUp(key string) (e *entry, b bindings, suffix string, found bo
 	}
 	if plain, suffix, cut := v.catalog.cutPort(key); cut {
 		if e, found = v.byName[plain]; found {
-			return e, nil, "." + suffix, true
+			return e, nil, suffix, true
 		}
 	}
 	return nil, nil, "", false
 }
 
-// cutPort splits a key at the first dot after its prefix.
+// cutPort splits a key before the first dot after its prefix.
 func (c *Catalog) cutPort(key string) (plain, suffix string, cut bool) {
 	prefix, rest := c.split(key)
-	name, suffix, cut := strings.Cut(rest, ".")
-	return prefix + name, suffix, cut
+	at := strings.IndexByte(rest, '.')
+	if at < 0 {
+		return key, "", false
+	}
+	return key[:len(prefix)+at], rest[at:], true
 }
 
 // fewPorts is the number of ports up to which a search is cheaper than an index.
@@ -390,8 +393,13 @@ func (v *View) indexPorts() bool {
 
 // assign decides which setting governs each port: the form for the port, else the plain key.
 func (v *View) assign() {
-	plain, competing := make([]*Setting, v.forms), make([]bool, v.forms)
 	v.governing = make([][]*Setting, v.forms)
+	// form is what is known about an entry with forms for ports.
+	type form struct {
+		plain     *Setting
+		competing bool
+	}
+	forms := make([]form, v.forms)
 	ports, memory := len(v.Service.Spec.Ports), []*Setting(nil)
 	for _, s := range v.settings {
 		if !s.PortForm {
@@ -406,7 +414,7 @@ func (v *View) assign() {
 			v.governing[s.base.form] = governing
 		}
 		if s.Key == s.name {
-			plain[s.base.form] = s
+			forms[s.base.form].plain = s
 		}
 		for _, i := range s.ports {
 			if governing[i] == nil {
@@ -414,16 +422,16 @@ func (v *View) assign() {
 				continue
 			}
 			// Neither governs until the user removes one. Until then, nothing that depends on the value is reported.
-			governing[i], competing[s.base.form] = ambiguous, true
+			governing[i], forms[s.base.form].competing = ambiguous, true
 		}
 	}
 	for _, s := range v.settings {
 		if s.PortForm {
-			s.undecided = competing[s.base.form]
+			s.undecided = forms[s.base.form].competing
 		}
 	}
-	for form, governing := range v.governing {
-		v.govern(governing, plain[form])
+	for i, governing := range v.governing {
+		v.govern(governing, forms[i].plain)
 	}
 }
 

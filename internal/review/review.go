@@ -52,11 +52,11 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	if excess := exceeds(set, newSvc); excess != nil {
 		return ratchet(oldSvc, newSvc, exceeds(set, oldSvc), excess)
 	}
-	former := oldSvc
-	if exceeds(set, oldSvc) != nil {
-		former = nil // it was not validated, so that nothing of it counts as old
+	current := set.Parse(newSvc)
+	var old *catalog.Parsed
+	if oldSvc != nil && exceeds(set, oldSvc) == nil { // otherwise it was not validated, and nothing of it counts as old
+		old = set.Parse(oldSvc)
 	}
-	current, old := set.Parse(newSvc), set.Parse(former)
 	switch {
 	case !current.LoadBalancer():
 		return nil

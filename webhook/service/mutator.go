@@ -38,7 +38,7 @@ func NewMutator(o MutatorOptions) *Mutator { return &Mutator{o: o} }
 func (m *Mutator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldSvc, newSvc, err := decodePair(req)
+	oldSvc, newSvc, err := readPair(req)
 	if err != nil {
 		return nil, err
 	}

@@ -37,12 +37,9 @@ func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "services"}
 }
 
-// decodePair decodes the Services of a request: the old one is nil on creation, both are nil on deletion.
-func decodePair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
-	return webhook.DecodePair(req, corev1.SchemeGroupVersion.WithKind(kind),
-		func(o *webhook.Object[corev1.ServiceSpec, corev1.ServiceStatus]) *corev1.Service {
-			return &corev1.Service{ObjectMeta: o.ObjectMeta(), Spec: o.Spec, Status: o.Status}
-		})
+// readPair returns the Services of a request: the old one is nil on creation, both are nil on deletion.
+func readPair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
+	return webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
 }
 
 // beingDeleted reports whether admission must not interfere any more, so that finalizers can be removed.

@@ -104,8 +104,8 @@ func TestMalformedObjects(t *testing.T) {
 	}{
 		"no object":          {raw(admissionv1.Create, "", ""), "request.object is missing"},
 		"no old object":      {raw(admissionv1.Update, good, ""), "request.oldObject is missing"},
-		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: json: cannot unmarshal array into Go value of type webhook.Object[k8s.io/api/core/v1.ServiceSpec,k8s.io/api/core/v1.ServiceStatus]"},
-		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: unexpected end of JSON input"},
+		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: it must be an object"},
+		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: jsontext: unexpected EOF after offset 1"},
 		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "" and kind ""`},
 		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "v1" and kind "Pod"`},
 	}

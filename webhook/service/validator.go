@@ -34,7 +34,7 @@ func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
 func (v *Validator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldSvc, newSvc, err := decodePair(req)
+	oldSvc, newSvc, err := readPair(req)
 	if err != nil {
 		return nil, err
 	}
