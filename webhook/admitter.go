@@ -78,7 +78,7 @@ func Respond(
 	response := Allow()
 	response.Warnings = truncateWarnings(finding.Warnings(findings))
 	response.AuditAnnotations = auditAnnotations(findings)
-	if len(finding.Errors(findings)) > 0 {
+	if finding.Deny(findings) {
 		response.Allowed = false
 		response.Result = finding.InvalidStatus(kind, name, findings)
 		response.Result.Code = http.StatusUnprocessableEntity
@@ -132,12 +132,20 @@ func AuditChange(response *admissionv1.AdmissionResponse, key string, added map[
 	if response.AuditAnnotations == nil {
 		response.AuditAnnotations = map[string]string{}
 	}
+	size := 0
+	for name, value := range added {
+		size += len(name) + len(value) + len(",=")
+	}
 	var text strings.Builder
-	for i, name := range sortedKeys(added) {
+	text.Grow(size)
+	var few keyBuffer
+	for i, name := range few.sorted(added) {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		text.WriteString(name + "=" + added[name])
+		text.WriteString(name)
+		text.WriteByte('=')
+		text.WriteString(added[name])
 	}
 	response.AuditAnnotations[key] = text.String()
 }

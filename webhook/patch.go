@@ -4,25 +4,27 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// Operation is an operation of a JSON Patch (RFC 6902).
-type Operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
+// Patch collects what a mutating webhook adds to an object, as a JSON Patch (RFC 6902).
+type Patch struct {
+	// operations is the patch without the bracket at its end; empty for an empty patch.
+	operations []byte
+	// err is the first value that could not be encoded.
+	err error
 }
 
-// Patch collects what a mutating webhook adds to an object.
-type Patch []Operation
-
-// Add adds a value at a path or replaces the existing one. Add a whole map or list only where there is none: it would
+// Add adds a value at a path, a JSON Pointer of plain characters, or replaces the existing one. Add a whole map or list only where there is none: it would
 // overwrite what others wrote.
 func (p *Patch) Add(path string, value any) {
-	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
+	encoded, err := json.Marshal(value)
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	p.start(path)
+	p.end(append(p.operations, encoded...))
 }
 
 // AddEntries adds entries to the map at a path, in the order of their keys. present is the object's map at that path;
@@ -31,45 +33,72 @@ func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	switch {
 	case len(entries) == 0:
 	case present == nil:
-		p.Add(path, entries)
+		p.start(path)
+		p.end(appendMap(p.operations, entries))
 	default:
-		*p = slices.Grow(*p, len(entries))
-		for _, key := range sortedKeys(entries) {
-			p.Add(path+Pointer(key), entries[key])
+		var few keyBuffer
+		for _, key := range few.sorted(entries) {
+			p.start(path, key)
+			p.end(appendText(p.operations, entries[key]))
 		}
 	}
 }
 
+// start begins an operation, which ends with its value, at a path and further steps, which are keys.
+func (p *Patch) start(path string, steps ...string) {
+	const ordinary = 1000 // bytes of a patch that sets a few annotations
+	separator := byte(',')
+	if p.operations == nil {
+		p.operations, separator = make([]byte, 0, ordinary), '['
+	}
+	p.operations = append(append(p.operations, separator), `{"op":"add","path":"`...)
+	p.operations = append(p.operations, path...)
+	for _, step := range steps {
+		p.operations = appendStep(p.operations, step)
+	}
+	p.operations = append(p.operations, `","value":`...)
+}
+
+// appendStep appends a key as a step of a JSON Pointer (RFC 6901).
+func appendStep(path []byte, key string) []byte {
+	path = append(path, '/')
+	var few [256]byte
+	quoted := appendText(few[:0], key)
+	for _, c := range quoted[1 : len(quoted)-1] {
+		switch c {
+		case '~':
+			path = append(path, "~0"...)
+		case '/':
+			path = append(path, "~1"...)
+		default:
+			path = append(path, c)
+		}
+	}
+	return path
+}
+
+func (p *Patch) end(operations []byte) { p.operations = append(operations, '}') }
+
 // Into sets the patch in the response; an empty patch leaves the response unchanged.
 func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
-	if len(p) == 0 {
-		return nil
+	if p.err != nil {
+		return p.err
 	}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return err
+	if len(p.operations) > 0 {
+		response.Patch, response.PatchType = append(p.operations, ']'), &patchType
 	}
-	patchType := admissionv1.PatchTypeJSONPatch
-	response.Patch, response.PatchType = raw, &patchType
 	return nil
 }
 
-// sortedKeys is slices.Sorted(maps.Keys(entries)) with one allocation.
-func sortedKeys(entries map[string]string) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(entries)), maps.Keys(entries))
+// patchType is shared by all responses and must not be changed.
+var patchType = admissionv1.PatchTypeJSONPatch
+
+// keyBuffer is memory for the keys of a map with few entries.
+type keyBuffer [8]string
+
+// sorted returns the keys of a map in order.
+func (b *keyBuffer) sorted(entries map[string]string) []string {
+	keys := slices.AppendSeq(b[:0], maps.Keys(entries))
 	slices.Sort(keys)
 	return keys
-}
-
-// escape escapes a step of a JSON Pointer.
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
-
-// Pointer returns the JSON Pointer (RFC 6901) for steps, each a key or an index.
-func Pointer(steps ...string) string {
-	var path strings.Builder
-	for _, step := range steps {
-		path.WriteByte('/')
-		_, _ = escape.WriteString(&path, step) // a strings.Builder has no errors
-	}
-	return path.String()
 }

@@ -1,12 +1,10 @@
 package webhook
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,29 +136,6 @@ func (h *Handler) object(r *jsonreader.Reader, into *runtime.RawExtension) {
 			into.Object = object
 		}
 	})
-}
-
-// encodeReview returns the body with the response.
-func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
-	if body, plain := encodeAllowed(response); plain {
-		return body, nil
-	}
-	return json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: reviewVersion, Kind: reviewKind},
-		Response: response,
-	})
-}
-
-// encodeAllowed returns the body with a response that only allows a request, which most do, without reflection.
-func encodeAllowed(response *admissionv1.AdmissionResponse) (body []byte, plain bool) {
-	if !response.Allowed || response.Result != nil || len(response.Patch) > 0 || response.PatchType != nil ||
-		len(response.Warnings) > 0 || len(response.AuditAnnotations) > 0 {
-		return nil, false
-	}
-	const head, tail = `{"kind":"` + reviewKind + `","apiVersion":"` + reviewVersion + `","response":{"uid":`, `,"allowed":true}}`
-	body = append(make([]byte, 0, len(head)+len(tail)+len(response.UID)+2), head...)
-	body, err := jsontext.AppendQuote(body, response.UID)
-	return append(body, tail...), err == nil
 }
 
 // resourceName returns the resource as kubectl writes it, such as services.v1 or nodes.v1/status.

@@ -28,7 +28,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return fmt.Errorf("get persistent volume: %w", err)
 	}
 	change, err := c.change(ctx, pv)
-	if err != nil || len(finding.Errors(change.Findings)) > 0 {
+	if err != nil || finding.Deny(change.Findings) {
 		return err
 	}
 	if err := c.patch(ctx, pv, change); err != nil {
@@ -44,7 +44,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 func (c *Controller) change(ctx context.Context, pv *corev1.PersistentVolume) (volume.ZoneChange, error) {
 	if labels, ok := volume.Trusted(pv); ok {
 		change := volume.ApplyZones(pv, labels)
-		if len(finding.Errors(change.Findings)) > 0 {
+		if finding.Deny(change.Findings) {
 			c.reports.problem(pv, reasonInvalid, change.Findings)
 		}
 		return change, nil

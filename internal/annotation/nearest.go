@@ -27,17 +27,10 @@ func Nearest(name string, candidates []string) (best string, typos int) {
 	if len(name) > maxNameBytes {
 		return "", len(name)
 	}
-	name = fold(name)
+	m := newMatcher(fold(name))
 	least := -1
 	for _, candidate := range candidates {
-		folded := fold(candidate)
-		whole := levenshtein.ComputeDistance(name, folded)
-		distance := whole
-		left := 1
-		for _, tail, found := strings.Cut(folded, "-"); found; _, tail, found = strings.Cut(tail, "-") {
-			distance = min(distance, left+levenshtein.ComputeDistance(name, tail))
-			left++
-		}
+		distance, whole := m.distances(candidate)
 		if least < 0 || distance < typos || distance == typos && whole < least {
 			best, typos, least = candidate, distance, whole
 		}
@@ -45,7 +38,20 @@ func Nearest(name string, candidates []string) (best string, typos int) {
 	return best, typos
 }
 
+// longDistances is what a matcher computes, for a name of any length.
+func longDistances(name, candidate string) (typos, whole int) {
+	folded := fold(candidate)
+	whole = levenshtein.ComputeDistance(name, folded)
+	typos = whole
+	left := 1
+	for _, tail, found := strings.Cut(folded, "-"); found; _, tail, found = strings.Cut(tail, "-") {
+		typos = min(typos, left+levenshtein.ComputeDistance(name, tail))
+		left++
+	}
+	return typos, whole
+}
+
 // Near reports whether a name with this number of typos is close enough for a suggestion.
 func Near(name string, typos int) bool { return typos <= max(1, len(name)/4) }
 
-func fold(s string) string { return strings.ReplaceAll(strings.ToLower(s), "_", "-") }
+func fold(s string) string { return strings.Map(foldRune, s) }

@@ -122,8 +122,8 @@ func hasPrefix(key string, prefixes []string) bool {
 }
 
 // split splits a key after the longest matching prefix of the catalog.
-func (c *Catalog) split(key string) (prefix, rest string) {
-	for _, list := range [][]string{c.Prefixes, c.SharedPrefixes} {
+func (h *Head) split(key string) (prefix, rest string) {
+	for _, list := range [][]string{h.Prefixes, h.SharedPrefixes} {
 		for _, p := range list {
 			if strings.HasPrefix(key, p) && len(p) > len(prefix) {
 				prefix = p

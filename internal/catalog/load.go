@@ -33,7 +33,7 @@ var heads = sync.OnceValue(func() map[string]*Catalog {
 		c.contents = sync.OnceValue(func() *contents {
 			var b Body
 			must(json.Unmarshal(body, &b))
-			return newContents(b)
+			return newContents(c.Head, b)
 		})
 		all[c.Name] = c
 	}
@@ -68,6 +68,8 @@ type contents struct {
 	forms     int
 	// domains are the parts of names and aliases before the slash.
 	domains map[string]bool
+	// names returns what an unknown key may be a typo of, by prefix; it is computed for the first one.
+	names func() map[string]*names
 }
 
 // entry is an annotation prepared for use.
@@ -93,8 +95,9 @@ type defaultValue struct {
 	value      annotation.Value
 }
 
-func newContents(b Body) *contents {
+func newContents(h Head, b Body) *contents {
 	c := &contents{Body: b, byName: map[string]*entry{}, domains: map[string]bool{}}
+	c.names = sync.OnceValue(func() map[string]*names { return newNames(h, c.entries) })
 	for i := range b.Annotations {
 		e := newEntry(&b.Annotations[i], b.Empty)
 		c.entries = append(c.entries, e)

@@ -18,7 +18,7 @@ var ownership = &Catalog{
 		Any:     []Condition{{Key: "example.com/type", Is: []string{"ours"}}, {Field: "spec.loadBalancerClass", Set: new(true)}},
 	}},
 	contents: func() *contents {
-		return newContents(Body{Annotations: []Annotation{
+		return newContents(Head{}, Body{Annotations: []Annotation{
 			{Name: "example.com/type", Type: annotation.Type{Type: annotation.Enum, Values: []string{"ours", "theirs", "neither"}}},
 		}})
 	},

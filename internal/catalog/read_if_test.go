@@ -14,7 +14,7 @@ import (
 // setOf returns a set of one catalog with a body for tests.
 func setOf(b Body) Set {
 	c := &Catalog{Head: Head{Name: "sample", Title: "Sample", Prefixes: []string{"sample/"}, Owns: Ownership{AnyClass: true}}}
-	body := newContents(b)
+	body := newContents(c.Head, b)
 	c.contents = func() *contents { return body }
 	return Set{catalogs: []*Catalog{c}}
 }

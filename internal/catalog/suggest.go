@@ -75,31 +75,50 @@ func (v *View) nearestForPort(key string, best suggestion) suggestion {
 	return best
 }
 
+// names are the known keys under one prefix, without it.
+type names struct {
+	tails  []string
+	owners map[string]*entry
+}
+
+func newNames(h Head, entries []*entry) map[string]*names {
+	all := map[string]*names{}
+	add := func(prefix, tail string, e *entry) {
+		if all[prefix] == nil {
+			all[prefix] = &names{owners: map[string]*entry{}}
+		}
+		n := all[prefix]
+		n.tails = append(n.tails, tail)
+		n.owners[tail] = e
+	}
+	for _, e := range entries {
+		for _, known := range e.Names() {
+			prefix, tail := h.split(known)
+			add(prefix, tail, e)
+		}
+		// A key on other clouds may be written with any prefix of this one.
+		for _, prefix := range slices.Concat([]string{""}, h.Prefixes, h.SharedPrefixes) {
+			for _, word := range e.Also {
+				add(prefix, word, e)
+			}
+		}
+	}
+	return all
+}
+
 // nearest returns the known key under the same prefix that is closest to an unknown one.
 func (c *Catalog) nearest(key string) suggestion {
 	prefix, rest := c.split(key)
-	var candidates []string
-	owners := map[string]*entry{}
-	for _, e := range c.contents().entries {
-		for _, known := range e.Names() {
-			if p, tail := c.split(known); p == prefix {
-				candidates = append(candidates, tail)
-				owners[tail] = e
-			}
-		}
-		for _, word := range e.Also {
-			candidates = append(candidates, word)
-			owners[word] = e
-		}
-	}
-	if len(candidates) == 0 {
+	known := c.contents().names()[prefix]
+	if known == nil {
 		return suggestion{}
 	}
-	tail, typos := annotation.Nearest(strings.ReplaceAll(rest, ".", "-"), candidates)
-	if !c.contents().portForms {
-		tail, typos = annotation.Nearest(rest, candidates)
+	text := rest
+	if c.contents().portForms {
+		text = strings.ReplaceAll(rest, ".", "-")
 	}
-	e := owners[tail]
+	tail, typos := annotation.Nearest(text, known.tails)
+	e := known.owners[tail]
 	s := suggestion{key: prefix + tail, near: annotation.Near(rest, typos), entry: e, typos: typos}
 	if e != nil && slices.Contains(e.Also, tail) {
 		s.key = e.Name

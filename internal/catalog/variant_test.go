@@ -15,13 +15,14 @@ import (
 // on Services with a loadBalancerClass.
 func twoKinds() *Catalog {
 	set, no := true, "yes"
+	head := Head{
+		Name: "two", Title: "Two", Prefixes: []string{"example.com/two-"}, SharedPrefixes: []string{"example.com/"},
+		Owns: Ownership{AnyClass: true},
+	}
 	return &Catalog{
-		Head: Head{
-			Name: "two", Title: "Two", Prefixes: []string{"example.com/two-"}, SharedPrefixes: []string{"example.com/"},
-			Owns: Ownership{AnyClass: true},
-		},
+		Head: head,
 		contents: func() *contents {
-			return newContents(Body{Annotations: []Annotation{{
+			return newContents(head, Body{Annotations: []Annotation{{
 				Name: "example.com/two-drain", Aliases: []string{"example.com/two-old-draining"}, Type: annotation.Type{Type: annotation.Bool, Dialect: annotation.OnOff},
 				OnInvalid: Refused, OnChange: Refused, Valid: "on", Invalid: &no,
 				Variants: []Variant{{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -88,6 +89,34 @@ func TestInvalidStatus(t *testing.T) {
 	}
 	if summary := finding.Summary(findings); !strings.HasSuffix(got.Message, summary) || summary == "" {
 		t.Errorf("summary %q differs from the status message", summary)
+	}
+}
+
+// The status is the one that the API server's own validation would return.
+func TestInvalidStatusIsThatOfKubernetes(t *testing.T) {
+	kind := schema.GroupKind{Group: "example.com", Kind: "Thing"}
+	for _, typ := range []field.ErrorType{
+		field.ErrorTypeInvalid, field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeForbidden, field.ErrorTypeTooMany,
+		field.ErrorTypeDuplicate, field.ErrorTypeNotFound,
+	} {
+		one := sample(func(f *finding.Finding) {
+			f.Type, f.Value, f.Listeners = typ, "a\n\"<b>\x00ü", []string{"tcp/80", "tcp/443"}
+		})
+		other := sample(func(f *finding.Finding) { f.Type, f.Value, f.Remedy, f.Field = typ, "", "", "metadata.annotations[a]" })
+		for _, findings := range [][]finding.Finding{{one}, {one, other}, {one, one}, {one, other, one}} {
+			var list field.ErrorList
+			for _, f := range findings {
+				detail := f.Problem()
+				if f.Remedy != "" {
+					detail += "; " + f.Remedy
+				}
+				list = append(list, &field.Error{Type: f.Type, Field: f.Field, BadValue: f.Value, Detail: detail})
+			}
+			want := apierrors.NewInvalid(kind, "a\"b", list).Status()
+			if diff := cmp.Diff(&want, finding.InvalidStatus(kind, "a\"b", findings)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", typ, diff)
+			}
+		}
 	}
 }
 

@@ -32,9 +32,9 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 		return nil
 	}
 	w := newWork()
-	var defaults []Default
-	decided := "" // the last key that has a default
-	for _, d := range candidates(p, applicable) {
+	all := candidates(p, applicable)
+	defaults, decided := all[:0], "" // decided is the last key that has a default
+	for _, d := range all {
 		if d.Key == decided || !admission && !p.ReadByOwn(d.Key) || !hasEffect(p, d.Key) ||
 			breaksRule(d.Key, d.Value, applicable, w) {
 			continue
@@ -46,11 +46,16 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 
 // candidates returns the defaults of the annotations that a Service lacks, sorted by key and then by precedence.
 func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
+	const few = 4
 	var all []Default
 	add := func(d Default) {
-		if _, set := p.Service.Annotations[d.Key]; !set {
-			all = append(all, d)
+		if _, set := p.Service.Annotations[d.Key]; set {
+			return
 		}
+		if all == nil {
+			all = make([]Default, 0, few)
+		}
+		all = append(all, d)
 	}
 	for _, policy := range applicable {
 		for key, value := range policy.defaults {
@@ -95,6 +100,9 @@ func Values(defaults []Default) map[string]string {
 
 // Annotations returns the annotations that admission adds to a Service: its defaults, and their origins.
 func Annotations(svc *corev1.Service, defaults []Default, applicable []*Policy) map[string]string {
+	if len(defaults) == 0 && svc.Annotations[AnnotationDefaulted] == "" {
+		return nil
+	}
 	added := Values(defaults)
 	origin := Origins(svc.Annotations)
 	maps.DeleteFunc(origin, func(key, by string) bool { return !isCurrent(svc, key, by, applicable) })

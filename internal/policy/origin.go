@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -68,12 +67,21 @@ func record(added map[string]string, svc *corev1.Service, origin map[string]stri
 }
 
 func formatOrigins(origin map[string]string) string {
+	keys, size := make([]string, 0, len(origin)), 0
+	for key, by := range origin {
+		keys = append(keys, key)
+		size += len(key) + len(by) + len(",=")
+	}
+	slices.Sort(keys)
 	var text strings.Builder
-	for i, key := range slices.Sorted(maps.Keys(origin)) {
+	text.Grow(size)
+	for i, key := range keys {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		text.WriteString(key + "=" + origin[key])
+		text.WriteString(key)
+		text.WriteByte('=')
+		text.WriteString(origin[key])
 	}
 	return text.String()
 }

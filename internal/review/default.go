@@ -84,7 +84,7 @@ func fitting(p *catalog.Parsed, defaults []policy.Default, policies []*policy.Po
 	} else {
 		findings = f.service.With(policy.Values(defaults)).Validate()
 	}
-	if len(finding.Errors(findings)) == 0 {
+	if !finding.Deny(findings) {
 		return all
 	}
 	f.before = f.service.Validate()

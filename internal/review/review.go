@@ -76,7 +76,7 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 	}
 	findings := append(d.validate(), policy.Validate(d.Parsed, policies)...)
 	var oldFindings []finding.Finding
-	if len(finding.Errors(findings)) > 0 {
+	if finding.Deny(findings) {
 		oldFindings = append(old.Validate(), policy.Validate(old, policies)...)
 	}
 	return ratchet(oldSvc, newSvc, oldFindings, append(findings, d.Changes(old)...))
@@ -137,14 +137,17 @@ func (r Reviewer) Default(p *catalog.Parsed, policies []*policy.Policy) *catalog
 // Defaults returns the annotations that admission adds to a Service that becomes a load balancer: its defaults, and the
 // policies that set them.
 func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[string]string {
-	fresh := *svc
-	// The API server has not yet dropped a status that the client wrote, such as that of a copied Service.
-	fresh.Status = corev1.ServiceStatus{}
+	if len(svc.Status.LoadBalancer.Ingress) > 0 {
+		// The API server has not yet dropped a status that the client wrote, such as that of a copied Service.
+		fresh := *svc
+		fresh.Status = corev1.ServiceStatus{}
+		svc = &fresh
+	}
 	set := r.in(policies)
 	if exceeds(set, svc) != nil {
 		return nil // it will be refused
 	}
-	p := set.Parse(&fresh)
+	p := set.Parse(svc)
 	defaults := policy.Defaults(p, policies, true)
 	if slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
 		defaults = fitting(p, defaults, policies).defaults

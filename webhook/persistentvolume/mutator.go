@@ -122,7 +122,7 @@ func (m *Mutator) change(ctx context.Context, pv *corev1.PersistentVolume) volum
 		return m.admitWithout(ctx, pv, err)
 	}
 	change := volume.ApplyZones(pv, labels)
-	if len(finding.Errors(change.Findings)) > 0 {
+	if finding.Deny(change.Findings) {
 		// The labels come from the cloud, so their errors are not the user's.
 		return m.admitWithout(ctx, pv, errors.New(finding.Summary(change.Findings)))
 	}

@@ -35,9 +35,7 @@ func addAffinity(p *webhook.Patch, present, added *corev1.VolumeNodeAffinity) {
 	}
 	requirements := added.Required.NodeSelectorTerms[0].MatchExpressions
 	for i, term := range present.Required.NodeSelectorTerms {
-		expressions := webhook.Pointer(
-			"spec", "nodeAffinity", "required", "nodeSelectorTerms", strconv.Itoa(i), "matchExpressions",
-		)
+		expressions := "/spec/nodeAffinity/required/nodeSelectorTerms/" + strconv.Itoa(i) + "/matchExpressions"
 		if term.MatchExpressions == nil {
 			p.Add(expressions, requirements)
 			continue
