@@ -5,10 +5,17 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"quaymaster.dev/cmd/quaymaster/app"
 )
+
+// init keeps main on the main thread. With another one, replacing the process by that of the controllers would lose the
+// parent-death signal, by which a harness makes sure that nothing of it is left behind.
+func init() { //nolint:gochecknoinits // once main has begun, it may already be on another thread
+	runtime.LockOSThread()
+}
 
 func main() { os.Exit(run()) }
 
