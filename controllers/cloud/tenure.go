@@ -14,16 +14,20 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// Guard wraps the transport of a client that writes as leader, to the cloud or to the API server: it rejects writes
-// once the lease has expired. It must be called after the flags have been parsed.
-func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper {
+// Tenure returns the tenure as the leader, which is nil without leader election. It must be called after the flags have
+// been parsed.
+func (m *Manager) Tenure() *leadership.Tenure {
 	m.once.Do(func() {
 		if election := m.Options.Generic.LeaderElection; election.LeaderElect {
 			m.tenure = leadership.NewTenure(election.LeaseDuration.Duration, clock.RealClock{})
 		}
 	})
-	return m.tenure.Guard(next)
+	return m.tenure
 }
+
+// Guard wraps the transport of a client that writes as leader, to the cloud or to the API server: it rejects writes
+// once the lease has expired. It must be called after the flags have been parsed.
+func (m *Manager) Guard(next http.RoundTripper) http.RoundTripper { return m.Tenure().Guard(next) }
 
 // guardClients guards every client of the app that writes. The lease is renewed through a client of Kubeconfig.
 func (m *Manager) guardClients(config *ccmconfig.Config) error {

@@ -1,8 +1,10 @@
 package leadership
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -10,8 +12,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// errOver is the error of a write after the end of the tenure.
-var errOver = errors.New("the lease has expired and another replica may be the leader")
+// errOver is the error of a write after the end of the tenure. It is a cancellation: the cloud or the API server is not
+// at fault.
+var errOver = fmt.Errorf("the lease has expired and another replica may be the leader: %w", context.Canceled)
 
 // Tenure determines whether this process may still act as the leader: until its lease expires, counted from the time
 // when it sent the last successful renewal. Other candidates count from a later time. With client-go alone, a leader
@@ -21,19 +24,26 @@ var errOver = errors.New("the lease has expired and another replica may be the l
 // A nil Tenure never ends; it is for a process that leads without a lease.
 type Tenure struct {
 	duration time.Duration
-	clock    clock.PassiveClock
+	clock    clock.WithDelayedExecution
 
 	mu      sync.Mutex
 	renewed time.Time
+	// epoch is the lease's number of transitions, which increases with every new leader; -1 if it is not known.
+	epoch int64
+	// fenced is the reason why the tenure has ended for good, or nil.
+	fenced error
+	// expiry cancels the writes in flight when the lease expires.
+	expiry clock.Timer
+	writes map[*write]struct{}
 }
 
 // NewTenure returns a Tenure that begins when the lease is first acquired. The clock must be monotonic.
-func NewTenure(duration time.Duration, clock clock.PassiveClock) *Tenure {
-	return &Tenure{duration: duration, clock: clock}
+func NewTenure(duration time.Duration, clock clock.WithDelayedExecution) *Tenure {
+	return &Tenure{duration: duration, clock: clock, epoch: unknownEpoch, writes: map[*write]struct{}{}}
 }
 
-// Guard rejects writes to the cloud or the API server outside of the tenure. It observes renewals of the lease among
-// the requests to the API server.
+// Guard rejects writes to the cloud or the API server outside of the tenure, and cancels those in flight when it ends.
+// It observes renewals of the lease among the requests to the API server.
 func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -43,35 +53,103 @@ func (t *Tenure) Guard(next http.RoundTripper) http.RoundTripper {
 		case r.Method == http.MethodGet || r.Method == http.MethodHead:
 			return next.RoundTrip(r)
 		case strings.Contains(r.URL.Path, "/apis/coordination.k8s.io/"):
-			sent := t.clock.Now()
-			response, err := next.RoundTrip(r)
-			if err == nil && response.StatusCode < http.StatusMultipleChoices {
-				t.renew(sent)
-			}
-			return response, err
-		case !t.holds():
-			if r.Body != nil {
-				_ = r.Body.Close() // a RoundTripper must close the body
-			}
-			return nil, errOver
+			return t.renew(next, r)
 		}
-		return next.RoundTrip(r)
+		return t.write(next, r)
 	})
 }
 
-func (t *Tenure) renew(sent time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.renewed = sent
+// renew sends a write of the lease. After the tenure has ended for good, it fails, so that the leader election gives up
+// the lease and ends the process.
+func (t *Tenure) renew(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	if err := t.ended(); err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	sent := t.clock.Now()
+	response, err := next.RoundTrip(r)
+	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
+		return response, err
+	}
+	lease, err := observe(response)
+	if err != nil {
+		return nil, err
+	}
+	t.note(sent, lease)
+	return response, nil
 }
 
-func (t *Tenure) holds() bool {
+// note learns from a lease that was written by a request sent at that time.
+func (t *Tenure) note(sent time.Time, l observed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.renewed.IsZero() && t.clock.Since(t.renewed) < t.duration
+	if l.released {
+		t.renewed = time.Time{}
+		t.cancel(errOver)
+		return
+	}
+	t.renewed, t.epoch = sent, l.epoch
+	if t.expiry != nil {
+		t.expiry.Stop()
+	}
+	t.expiry = t.clock.AfterFunc(t.duration-t.clock.Since(sent), t.expire)
+}
+
+func (t *Tenure) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.holds() {
+		t.cancel(errOver)
+	}
+}
+
+// End ends the tenure for good, because the cloud has seen a later leader: writes and renewals of the lease fail from
+// now on.
+func (t *Tenure) End(reason error) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fenced == nil {
+		t.fenced = fmt.Errorf("leadership has ended: %w", reason)
+	}
+	t.cancel(t.fenced)
+}
+
+// Fence returns what identifies the tenure to the cloud, <cluster-uid>;epoch=<n>, where the epoch increases with every
+// leader of the cluster. It is empty before the first tenure, and for a nil Tenure.
+func (t *Tenure) Fence(clusterUID string) string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch == unknownEpoch {
+		return ""
+	}
+	return clusterUID + ";epoch=" + strconv.FormatInt(t.epoch, 10)
+}
+
+func (t *Tenure) ended() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fenced
+}
+
+// holds reports whether the lease has not expired; callers hold the lock.
+func (t *Tenure) holds() bool {
+	return t.fenced == nil && !t.renewed.IsZero() && t.clock.Since(t.renewed) < t.duration
 }
 
 // roundTripper adapts a function to an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// closeBody closes the body of a request that is not sent, as a RoundTripper must.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}

@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/leadership"
 )
@@ -18,11 +19,12 @@ func (f responder) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 const lease = "https://api/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 
-func TestTenure(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
+func TestTenure(t *testing.T) { synctest.Test(t, testTenure) }
+
+func testTenure(t *testing.T) {
 	status, slow := http.StatusOK, time.Duration(0)
-	guard := leadership.NewTenure(15*time.Second, clock).Guard(responder(func(*http.Request) (*http.Response, error) {
-		clock.SetTime(clock.Now().Add(slow))
+	guard := leadership.NewTenure(15*time.Second, clock.RealClock{}).Guard(responder(func(*http.Request) (*http.Response, error) {
+		time.Sleep(slow)
 		if status == 0 {
 			return nil, errors.New("connection refused")
 		}
@@ -44,7 +46,7 @@ func TestTenure(t *testing.T) {
 		_ = send(http.MethodPut, lease) // only its effect on later writes matters
 		status, slow = http.StatusOK, 0
 	}
-	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+	pass := time.Sleep // in the bubble's time
 	for _, step := range []struct {
 		name    string
 		do      func()
@@ -75,5 +77,8 @@ func TestNoTenure(t *testing.T) {
 	var none *leadership.Tenure
 	if next := http.DefaultTransport; none.Guard(next) != next {
 		t.Error("a nil Tenure changes the transport")
+	}
+	if none.End(errors.New("fenced")); none.Fence("uid") != "" {
+		t.Errorf("a nil Tenure has fence %q", none.Fence("uid"))
 	}
 }
