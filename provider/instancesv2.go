@@ -84,7 +84,8 @@ func (i *instancesV2) InstanceMetadata(
 var errNameless = errors.New("the node has no provider ID")
 
 func (i *instancesV2) find(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
-	instance, err := i.byNode(ctx, node)
+	// Whether a Node is kept depends on the answer.
+	instance, err := i.byNode(cloudapi.WithClass(ctx, cloudapi.Safety), node)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}

@@ -47,7 +47,7 @@ func (r *request) code(ctx context.Context, resp *response, err error) string {
 		return strconv.Itoa(answer.Status)
 	case errors.Is(err, errMalformed):
 		return CallInvalidResponse
-	case errors.Is(err, context.Canceled), r.held && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled), r.hold > 0 && ctx.Err() != nil:
 		// A cloud that was asked to hold its response is not slow.
 		return CallCanceled
 	case errors.As(err, &slow) && slow.Timeout():

@@ -22,7 +22,7 @@ func (c *Client) Changes(
 	}}
 	if s := int(wait / time.Second); s > 0 {
 		r.query.Set("wait", strconv.Itoa(s))
-		r.held = true
+		r.hold = time.Duration(s) * time.Second
 	}
 	var changes cloudv1.Changes
 	if _, err := c.do(ctx, r, &changes); err != nil {

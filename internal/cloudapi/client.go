@@ -6,42 +6,123 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi/pace"
 )
+
+// defaultTimeout limits one request, unless Options says otherwise.
+const defaultTimeout = time.Minute
 
 // Options configures a Client.
 type Options struct {
 	// Endpoint is scheme, host and port of the API, without /v1.
 	Endpoint string
-	// Token returns the bearer token. It is called for the first request and again after a 401.
+	// AllowInsecureHTTP allows an endpoint with http on another machine, to which the token is sent in the clear.
+	AllowInsecureHTTP bool
+	// Token returns the bearer token. It is called for the first request, again after a 401, and every few seconds while
+	// there are requests.
 	Token func() (string, error)
-	// HTTPClient sends the requests; it defaults to a client with a timeout of one minute. Redirects are never followed.
-	HTTPClient *http.Client
+	// TLS names the files for TLS; all are optional.
+	TLS TLSFiles
+	// Timeout limits one request, in addition to the time that the cloud is asked to hold the response; it defaults to
+	// one minute.
+	Timeout time.Duration
+	// Wrap, if set, decorates the transport.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// UserAgent names the program; it defaults to quaymaster.
 	UserAgent string
 	// OnCall, if set, is called after every request, including repeated ones. It must not block.
 	OnCall func(Call)
+	// QuotaShare is the share of the quota advertised by the cloud that this client may use, above 0 and at most 1; it
+	// defaults to one half.
+	QuotaShare float64
+	// Fence, if set, returns the value of cloudv1.HeaderFence for a write, or an empty string to send none.
+	Fence func() string
+	// OnFenced, if set, is called with the error if the cloud rejects a write because it has seen a later leader.
+	OnFenced func(error)
+	// Clock defaults to the real clock.
+	Clock clock.Clock
+}
+
+func (o *Options) complete() {
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "quaymaster"
+	}
+	if o.OnCall == nil {
+		o.OnCall = func(Call) {}
+	}
+	if o.Fence == nil {
+		o.Fence = func() string { return "" }
+	}
+	if o.OnFenced == nil {
+		o.OnFenced = func(error) {}
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 }
 
 // Client calls the mycloud API. It is safe for concurrent use. It does not retry, except once with a new token after
-// a 401.
+// a 401. It does not send what the cloud asked not to send: such calls fail at once with a *PostponedError.
 type Client struct {
 	endpoint  *url.URL
 	userAgent string
+	timeout   time.Duration
 	http      *http.Client
 	readToken func() (string, error)
 	onCall    func(Call)
+	fence     func() string
+	onFenced  func(error)
+	clock     clock.Clock
+	gate      *pace.Gate
 
-	mu    sync.Mutex
-	token string
+	mu        sync.Mutex
+	token     string
+	tokenRead time.Time
 }
 
 // New returns a client. It does no I/O.
 func New(o Options) (*Client, error) {
-	u, err := url.Parse(o.Endpoint)
+	o.complete()
+	u, err := parseEndpoint(o.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckEndpoint(u); err != nil && !o.AllowInsecureHTTP {
+		return nil, fmt.Errorf("endpoint %q: %w", o.Endpoint, err)
+	}
+	if o.Token == nil {
+		return nil, errors.New("token: must be set")
+	}
+	transport, err := newTransport(o.TLS, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	if o.Wrap != nil {
+		transport = o.Wrap(transport)
+	}
+	return &Client{
+		endpoint: u, userAgent: o.UserAgent, timeout: o.Timeout, readToken: o.Token, onCall: o.OnCall,
+		fence: o.Fence, onFenced: o.OnFenced, clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
+		http: &http.Client{
+			Transport: transport,
+			// A redirect could send the token to another host, or turn a write into a read.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
 	if err != nil {
 		// The value may hold a password, so the error does not quote it.
 		return nil, errors.New("endpoint: must be http://host:port or https://host:port")
@@ -52,61 +133,7 @@ func New(o Options) (*Client, error) {
 	if p := strings.Trim(u.Path, "/"); p != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("endpoint %q: must not have a user, a path or a query", u.Redacted())
 	}
-	if o.Token == nil {
-		return nil, errors.New("token: must be set")
-	}
-	if o.HTTPClient == nil {
-		o.HTTPClient = &http.Client{Timeout: time.Minute}
-	}
-	if o.UserAgent == "" {
-		o.UserAgent = "quaymaster"
-	}
-	if o.OnCall == nil {
-		o.OnCall = func(Call) {}
-	}
-	// A redirect could send the token to another host, or turn a write into a read.
-	hc := *o.HTTPClient
-	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{
-		endpoint:  &url.URL{Scheme: u.Scheme, Host: u.Host},
-		userAgent: o.UserAgent, http: &hc, readToken: o.Token, onCall: o.OnCall,
-	}, nil
-}
-
-// TokenFile returns a token source that reads the file on every call.
-func TokenFile(path string) func() (string, error) {
-	return func() (string, error) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return "", fmt.Errorf("read token: %w", err)
-		}
-		t := strings.TrimSpace(string(b))
-		if t == "" {
-			return "", fmt.Errorf("read token: %s is empty", path)
-		}
-		return t, nil
-	}
-}
-
-// StaticToken returns a token source that always returns the same token.
-func StaticToken(token string) func() (string, error) {
-	return func() (string, error) { return token, nil }
-}
-
-// bearer returns the token to use. After a 401, rejected is the token that the cloud rejected: the source is called
-// again.
-func (c *Client) bearer(rejected string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token != "" && c.token != rejected {
-		return c.token, nil
-	}
-	t, err := c.readToken()
-	if err != nil {
-		return "", err
-	}
-	c.token = t
-	return t, nil
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
 // ReadOptions configures a read.
@@ -140,4 +167,7 @@ type WriteOptions struct {
 	IdempotencyKey string
 	// DryRun asks for the response without changing anything.
 	DryRun bool
+	// Base is the load balancer that an update replaces, as last read. Members of its tree that this client does not know
+	// are sent along: otherwise a client would erase the settings that only newer ones know.
+	Base *cloudv1.LoadBalancer
 }

@@ -19,7 +19,7 @@ func (c *Client) ListInstances(ctx context.Context, o ListOptions) (*cloudv1.Lis
 
 // LookupInstances reads many instances by id and hostname, up to Limits.BatchMax of each.
 func (c *Client) LookupInstances(ctx context.Context, r cloudv1.LookupRequest) (*cloudv1.LookupResult, error) {
-	req := &request{method: http.MethodPost, path: "/v1/instances:lookup", body: r}
+	req := &request{method: http.MethodPost, path: "/v1/instances:lookup", body: r, asks: true}
 	var res cloudv1.LookupResult
 	if _, err := c.do(ctx, req, &res); err != nil {
 		return nil, err

@@ -27,15 +27,16 @@ func (e *JobError) Error() string {
 const (
 	// jobWait is how long the cloud may hold the response to one read of a job.
 	jobWait = 30 * time.Second
-	// jobPause limits the rate of reads if the cloud does not hold responses.
-	jobPause = 250 * time.Millisecond
+	// jobPause and maxJobPause limit the rate of reads if the cloud does not hold responses; the pause doubles each time.
+	jobPause    = 250 * time.Millisecond
+	maxJobPause = 5 * time.Second
 )
 
 // Job reads a job. The cloud holds the response until the job ends, at most for wait, in whole seconds.
 func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloudv1.Job, error) {
 	r := &request{method: http.MethodGet, path: "/v1/jobs/{id}", id: id}
 	if s := int(wait / time.Second); s > 0 {
-		r.query, r.held = url.Values{"wait": {strconv.Itoa(s)}}, true
+		r.query, r.hold = url.Values{"wait": {strconv.Itoa(s)}}, time.Duration(s)*time.Second
 	}
 	var j cloudv1.Job
 	if _, err := c.do(ctx, r, &j); err != nil {
@@ -55,7 +56,7 @@ func (c *Client) ListJobs(ctx context.Context, o ListOptions) (*cloudv1.List[clo
 // WaitJob waits until the job ends or ctx is done. If the job did not succeed, the error is a *JobError. An empty id
 // means that the write completed synchronously: there is nothing to wait for.
 func (c *Client) WaitJob(ctx context.Context, id string) error {
-	for id != "" {
+	for pause := jobPause; id != ""; pause = min(2*pause, maxJobPause) {
 		j, err := c.Job(ctx, id, jobWait)
 		if err != nil {
 			return fmt.Errorf("wait for job %s: %w", id, err)
@@ -69,7 +70,7 @@ func (c *Client) WaitJob(ctx context.Context, id string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for job %s: %w", id, ctx.Err())
-		case <-time.After(jobPause):
+		case <-c.clock.After(pause):
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package cloudapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -30,10 +31,22 @@ func (c *Client) CreateLoadBalancer(
 
 // UpdateLoadBalancer replaces the whole tree (PUT). It requires WriteOptions.IfMatch. VIPs keep id and address as long
 // as the tree has their family.
+//
+// With WriteOptions.Base, the load balancer as last read, members of the tree that this client has no field for are
+// kept. They belong to the load balancer or to a listener (by its key), a pool (key and family), a member (key) or a VIP
+// (family), and are removed together with it. Without Base, the update erases them.
 func (c *Client) UpdateLoadBalancer(
 	ctx context.Context, id string, s cloudv1.LoadBalancerSpec, o WriteOptions,
 ) (*cloudv1.LoadBalancer, string, error) {
-	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, s, o)
+	var body any = s
+	if o.Base != nil && o.Base.Unknown != nil {
+		whole, err := withUnknown(s, o.Base.Unknown)
+		if err != nil {
+			return nil, "", fmt.Errorf("update load balancer %s: keep unknown members: %w", id, err)
+		}
+		body = whole
+	}
+	return writeLB(ctx, c, http.MethodPut, "/v1/load-balancers/{id}", id, body, o)
 }
 
 // PatchLoadBalancer changes name, tags or deletion protection, but not the tree. It requires WriteOptions.IfMatch.
@@ -59,7 +72,8 @@ func (c *Client) DeleteLoadBalancer(ctx context.Context, id string, o WriteOptio
 
 // ValidateLoadBalancer returns nil if CreateLoadBalancer would accept the tree.
 func (c *Client) ValidateLoadBalancer(ctx context.Context, s cloudv1.LoadBalancerSpec) error {
-	_, err := c.do(ctx, &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s}, nil)
+	r := &request{method: http.MethodPost, path: "/v1/load-balancers:validate", body: s, asks: true}
+	_, err := c.do(ctx, r, nil)
 	return err
 }
 

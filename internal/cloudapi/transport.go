@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi/pace"
 )
 
 // maxBody limits how much of a response is read.
@@ -30,8 +32,15 @@ type request struct {
 	query    url.Values
 	header   map[string]string
 	body     any
-	// held means that the cloud may hold the response until there is news.
-	held bool
+	// hold is how long the cloud may hold the response until there is news.
+	hold time.Duration
+	// asks means that a POST changes nothing.
+	asks bool
+}
+
+// writes reports whether the request changes something in the cloud.
+func (r *request) writes() bool {
+	return r.method != http.MethodGet && r.method != http.MethodHead && !r.asks
 }
 
 // target returns the path with the id. The id is escaped because ids are opaque and may contain anything.
@@ -95,21 +104,36 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 	return c.call(ctx, r, body, id, fresh, out)
 }
 
-// call sends the request once and reports how it ended to OnCall.
+// call sends the request once, if the pace of requests allows it, and reports how it ended.
 func (c *Client) call(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
-	start := time.Now()
-	resp, err := c.exchange(ctx, r, body, id, token, out)
-	c.onCall(Call{Operation: r.operation(), Code: r.code(ctx, resp, err), Duration: time.Since(start)})
-	return resp, err
-}
-
-func (c *Client) exchange(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
-	resp, err := c.send(ctx, r, body, id, token)
+	pass, err := c.enter(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	start := c.clock.Now()
+	resp, header, err := c.exchange(ctx, r, body, id, token, out)
+	code := r.code(ctx, resp, err)
+	pass.Done(outcome(code, header, err), c.clock.Now())
+	c.onCall(Call{Operation: r.operation(), Code: code, Duration: c.clock.Since(start)})
+	if HasCode(err, cloudv1.CodeFenced) {
+		c.onFenced(err)
+	}
+	return resp, err
+}
+
+// exchange also returns the header of a response that is an error.
+func (c *Client) exchange(
+	ctx context.Context, r *request, body []byte, id, token string, out any,
+) (*response, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.hold)
+	defer cancel()
+	resp, err := c.send(ctx, r, body, id, token)
+	if err != nil {
+		return nil, nil, err
+	}
 	defer func() { _ = resp.Body.Close() }()
-	return receive(r, resp, id, out)
+	received, err := receive(r, resp, id, c.clock.Now(), out)
+	return received, resp.Header, err
 }
 
 func (c *Client) send(ctx context.Context, r *request, body []byte, id, token string) (*http.Response, error) {
@@ -134,6 +158,11 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set(cloudv1.HeaderRequestID, id)
+	if r.writes() {
+		if fence := c.fence(); fence != "" {
+			req.Header.Set(cloudv1.HeaderFence, fence)
+		}
+	}
 	req.Header.Set("User-Agent", c.userAgent)
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -144,7 +173,7 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 
 // receive reads the whole response: one that is truncated is an error whatever its status, and so is a success that is
 // not JSON.
-func receive(r *request, resp *http.Response, id string, out any) (*response, error) {
+func receive(r *request, resp *http.Response, id string, now time.Time, out any) (*response, error) {
 	if resp.StatusCode == http.StatusNotModified {
 		return nil, ErrNotModified
 	}
@@ -157,7 +186,7 @@ func receive(r *request, resp *http.Response, id string, out any) (*response, er
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return nil, failure(r, resp, mediaType, body, id)
+		return nil, failure(r, resp, mediaType, body, id, now)
 	}
 	if out == nil {
 		return &response{resp.StatusCode, resp.Header}, nil
@@ -165,16 +194,16 @@ func receive(r *request, resp *http.Response, id string, out any) (*response, er
 	if mediaType != cloudv1.MediaTypeJSON {
 		return nil, malformed(r, fmt.Sprintf("content type %q instead of %s", mediaType, cloudv1.MediaTypeJSON))
 	}
-	if err := json.Unmarshal(body, out); err != nil {
+	if err := decode(body, out); err != nil {
 		return nil, fmt.Errorf("%s: %w: decode response: %w", r, errMalformed, err)
 	}
 	return &response{resp.StatusCode, resp.Header}, nil
 }
 
-func failure(r *request, resp *http.Response, mediaType string, body []byte, id string) error {
+func failure(r *request, resp *http.Response, mediaType string, body []byte, id string, now time.Time) error {
 	e := &Error{
 		Method: r.method, Path: r.target(), Status: resp.StatusCode, RequestID: id,
-		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
 	}
 	if mediaType == cloudv1.MediaTypeProblem {
 		var p cloudv1.Problem
@@ -185,13 +214,14 @@ func failure(r *request, resp *http.Response, mediaType string, body []byte, id 
 	return e
 }
 
-// retryAfter parses the value of Retry-After, seconds or a date, and returns 0 for anything else.
+// retryAfter parses the value of Retry-After, seconds or a date, and returns 0 for anything else. A cloud that asks to
+// wait for a year is not obeyed.
 func retryAfter(v string, now time.Time) time.Duration {
-	if s, err := strconv.Atoi(v); err == nil {
-		return max(0, time.Duration(s)*time.Second)
+	if s, err := strconv.ParseUint(v, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(s, uint64(pace.MaxSilence/time.Second))) * time.Second
 	}
 	if t, err := http.ParseTime(v); err == nil {
-		return max(0, t.Sub(now))
+		return min(max(0, t.Sub(now)), pace.MaxSilence)
 	}
 	return 0
 }

@@ -20,6 +20,7 @@ import (
 const (
 	DefaultLoadBalancerClass = "mycloud.io/dlb"
 	DefaultFallback          = FallbackAll
+	DefaultQuotaPercent      = 50
 )
 
 // The values of IngressNodes.Fallback.
@@ -34,8 +35,17 @@ type Config struct {
 	ClusterID string `json:"clusterID"`
 	// Endpoint is the address of the cloud's API without the API version, such as http://127.0.0.1:8090.
 	Endpoint string `json:"endpoint"`
-	// TokenFile contains the bearer token for the cloud. It is read every time the token is needed.
+	// TokenFile contains the bearer token for the cloud. Changes are noticed.
 	TokenFile TokenFile `json:"tokenFile"`
+	// CAFile has the authorities of the cloud's certificate in PEM; if empty, those of the system are trusted.
+	CAFile string `json:"caFile"`
+	// ClientCertFile and ClientKeyFile are the client certificate for the cloud and its key, in PEM.
+	ClientCertFile string `json:"clientCertFile"`
+	ClientKeyFile  string `json:"clientKeyFile"`
+	// AllowInsecureHTTP allows an endpoint with http on another machine, to which the token is sent in the clear.
+	AllowInsecureHTTP bool `json:"allowInsecureHTTP"`
+	// QuotaPercent is the share of the quota advertised by the cloud that each process may use, in percent.
+	QuotaPercent int `json:"quotaPercent"`
 	// LoadBalancerClass is the class of Services that are handled, in addition to Services without a class.
 	LoadBalancerClass string `json:"loadBalancerClass"`
 	// Network places load balancers and routes in the cloud.
@@ -81,6 +91,7 @@ func Load(path string) (Config, error) {
 func Parse(data []byte) (Config, error) {
 	cfg := Config{
 		LoadBalancerClass:        DefaultLoadBalancerClass,
+		QuotaPercent:             DefaultQuotaPercent,
 		IngressNodes:             IngressNodes{Fallback: DefaultFallback},
 		KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 	}

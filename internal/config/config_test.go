@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
 				LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all"},
-				KubeProxyHealthCheckPort: 10256,
+				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
 			},
 		},
 		"everything": {
@@ -36,6 +36,11 @@ loadBalancerClass: example.com/lb
 network: {vpcID: vpc-main, routeTableID: rt-main, subnetIDs: [subnet-a, subnet-b]}
 ingressNodes: {fallback: none}
 kubeProxyHealthCheckPort: 9876
+caFile: /ca.crt
+clientCertFile: /tls.crt
+clientKeyFile: /tls.key
+quotaPercent: 80
+allowInsecureHTTP: true
 `,
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
@@ -44,6 +49,8 @@ kubeProxyHealthCheckPort: 9876
 					VPCID: "vpc-main", RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a", "subnet-b"},
 				},
 				IngressNodes: config.IngressNodes{Fallback: "none"}, KubeProxyHealthCheckPort: 9876,
+				CAFile: "/ca.crt", ClientCertFile: "/tls.crt", ClientKeyFile: "/tls.key", QuotaPercent: 80,
+				AllowInsecureHTTP: true,
 			},
 		},
 	} {
@@ -56,6 +63,20 @@ kubeProxyHealthCheckPort: 9876
 				t.Errorf("unexpected config (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestInsecureEndpoints(t *testing.T) {
+	for _, allowed := range []string{
+		"http://localhost:8090", "http://127.8.0.1", "http://[::1]:8090", "https://10.0.0.1", "https://cloud",
+	} {
+		if _, err := config.Parse([]byte(strings.Replace(minimal, "http://127.0.0.1:8090", allowed, 1))); err != nil {
+			t.Error(err)
+		}
+	}
+	insecure := strings.Replace(minimal, "127.0.0.1", "10.0.0.1", 1) + "allowInsecureHTTP: true\n"
+	if _, err := config.Parse([]byte(insecure)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -106,6 +127,18 @@ func TestParseErrors(t *testing.T) {
 			text: strings.Replace(minimal, ":8090", ":8090/v1", 1),
 			want: []string{`endpoint: Invalid value: "http://127.0.0.1:8090/v1": must not contain anything after ` +
 				`host and port`},
+		},
+		"the token would be sent in the clear": {
+			text: strings.Replace(minimal, "127.0.0.1", "10.0.0.1", 1),
+			want: []string{`endpoint: Invalid value: "http://10.0.0.1:8090": must use https, because the token would ` +
+				`be sent in the clear; use https, or set allowInsecureHTTP to true`},
+		},
+		"half a client certificate, and no quota": {
+			text: minimal + "clientKeyFile: /tls.key\nquotaPercent: 0\n",
+			want: []string{
+				"clientCertFile: Required value: clientCertFile and clientKeyFile must be set together",
+				"quotaPercent: Invalid value: 0: must be between 1 and 100",
+			},
 		},
 		"credentials are not repeated": {
 			text: strings.Replace(minimal, "http://", "http://me:secret@", 1),

@@ -7,14 +7,26 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"quaymaster.dev/internal/cloudapi"
 )
 
 func validate(cfg Config) field.ErrorList {
 	errs := validateClusterID(cfg.ClusterID, field.NewPath("clusterID"))
-	errs = append(errs, validateEndpoint(cfg.Endpoint, field.NewPath("endpoint"))...)
+	errs = append(errs, validateEndpoint(cfg.Endpoint, cfg.AllowInsecureHTTP, field.NewPath("endpoint"))...)
 	if cfg.TokenFile == "" {
 		errs = append(errs, field.Required(field.NewPath("tokenFile"),
 			"must be the path of the file with the bearer token for the cloud"))
+	}
+	if (cfg.ClientCertFile == "") != (cfg.ClientKeyFile == "") {
+		missing := field.NewPath("clientCertFile")
+		if cfg.ClientKeyFile == "" {
+			missing = field.NewPath("clientKeyFile")
+		}
+		errs = append(errs, field.Required(missing, "clientCertFile and clientKeyFile must be set together"))
+	}
+	if p := cfg.QuotaPercent; p < 1 || p > 100 {
+		errs = append(errs, field.Invalid(field.NewPath("quotaPercent"), p, "must be between 1 and 100"))
 	}
 	for _, problem := range validation.IsQualifiedName(cfg.LoadBalancerClass) {
 		errs = append(errs, field.Invalid(field.NewPath("loadBalancerClass"), cfg.LoadBalancerClass, problem))
@@ -41,7 +53,7 @@ func validateClusterID(id string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateEndpoint(endpoint string, path *field.Path) field.ErrorList {
+func validateEndpoint(endpoint string, insecure bool, path *field.Path) field.ErrorList {
 	const example = "such as http://127.0.0.1:8090"
 	if endpoint == "" {
 		return field.ErrorList{field.Required(path, "must be the address of the cloud's API, "+example)}
@@ -56,6 +68,9 @@ func validateEndpoint(endpoint string, path *field.Path) field.ErrorList {
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return field.ErrorList{field.Invalid(path, endpoint,
 			"must not contain anything after host and port: the path of the API is appended")}
+	case !insecure && cloudapi.CheckEndpoint(u) != nil:
+		return field.ErrorList{field.Invalid(path, endpoint, cloudapi.CheckEndpoint(u).Error()+
+			"; use https, or set allowInsecureHTTP to true")}
 	}
 	return nil
 }

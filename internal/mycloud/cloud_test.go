@@ -72,9 +72,10 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	wg.Go(func() { server.Run(ctx) })
 	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t)}
 	c.http = &http.Client{Transport: c.check}
-	c.client, err = cloudapi.New(
-		cloudapi.Options{Endpoint: ts.URL, Token: cloudapi.StaticToken(token), HTTPClient: c.http},
-	)
+	c.client, err = cloudapi.New(cloudapi.Options{
+		Endpoint: ts.URL, Token: cloudapi.StaticToken(token),
+		Wrap: func(http.RoundTripper) http.RoundTripper { return c.check },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

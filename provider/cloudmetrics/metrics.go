@@ -15,11 +15,14 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	lookups  *prometheus.CounterVec
+
+	registerer prometheus.Registerer
 }
 
 // New registers the metrics of the cloud.
 func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
+		registerer: registerer,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quaymaster_cloud_requests_total",
 			Help: "Requests to the cloud's API, by operation and by HTTP status or the reason why there is none.",

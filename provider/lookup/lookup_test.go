@@ -34,7 +34,14 @@ type fixture struct {
 func start(t *testing.T, o lookup.Options) *fixture {
 	t.Helper()
 	f := &fixture{cloud: cloud.Start(t, 0), clock: clocktesting.NewFakeClock(time.Now())}
-	o.Cloud, o.Clock = f.cloud.Client, f.clock
+	// The client observes what the cloud asks for by the same clock.
+	client, err := cloudapi.New(cloudapi.Options{
+		Endpoint: f.cloud.Endpoint, Token: cloudapi.StaticToken(cloud.Token), Clock: f.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Cloud, o.Clock = client, f.clock
 	f.Lookup = lookup.New(o)
 	return f
 }

@@ -103,7 +103,12 @@ var rules = map[string]rule{
 	},
 	"the cloud's client knows the API alone": {
 		folders: []string{"internal/cloudapi"},
-		only:    []string{"api/mycloud"},
+		only:    []string{"api/mycloud", "internal/cloudapi", "github.com/dunglas/httpsfv", "golang.org/x/time/rate", "k8s.io/utils/clock"},
+	},
+	"the pace of requests is decided without a network": {
+		folders: []string{"internal/cloudapi/pace"},
+		only:    []string{"api/mycloud", "github.com/dunglas/httpsfv", "golang.org/x/time/rate"},
+		never:   clients[:3],
 	},
 	"provider IDs are standard library": {
 		folders: []string{"provider/providerid"},

@@ -78,7 +78,9 @@ func cases() map[string]env.Values {
 		"routes": {
 			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
 			"cloud": map[string]any{
-				"clusterID": "prod", "token": "secret", "caBundle": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", "network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
+				"clusterID": "prod", "token": "secret", "caBundle": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
+				"clientCertificate": map[string]any{"secretName": "cloud-client"}, "quotaPercent": 80, "kubeProxyHealthCheckPort": 9999,
+				"network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
 			},
 		},
 	}

@@ -333,19 +333,36 @@ func TestAPIServerAddress(t *testing.T) {
 	}
 }
 
-// TestCloudCAs checks that exactly the pods that use the cloud get its CAs.
-func TestCloudCAs(t *testing.T) {
+// TestCloudCertificates checks that the pods that use the cloud get its CAs and the client certificate, at the paths
+// that the cloud config names.
+func TestCloudCertificates(t *testing.T) {
 	objects := render(t, cases()["routes"])
-	if find[corev1.ConfigMap](t, objects, "ConfigMap", cloud).Data["ca.crt"] == "" {
-		t.Error("the CAs are not in the ConfigMap")
+	data := find[corev1.ConfigMap](t, objects, "ConfigMap", cloud).Data
+	cfg, err := config.Parse([]byte(data["cloud.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data["ca.crt"] == "" || cfg.CAFile != "/etc/quaymaster/ca.crt" {
+		t.Errorf("caFile is %q, the ConfigMap has %q", cfg.CAFile, data["ca.crt"])
+	}
+	const folder = "/var/run/secrets/quaymaster-client"
+	if cfg.ClientCertFile != folder+"/tls.crt" || cfg.ClientKeyFile != folder+"/tls.key" {
+		t.Errorf("client certificate %q with key %q", cfg.ClientCertFile, cfg.ClientKeyFile)
 	}
 	for role, template := range pods(t, objects) {
-		var want []corev1.EnvVar
-		if role != "uninstall" {
-			want = []corev1.EnvVar{{Name: "SSL_CERT_FILE", Value: "/etc/quaymaster/ca.crt"}}
+		mounts := map[string]string{}
+		for _, m := range template.Spec.Containers[0].VolumeMounts {
+			mounts[m.MountPath] = m.Name
 		}
-		if diff := cmp.Diff(want, template.Spec.Containers[0].Env); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", role, diff)
+		secret := ""
+		for _, v := range template.Spec.Volumes {
+			if v.Name == mounts[folder] && v.Secret != nil {
+				secret = v.Secret.SecretName
+			}
+		}
+		want := map[bool]string{true: "cloud-client"}[role != "uninstall"]
+		if secret != want || (mounts["/etc/quaymaster"] != "") != (want != "") {
+			t.Errorf("%s has the client certificate %q and the mounts %v", role, secret, mounts)
 		}
 	}
 }
@@ -389,11 +406,14 @@ func TestCloudConfig(t *testing.T) {
 		"default": {
 			ClusterID: "kubernetes", Endpoint: "https://api.mycloud.internal", TokenFile: "/var/run/secrets/quaymaster/token",
 			LoadBalancerClass: "mycloud.io/dlb", Network: config.Network{SubnetIDs: []string{}}, IngressNodes: config.IngressNodes{Fallback: "all"},
+			QuotaPercent: 50, KubeProxyHealthCheckPort: 10256,
 		},
 		"routes": {
 			ClusterID: "prod", Endpoint: "https://api.mycloud.internal", TokenFile: "/var/run/secrets/quaymaster/token",
 			LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all"},
-			Network: config.Network{RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a"}},
+			Network:      config.Network{RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a"}},
+			QuotaPercent: 80, KubeProxyHealthCheckPort: 9999, CAFile: "/etc/quaymaster/ca.crt",
+			ClientCertFile: "/var/run/secrets/quaymaster-client/tls.crt", ClientKeyFile: "/var/run/secrets/quaymaster-client/tls.key",
 		},
 	} {
 		objects := render(t, cases()[name])

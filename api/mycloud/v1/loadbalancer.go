@@ -1,5 +1,7 @@
 package v1
 
+import "encoding/json"
+
 // ProvisioningState is the progress of the cloud towards the desired state of a load balancer.
 type ProvisioningState string
 
@@ -76,6 +78,10 @@ type LoadBalancer struct {
 	ProvisioningState ProvisioningState `json:"provisioning_state" enum:"pending_create,active,pending_update,pending_delete,error"`
 	OperatingState    string            `json:"operating_state" enum:"online,degraded,offline,no_members,unknown" doc:"An observation: it changes without a new revision."`
 	Fault             *Problem          `json:"fault,omitempty" doc:"Why provisioning_state is error."`
+
+	// Unknown has what a client read of the tree and has no field for, so that an update can keep it. It is not part of
+	// the API.
+	Unknown json.RawMessage `json:"-"`
 }
 
 // LoadBalancerSpec is the body of a request to create or replace a load balancer: the whole tree.

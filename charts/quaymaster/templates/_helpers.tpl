@@ -50,25 +50,18 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
-{{/* The environment of a container, or empty: (list $ usesCloud) */}}
+{{/* The environment of a container, or empty. */}}
 {{- define "quaymaster.env" -}}
-{{- $root := index . 0 -}}
-{{- $authorities := and (index . 1) $root.Values.cloud.caBundle -}}
-{{- if or $root.Values.apiServer.host $authorities -}}
+{{- with .Values.apiServer.host -}}
 env:
-{{- with $root.Values.apiServer.host }}
   - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
-  - {name: KUBERNETES_SERVICE_PORT, value: {{ $root.Values.apiServer.port | quote }}}
-{{- end }}
-{{- if $authorities }}
-  - {name: SSL_CERT_FILE, value: /etc/quaymaster/ca.crt}
-{{- end }}
+  - {name: KUBERNETES_SERVICE_PORT, value: {{ $.Values.apiServer.port | quote }}}
 {{- end -}}
 {{- end -}}
 
-{{/* Checksum of the configuration that is only read at startup. */}}
+{{/* Checksum of the configuration that is only read at startup. Certificates and token are read again. */}}
 {{- define "quaymaster.cloudConfigChecksum" -}}
-{{ printf "%s\n%s" (include "quaymaster.cloudConfig" .) .Values.cloud.caBundle | sha256sum }}
+{{ include "quaymaster.cloudConfig" . | sha256sum }}
 {{- end -}}
 
 {{/* The given affinity; if empty, prefers a separate Node for each replica: (list $ "webhook" affinity) */}}
@@ -125,11 +118,21 @@ true
 clusterID: {{ .Values.cloud.clusterID | quote }}
 endpoint: {{ .Values.cloud.endpoint | quote }}
 tokenFile: /var/run/secrets/quaymaster/token
+{{- if .Values.cloud.caBundle }}
+caFile: /etc/quaymaster/ca.crt
+{{- end }}
+{{- if .Values.cloud.clientCertificate.secretName }}
+clientCertFile: /var/run/secrets/quaymaster-client/tls.crt
+clientKeyFile: /var/run/secrets/quaymaster-client/tls.key
+{{- end }}
+allowInsecureHTTP: {{ .Values.cloud.allowInsecureHTTP }}
+quotaPercent: {{ .Values.cloud.quotaPercent }}
 loadBalancerClass: {{ .Values.loadBalancerClass | quote }}
 network:
   {{- toYaml .Values.cloud.network | nindent 2 }}
 ingressNodes:
   fallback: {{ .Values.cloud.ingressNodes.fallback }}
+kubeProxyHealthCheckPort: {{ .Values.cloud.kubeProxyHealthCheckPort }}
 {{- end -}}
 
 {{/* The value of the flag --unknown-keys of the webhooks. */}}

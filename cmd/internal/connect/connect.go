@@ -3,8 +3,6 @@ package connect
 
 import (
 	"fmt"
-	"net/http"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -13,14 +11,6 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/version"
 )
-
-// CloudTimeout limits one cloud call, unless a user waits for it. The cloud may delay its response about a job for half
-// of this time.
-const CloudTimeout = time.Minute
-
-// idleConnections is the maximum number of idle connections to the cloud: at most as many as there are concurrent
-// calls.
-const idleConnections = 64
 
 // APIServer reads the kubeconfig or, without one, uses the credentials of the pod.
 func APIServer(kubeconfig string) (*rest.Config, error) {
@@ -38,24 +28,11 @@ func APIServer(kubeconfig string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// Cloud creates the client of a role. timeout limits one call, onCall is called for each call unless it is nil,
-// and wraps decorate the transport.
-func Cloud(
-	cfg config.Config, userAgent string, timeout time.Duration, onCall func(cloudapi.Call),
-	wraps ...func(http.RoundTripper) http.RoundTripper,
-) (*cloudapi.Client, error) {
-	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return nil, fmt.Errorf("unexpected default transport %T", http.DefaultTransport)
+// Cloud returns the options for a client of the cloud, for the caller to complete.
+func Cloud(cfg config.Config, userAgent string) cloudapi.Options {
+	return cloudapi.Options{
+		Endpoint: cfg.Endpoint, AllowInsecureHTTP: cfg.AllowInsecureHTTP, Token: cfg.TokenFile.Read,
+		TLS:       cloudapi.TLSFiles{CA: cfg.CAFile, Cert: cfg.ClientCertFile, Key: cfg.ClientKeyFile},
+		UserAgent: userAgent + "/" + version.Version(), QuotaShare: float64(cfg.QuotaPercent) / 100,
 	}
-	base = base.Clone()
-	base.MaxIdleConnsPerHost = idleConnections
-	var transport http.RoundTripper = base
-	for _, wrap := range wraps {
-		transport = wrap(transport)
-	}
-	return cloudapi.New(cloudapi.Options{
-		Endpoint: cfg.Endpoint, Token: cfg.TokenFile.Read, UserAgent: userAgent + "/" + version.Version(),
-		HTTPClient: &http.Client{Transport: transport, Timeout: timeout}, OnCall: onCall,
-	})
 }

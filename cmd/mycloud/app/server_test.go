@@ -86,7 +86,7 @@ func (s *server) client(t *testing.T) *cloudapi.Client {
 	c, err := cloudapi.New(cloudapi.Options{
 		Endpoint: s.endpoint, Token: cloudapi.StaticToken(s.token),
 		// A server that stops closes idle connections, even if a request is just arriving; it still serves new connections.
-		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		Wrap: func(http.RoundTripper) http.RoundTripper { return &http.Transport{DisableKeepAlives: true} },
 	})
 	if err != nil {
 		t.Fatal(err)

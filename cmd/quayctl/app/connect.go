@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/doctor"
@@ -72,10 +72,9 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 	if err != nil {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
-	if options.Cloud, err = cloudapi.New(cloudapi.Options{
-		Endpoint: cloud.Endpoint, Token: cloud.TokenFile.Read, UserAgent: userAgent(),
-		HTTPClient: &http.Client{Timeout: callTimeout},
-	}); err != nil {
+	calls := connect.Cloud(cloud, "quayctl")
+	calls.Timeout = callTimeout
+	if options.Cloud, err = cloudapi.New(calls); err != nil {
 		return options, fmt.Errorf("--cloud-config: %w", err)
 	}
 	return options, nil

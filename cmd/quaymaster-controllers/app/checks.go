@@ -79,7 +79,7 @@ func checkClusterCIDR(list string) error {
 	return nil
 }
 
-// checkConfig checks the cloud config against the flags and whether the token can be read.
+// checkConfig checks the cloud config against the flags and whether token and certificates can be read.
 func (r *controllers) checkConfig() []error {
 	shared := r.manager.Options.KubeCloudShared
 	file := shared.CloudProvider.CloudConfigFile
@@ -94,6 +94,9 @@ func (r *controllers) checkConfig() []error {
 	}
 	if _, err := r.config.TokenFile.Read(); err != nil {
 		errs = append(errs, fmt.Errorf("cloud config %s: tokenFile: %w", file, err))
+	}
+	if _, err := connect.Cloud(r.config, "").TLS.Config(); err != nil {
+		errs = append(errs, fmt.Errorf("cloud config %s: %w", file, err))
 	}
 	return errs
 }
@@ -148,13 +151,14 @@ func (r *controllers) checkCloud(ctx context.Context) error {
 	return nil
 }
 
-// checkCluster reads the cluster's UID, which requires an API server that answers and permissions that every controller
+// checkCluster returns the cluster's UID, which requires an API server that answers and permissions that every controller
 // needs.
-func checkCluster(ctx context.Context, cluster *ownership.Cluster) error {
+func checkCluster(ctx context.Context, cluster *ownership.Cluster) (string, error) {
+	var uid string
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true,
 		func(ctx context.Context) (bool, error) {
-			_, last = cluster.UID(ctx)
+			uid, last = cluster.UID(ctx)
 			switch {
 			case last == nil:
 				return true, nil
@@ -168,7 +172,7 @@ func checkCluster(ctx context.Context, cluster *ownership.Cluster) error {
 			return false, nil
 		})
 	if wait.Interrupted(err) && last != nil && ctx.Err() == nil {
-		return fmt.Errorf("--kubeconfig: the API server does not answer: %w", last)
+		return "", fmt.Errorf("--kubeconfig: the API server does not answer: %w", last)
 	}
-	return err
+	return uid, err
 }

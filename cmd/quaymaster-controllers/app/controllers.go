@@ -86,6 +86,9 @@ type controllers struct {
 	withoutCloud bool
 	class        string
 
+	// clusterUID is set before the controllers run.
+	clusterUID string
+
 	config   config.Config
 	measured *cloudmetrics.Metrics
 	cloud    *cloudapi.Client
@@ -116,7 +119,8 @@ func (r *controllers) run(ctx context.Context) error {
 		return err
 	}
 	cluster := ownership.NewCluster(r.api.CoreV1())
-	if err := checkCluster(ctx, cluster); err != nil {
+	var err error
+	if r.clusterUID, err = checkCluster(ctx, cluster); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
@@ -160,11 +164,32 @@ func (r *controllers) configureCloud(file string) []error {
 	if r.measured, err = cloudmetrics.New(legacyregistry.Registerer()); err != nil {
 		return append(errs, err)
 	}
-	r.cloud, err = connect.Cloud(r.config, controllersUserAgent, connect.CloudTimeout, r.measured.Call, r.manager.Guard)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--cloud-config: %w", err))
+	options := connect.Cloud(r.config, controllersUserAgent)
+	options.OnCall, options.Wrap = r.measured.Call, r.manager.Guard
+	options.Fence, options.OnFenced = r.fence, r.fenced
+	if r.cloud, err = cloudapi.New(options); err != nil {
+		return append(errs, fmt.Errorf("--cloud-config: %w", err))
+	}
+	if err := r.measured.Pace(r.cloud.Pace); err != nil {
+		errs = append(errs, err)
 	}
 	return errs
+}
+
+// fence identifies this leader to the cloud. The cluster is known before there is a leader.
+func (r *controllers) fence() string {
+	if r.clusterUID == "" {
+		return ""
+	}
+	return r.manager.Tenure().Fence(r.clusterUID)
+}
+
+// fenced ends the leadership. The leader election then fails to renew the lease and ends the process.
+func (r *controllers) fenced(err error) {
+	r.manager.Tenure().End(err)
+	klog.Background().Error(err, "The cloud has seen a later leader of this cluster: leadership ends, nothing is written "+
+		"any more, and the process exits once its lease cannot be renewed; if the lease was deleted, raise its "+
+		"spec.leaseTransitions above the epoch of the former leader", "fence", r.fence())
 }
 
 // assemble creates the provider and our own controllers.

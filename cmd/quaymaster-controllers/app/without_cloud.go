@@ -52,7 +52,7 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	if err := r.checkAddress(ctx); err != nil {
 		return err
 	}
-	if err := checkCluster(ctx, ownership.NewCluster(r.api.CoreV1())); err != nil {
+	if _, err := checkCluster(ctx, ownership.NewCluster(r.api.CoreV1())); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting without a cloud", "role", "controllers", "version", version.String())

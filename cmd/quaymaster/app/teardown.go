@@ -106,7 +106,7 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
-	client, err := connect.Cloud(cfg, teardownUserAgent, connect.CloudTimeout, nil)
+	client, err := cloudapi.New(connect.Cloud(cfg, teardownUserAgent))
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}

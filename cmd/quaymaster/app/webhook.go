@@ -211,6 +211,10 @@ func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, er
 	if _, err := cfg.TokenFile.Read(); err != nil {
 		logger.Error(err, "Cannot read the cloud token; volumes are admitted with a warning until it is available")
 	}
+	if _, err := connect.Cloud(cfg, "").TLS.Config(); err != nil {
+		logger.Error(err, "Cannot read the certificates for the cloud; volumes are admitted with a warning until they "+
+			"are available")
+	}
 	return &cfg, nil
 }
 

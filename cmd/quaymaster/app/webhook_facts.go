@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/volume"
@@ -65,9 +66,14 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect.Cloud(*cloudConfig, webhookUserAgent, admissionCloudTimeout, measured.Call)
+	options := connect.Cloud(*cloudConfig, webhookUserAgent)
+	options.Timeout, options.OnCall = admissionCloudTimeout, measured.Call
+	client, err := cloudapi.New(options)
 	if err != nil {
 		return nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	if err := measured.Pace(client.Pace); err != nil {
+		return nil, err
 	}
 	f.cloud = lookup.New(lookup.Options{Cloud: client, OnLookup: measured.Lookup})
 	return f, nil

@@ -1,0 +1,108 @@
+package pace
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// DefaultShare is the share of the advertised quota that is used by default: other clients use the same quota.
+	DefaultShare = 0.5
+	// burstShare is the share of the budget of a window that may be used at once. The rest accrues during the window, so
+	// that no window, whenever it begins, exceeds the budget.
+	burstShare = 0.2
+	// maxBudgets bounds how many policies are heeded: the cloud names them.
+	maxBudgets = 8
+)
+
+// The names of policies that concern only reads or only writes. All others concern both.
+const (
+	policyRead  = "read"
+	policyWrite = "write"
+)
+
+// budget is our share of one advertised quota, as a token bucket.
+type budget struct {
+	policy  Policy
+	limiter *rate.Limiter
+}
+
+// learn applies an advertised limit.
+func (g *Gate) learn(l Limit, now time.Time) {
+	b := g.budgets[l.Name]
+	if p := l.Policy; p != nil {
+		if b == nil && len(g.budgets) >= maxBudgets {
+			return
+		}
+		if b == nil {
+			limit, burst := p.limit(g.share)
+			b = &budget{policy: *p, limiter: rate.NewLimiter(limit, burst)}
+			g.budgets[l.Name] = b
+		}
+		if b.policy != *p {
+			// A changed quota is no reason for another burst: the tokens stay as they are.
+			limit, burst := p.limit(g.share)
+			b.policy = *p
+			b.limiter.SetLimitAt(now, limit)
+			b.limiter.SetBurstAt(now, burst)
+		}
+	}
+	if l.Remaining == nil {
+		return
+	}
+	if *l.Remaining == 0 && l.Reset > 0 {
+		until := now.Add(g.jittered(min(l.Reset, MaxSilence)))
+		for _, write := range []bool{false, true} {
+			if concerns(l.Name, write) {
+				g.silence(write, until, nil)
+			}
+		}
+	}
+	if b == nil {
+		return
+	}
+	// Other clients use the same quota: of what is left, only our share is ours.
+	if excess := int(b.limiter.TokensAt(now) - g.share*float64(*l.Remaining)); excess > 0 {
+		b.limiter.AllowN(now, excess)
+	}
+}
+
+// limit returns the parameters of the token bucket for a share of the quota.
+func (p Policy) limit(share float64) (rate.Limit, int) {
+	allowed := max(1, share*float64(p.Quota))
+	burst := max(1, int(burstShare*allowed))
+	perWindow := max(allowed-float64(burst), allowed/2)
+	return rate.Limit(perWindow / p.Window.Seconds()), burst
+}
+
+func (b *budget) applies(r Request) bool { return concerns(b.policy.Name, r.Write) }
+
+func concerns(policy string, write bool) bool {
+	return policy != policyRead && policy != policyWrite || write == (policy == policyWrite)
+}
+
+// left returns the number of requests that may be sent at once, without the reserve for more important classes.
+func (b *budget) left(r Request, now time.Time) float64 {
+	burst := float64(b.limiter.Burst())
+	return b.limiter.TokensAt(now) - min(r.Class.reserve()*burst, burst-1)
+}
+
+// wait returns how long a request must wait; 0 if it may pass.
+func (b *budget) wait(r Request, now time.Time) time.Duration {
+	if !b.applies(r) {
+		return 0
+	}
+	missing := 1 - b.left(r, now)
+	if missing <= 0 {
+		return 0
+	}
+	// At least a moment: what is missing may be less than a nanosecond's worth.
+	return max(time.Millisecond, time.Duration(missing/float64(b.limiter.Limit())*float64(time.Second)))
+}
+
+func (b *budget) take(r Request, now time.Time) {
+	if b.applies(r) {
+		b.limiter.AllowN(now, 1)
+	}
+}
