@@ -154,7 +154,7 @@ func (t *transport) latest() (*http.Transport, error) {
 }
 
 // ErrInsecure is the error of an endpoint to which a token must not be sent.
-var ErrInsecure = errors.New("must use https, because the token would be sent in the clear")
+var ErrInsecure = errors.New("must not send the token in the clear to another machine")
 
 // CheckEndpoint returns ErrInsecure if the token would be sent in the clear to another machine.
 func CheckEndpoint(u *url.URL) error {

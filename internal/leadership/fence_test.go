@@ -127,8 +127,9 @@ func TestEnd(t *testing.T) {
 	fenced := errors.New("412 fenced")
 	l.End(fenced)
 	for _, url := range []string{balancers, lease} {
-		if _, err := l.send(t, url); !errors.Is(err, fenced) {
-			t.Errorf("%s: %v, want %v", url, err, fenced)
+		_, err := l.send(t, url)
+		if !errors.Is(err, context.Canceled) || errors.Is(err, fenced) || !strings.Contains(err.Error(), fenced.Error()) {
+			t.Errorf("%s: %v, want a cancellation because of %q", url, err, fenced)
 		}
 	}
 }

@@ -112,7 +112,8 @@ func (t *Tenure) End(reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.fenced == nil {
-		t.fenced = fmt.Errorf("leadership has ended: %w", reason)
+		// It is a cancellation, like errOver: what was not sent must not look like another answer of the cloud.
+		t.fenced = fmt.Errorf("leadership has ended: %s: %w", reason.Error(), context.Canceled)
 	}
 	t.cancel(t.fenced)
 }

@@ -102,6 +102,17 @@ func TestBadInputGetsOneLine(t *testing.T) {
 			code: 1,
 			want: []string{"localhost:1", "http://host:port"},
 		},
+		"token in the clear": {
+			args: []string{"get", "zones", "--endpoint", "http://192.0.2.1:80"},
+			env:  map[string]string{"MYCLOUD_TOKEN": "t"},
+			code: 1,
+			want: []string{"http://192.0.2.1:80", "in the clear", "--allow-insecure-http"},
+		},
+		"half a client certificate": {
+			args: []string{"get", "zones", "--endpoint", held.endpoint, "--client-cert-file", tokenFile},
+			env:  map[string]string{"MYCLOUD_TOKEN": held.token},
+			code: 1, want: []string{tokenFile},
+		},
 		"no client token": {
 			args: []string{"get", "zones", "--endpoint", held.endpoint}, code: 1,
 			want: []string{"token is required", "MYCLOUD_TOKEN"},

@@ -25,8 +25,10 @@ type clientOptions struct {
 func (o *clientOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.endpoint, "endpoint", "", "URL of the API: scheme, host and port; overrides "+endpointVariable)
 	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token; overrides "+tokenVariable)
-	f.BoolVar(&o.insecure, "allow-insecure-http", false, "send the token in the clear to an http endpoint that is not local")
-	f.StringVar(&o.tls.CA, "ca-file", "", "file with the authorities of the API's certificate; empty for those of the system")
+	f.BoolVar(&o.insecure, "allow-insecure-http", false,
+		"send the token in the clear to an http endpoint that is not local")
+	f.StringVar(&o.tls.CA, "ca-file", "",
+		"file with the authorities of the API's certificate; empty for those of the system")
 	f.StringVar(&o.tls.Cert, "client-cert-file", "", "file with the client certificate; requires --client-key-file")
 	f.StringVar(&o.tls.Key, "client-key-file", "", "file with the key of the client certificate")
 }
@@ -47,7 +49,8 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 		return nil, fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
 	}
 	client, err := cloudapi.New(cloudapi.Options{
-		Endpoint: endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls, UserAgent: "mycloud/" + version.Version(),
+		Endpoint: endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
+		UserAgent: "mycloud/" + version.Version(),
 	})
 	if errors.Is(err, cloudapi.ErrInsecure) {
 		return nil, fmt.Errorf("%w; use https, or set --allow-insecure-http", err)
