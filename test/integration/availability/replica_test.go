@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
 )
@@ -27,11 +28,17 @@ type way struct {
 
 	mu    sync.Mutex
 	calls []string
+	// fence has what the writes say of their leader.
+	fence []string
 }
 
 func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
-	w.calls = append(w.calls, r.Method+" "+r.URL.Path)
+	call := r.Method + " " + r.URL.Path
+	w.calls = append(w.calls, call)
+	if len(cloud.Writes([]string{call})) > 0 {
+		w.fence = append(w.fence, r.Header.Get(cloudv1.HeaderFence))
+	}
 	w.mu.Unlock()
 	w.cloud.ServeHTTP(rw, r)
 }
