@@ -86,7 +86,7 @@ func invalidSourceRanges(s Subject) []Problem {
 		}
 		if !r.Valid {
 			problems = append(problems, Problem{
-				Path: r.Path, Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32",
+				Path: r.Path(), Value: r.Text, Must: "be a CIDR such as 10.0.0.0/8 or 2001:db8::/32",
 			})
 		}
 	}
@@ -111,7 +111,7 @@ func foreignSourceRanges(s Subject) []Problem {
 		}
 		if !slices.Contains(s.Service.Spec.IPFamilies, family) {
 			must := fmt.Sprintf("be of a family in spec.ipFamilies; %s is %s and matches no client", r.Prefix, family)
-			problems = append(problems, Problem{Path: r.Path, Value: r.Text, Must: must})
+			problems = append(problems, Problem{Path: r.Path(), Value: r.Text, Must: must})
 		}
 	}
 	return problems

@@ -12,11 +12,22 @@ import (
 
 // SourceRange is one range of clients that may connect.
 type SourceRange struct {
-	// Path is the field that contains Text.
-	Path, Text string
-	Prefix     netip.Prefix
+	// Text is the range as written.
+	Text   string
+	Prefix netip.Prefix
 	// Valid is false if Text is not a CIDR.
 	Valid bool
+
+	// index is that in the spec; -1 for a range in the annotation.
+	index int
+}
+
+// Path returns the field that contains the range. Only problems need it, and most ranges have none.
+func (r SourceRange) Path() string {
+	if r.index < 0 {
+		return field.NewPath("metadata", "annotations").Key(corev1.AnnotationLoadBalancerSourceRangesKey).String()
+	}
+	return field.NewPath("spec", "loadBalancerSourceRanges").Index(r.index).String()
 }
 
 // SourceRanges parses the ranges of the spec, else those of the older annotation, as kube-proxy does. They are parsed
@@ -24,19 +35,16 @@ type SourceRange struct {
 func SourceRanges(svc *corev1.Service) iter.Seq[SourceRange] {
 	return func(yield func(SourceRange) bool) {
 		for i, text := range svc.Spec.LoadBalancerSourceRanges {
-			path := field.NewPath("spec", "loadBalancerSourceRanges").Index(i)
-			if !yield(newSourceRange(path.String(), text)) {
+			if !yield(newSourceRange(i, text)) {
 				return
 			}
 		}
-		const key = corev1.AnnotationLoadBalancerSourceRangesKey
-		raw := svc.Annotations[key]
+		raw := svc.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]
 		if len(svc.Spec.LoadBalancerSourceRanges) > 0 || strings.TrimSpace(raw) == "" {
 			return
 		}
-		path := field.NewPath("metadata", "annotations").Key(key).String()
 		for text := range strings.SplitSeq(raw, ",") {
-			if !yield(newSourceRange(path, text)) {
+			if !yield(newSourceRange(-1, text)) {
 				return
 			}
 		}
@@ -44,8 +52,8 @@ func SourceRanges(svc *corev1.Service) iter.Seq[SourceRange] {
 }
 
 // newSourceRange parses a range as the API server does, which accepts leading zeros in stored objects.
-func newSourceRange(path, text string) SourceRange {
-	r := SourceRange{Path: path, Text: text}
+func newSourceRange(index int, text string) SourceRange {
+	r := SourceRange{Text: text, index: index}
 	if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
 		// What is valid for both means the same, and is parsed in a fraction of the time.
 		r.Prefix, r.Valid = prefix.Masked(), true

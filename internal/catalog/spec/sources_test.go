@@ -17,7 +17,7 @@ func FuzzSourceRange(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := newSourceRange("", text)
+		got := newSourceRange(0, text)
 		want := SourceRange{Text: text}
 		if _, network, err := netutils.ParseCIDRSloppy(strings.TrimSpace(text)); err == nil {
 			addr, ok := netip.AddrFromSlice(network.IP)
