@@ -185,7 +185,7 @@ func (d *documented) parameters(r *http.Request, success bool) error {
 			return fmt.Errorf("query parameter %s is not documented", q)
 		}
 	}
-	for _, h := range []string{"If-Match", "If-None-Match", "Mycloud-If-Tags", "Idempotency-Key"} {
+	for _, h := range []string{"If-Match", "If-None-Match", "Mycloud-If-Tags", "Idempotency-Key", "Mycloud-Fence"} {
 		if r.Header.Get(h) != "" && !d.param("header", h, "name") {
 			return fmt.Errorf("header %s is not documented", h)
 		}

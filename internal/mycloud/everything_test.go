@@ -15,7 +15,9 @@ func TestEveryOperation(t *testing.T) {
 	read, write := cloudapi.ReadOptions{}, cloudapi.WriteOptions{}
 
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
-	diff(t, "capabilities", []string{cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges}, meta.Capabilities)
+	diff(t, "capabilities", []string{
+		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing,
+	}, meta.Capabilities)
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(cl.Zones(ctx, none))
 	regions := must[*cloudv1.List[cloudv1.Region]](t)(cl.Regions(ctx, none))
 	types := must[*cloudv1.List[cloudv1.InstanceType]](t)(cl.InstanceTypes(ctx, none))

@@ -37,7 +37,7 @@ func (a *API) registerMeta() {
 
 // capabilities returns the optional features of this cloud.
 func (a *API) capabilities() []string {
-	c := []string{cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges}
+	c := []string{cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing}
 	if a.JobDuration > 0 {
 		c = append(c, cloudv1.CapabilityJobs)
 	}

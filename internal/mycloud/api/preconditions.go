@@ -15,6 +15,7 @@ import (
 type WriteParams struct {
 	IfMatch string `header:"If-Match" doc:"The revision that the object must have."`
 	IfTags  string `header:"Mycloud-If-Tags" doc:"key=value,…: tags that the object must have. In a creation, the new object must have them."`
+	Fence   string `header:"Mycloud-Fence" doc:"<cluster-uid>;epoch=<n>: the leader that sends the write. If the cloud has seen a higher epoch of that cluster, the response is 412."`
 	DryRun  bool   `query:"dry_run" doc:"Returns the response of the write, but changes nothing."`
 }
 

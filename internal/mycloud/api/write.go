@@ -33,12 +33,21 @@ func done[T any](status int, k store.Kind[T], v *T) *Answer[T] {
 
 // change runs a write by PUT, PATCH or DELETE in one transaction.
 func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)) (*Answer[T], error) {
+	f, err := p.fence()
+	if err != nil {
+		return nil, err
+	}
 	run := a.Store.Update
 	if p.DryRun {
 		run = a.Store.Rehearse
+	} else if err := a.raiseFence(f); err != nil {
+		return nil, err
 	}
 	var answer *Answer[T]
-	err := run(func(tx *store.Tx) (err error) {
+	err = run(func(tx *store.Tx) (err error) {
+		if err := f.check(tx); err != nil {
+			return err
+		}
 		answer, err = fn(tx)
 		return absent(err)
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -19,6 +20,10 @@ const (
 	AddressCursors Index = "address-cursors"
 	// OpenJobs maps a job's place in the queue to its id.
 	OpenJobs Index = "open-jobs"
+	// OpenJobTargets has a key for each open job: its target and its place in the queue; the value is its id.
+	OpenJobTargets Index = "open-job-targets"
+	// Fences maps a cluster to the highest epoch of a leader that the cloud has seen.
+	Fences Index = "fences"
 	// Seeded has the objects that were ever added from an inventory.
 	Seeded Index = "seeded"
 )
@@ -71,6 +76,20 @@ func (i Index) All(tx *Tx) ([]Pair, error) {
 		return nil
 	})
 	return all, err
+}
+
+// Prefixed returns the entries whose keys begin with prefix, in the order of their keys.
+func (i Index) Prefixed(tx *Tx, prefix string) []Pair {
+	b := tx.bolt.Bucket([]byte(i))
+	if b == nil {
+		return nil
+	}
+	var found []Pair
+	c := b.Cursor()
+	for k, v := c.Seek([]byte(prefix)); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, v = c.Next() {
+		found = append(found, Pair{string(k), string(v)})
+	}
+	return found
 }
 
 const answersBucket = "answers"
