@@ -1,11 +1,14 @@
 package mycloud_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud"
 )
 
 func TestJobs(t *testing.T) {
@@ -119,5 +122,75 @@ func TestWaitForAJobIsBounded(t *testing.T) {
 	}
 	if err := c.client.WaitJob(t.Context(), ""); err != nil {
 		t.Errorf("there is nothing to wait for: %v", err)
+	}
+}
+
+// TestFailedJobs checks that a load balancer whose job failed says so, and that the next write tries again.
+func TestFailedJobs(t *testing.T) {
+	clock := newFakeClock()
+	full := &cloudv1.Problem{Type: "about:blank", Title: "x", Status: 503, Code: cloudv1.CodeCapacity, Detail: "no room"}
+	failing := atomic.Bool{}
+	c := newCloud(t, withClock(clock), withJobs(time.Minute), func(o *mycloud.Options) {
+		o.Work = func(context.Context, *cloudv1.Job) *cloudv1.Problem {
+			if failing.Load() {
+				return full
+			}
+			return nil
+		}
+	})
+	ctx := t.Context()
+	run := func(job string) *cloudv1.Job {
+		t.Helper()
+		now := func() *cloudv1.Job { return must[*cloudv1.Job](t)(c.client.Job(ctx, job, 0)) }
+		eventually(t, "the job runs", func() bool { return now().State == cloudv1.JobRunning && clock.HasWaiters() })
+		clock.Step(time.Minute)
+		eventually(t, "the job ends", func() bool { return now().Done() })
+		return now()
+	}
+	read := func(id string) *cloudv1.LoadBalancer {
+		t.Helper()
+		return must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, id, cloudapi.ReadOptions{}))
+	}
+	failing.Store(true)
+	lb, job, err := c.client.CreateLoadBalancer(ctx, tree("one"), cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	since := c.changes("0").Revision
+	end := run(job)
+	diff(t, "state of the job", cloudv1.JobFailed, end.State)
+	diff(t, "its error", full, end.Error)
+	lb = read(lb.ID)
+	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
+	diff(t, "fault", full, lb.Fault)
+	diff(t, "changes", []string{"load-balancer " + lb.ID + " upsert"}, short(c.changes(since, cloudv1.KindLoadBalancer)))
+
+	failing.Store(false)
+	lb, job, err = c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), cloudapi.WriteOptions{IfMatch: lb.Revision})
+	if err != nil || job == "" {
+		t.Fatal("the same tree again:", job, err)
+	}
+	diff(t, "state", cloudv1.ProvisioningPendingUpdate, lb.ProvisioningState)
+	diff(t, "state of the job", cloudv1.JobSucceeded, run(job).State)
+	lb = read(lb.ID)
+	diff(t, "state", cloudv1.ProvisioningActive, lb.ProvisioningState)
+	if lb.Fault != nil {
+		t.Errorf("fault: %+v", lb.Fault)
+	}
+
+	failing.Store(true)
+	if job, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	run(job)
+	lb = read(lb.ID)
+	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
+	failing.Store(false)
+	if job, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	run(job)
+	if _, err := c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); !cloudapi.IsNotFound(err) {
+		t.Errorf("after the deletion: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/inventory"
@@ -31,6 +32,9 @@ type Options struct {
 	Token string
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
+	// Work does what a job is for and returns nil or why it failed; by default, jobs only take time. Load balancers whose
+	// last job failed are in state error.
+	Work func(context.Context, *cloudv1.Job) *cloudv1.Problem
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 	// Logger defaults to one that discards everything.
@@ -50,6 +54,9 @@ type Server struct {
 func Open(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Work == nil {
+		o.Work = func(context.Context, *cloudv1.Job) *cloudv1.Problem { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -74,7 +81,9 @@ func Open(o Options) (*Server, error) {
 	})
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
-		runner: jobs.Runner{Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.FinishJob, Logger: o.Logger},
+		runner: jobs.Runner{
+			Store: st, Clock: o.Clock, Duration: o.JobDuration, Work: o.Work, Finish: a.FinishJob, Logger: o.Logger,
+		},
 	}, nil
 }
 

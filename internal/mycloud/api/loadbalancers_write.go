@@ -127,8 +127,15 @@ func (p DeleteParams) load(tx *store.Tx) (*cloudv1.LoadBalancer, error) {
 	return lb, nil
 }
 
-// storeLoadBalancer writes a load balancer and, if that changes it and needs a job, the job.
+// storeLoadBalancer writes a load balancer and, if that changes it and needs a job, the job. Clients repeat the write of
+// a tree to try again after a failed job, so it ends the fault even if the tree is the same.
 func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int, job string) (*treeAnswer, error) {
+	if job != "" {
+		lb.Fault = nil
+		if lb.ProvisioningState == cloudv1.ProvisioningError {
+			lb.ProvisioningState = cloudv1.ProvisioningActive
+		}
+	}
 	changed, err := store.LoadBalancers.Put(tx, lb)
 	if err != nil {
 		return nil, err
@@ -151,10 +158,7 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 
 // answerLoadBalancer responds with 202 as long as a job is open, except to a dry run, which starts no job.
 func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*treeAnswer, error) {
-	job, err := jobs.Last(tx, target(lb))
-	if err != nil {
-		return nil, err
-	}
+	job := jobs.Last(tx, target(lb))
 	if err := showLoadBalancers(tx)(lb); err != nil {
 		return nil, err
 	}
@@ -171,13 +175,15 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 	if err != nil {
 		return err
 	}
-	if j.Name == deleteJob {
+	if j.Name == deleteJob && j.Error == nil {
 		return removeLoadBalancer(tx, lb)
 	}
 	switch {
-	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete && j.Name != deleteJob:
 	case open:
 		lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
+	case j.Error != nil:
+		lb.ProvisioningState, lb.Fault = cloudv1.ProvisioningError, j.Error
 	default:
 		lb.ProvisioningState = cloudv1.ProvisioningActive
 	}
