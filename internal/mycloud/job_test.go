@@ -1,14 +1,13 @@
 package mycloud_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/fault"
 )
 
 func TestJobs(t *testing.T) {
@@ -128,16 +127,15 @@ func TestWaitForAJobIsBounded(t *testing.T) {
 // TestFailedJobs checks that a load balancer whose job failed says so, and that the next write tries again.
 func TestFailedJobs(t *testing.T) {
 	clock := newFakeClock()
-	full := &cloudv1.Problem{Type: "about:blank", Title: "x", Status: 503, Code: cloudv1.CodeCapacity, Detail: "no room"}
-	failing := atomic.Bool{}
-	c := newCloud(t, withClock(clock), withJobs(time.Minute), func(o *mycloud.Options) {
-		o.Work = func(context.Context, *cloudv1.Job) *cloudv1.Problem {
-			if failing.Load() {
-				return full
-			}
-			return nil
+	faults := fault.New(clock)
+	c := newCloud(t, withClock(clock), withJobs(time.Minute), func(o *mycloud.Options) { o.Faults = faults })
+	fail := func(rules ...fault.Rule) {
+		t.Helper()
+		if err := faults.Set(fault.Plan{Rules: rules}); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	full := fault.Rule{Job: "*", Status: 503, Code: cloudv1.CodeCapacity}
 	ctx := t.Context()
 	run := func(job string) *cloudv1.Job {
 		t.Helper()
@@ -151,7 +149,7 @@ func TestFailedJobs(t *testing.T) {
 		t.Helper()
 		return must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, id, cloudapi.ReadOptions{}))
 	}
-	failing.Store(true)
+	fail(full)
 	lb, job, err := c.client.CreateLoadBalancer(ctx, tree("one"), cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -159,13 +157,17 @@ func TestFailedJobs(t *testing.T) {
 	since := c.changes("0").Revision
 	end := run(job)
 	diff(t, "state of the job", cloudv1.JobFailed, end.State)
-	diff(t, "its error", full, end.Error)
+	want := &cloudv1.Problem{
+		Type: "about:blank", Title: "Service Unavailable", Status: 503, Code: cloudv1.CodeCapacity, Detail: "injected fault",
+		Retryable: true, Resource: &cloudv1.Reference{Kind: "load-balancer", ID: lb.ID},
+	}
+	diff(t, "its error", want, end.Error)
 	lb = read(lb.ID)
 	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
-	diff(t, "fault", full, lb.Fault)
+	diff(t, "fault", want, lb.Fault)
 	diff(t, "changes", []string{"load-balancer " + lb.ID + " upsert"}, short(c.changes(since, cloudv1.KindLoadBalancer)))
 
-	failing.Store(false)
+	fail()
 	lb, job, err = c.client.UpdateLoadBalancer(ctx, lb.ID, tree("one"), cloudapi.WriteOptions{IfMatch: lb.Revision})
 	if err != nil || job == "" {
 		t.Fatal("the same tree again:", job, err)
@@ -178,14 +180,14 @@ func TestFailedJobs(t *testing.T) {
 		t.Errorf("fault: %+v", lb.Fault)
 	}
 
-	failing.Store(true)
+	fail(full)
 	if job, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}
 	run(job)
 	lb = read(lb.ID)
 	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
-	failing.Store(false)
+	fail()
 	if job, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 
 	"k8s.io/utils/clock"
 
-	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
@@ -28,13 +28,19 @@ type Options struct {
 	DataDir string
 	// Inventory has the initial objects of the cloud; if nil, none are added.
 	Inventory *inventory.Inventory
+	// Limits are the rate limits.
+	Limits api.RateLimits
+	// Quotas has the maximum number of objects by kind, one of api.QuotaKinds; other kinds have no limit.
+	Quotas map[string]int
 	// Token is the bearer token that clients must send.
 	Token string
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
-	// Work does what a job is for and returns nil or why it failed; by default, jobs only take time. Load balancers whose
-	// last job failed are in state error.
-	Work func(context.Context, *cloudv1.Job) *cloudv1.Problem
+	// Faults injects faults into requests and jobs; if nil, there are none. Load balancers whose last job failed are in
+	// state error.
+	Faults *fault.Injector
+	// FaultEndpoint serves /admin/faults, through which clients with the token can replace the plan of Faults.
+	FaultEndpoint bool
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 	// Logger defaults to one that discards everything.
@@ -55,8 +61,8 @@ func Open(o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Work == nil {
-		o.Work = func(context.Context, *cloudv1.Job) *cloudv1.Problem { return nil }
+	if o.Faults == nil {
+		o.Faults = fault.New(o.Clock)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -76,13 +82,18 @@ func Open(o Options) (*Server, error) {
 			return nil, fmt.Errorf("add the inventory: %w", err)
 		}
 	}
+	var admin http.Handler
+	if o.FaultEndpoint {
+		admin = o.Faults
+	}
 	a := api.New(api.Options{
-		Store: st, Clock: o.Clock, Addresses: addresses, JobDuration: o.JobDuration, Token: o.Token, Logger: o.Logger,
+		Store: st, Clock: o.Clock, Addresses: addresses, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
+		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, Logger: o.Logger,
 	})
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
-			Store: st, Clock: o.Clock, Duration: o.JobDuration, Work: o.Work, Finish: a.FinishJob, Logger: o.Logger,
+			Store: st, Clock: o.Clock, Duration: o.JobDuration, Work: o.Faults.Work, Finish: a.FinishJob, Logger: o.Logger,
 		},
 	}, nil
 }

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/test/env"
 )
@@ -31,6 +34,7 @@ type Cloud struct {
 	Endpoint string
 
 	handler http.Handler
+	faults  *fault.Injector
 
 	mu        sync.Mutex
 	calls     []string
@@ -48,16 +52,17 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := mycloud.Open(
-		mycloud.Options{DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration},
-	)
+	faults := fault.New(clock.RealClock{})
+	server, err := mycloud.Open(mycloud.Options{
+		DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration, Faults: faults,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The test's context ends before its cleanup begins.
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(t.Context()) })
-	c := &Cloud{handler: server.Handler()}
+	c := &Cloud{handler: server.Handler(), faults: faults}
 	front := httptest.NewServer(c)
 	t.Cleanup(func() {
 		front.Close()
@@ -95,6 +100,14 @@ func (c *Cloud) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.intercept = f
+}
+
+// Faults replaces the plan of faults that the cloud injects. The zero plan ends them.
+func (c *Cloud) Faults(t *testing.T, plan fault.Plan) {
+	t.Helper()
+	if err := c.faults.Set(plan); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Calls returns the methods and paths of the calls since the last call of Calls.

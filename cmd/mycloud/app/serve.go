@@ -6,18 +6,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 )
 
@@ -33,6 +38,10 @@ type serveOptions struct {
 	listen, dataDir, inventory, tokenFile string
 	jobDuration                           time.Duration
 	logRequests                           bool
+	limits                                api.RateLimits
+	quotas                                map[string]int
+	faults                                string
+	faultEndpoint                         bool
 }
 
 func newServeCommand() *cobra.Command {
@@ -56,6 +65,24 @@ func newServeCommand() *cobra.Command {
 		&o.jobDuration, "job-duration", 0,
 		"how long writes of load balancers take; 0 means that they complete before the response",
 	)
+	f.IntVar(
+		&o.limits.Read, "read-limit", 0,
+		"reads per minute that are allowed; 0 means unlimited, and responses do not mention a limit",
+	)
+	f.IntVar(
+		&o.limits.Write, "write-limit", 0,
+		"writes per minute that are allowed; 0 means unlimited, and responses do not mention a limit",
+	)
+	f.StringToIntVar(
+		&o.quotas, "quota", nil,
+		"maximum number of objects by kind, such as load-balancer=100,node-group=10; kinds: "+
+			strings.Join(api.QuotaKinds(), ", "),
+	)
+	f.StringVar(&o.faults, "faults", "", "YAML file with a plan of faults to inject, for tests of clients")
+	f.BoolVar(
+		&o.faultEndpoint, "fault-endpoint", false,
+		"let clients read, replace and delete the plan of faults at /admin/faults; for tests of clients",
+	)
 	f.BoolVar(&o.logRequests, "log-requests", false, "log every request")
 	return cmd
 }
@@ -67,6 +94,15 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if o.jobDuration < 0 {
 		return command.Usagef("--job-duration %s: must not be negative", o.jobDuration)
 	}
+	if o.limits.Read < 0 || o.limits.Write < 0 {
+		return command.Usagef("--read-limit and --write-limit must not be negative")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(o.quotas)) {
+		if !slices.Contains(api.QuotaKinds(), kind) || o.quotas[kind] < 0 {
+			return command.Usagef("--quota %s=%d: must be a number of objects of one of the kinds %s",
+				kind, o.quotas[kind], strings.Join(api.QuotaKinds(), ", "))
+		}
+	}
 	token, err := o.token()
 	if err != nil {
 		return err
@@ -75,6 +111,12 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if o.inventory != "" {
 		if inv, err = inventory.Load(o.inventory); err != nil {
 			return fmt.Errorf("--inventory: %w", err)
+		}
+	}
+	faults := fault.New(clock.RealClock{})
+	if o.faults != "" {
+		if err := loadFaults(faults, o.faults); err != nil {
+			return fmt.Errorf("--faults: %w", err)
 		}
 	}
 	level := slog.LevelInfo
@@ -88,7 +130,8 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("--listen %s: %w; choose another address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := mycloud.Open(mycloud.Options{
-		DataDir: o.dataDir, Inventory: inv, Token: token, JobDuration: o.jobDuration, Logger: logger,
+		DataDir: o.dataDir, Inventory: inv, Token: token, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
+		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()
@@ -96,6 +139,19 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	}
 	err = serve(ctx, server, listener, logger)
 	return errors.Join(err, server.Close())
+}
+
+// loadFaults sets the plan of a file.
+func loadFaults(faults *fault.Injector, path string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	plan, err := fault.Parse(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return faults.Set(plan)
 }
 
 // serve handles requests until ctx is done, and then waits a while for open ones.

@@ -36,6 +36,14 @@ type Options struct {
 	Addresses []balancer.AddressPool
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
+	// Limits are the rate limits.
+	Limits RateLimits
+	// Quotas has the maximum number of objects by kind; a kind that is not in it has no limit.
+	Quotas map[string]int
+	// Faults injects faults into requests; it may be nil.
+	Faults func(http.Handler) http.Handler
+	// Admin serves /admin/faults; it may be nil.
+	Admin http.Handler
 	// Token is the bearer token that clients must send.
 	Token  string
 	Logger *slog.Logger
@@ -48,11 +56,12 @@ type API struct {
 	mux       *http.ServeMux
 	snapshots *snapshots
 	inFlight  inFlight
+	limiter   *limiter
 }
 
 // New returns an API. It does no I/O.
 func New(o Options) *API {
-	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock)}
+	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock), limiter: newLimiter(o.Clock, o.Limits)}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -17,7 +17,14 @@ import (
 func (a *API) Handler() http.Handler {
 	var h http.Handler = a.mux
 	h = verbs(h)
+	h = a.limit(h)
 	h = a.authenticate(h)
+	if a.Faults != nil {
+		h = a.Faults(h)
+	}
+	if a.Admin != nil {
+		h = a.admin(h)
+	}
 	h = a.health(h)
 	h = a.recoverPanics(h)
 	h = a.logRequests(h)
@@ -105,6 +112,18 @@ func (a *API) health(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
+	})
+}
+
+// admin serves the endpoint of administrators, which is not part of the API.
+func (a *API) admin(next http.Handler) http.Handler {
+	authenticated := a.authenticate(a.Admin)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/admin/faults" {
+			authenticated.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -150,7 +150,11 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 			return nil, reference("/zone", err)
 		}
 		i.Region = zone.Region
+		tombstones := 0
 		err = store.Instances.Each(tx, func(other *cloudv1.Instance) error {
+			if other.State == cloudv1.InstanceDeleted {
+				tombstones++
+			}
 			if other.Hostname == s.Hostname && other.State != cloudv1.InstanceDeleted {
 				return fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
 					s.Hostname, other.ID).on(store.Instances.Name, other.ID)
@@ -158,6 +162,9 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 			return nil
 		})
 		if err != nil {
+			return nil, err
+		}
+		if err := quota(a, tx, store.Instances, tombstones); err != nil {
 			return nil, err
 		}
 		return create(tx, p.DryRun, "i-", store.Instances, i)

@@ -33,6 +33,9 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*tr
 	if err := p.checkTags(store.LoadBalancers.Name, &cloudv1.Object{Tags: lb.Tags}); err != nil {
 		return nil, err
 	}
+	if err := quota(a, tx, store.LoadBalancers, 0); err != nil {
+		return nil, err
+	}
 	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 		return nil, err
 	}

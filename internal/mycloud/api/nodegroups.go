@@ -117,6 +117,9 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 		if err := groupNameFree(tx, g.Name); err != nil {
 			return nil, err
 		}
+		if err := quota(a, tx, store.NodeGroups, 0); err != nil {
+			return nil, err
+		}
 		arrangeMembers(g)
 		return create(tx, p.DryRun, "ng-", store.NodeGroups, g)
 	})

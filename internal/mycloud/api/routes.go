@@ -60,7 +60,7 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*routesAnswe
 		if _, err := p.tags(); err != nil {
 			return nil, err
 		}
-		b := &routesBatch{tx: tx, params: p, routes: map[string]*cloudv1.Route{}}
+		b := &routesBatch{api: a, tx: tx, params: p, routes: map[string]*cloudv1.Route{}}
 		err := store.Routes.Each(tx, func(r *cloudv1.Route) error {
 			if r.RouteTableID == p.Table {
 				b.routes[r.Destination] = r
@@ -108,6 +108,7 @@ func result(op, destination string, status int, r *cloudv1.Route, err error) (cl
 
 // routesBatch is a batch in progress.
 type routesBatch struct {
+	api    *API
 	tx     *store.Tx
 	params *BatchRoutesParams
 	// routes has the routes of the table by destination.
@@ -121,6 +122,9 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 	r, exists := b.routes[s.Destination]
 	status := http.StatusOK
 	if !exists {
+		if err := quota(b.api, b.tx, store.Routes, 0); err != nil {
+			return 0, nil, err
+		}
 		status = http.StatusCreated
 		r = &cloudv1.Route{
 			Object:       cloudv1.Object{ID: newID("rte-"), Name: s.Destination},

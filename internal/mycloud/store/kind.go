@@ -55,6 +55,21 @@ func (k Kind[T]) UnchangedSince(tx *Tx, revision string) bool {
 	return err == nil && tx.lastChange(k.Name) <= n && n <= tx.revision()
 }
 
+// Count returns the number of objects.
+func (k Kind[T]) Count(tx *Tx) int {
+	b := tx.bolt.Bucket([]byte(k.Name))
+	if b == nil {
+		return 0
+	}
+	n := 0
+	c := b.Cursor()
+	// The statistics of the bucket lack what the transaction has written.
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		n++
+	}
+	return n
+}
+
 // Get reads an object. The error is a *NotFoundError if there is none.
 func (k Kind[T]) Get(tx *Tx, id string) (*T, error) {
 	var raw []byte

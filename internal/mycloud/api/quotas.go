@@ -1,0 +1,22 @@
+package api
+
+import (
+	"net/http"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/store"
+)
+
+// QuotaKinds returns the kinds of objects whose number can be limited.
+func QuotaKinds() []string {
+	return []string{cloudv1.KindInstance, cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup, cloudv1.KindRoute}
+}
+
+// quota returns an error if the cloud has as many objects of a kind as it may have. Tombstones do not count.
+func quota[T any](a *API, tx *store.Tx, k store.Kind[T], tombstones int) error {
+	limit, limited := a.Quotas[k.Name]
+	if !limited || k.Count(tx)-tombstones < limit {
+		return nil
+	}
+	return fail(http.StatusForbidden, cloudv1.CodeQuotaExceeded, "the quota allows %d objects of kind %s", limit, k.Name)
+}
