@@ -4,65 +4,81 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 
 // adopt takes over the load balancer that the Service names, if its owner offers it by a tag and the cloud can change
 // it to what the Service asks for. The latter is checked before the adoption: a load balancer that cannot be changed
-// must not become ours, because it would be deleted with the Service.
-func (b *Balancer) adopt(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
-) (*cloudv1.LoadBalancer, error) {
-	lb, err := b.cloud.LoadBalancer(ctx, d.AdoptID, cloudapi.ReadOptions{})
+// must not become ours. Its tree is written by the next call, when the Service has recorded the present one.
+func (b *Balancer) adopt(ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec) error {
+	id := r.desired.AdoptID
+	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if cloudapi.IsAbsent(err) {
-		return nil, invalid(keyAdoptID, d.AdoptID, "the cloud has no such load balancer")
+		return invalid(keyAdoptID, id, "the cloud has no such load balancer")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read load balancer to adopt: %w", err)
+		return fmt.Errorf("read load balancer to adopt: %w", err)
 	}
 	offer := map[string]string{
-		ownership.Adopt: strings.Join([]string{spec.Tags[ownership.ClusterUID], svc.Namespace, svc.Name}, "/"),
+		ownership.Adopt: strings.Join([]string{r.tags[ownership.ClusterUID], r.svc.Namespace, r.svc.Name}, "/"),
 	}
 	if !ownership.Bears(lb.Tags, offer) {
-		return nil, invalid(keyAdoptID, d.AdoptID,
+		return invalid(keyAdoptID, id,
 			fmt.Sprintf("requires the tag %s=%s on the load balancer, set by its owner", ownership.Adopt, offer[ownership.Adopt]))
 	}
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		if owner, owned := lb.Tags[key]; owned {
-			return nil, invalid(keyAdoptID, d.AdoptID,
+			return invalid(keyAdoptID, id,
 				fmt.Sprintf("the load balancer belongs to another service: it has the tag %s=%s", key, owner))
 		}
 	}
-	if err := b.checkZones(ctx, d); err != nil {
-		return nil, err
+	if err := b.rehearse(ctx, r, b.wanted(r, spec, lb), lb, offer); err != nil {
+		return err
 	}
-	if err := b.rehearse(ctx, svc, b.wanted(svc, spec, d, lb), lb, offer); err != nil {
-		return nil, err
-	}
-	adopted, job, err := b.cloud.AdoptLoadBalancer(
-		ctx, lb.ID, owner(spec), cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer},
-	)
+	text, hash, err := original(lb)
 	if err != nil {
-		return nil, fmt.Errorf("adopt load balancer: %w", err)
+		return err
 	}
-	b.recorder.Eventf(svc, corev1.EventTypeNormal, "AdoptedLoadBalancer", "Adopted load balancer %s (%s)", lb.Name, lb.ID)
-	return b.finish(ctx, adopted, job)
+	if len(text) > longestOriginal {
+		return invalid(keyAdoptID, id, "the load balancer is too large: the service cannot record it for its return")
+	}
+	tags := maps.Clone(r.tags)
+	tags[ownership.Original] = hash
+	adopted, _, err := b.cloud.AdoptLoadBalancer(ctx, id, tags, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: offer})
+	if err != nil {
+		return fmt.Errorf("adopt load balancer: %w", err)
+	}
+	b.mirror.LoadBalancers.Put(adopted)
+	b.recorder.Eventf(r.svc, corev1.EventTypeNormal, "AdoptedLoadBalancer", "Adopted load balancer %s (%s)", lb.Name, id)
+	return b.recordOriginal(r, adopted)
+}
+
+// recordOriginal records an adopted load balancer that is still as its owner offered it.
+func (b *Balancer) recordOriginal(r *round, lb *cloudv1.LoadBalancer) error {
+	text, _, err := original(offered(lb))
+	if err != nil {
+		return err
+	}
+	// It is not r.lb: nothing is published before it is configured.
+	r.lb = nil
+	r.record = record{ID: lb.ID, Original: text}
+	return r.wait(soon, fmt.Sprintf("load balancer %s was adopted and is to be configured next", lb.ID))
 }
 
 // rehearse sends the update as a dry run, to learn whether the cloud can change the load balancer to what the Service
 // asks for.
 func (b *Balancer) rehearse(
-	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
-	offer map[string]string,
+	ctx context.Context, r *round, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, offer map[string]string,
 ) error {
-	_, _, err := b.put(ctx, svc, want, lb, cloudapi.WriteOptions{IfTags: offer, DryRun: true})
+	_, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: offer, DryRun: true})
+	err = b.explainZones(ctx, r.desired, err)
 	var answer *cloudapi.Error
 	switch {
 	case err == nil:

@@ -55,7 +55,7 @@ func TestAdopt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.expectCalls("adopt", "GET load-balancers", "GET load-balancers/{id}", "PUT load-balancers/{id}",
+			f.expectCalls("adopt", "GET load-balancers/{id}", "PUT load-balancers/{id}",
 				"POST load-balancers/{id}:adopt", "PUT load-balancers/{id}")
 			lb := f.only()
 			if status.Ingress[0].IP != made.VIPs[0].Address || lb.VIPs[0].ID != made.VIPs[0].ID {
@@ -68,7 +68,7 @@ func TestAdopt(t *testing.T) {
 			}
 			f.cloud.Calls()
 			f.mustEnsure(svc)
-			f.expectCalls("again", "GET load-balancers")
+			f.expectCalls("again")
 		})
 	}
 }
@@ -129,8 +129,8 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 	}
 }
 
-// The owner's tags are kept, whatever tags the Service asks for. A load balancer that we created has only the Service's
-// tags.
+// The tags of others are kept, whatever tags the Service asks for, and those of the Service go when it no longer asks
+// for them.
 func TestTagsOfOthers(t *testing.T) {
 	for name, adopted := range map[string]bool{"adopted": true, "made for the service": false} {
 		t.Run(name, func(t *testing.T) {
@@ -157,13 +157,18 @@ func TestTagsOfOthers(t *testing.T) {
 			}
 			builder.DLB("tags", "team=edge")(svc)
 			f.mustEnsure(svc)
-			if _, stays := f.only().Tags["cost-center"]; stays != adopted || f.only().Tags["team"] != "edge" {
-				t.Errorf("tags %v, want team=edge, and cost-center: %t", f.only().Tags, adopted)
+			if tags := f.only().Tags; tags["cost-center"] != value || tags["team"] != "edge" {
+				t.Errorf("tags %v, want team=edge and cost-center", tags)
 			}
 			f.cloud.Calls()
 			f.mustEnsure(svc)
 			if writes := cloud.Writes(f.cloud.Calls()); len(writes) != 0 {
 				t.Errorf("writes %v, want none", writes)
+			}
+			delete(svc.Annotations, annotation+"tags")
+			f.mustEnsure(svc)
+			if tags := f.only().Tags; tags["cost-center"] != value || tags["team"] != "" {
+				t.Errorf("tags %v, want cost-center and not team", tags)
 			}
 		})
 	}

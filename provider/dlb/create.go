@@ -5,78 +5,74 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 
-// created is a new load balancer and the job that is still running for it.
-type created struct {
-	lb  *cloudv1.LoadBalancer
-	job string
-}
-
 // create creates the Service's load balancer exactly once: see ownership.Create. If the name is taken, it gets a
-// suffix, unless its holder is a load balancer that we created earlier but that the list did not show yet: that one is
+// suffix, unless its holder is a load balancer that we created earlier but that the mirror did not show yet: that one is
 // updated.
 func (b *Balancer) create(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
+	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
-	if err := b.checkZones(ctx, d); err != nil {
-		return nil, err
-	}
-	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
+	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
 	var taken error
 	for _, name := range []string{plain, unique} {
 		spec.Name = name
-		made, err := b.createNamed(ctx, spec)
+		made, err := b.createNamed(ctx, r, spec)
 		if err == nil {
 			if name == unique {
-				b.nameTaken(svc, plain, unique)
+				b.nameTaken(r.svc, plain, unique)
 			}
-			return b.finish(ctx, made.lb, made.job)
+			b.mirror.LoadBalancers.Put(made)
+			b.absences.forget(r.svc.UID)
+			return made, nil
 		}
 		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 			return nil, fmt.Errorf("create load balancer: %w", err)
 		}
-		ours, readErr := b.holder(ctx, err, spec)
+		ours, readErr := b.holder(ctx, r, err, name)
 		if readErr != nil {
 			return nil, readErr
 		}
 		if ours != nil {
-			return b.update(ctx, svc, d, spec, ours)
+			return b.update(ctx, r, spec, ours)
 		}
 		taken = err
 	}
 	return nil, namesTaken(taken, plain, unique)
 }
 
-func (b *Balancer) createNamed(ctx context.Context, spec cloudv1.LoadBalancerSpec) (created, error) {
+func (b *Balancer) createNamed(
+	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	identity := []string{
 		cloudv1.KindLoadBalancer, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.ServiceUID], spec.Name,
 	}
 	return ownership.Create(identity,
-		func(key string) (created, error) {
-			lb, job, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
-			return created{lb, job}, err
+		func(key string) (*cloudv1.LoadBalancer, error) {
+			lb, _, err := b.cloud.CreateLoadBalancer(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
+			return lb, err
 		},
-		func(made created) (created, error) {
-			lb, err := b.cloud.LoadBalancer(ctx, made.lb.ID, cloudapi.ReadOptions{})
-			if err == nil && !ownership.Bears(lb.Tags, owner(spec)) {
+		func(made *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
+			lb, err := b.cloud.LoadBalancer(ctx, made.ID, cloudapi.ReadOptions{})
+			if err == nil && !ownership.Bears(lb.Tags, r.tags) {
 				err = ownership.ErrNotOurs
 			}
-			return created{lb, made.job}, err
+			return lb, err
 		})
 }
 
-// holder returns the load balancer that has the name, if it has the Service's tags, or nil.
+// holder returns the load balancer that has the name, if it has the Service's tags, or nil. One with a published address
+// is the Service's, too, but was deprived of its tags: nothing is created in its place.
 func (b *Balancer) holder(
-	ctx context.Context, taken error, spec cloudv1.LoadBalancerSpec,
+	ctx context.Context, r *round, taken error, name string,
 ) (*cloudv1.LoadBalancer, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
@@ -84,12 +80,20 @@ func (b *Balancer) holder(
 	}
 	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read the holder of the name %s: %w", spec.Name, err)
+		return nil, fmt.Errorf("read the holder of the name %s: %w", name, err)
 	}
-	if !ownership.Bears(lb.Tags, owner(spec)) {
-		return nil, nil
+	if ownership.Bears(lb.Tags, r.tags) {
+		b.mirror.LoadBalancers.Put(lb)
+		return lb, nil
 	}
-	return lb, nil
+	abandoned := r.svc.Annotations[AnnotationAbandon]
+	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
+		if ingress.IP != "" && abandoned != lb.ID && abandoned != r.handle() &&
+			slices.ContainsFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Address == ingress.IP }) {
+			return nil, disown(lb, r.tags)
+		}
+	}
+	return nil, nil
 }
 
 // suffixLength is the number of characters of the hash in the name's suffix.

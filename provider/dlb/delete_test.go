@@ -1,6 +1,7 @@
 package dlb_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,10 +12,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/env"
 )
 
 func deleting(svc *corev1.Service) {
@@ -26,6 +27,7 @@ func deleting(svc *corev1.Service) {
 // remove deletes the load balancer of the cluster's Service.
 func (f *fixture) remove(svc *corev1.Service) error {
 	f.t.Helper()
+	f.sync()
 	return f.EnsureLoadBalancerDeleted(f.t.Context(), "dev", f.put(svc))
 }
 
@@ -34,16 +36,14 @@ func TestDelete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, duration)
 			svc := builder.Service()
-			f.mustEnsure(svc)
+			f.settle(svc)
 			f.cloud.Calls()
 			deleting(svc)
 			// Other errors of the Service no longer matter.
 			builder.DLB("listener-maxqps", "many")(svc)
-			if err := f.remove(svc); err != nil {
-				t.Fatal(err)
-			}
+			env.Eventually(t, 10*time.Second, "deletion", func(context.Context) error { return f.remove(svc) })
 			if duration == 0 {
-				f.expectCalls("delete", "GET load-balancers", "DELETE load-balancers/{id}", "GET load-balancers/{id}")
+				f.expectCalls("delete", "DELETE load-balancers/{id}", "GET load-balancers/{id}")
 			}
 			if all := f.all(); len(all) != 0 {
 				t.Errorf("%d load balancers are left", len(all))
@@ -55,13 +55,13 @@ func TestDelete(t *testing.T) {
 			if err := f.remove(svc); err != nil {
 				t.Errorf("delete again: %v", err)
 			}
-			f.expectCalls("delete again", "GET load-balancers")
+			f.expectCalls("delete again", "GET load-balancers", "GET meta")
 		})
 	}
 }
 
 func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
-	f := start(t, time.Hour, func(o *dlb.Options) { o.Wait = 50 * time.Millisecond })
+	f := start(t, time.Hour)
 	svc := builder.Service()
 	if _, err := f.ensure(svc); err == nil {
 		t.Fatal("created within an hour")

@@ -9,9 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cloudprovider "k8s.io/cloud-provider"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -29,161 +26,168 @@ const (
 	keyRetainOnDelete     = "retain-on-delete"
 )
 
-// EnsureLoadBalancer creates or updates the Service's load balancer. It ignores the nodes: pools refer to node groups.
-// If the Service's annotations are invalid, the load balancer is kept as last configured.
-func (b *Balancer) EnsureLoadBalancer(
-	ctx context.Context, _ string, svc *corev1.Service, _ []*corev1.Node,
-) (*corev1.LoadBalancerStatus, error) {
-	if !b.reviewer.Owned(svc) {
-		return nil, cloudprovider.ImplementedElsewhere
-	}
-	published, err := b.ensureAndReport(ctx, svc)
-	b.overview.note(svc, err)
-	return published, err
-}
-
-func (b *Balancer) ensureAndReport(ctx context.Context, svc *corev1.Service) (*corev1.LoadBalancerStatus, error) {
-	asked, err := b.read(ctx, svc)
+// ensure does the next step towards what the Service asks for.
+func (b *Balancer) ensure(ctx context.Context, r *round) error {
+	asked, err := b.read(ctx, r.svc)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	lb, err := b.ensure(ctx, asked)
-	if err != nil {
-		return nil, b.report(ctx, svc, err)
-	}
-	published, err := status(asked.desired, lb)
-	if err != nil {
-		return nil, cloudproviderapi.NewRetryError(err.Error(), retryAfter)
-	}
-	message := fmt.Sprintf("load balancer %s (%s) is configured as requested", lb.Name, lb.ID)
-	if err := b.conditions.set(ctx, svc, metav1.ConditionTrue, reasonConfigured, message); err != nil {
-		return nil, err
-	}
-	return published, nil
-}
-
-func (b *Balancer) ensure(ctx context.Context, asked *order) (*cloudv1.LoadBalancer, error) {
-	svc := asked.svc
 	if err := asked.valid(); err != nil && !asked.open() {
-		return nil, err
+		return err
 	}
-	if err := checkAllocated(svc); err != nil {
-		return nil, err
+	if err := checkAllocated(r.svc); err != nil {
+		return err
 	}
-	lb, err := b.find(ctx, svc)
-	if err != nil {
-		return nil, err
+	if r.lb, err = b.seek(ctx, r); err != nil {
+		return err
 	}
-	if lb != nil {
-		asked.keep(lb)
+	if r.lb != nil {
+		asked.keep(r.lb)
 	}
 	if err := asked.valid(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := b.obey(asked, lb); err != nil {
-		return nil, err
+	if err := b.obey(asked, r.lb); err != nil {
+		return err
 	}
-	d := asked.desired
-	adopt := d.AdoptID != "" && (lb == nil || lb.ID != d.AdoptID)
-	if adopt && lb != nil {
-		return nil, invalid(keyAdoptID, d.AdoptID,
-			fmt.Sprintf("the service already has load balancer %s; remove the annotation or create a new service", lb.ID))
-	}
-	spec, err := b.spec(ctx, svc, d)
+	r.desired = asked.desired
+	spec, err := b.spec(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if adopt {
-		if lb, err = b.adopt(ctx, svc, d, spec); err != nil {
-			return nil, err
-		}
+	return b.perform(ctx, r, spec)
+}
+
+// perform decides on the next step, does it and notes the result.
+func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec) error {
+	d, lb := r.desired, r.lb
+	want := spec
+	if lb != nil {
+		want = b.wanted(r, spec, lb)
 	}
-	if lb == nil {
-		lb, err = b.create(ctx, svc, d, spec)
-	} else {
-		lb, err = b.update(ctx, svc, d, spec, lb)
+	step, err := next(r, d, want, lb)
+	if err != nil {
+		return err
+	}
+	switch step {
+	case stepCreate:
+		lb, err = b.create(ctx, r, spec)
+	case stepAdopt:
+		return b.adopt(ctx, r, spec)
+	case stepRecord:
+		return b.recordOriginal(r, lb)
+	case stepReplace:
+		lb, err = b.update(ctx, r, spec, lb)
+	case stepRepair:
+		lb, err = b.repair(ctx, r, want, lb)
+	case stepNone, stepWait:
+	}
+	if lb != nil {
+		// Even if the write failed, the load balancer is the Service's.
+		r.lb = lb
+		r.note(b.wanted(r, spec, lb), d, lb, groupOf(spec))
 	}
 	if err != nil {
-		return nil, err
+		return b.explainZones(ctx, d, err)
 	}
 	switch lb.ProvisioningState {
-	case cloudv1.ProvisioningActive:
-	case cloudv1.ProvisioningPendingCreate, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningPendingDelete:
-		return nil, pending(lb)
 	case cloudv1.ProvisioningError:
-		text := "no reason given"
-		if lb.Fault != nil {
-			text = fault(lb.Fault)
+		return failed(lb, b.repairs.left(lb.ID, b.clock.Now()))
+	case cloudv1.ProvisioningActive:
+		b.repairs.forget(lb.ID)
+		if r.published() != nil {
+			return nil
 		}
-		return nil, &refusal{
-			reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),
-		}
+		return r.wait(pendingPeriod, fmt.Sprintf("load balancer %s has no address yet", lb.ID))
 	}
-	return lb, nil
+	return r.wait(pendingPeriod, fmt.Sprintf("the cloud is still working on load balancer %s", lb.ID))
 }
 
 // spec returns the tree that the Service asks for, with the tags of ownership.
-func (b *Balancer) spec(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired,
-) (cloudv1.LoadBalancerSpec, error) {
-	groupID, err := b.groupID(ctx, d.IngressGroup)
-	if err != nil {
-		return cloudv1.LoadBalancerSpec{}, err
-	}
-	tags, err := b.cluster.ServiceTags(ctx, svc)
-	if err != nil {
-		return cloudv1.LoadBalancerSpec{}, err
-	}
-	maps.Copy(tags, d.Tags)
-	return cloudv1.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(d, b.network, groupID)}, nil
-}
-
-func (b *Balancer) groupID(ctx context.Context, group string) (string, error) {
-	waiting, cancel := context.WithTimeout(ctx, b.wait)
+func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec, error) {
+	group := r.desired.IngressGroup
+	waiting, cancel := context.WithTimeout(ctx, groupWait)
 	defer cancel()
-	id, err := b.groups.ID(waiting, group)
+	groupID, err := b.groups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return "", cloudproviderapi.NewRetryError(fmt.Sprintf("node group %s is not synced yet", group), retryAfter)
+		return cloudv1.LoadBalancerSpec{}, &postponed{
+			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon,
+		}
 	}
-	return id, err
+	if err != nil {
+		return cloudv1.LoadBalancerSpec{}, err
+	}
+	tags := maps.Clone(r.desired.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	maps.Copy(tags, r.tags)
+	spec := cloudv1.LoadBalancerSpec{Tags: tags, LoadBalancerFields: tree(r.desired, b.network, groupID)}
+	if r.lb == nil && r.desired.DeletionProtection {
+		spec.Tags[ownership.Protected] = protectedByService
+	}
+	return spec, nil
 }
 
-// update writes the tree if it differs. If the revision is stale, it reads the load balancer again, once.
-func (b *Balancer) update(
-	ctx context.Context, svc *corev1.Service, d *loadbalancer.Desired, spec cloudv1.LoadBalancerSpec,
-	lb *cloudv1.LoadBalancer,
-) (*cloudv1.LoadBalancer, error) {
-	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
-		return nil, cloudproviderapi.NewRetryError(fmt.Sprintf("load balancer %s is being deleted", lb.ID), retryAfter)
+func groupOf(spec cloudv1.LoadBalancerSpec) string {
+	for i := range spec.Pools {
+		return spec.Pools[i].NodeGroupID
 	}
+	return ""
+}
+
+// update writes the tree. If the revision is stale, it reads the load balancer again, once. With an error, it returns
+// the load balancer as last read.
+func (b *Balancer) update(
+	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
+) (*cloudv1.LoadBalancer, error) {
 	for reread := false; ; reread = true {
-		want := b.wanted(svc, spec, d, lb)
-		if same(want, lb) {
+		want := b.wanted(r, spec, lb)
+		if reread && same(want, lb) {
 			return lb, nil
 		}
-		if err := b.checkZones(ctx, d); err != nil {
-			return nil, err
-		}
-		updated, job, err := b.put(ctx, svc, want, lb, cloudapi.WriteOptions{IfTags: owner(want)})
+		updated, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: r.tags})
 		if err == nil {
-			return b.finish(ctx, updated, job)
+			b.mirror.LoadBalancers.Put(updated)
+			return updated, nil
 		}
 		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
-			return nil, fmt.Errorf("update load balancer: %w", err)
+			b.doubt(lb.ID, err)
+			return lb, fmt.Errorf("update load balancer: %w", err)
 		}
-		if lb, err = b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}); err != nil {
+		if lb, err = b.reread(ctx, r, lb.ID); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// reread reads a load balancer that is newer than the mirror's.
+func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.LoadBalancer, error) {
+	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	if err != nil {
+		b.doubt(id, err)
+		return nil, fmt.Errorf("read load balancer %s again: %w", id, err)
+	}
+	b.mirror.LoadBalancers.Put(lb)
+	r.lb = lb
+	return lb, nil
+}
+
+// doubt drops a load balancer from the mirror if the cloud's answer contradicts the mirror, so that the next call asks
+// the cloud.
+func (b *Balancer) doubt(id string, err error) {
+	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) {
+		b.mirror.LoadBalancers.Drop(id)
 	}
 }
 
 // wanted returns the tree to write to an existing load balancer. Its name is the plain one, or the one with the suffix
 // if the load balancer already has that.
 func (b *Balancer) wanted(
-	svc *corev1.Service, spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer,
+	r *round, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
-	want := settle(spec, d, lb)
-	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], svc)
+	want := settle(spec, r.desired, r.record, lb)
+	plain, unique := names(b.clusterID, r.tags[ownership.ClusterUID], r.svc)
 	want.Name = plain
 	if lb.Name == unique {
 		want.Name = unique
@@ -195,32 +199,24 @@ func (b *Balancer) wanted(
 func (b *Balancer) put(
 	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 	o cloudapi.WriteOptions,
-) (*cloudv1.LoadBalancer, string, error) {
+) (*cloudv1.LoadBalancer, error) {
 	o.IfMatch = lb.Revision
-	updated, job, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+	updated, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
-		return updated, job, err
+		return updated, err
 	}
 	plain, unique := names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
 	if want.Name == plain {
 		want.Name = unique
-		updated, job, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
+		updated, _, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	}
 	switch {
 	case cloudapi.HasCode(err, cloudv1.CodeNameTaken):
-		return nil, "", namesTaken(err, plain, unique)
+		return nil, namesTaken(err, plain, unique)
 	case err == nil && !o.DryRun:
 		b.nameTaken(svc, plain, unique)
 	}
-	return updated, job, err
-}
-
-// owner returns the tags that a write requires, so that it can only change the Service's own load balancer.
-func owner(spec cloudv1.LoadBalancerSpec) map[string]string {
-	return map[string]string{
-		ownership.ClusterUID: spec.Tags[ownership.ClusterUID],
-		ownership.ServiceUID: spec.Tags[ownership.ServiceUID],
-	}
+	return updated, err
 }
 
 func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
@@ -228,14 +224,18 @@ func (b *Balancer) nameTaken(svc *corev1.Service, plain, unique string) {
 		"Name %q is taken in the cloud; the load balancer is named %q", plain, unique)
 }
 
-// checkZones checks with the cloud that the zones exist.
-func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) error {
-	if len(d.Zones) == 0 {
-		return nil
+// explainZones names the zones that exist, if the cloud rejects those of the Service.
+func (b *Balancer) explainZones(ctx context.Context, d *loadbalancer.Desired, err error) error {
+	var answer *cloudapi.Error
+	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) || !errors.As(err, &answer) ||
+		!slices.ContainsFunc(answer.Problem.Errors, func(f cloudv1.ProblemField) bool {
+			return strings.HasPrefix(f.Pointer, "/zones/")
+		}) {
+		return err
 	}
-	list, err := b.cloud.Zones(ctx, cloudapi.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("check zones: %w", err)
+	list, unread := b.cloud.Zones(ctx, cloudapi.ListOptions{})
+	if unread != nil {
+		return err
 	}
 	var known []string
 	for _, zone := range list.Items {
@@ -247,5 +247,5 @@ func (b *Balancer) checkZones(ctx context.Context, d *loadbalancer.Desired) erro
 			return invalid(keyZones, zone, "must be one of the cloud's zones: "+strings.Join(known, ", "))
 		}
 	}
-	return nil
+	return err
 }

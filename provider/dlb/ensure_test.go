@@ -19,7 +19,6 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
@@ -36,7 +35,7 @@ func TestEnsureCreatesTheTree(t *testing.T) {
 			s.LoadBalancerSourceRanges = []string{"192.0.2.0/24", "10.0.0.7/8", "10.0.0.0/8"}
 		}))
 	status := f.mustEnsure(svc)
-	f.expectCalls("create", "GET load-balancers", "GET zones", "POST load-balancers", "GET load-balancers/{id}")
+	f.expectCalls("create", "POST load-balancers", "GET load-balancers/{id}")
 
 	lb := f.only()
 	if lb.Name != "dev-shop-web" {
@@ -153,9 +152,9 @@ func TestEnsureUpdates(t *testing.T) {
 			tc.change(svc)
 			after := f.mustEnsure(svc)
 			if tc.writes {
-				f.expectCalls("update", "GET load-balancers", "PUT load-balancers/{id}")
+				f.expectCalls("update", "PUT load-balancers/{id}")
 			} else {
-				f.expectCalls("no change", "GET load-balancers")
+				f.expectCalls("no change")
 			}
 			lb := f.only()
 			if !tc.check(lb) {
@@ -221,13 +220,13 @@ func TestEnsureRefusals(t *testing.T) {
 			service: builder.Service(builder.DLB("zones", "eu-1a,eu-1x")),
 			reason:  "InvalidConfiguration",
 			err:     `metadata.annotations[` + annotation + `zones]: Invalid value: "eu-1x": must be one of the cloud's zones: eu-1a, eu-1b, eu-1c`,
-			calls:   []string{"GET load-balancers", "GET zones"},
+			calls:   []string{"POST load-balancers", "GET zones"},
 		},
 		"load balancer to adopt that does not exist": {
 			service: builder.Service(builder.DLB("load-balancer-id", "lb-none")),
 			reason:  "InvalidConfiguration",
 			err:     `metadata.annotations[` + annotation + `load-balancer-id]: Invalid value: "lb-none": the cloud has no such load balancer`,
-			calls:   []string{"GET load-balancers", "GET load-balancers/{id}"},
+			calls:   []string{"GET load-balancers/{id}"},
 		},
 		"no node port yet": {
 			service: builder.Service(builder.Ports(corev1.ServicePort{Name: "web", Protocol: corev1.ProtocolTCP, Port: 80})),
@@ -249,8 +248,8 @@ func TestEnsureRefusals(t *testing.T) {
 			f.expectCalls(name, tc.calls...)
 			if tc.reason != "" {
 				f.expectCondition(tc.service, metav1.ConditionFalse, tc.reason, tc.err)
-			} else if c := f.condition(tc.service); c != nil {
-				t.Errorf("condition %+v for what is not the user's", c)
+			} else {
+				f.expectCondition(tc.service, metav1.ConditionUnknown, "SyncFailing", tc.err)
 			}
 			if all := f.all(); len(all) != 0 {
 				t.Errorf("%d load balancers were created", len(all))
@@ -277,75 +276,47 @@ func TestEnsurePublishesHostname(t *testing.T) {
 	}
 }
 
-// If the cloud takes longer than a call waits, the service controller has to retry, and nothing is published before
-// that.
-func TestEnsureWaitsForJobs(t *testing.T) {
-	f := start(t, time.Second, func(o *dlb.Options) { o.Wait = 100 * time.Millisecond })
+// While the cloud works on a load balancer, a call neither waits nor asks: the end is learned from the mirror. Nothing is
+// published before that.
+func TestEnsureDoesNotWaitForJobs(t *testing.T) {
+	f := start(t, 300*time.Millisecond)
 	svc := builder.Service()
-	_, err := f.ensure(svc)
-	var retry *cloudproviderapi.RetryError
-	if !errors.As(err, &retry) {
-		t.Fatalf("error %v, want a RetryError", err)
-	}
-	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingCreate {
-		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingCreate)
-	}
-	f.cloud.Calls()
-	if _, err := f.ensure(svc); !errors.As(err, &retry) {
-		t.Fatalf("error %v, want a RetryError", err)
-	}
-	f.expectCalls("pending", "GET load-balancers")
-
-	patient := f.options
-	patient.Wait = 30 * time.Second
-	f.Balancer = dlb.New(patient)
-	env.Eventually(t, 10*time.Second, "an active load balancer", func(context.Context) error {
-		if state := f.only().ProvisioningState; state != cloudv1.ProvisioningActive {
-			return fmt.Errorf("it is %s", state)
+	pending := func(what string, calls ...string) {
+		t.Helper()
+		_, err := f.ensure(svc)
+		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
+			t.Fatalf("%s: error %v, want a RetryError", what, err)
 		}
-		return nil
-	})
-	f.cloud.Calls()
-	if status := f.mustEnsure(svc); status.Ingress[0].IP == "" {
-		t.Errorf("status without address: %v", status)
+		f.expectCalls(what, calls...)
+		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still working on load balancer "+f.only().ID)
+		f.cloud.Calls()
 	}
+	active := func(what string) {
+		t.Helper()
+		env.Eventually(t, 10*time.Second, "an active load balancer", func(context.Context) error {
+			if state := f.only().ProvisioningState; state != cloudv1.ProvisioningActive {
+				return fmt.Errorf("it is %s", state)
+			}
+			return nil
+		})
+		f.sync()
+		f.cloud.Calls()
+		if status := f.mustEnsure(svc); status.Ingress[0].IP == "" {
+			t.Errorf("%s: status without address: %v", what, status)
+		}
+		f.expectCalls(what)
+		f.expectCondition(svc, metav1.ConditionTrue, "Configured", "")
+	}
+	pending("create", "POST load-balancers", "GET load-balancers/{id}")
+	pending("create again")
+	active("created")
 	builder.DLB("listener-maxqps", "9")(svc)
-	f.cloud.Calls()
-	f.mustEnsure(svc)
-	calls := f.cloud.Calls()
-	if last := calls[len(calls)-1]; !strings.HasPrefix(last, "GET /v1/load-balancers/") {
-		t.Errorf("calls %v: the result of the job was not read", calls)
-	}
+	pending("change", "PUT load-balancers/{id}")
+	pending("change again")
+	active("changed")
 	if qps := f.only().Listeners[0].MaxQPS; qps != 9 {
 		t.Errorf("max_qps %d, want 9", qps)
 	}
-}
-
-// A load balancer that the cloud is still working on is pending, however often the service controller retries.
-func TestPendingUpdateIsNotConfigured(t *testing.T) {
-	f := start(t, 500*time.Millisecond, func(o *dlb.Options) { o.Wait = 20 * time.Millisecond })
-	svc := builder.Service()
-	until := func(what string) {
-		t.Helper()
-		env.Eventually(t, 10*time.Second, what, func(context.Context) error {
-			_, err := f.ensure(svc)
-			return err
-		})
-		f.expectCondition(svc, metav1.ConditionTrue, "Configured", "")
-	}
-	until("a new load balancer")
-	builder.DLB("listener-maxqps", "9")(svc)
-	for try := range 2 {
-		_, err := f.ensure(svc)
-		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
-			t.Fatalf("try %d: error %v, want a RetryError", try, err)
-		}
-		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still working on load balancer "+f.only().ID)
-	}
-	if state := f.only().ProvisioningState; state != cloudv1.ProvisioningPendingUpdate {
-		t.Fatalf("state %s, want %s", state, cloudv1.ProvisioningPendingUpdate)
-	}
-	until("a changed load balancer")
 }
 
 // Defaults that the cloud stores cause no writes, while differences from what the Service asks for still do.
@@ -361,7 +332,7 @@ func TestDefaultsOfTheCloud(t *testing.T) {
 	}
 	f.cloud.Calls()
 	f.mustEnsure(svc)
-	f.expectCalls("defaults", "GET load-balancers")
+	f.expectCalls("defaults")
 	builder.DLB("flavor", "large")(svc)
 	builder.DLB("zones", "eu-1b")(svc)
 	f.mustEnsure(svc)
@@ -371,7 +342,7 @@ func TestDefaultsOfTheCloud(t *testing.T) {
 }
 
 func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
-	f := start(t, 0, func(o *dlb.Options) { o.Wait = 50 * time.Millisecond })
+	f := start(t, 0)
 	_, err := f.ensure(builder.Service(builder.DLB("ingress-group", "edge")))
 	var retry *cloudproviderapi.RetryError
 	if !errors.As(err, &retry) || !strings.Contains(err.Error(), "node group edge") {

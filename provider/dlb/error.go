@@ -5,39 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	cloudproviderapi "k8s.io/cloud-provider/api"
-	"k8s.io/klog/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// refusal is an error that persists until the Service or the cloud is changed, or until the cloud has finished its
-// work. Its text is the message of the condition and of an Event, so it must be the same on every try.
+const (
+	// soon is the delay of a step that only waits for our own side.
+	soon = time.Second
+	// pendingPeriod is when to look again at a load balancer that the cloud is working on, in case the mirror missed the
+	// end of the work.
+	pendingPeriod = 30 * time.Second
+)
+
+// refusal is an error that persists until the Service or the cloud is changed. Its text is the message of the condition
+// and of an Event, so it must be the same on every try.
 type refusal struct {
 	reason, message string
 	cause           error
+	// after is when to try again; 0 leaves that to the back-off of the controller.
+	after time.Duration
+	// problem is what the cloud says is wrong with the tree sent, or nil.
+	problem *cloudv1.Problem
 }
 
 func (r *refusal) Error() string { return r.message }
 
 func (r *refusal) Unwrap() error { return r.cause }
 
+// postponed is an error of something that will be known soon.
+type postponed struct {
+	cause error
+	after time.Duration
+}
+
+func (p *postponed) Error() string { return p.cause.Error() }
+
+func (p *postponed) Unwrap() error { return p.cause }
+
 // invalid returns the refusal of an annotation whose value only the cloud or the cluster can validate.
 func invalid(key, value, problem string) error {
 	path := field.NewPath("metadata", "annotations").Key(loadbalancer.Prefix + key)
 	return &refusal{reason: reasonInvalid, message: field.Invalid(path, value, problem).Error()}
-}
-
-// pending returns the error for a load balancer that the cloud is still working on. It asks for a retry.
-func pending(lb *cloudv1.LoadBalancer) error {
-	message := fmt.Sprintf("the cloud is still working on load balancer %s", lb.ID)
-	return &refusal{reason: reasonPending, message: message, cause: cloudproviderapi.NewRetryError(message, retryAfter)}
 }
 
 // namesTaken returns the refusal for a load balancer whose two possible names are both taken.
@@ -48,9 +62,15 @@ func namesTaken(err error, plain, unique string) error {
 	return &refusal{reason: reasonRefused, message: message, cause: err}
 }
 
-// refusals has the codes of problems that do not resolve with time.
-var refusals = []string{
-	cloudv1.CodeInvalid, cloudv1.CodeUnsupported, cloudv1.CodeQuotaExceeded, cloudv1.CodeForbidden, cloudv1.CodeProtected,
+// refusals has the codes of problems that do not resolve with time alone, with what the message says first.
+var refusals = map[string]string{
+	cloudv1.CodeInvalid:       "the cloud rejected the request: ",
+	cloudv1.CodeUnsupported:   "the cloud rejected the request: ",
+	cloudv1.CodeQuotaExceeded: "the cloud rejected the request: ",
+	cloudv1.CodeForbidden:     "the cloud rejected the request: ",
+	cloudv1.CodeProtected:     "the cloud rejected the request: ",
+	cloudv1.CodeCapacity:      "the cloud has no room for the load balancer: ",
+	cloudv1.CodeLocked:        "the load balancer is locked in the cloud: ",
 }
 
 // fault returns the text of a problem, without the parts that differ between requests.
@@ -69,41 +89,64 @@ func fault(p *cloudv1.Problem) string {
 	return text
 }
 
-// report writes an error that concerns the Service to its condition, and returns the error in the terms of the service
-// controller.
-func (b *Balancer) report(ctx context.Context, svc *corev1.Service, err error) error {
-	err = explain(err)
-	var refused *refusal
-	if !errors.As(err, &refused) {
+// explain turns problems that do not resolve with time into refusals.
+func explain(err error) error {
+	var known *refusal
+	var answer *cloudapi.Error
+	if errors.As(err, &known) || !errors.As(err, &answer) || answer.Problem == nil {
 		return err
 	}
-	logger := klog.FromContext(ctx).WithValues("service", klog.KObj(svc), "reason", refused.reason)
-	if refused.cause != nil {
-		// The condition omits what differs between tries, such as the id of the request.
-		logger = logger.WithValues("cause", refused.cause)
+	prefix, refused := refusals[answer.Problem.Code]
+	if !refused {
+		return err
 	}
-	logger.Info("Load balancer is not what the service asks for")
-	if unwritten := b.conditions.set(ctx, svc, metav1.ConditionFalse, refused.reason, refused.message); unwritten != nil {
-		return fmt.Errorf("%w; %w", err, unwritten)
+	return &refusal{
+		reason: reasonRefused, message: prefix + fault(answer.Problem), cause: err, after: answer.RetryAfter,
+		problem: answer.Problem,
 	}
-	return err
 }
 
-// explain turns problems that do not resolve with time into refusals, and passes on the delay that the cloud asks for.
-func explain(err error) error {
-	var answer *cloudapi.Error
-	var job *cloudapi.JobError
-	switch {
-	case errors.As(err, &job) && job.Job.Error != nil:
-		return &refusal{reason: reasonRefused, message: "the cloud's job failed: " + fault(job.Job.Error), cause: err}
-	case !errors.As(err, &answer):
-		return err
-	case cloudapi.HasCode(err, refusals...):
-		return &refusal{
-			reason: reasonRefused, message: "the cloud rejected the request: " + fault(answer.Problem), cause: err,
-		}
-	case answer.RetryAfter > 0:
-		return fmt.Errorf("%w: %w", err, cloudproviderapi.NewRetryError("the cloud asks to retry later", answer.RetryAfter))
+// verdict is what the condition says of an error.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+	after           time.Duration
+	// passing is true for trouble of our own or of the cloud, which says nothing about the load balancer.
+	passing bool
+}
+
+// judge returns what the condition says of an error that explain has explained. Messages must not differ between tries.
+func judge(err error) verdict {
+	var known *refusal
+	if errors.As(err, &known) {
+		return verdict{status: metav1.ConditionFalse, reason: known.reason, message: known.message, after: known.after}
 	}
-	return err
+	v := verdict{status: metav1.ConditionUnknown, reason: reasonFailing, passing: true}
+	var later *postponed
+	var answer *cloudapi.Error
+	switch {
+	case errors.As(err, &later):
+		v.message, v.after = later.Error(), later.after
+	case errors.As(err, &answer):
+		v.message, v.after = trouble(answer), answer.RetryAfter
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		v.message = "the cloud did not respond in time; will retry"
+	case errors.Is(err, errDegraded):
+		v.message = errDegraded.Error() + "; will retry"
+	default:
+		v.message = "the last attempt failed; the log of the controllers has the details"
+	}
+	return v
+}
+
+// trouble describes a response of the cloud that has nothing to do with the Service.
+func trouble(answer *cloudapi.Error) string {
+	if answer.Problem == nil {
+		return fmt.Sprintf("the cloud cannot be reached: a response with status %d is not of its API; will retry",
+			answer.Status)
+	}
+	if answer.Problem.Code == cloudv1.CodeUnauthenticated {
+		return "the cloud does not accept the token of the controllers; will retry"
+	}
+	return fmt.Sprintf("the cloud failed to respond: %d %s; will retry", answer.Status, answer.Problem.Code)
 }

@@ -14,7 +14,6 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
@@ -29,10 +28,11 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	f.forget(svc)
 	f.cloud.Calls()
 	_, ensureErr := f.ensure(svc)
 	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
-	deleteErr := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc)
+	deleteErr := f.remove(svc)
 	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
 		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") ||
 			!strings.Contains(err.Error(), lb.ID) {
@@ -75,7 +75,7 @@ func TestCrashAfterCreate(t *testing.T) {
 				// The Service has changed in the meantime, so the same key has another body.
 				builder.DLB("listener-maxqps", "9")(svc)
 			}
-			f.Balancer = dlb.New(f.options)
+			f.restart()
 			f.mustEnsure(svc)
 			f.cloud.Intercept(nil)
 			if lb := f.only(); lb.ID != id {
@@ -99,25 +99,6 @@ type discard struct{ header http.Header }
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
-
-// The load balancer is deleted in the cloud: the next try creates a new one, though the cloud still remembers the
-// idempotency key of the first one.
-func TestRecreate(t *testing.T) {
-	f := start(t, 0)
-	svc := builder.Service()
-	seen := map[string]bool{}
-	for range 3 {
-		f.mustEnsure(svc)
-		lb := f.only()
-		if seen[lb.ID] {
-			t.Fatalf("load balancer %s came back", lb.ID)
-		}
-		seen[lb.ID] = true
-		if _, err := f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // Another client writes between our read and our write.
 func TestStaleRevision(t *testing.T) {
@@ -194,29 +175,45 @@ func TestTakenBetweenReadAndWrite(t *testing.T) {
 	}
 }
 
-// The cloud fails to provision a load balancer: the Service's condition has the reason.
+// The cloud fails to provide a load balancer: the Service's condition has the reason, and the same is written again,
+// less and less often.
 func TestProvisioningFails(t *testing.T) {
 	f := start(t, 0)
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	lb := f.only()
-	lb.ProvisioningState = cloudv1.ProvisioningError
+	lb.ProvisioningState, lb.Revision = cloudv1.ProvisioningError, lb.Revision+"0"
 	lb.Fault = &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room in eu-1a"}
+	f.options.Mirror.LoadBalancers.Put(&lb)
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/v1/load-balancers" {
+		if r.Method != http.MethodPut {
 			return false
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(cloudv1.List[cloudv1.LoadBalancer]{Items: []cloudv1.LoadBalancer{lb}, Revision: "1", Complete: true}); err != nil {
+		if err := json.NewEncoder(w).Encode(lb); err != nil {
 			t.Error(err)
 		}
 		return true
 	})
-	const text = "capacity: no room in eu-1a"
-	if _, err := f.ensure(svc); err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("error %v, want %q", err, text)
+	for _, step := range []struct {
+		after int
+		calls []string
+	}{
+		{0, []string{"PUT load-balancers/{id}"}},
+		{29, nil},
+		{1, []string{"PUT load-balancers/{id}"}},
+		{59, nil},
+		{1, []string{"PUT load-balancers/{id}"}},
+	} {
+		f.pass(step.after)
+		f.cloud.Calls()
+		const text = "capacity: no room in eu-1a"
+		if _, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(svc), nil); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q", err, text)
+		}
+		f.expectCalls(fmt.Sprintf("after %d seconds", step.after), step.calls...)
+		f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", text)
 	}
-	f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", text)
 }
 
 // The cloud itself rejects writes to objects without our tags.
@@ -244,30 +241,45 @@ func TestWritesNameTheOwner(t *testing.T) {
 
 func TestCloudErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer    func(http.ResponseWriter)
-		condition string
-		retry     time.Duration
+		answer           func(http.ResponseWriter)
+		refused, failing string
+		retry            time.Duration
 	}{
 		"quota": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded) },
-			condition: "RefusedByCloud",
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded) },
+			refused: "the cloud rejected the request: quota-exceeded",
+		},
+		"no capacity": {
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 503, cloudv1.CodeCapacity) },
+			refused: "the cloud has no room for the load balancer: capacity",
+		},
+		"locked": {
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 409, cloudv1.CodeLocked) },
+			refused: "the load balancer is locked in the cloud: locked",
+		},
+		"wrong token": {
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 401, cloudv1.CodeUnauthenticated) },
+			failing: "the cloud does not accept the token of the controllers; will retry",
 		},
 		"invalid": {
-			answer:    func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudv1.CodeInvalid) },
-			condition: "RefusedByCloud",
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudv1.CodeInvalid) },
+			refused: "the cloud rejected the request: invalid",
 		},
 		"wants patience": {
 			answer: func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "17")
 				cloud.Problem(w, 429, cloudv1.CodeRateLimited)
 			},
-			retry: 17 * time.Second,
+			retry: 17 * time.Second, failing: "the cloud failed to respond: 429 rate-limited; will retry",
 		},
-		"trouble": {answer: func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudv1.CodeInternal) }},
+		"trouble": {
+			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 500, cloudv1.CodeInternal) },
+			failing: "the cloud failed to respond: 500 internal; will retry",
+		},
 		"a proxy's page": {answer: func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(http.StatusNotFound)
-		}},
+		}, failing: "a response with status 404 is not of its API; will retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
@@ -286,10 +298,10 @@ func TestCloudErrors(t *testing.T) {
 			if errors.As(err, &retry) != (tc.retry > 0) || tc.retry > 0 && retry.RetryAfter() != tc.retry {
 				t.Errorf("error %v: retry %v, want after %s", err, retry, tc.retry)
 			}
-			if tc.condition != "" {
-				f.expectCondition(svc, metav1.ConditionFalse, tc.condition, "the cloud rejected the request: ")
-			} else if c := f.condition(svc); c != nil {
-				t.Errorf("condition %+v for what passes with time", c)
+			if tc.refused != "" {
+				f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", tc.refused)
+			} else {
+				f.expectCondition(svc, metav1.ConditionUnknown, "SyncFailing", tc.failing)
 			}
 		})
 	}

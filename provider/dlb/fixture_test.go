@@ -2,7 +2,10 @@ package dlb_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,13 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/env"
 )
 
 const (
@@ -28,12 +37,17 @@ const (
 // fixture is a Balancer with its cloud and its cluster, which has the Service of the test.
 type fixture struct {
 	t *testing.T
-	*dlb.Balancer
+	*dlb.Stock
 	cloud   *cloud.Cloud
 	client  *fake.Clientset
 	events  *record.FakeRecorder
 	group   *cloudv1.NodeGroup
 	options dlb.Options
+	// seen is what the lister of Services has.
+	seen cache.Indexer
+	// ticks is the clock of the mirror, clock that of the Balancer.
+	ticks *clocktesting.FakeClock
+	clock *clocktesting.FakePassiveClock
 }
 
 // groups implements NodeGroups for groups that are already in the cloud.
@@ -49,50 +63,167 @@ func (g groups) ID(ctx context.Context, group string) (string, error) {
 
 func start(t *testing.T, jobDuration time.Duration, change ...func(*dlb.Options)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100)}
+	f := &fixture{
+		t: t, cloud: cloud.Start(t, jobDuration), events: record.NewFakeRecorder(100),
+		seen: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), ticks: clocktesting.NewFakeClock(time.Now()),
+		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
+	}
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	var err error
 	f.group, err = f.cloud.Client.CreateNodeGroup(
-		t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default"}, cloudapi.WriteOptions{},
+		t.Context(), cloudv1.NodeGroupSpec{Name: "dev-default", Tags: map[string]string{ownership.ClusterUID: clusterUID}},
+		cloudapi.WriteOptions{},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cluster := ownership.NewCluster(f.client.CoreV1())
 	f.options = dlb.Options{
-		Cloud: f.cloud.Client, Cluster: ownership.NewCluster(f.client.CoreV1()), ClusterID: "dev",
+		Cloud: f.cloud.Client, Cluster: cluster, ClusterID: "dev", Mirror: f.mirror(f.cloud, cluster),
 		Network: dlb.Network{VPCID: "vpc-main"}, LoadBalancerClass: "mycloud.io/dlb",
-		NodeGroups: groups{"default": f.group.ID}, Services: f.client.CoreV1(), Recorder: f.events, Wait: 5 * time.Second,
+		NodeGroups: groups{"default": f.group.ID}, Services: corelisters.NewServiceLister(f.seen), Recorder: f.events,
+		Clock: f.clock,
 	}
 	for _, c := range change {
 		c(&f.options)
 	}
-	f.Balancer = dlb.New(f.options)
+	f.restart()
+	f.sync()
 	f.cloud.Calls()
 	return f
 }
 
-// put creates or updates the Service in the cluster.
+// mirror runs a mirror of a cloud. Its requests are neither recorded nor intercepted.
+func (f *fixture) mirror(c *cloud.Cloud, cluster *ownership.Cluster) *mirror.Mirror {
+	f.t.Helper()
+	front := httptest.NewServer(http.HandlerFunc(c.Serve))
+	f.t.Cleanup(front.Close)
+	client, err := cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken(cloud.Token)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m := mirror.New(mirror.Options{Cloud: client, Cluster: cluster, Clock: f.ticks})
+	ctx, stop := context.WithCancel(f.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	f.t.Cleanup(func() { stop(); running.Wait() })
+	return m
+}
+
+// restart starts the controllers again: they forget what they had in memory. The mirror goes on.
+func (f *fixture) restart() { f.Stock = dlb.NewStock(dlb.New(f.options), f.client.CoreV1()) }
+
+// sync waits until the mirror has what the cloud has. Beside an intercepted cloud it asks the cloud itself.
+func (f *fixture) sync() {
+	f.t.Helper()
+	front := httptest.NewServer(http.HandlerFunc(f.cloud.Serve))
+	defer front.Close()
+	client, err := cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken(cloud.Token)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		list, err := client.ListLoadBalancers(
+			f.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		want, got := map[string]string{}, map[string]string{}
+		for i := range list.Items {
+			want[list.Items[i].ID] = list.Items[i].Revision
+		}
+		for _, lb := range f.options.Mirror.LoadBalancers.List() {
+			got[lb.ID] = lb.Revision
+		}
+		if f.options.Mirror.LoadBalancers.Synced() && cmp.Equal(want, got) {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("the mirror has %v, the cloud %v", got, want)
+		}
+		f.ticks.Step(11 * time.Second)
+	}
+}
+
+// put creates or updates the Service in the cluster. As with kubectl apply, its record stays.
 func (f *fixture) put(svc *corev1.Service) *corev1.Service {
 	f.t.Helper()
+	svc = svc.DeepCopy()
 	services := f.client.CoreV1().Services(svc.Namespace)
 	old, err := services.Get(f.t.Context(), svc.Name, metav1.GetOptions{})
 	if err != nil {
 		svc, err = services.Create(f.t.Context(), svc, metav1.CreateOptions{})
 	} else {
 		svc.Status = old.Status
+		delete(svc.Annotations, service.AnnotationRecord)
+		if value, has := old.Annotations[service.AnnotationRecord]; has {
+			metav1.SetMetaDataAnnotation(&svc.ObjectMeta, service.AnnotationRecord, value)
+		}
 		svc, err = services.Update(f.t.Context(), svc, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.see(svc)
 	return svc
+}
+
+// edit changes the stored Service, as a user may.
+func (f *fixture) edit(svc *corev1.Service, change func(*corev1.Service)) {
+	f.t.Helper()
+	stored := f.stored(svc)
+	change(stored)
+	if _, err := f.client.CoreV1().Services(svc.Namespace).Update(f.t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.see(svc)
+}
+
+// forget removes the Service's record, as if an earlier version had created the load balancer.
+func (f *fixture) forget(svc *corev1.Service) {
+	f.edit(svc, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) })
+}
+
+func (f *fixture) stored(svc *corev1.Service) *corev1.Service {
+	f.t.Helper()
+	now, err := f.client.CoreV1().Services(svc.Namespace).Get(f.t.Context(), svc.Name, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return now
+}
+
+// pass advances the clock of the Balancer by seconds.
+func (f *fixture) pass(seconds int) {
+	f.clock.SetTime(f.clock.Now().Add(time.Duration(seconds) * time.Second))
+}
+
+// settle ensures the Service's load balancer until the cloud has finished.
+func (f *fixture) settle(svc *corev1.Service) (published *corev1.LoadBalancerStatus) {
+	f.t.Helper()
+	env.Eventually(f.t, 10*time.Second, "a settled load balancer", func(context.Context) (err error) {
+		published, err = f.ensure(svc)
+		return err
+	})
+	return published
+}
+
+// see updates the lister with the cluster's Service.
+func (f *fixture) see(svc *corev1.Service) {
+	f.t.Helper()
+	if err := f.seen.Update(f.stored(svc)); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // ensure creates or updates the Service in the cluster and ensures its load balancer.
 func (f *fixture) ensure(svc *corev1.Service) (*corev1.LoadBalancerStatus, error) {
 	f.t.Helper()
-	svc = f.put(svc)
-	return f.EnsureLoadBalancer(f.t.Context(), "dev", svc, nil)
+	f.sync()
+	stored := f.put(svc)
+	status, err := f.EnsureLoadBalancer(f.t.Context(), "dev", stored, nil)
+	f.see(svc)
+	return status, err
 }
 
 func (f *fixture) mustEnsure(svc *corev1.Service) *corev1.LoadBalancerStatus {

@@ -10,6 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 )
 
@@ -20,7 +21,7 @@ func TestNameTaken(t *testing.T) {
 	f.mustEnsure(one)
 	f.cloud.Calls()
 	f.mustEnsure(two)
-	f.expectCalls("name taken", "GET load-balancers", "POST load-balancers", "GET load-balancers/{id}",
+	f.expectCalls("name taken", "POST load-balancers", "GET load-balancers/{id}",
 		"POST load-balancers", "GET load-balancers/{id}")
 	f.expectEvent("Name \"dev-a-b-c\" is taken")
 	var names []string
@@ -34,7 +35,7 @@ func TestNameTaken(t *testing.T) {
 	}
 	f.cloud.Calls()
 	f.mustEnsure(two)
-	f.expectCalls("again", "GET load-balancers")
+	f.expectCalls("again")
 }
 
 // Both possible names are taken: this is refused until one of them is free.
@@ -66,6 +67,7 @@ func TestBothNamesTaken(t *testing.T) {
 					)
 				} else {
 					_, err = f.cloud.Client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
+					builder.Annotation(dlb.AnnotationAbandon, lb.ID)(svc)
 				}
 				if err != nil {
 					t.Fatal(err)

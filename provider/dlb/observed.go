@@ -19,8 +19,7 @@ func observed(want *loadbalancer.Desired, lb *cloudv1.LoadBalancer) *loadbalance
 	if want.Flavor != "" {
 		is.Flavor = lb.Flavor
 	}
-	if len(want.Zones) > 0 &&
-		!slices.Equal(slices.Sorted(slices.Values(want.Zones)), slices.Sorted(slices.Values(lb.Zones))) {
+	if len(want.Zones) > 0 && !sameSet(want.Zones, lb.Zones) {
 		is.Zones = lb.Zones
 	}
 	if want.SubnetID != "" {
@@ -59,7 +58,7 @@ func observeAddresses(is *loadbalancer.Desired, lb *cloudv1.LoadBalancer) {
 			is.IPMode = vip.Mode
 		}
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(is.Families)), slices.Sorted(slices.Values(families))) {
+	if !sameSet(is.Families, families) {
 		is.Families = families
 	}
 }

@@ -17,16 +17,14 @@ import (
 	"quaymaster.dev/internal/review"
 )
 
-// Values of the metrics' label reason besides the reasons of ConditionConfigured.
-const (
-	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
-	reasonFailing = "SyncFailing"
-	// reasonUnreported: the Service has not been reconciled yet.
-	reasonUnreported = "Unreported"
-)
+// reasonUnreported is the value of the metrics' label reason for a Service that has not been reconciled yet. The others
+// are the reasons of ConditionConfigured.
+const reasonUnreported = "Unreported"
 
 func conditionReasons() []string {
-	return []string{reasonConfigured, reasonInvalid, reasonRefused, reasonPending, reasonProtected}
+	return []string{
+		reasonConfigured, reasonInvalid, reasonRefused, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
+	}
 }
 
 var (
@@ -120,6 +118,8 @@ func standing(svc *corev1.Service, failing time.Time) (reason string, since time
 		return condition.Reason, condition.LastTransitionTime.Time
 	case !failing.IsZero():
 		return reasonFailing, failing
+	case condition != nil && condition.Status == metav1.ConditionUnknown:
+		return reasonFailing, condition.LastTransitionTime.Time
 	case condition != nil && condition.Status == metav1.ConditionTrue:
 		return reasonConfigured, time.Time{}
 	}

@@ -6,18 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/cloud"
 )
@@ -25,48 +20,13 @@ import (
 // begin is the time at which these tests begin, in seconds.
 const begin = 1_000_000
 
-// watched is a fixture whose Balancer has a lister of Services.
-type watched struct {
-	*fixture
-	seen  cache.Indexer
-	clock *clocktesting.FakePassiveClock
-}
-
-func startWatched(t *testing.T) *watched {
-	t.Helper()
-	w := &watched{
-		seen:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
-		clock: clocktesting.NewFakePassiveClock(time.Unix(begin, 0)),
-	}
-	w.fixture = start(
-		t, 0, func(o *dlb.Options) { o.ServiceLister, o.Clock = corelisters.NewServiceLister(w.seen), w.clock },
-	)
-	return w
-}
-
-// see updates the lister with the cluster's Service.
-func (w *watched) see(svc *corev1.Service) {
-	w.t.Helper()
-	now, err := w.client.CoreV1().Services(svc.Namespace).Get(w.t.Context(), svc.Name, metav1.GetOptions{})
-	if err == nil {
-		err = w.seen.Update(now)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// pass advances the clock by seconds.
-func (w *watched) pass(seconds int) {
-	w.clock.SetTime(w.clock.Now().Add(time.Duration(seconds) * time.Second))
-}
-
 // expectMetrics compares, for each reason, the number of Services and the time of the earliest one in seconds after
 // begin.
-func (w *watched) expectMetrics(when string, want map[string][2]int) {
+func (w *fixture) expectMetrics(when string, want map[string][2]int) {
 	w.t.Helper()
 	reasons := []string{
-		"Configured", "DeletionProtected", "InvalidConfiguration", "Pending", "RefusedByCloud", "SyncFailing", "Unreported",
+		"Configured", "DeletionProtected", "InvalidConfiguration", "LoadBalancerMissing", "LoadBalancerNotOwned", "Pending",
+		"RefusedByCloud", "SyncFailing", "Unreported",
 	}
 	var services, unsettled strings.Builder
 	for _, reason := range reasons {
@@ -103,7 +63,7 @@ func named(name string, options ...builder.ServiceOption) *corev1.Service {
 }
 
 func TestMetricsOfServices(t *testing.T) {
-	w := startWatched(t)
+	w := start(t, 0)
 	good, bad := named("good"), named("bad", builder.DLB("listener-maxqps", "many"))
 	plain := named("plain")
 	plain.Spec.Type = corev1.ServiceTypeClusterIP
@@ -137,7 +97,10 @@ func TestMetricsOfServices(t *testing.T) {
 		_, _ = w.ensure(good)
 		_, _ = w.ensure(bad)
 	}
-	w.expectMetrics("without a cloud", map[string][2]int{"SyncFailing": {1, 25}, "InvalidConfiguration": {1, 10}})
+	w.expectMetrics("without a cloud", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
+	builder.DLB("listener-maxqps", "5")(good)
+	_, _ = w.ensure(good)
+	w.expectMetrics("with a change, and without a cloud", map[string][2]int{"SyncFailing": {1, 35}, "InvalidConfiguration": {1, 10}})
 	w.cloud.Intercept(nil)
 	w.mustEnsure(good)
 	w.expectMetrics("with a cloud again", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
@@ -152,7 +115,7 @@ func TestMetricsOfServices(t *testing.T) {
 
 // Services that wait for their deletion count as unsettled, and deleted ones do not count.
 func TestMetricsOfDeletedServices(t *testing.T) {
-	w := startWatched(t)
+	w := start(t, 0)
 	first, second := named("first", builder.DLB("deletion-protection", "true")), named("second")
 	for _, svc := range []*corev1.Service{first, second} {
 		w.mustEnsure(svc)
@@ -196,5 +159,5 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	}
 	w.expectMetrics("all are gone", nil)
 	w.see(second)
-	w.expectMetrics("one comes back as it was", map[string][2]int{"Configured": {1}})
+	w.expectMetrics("one comes back as it was", map[string][2]int{"SyncFailing": {1, 10}})
 }

@@ -179,10 +179,12 @@ func TestPoliciesAndALostLoadBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.set(t, maxQPS(20000))
-	stored := f.put(svc)
-	stored.Status.LoadBalancer = *published
-	if _, err := f.EnsureLoadBalancer(t.Context(), "dev", stored, nil); err != nil {
-		t.Fatal(err)
+	f.edit(svc, func(s *corev1.Service) { s.Status.LoadBalancer = *published })
+	for range 3 {
+		_, err := f.ensure(svc)
+		if f.pass(30); err == nil {
+			break
+		}
 	}
 	if lb := f.only(); lb.ID == lost.ID || lb.Listeners[0].MaxQPS != 30000 {
 		t.Errorf("load balancer %s with %d", lb.ID, lb.Listeners[0].MaxQPS)

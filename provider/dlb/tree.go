@@ -29,11 +29,11 @@ type Network struct {
 func checkAllocated(svc *corev1.Service) error {
 	for _, p := range svc.Spec.Ports {
 		if p.NodePort == 0 {
-			return fmt.Errorf("port %d has no node port yet", p.Port)
+			return &postponed{cause: fmt.Errorf("port %d has no node port yet", p.Port)}
 		}
 	}
 	if svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && svc.Spec.HealthCheckNodePort == 0 {
-		return errors.New("the service has no health check node port yet")
+		return &postponed{cause: errors.New("the service has no health check node port yet")}
 	}
 	return nil
 }
@@ -112,24 +112,26 @@ func pool(l loadbalancer.Listener, family, nodeGroupID string, drain time.Durati
 	return pool
 }
 
-// settle copies to spec what the cloud has decided for the load balancer and what must not change: its network, its
-// addresses, its flavor and zones if the Service does not set them, and tags that the Service must not remove.
-// Otherwise, a cloud that stores its defaults would be written to again and again.
+// protectedByService is the value of the tag ownership.Protected.
+const protectedByService = "service"
+
+// settle copies to spec what the cloud has decided for the load balancer, what must not change, and what others have
+// set: its network, its addresses, flavor, zones and deletion protection if the Service does not set them, and tags.
+// Otherwise, a cloud that stores its defaults would be written to again and again, and others would lose their tags.
 //
-// Those tags are the ones with our prefix and, on an adopted load balancer, all others: they may be its owner's, which
-// cannot be distinguished from those that the Service once asked for. So a tag that is removed from the Service's
-// annotation stays on an adopted load balancer.
+// What the Service has set itself, by its record, and no longer asks for is reset, unless others have changed it since.
 func settle(
-	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer,
+	spec cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, rec record, actual *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
 	spec.VIPs, spec.Tags = slices.Clone(spec.VIPs), maps.Clone(spec.Tags)
+	set := rec.Applied
 	if d.SubnetID == "" {
 		spec.Network = actual.Network
 	}
-	if d.Flavor == "" {
+	if d.Flavor == "" && (set.Flavor == "" || set.Flavor != actual.Flavor) {
 		spec.Flavor = actual.Flavor
 	}
-	if len(d.Zones) == 0 {
+	if len(d.Zones) == 0 && (len(set.Zones) == 0 || !sameSet(set.Zones, actual.Zones)) {
 		spec.Zones = actual.Zones
 	}
 	for i, vip := range spec.VIPs {
@@ -139,14 +141,41 @@ func settle(
 			}
 		}
 	}
-	_, adopted := actual.Tags[ownership.Adopt]
 	for key, value := range actual.Tags {
 		// The tags of spec take precedence, above all those of ownership, which are the precondition of the write.
-		if _, wanted := spec.Tags[key]; !wanted && (adopted || strings.HasPrefix(key, ownership.Prefix)) {
+		if _, wanted := spec.Tags[key]; !wanted && !slices.Contains(set.Tags, key) {
 			spec.Tags[key] = value
 		}
 	}
+	settleProtection(&spec, d, rec, actual)
 	return spec
+}
+
+// settleProtection keeps deletion protection that others have switched on. That of a load balancer without a record is
+// the Service's: an earlier version has not marked it.
+func settleProtection(
+	spec *cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, rec record, actual *cloudv1.LoadBalancer,
+) {
+	delete(spec.Tags, ownership.Protected)
+	_, adopted := actual.Tags[ownership.Adopt]
+	unmarked := rec.ID == "" && !adopted
+	foreign := foreignProtection(actual) && !(unmarked && d.DeletionProtection)
+	switch {
+	case foreign:
+		spec.DeletionProtection = true
+	case d.DeletionProtection:
+		spec.Tags[ownership.Protected] = protectedByService
+	}
+}
+
+// foreignProtection reports whether others than the Service have switched on the deletion protection.
+func foreignProtection(lb *cloudv1.LoadBalancer) bool {
+	_, ours := lb.Tags[ownership.Protected]
+	return lb.DeletionProtection && !ours
+}
+
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // same reports whether the load balancer matches spec. The order in which the cloud lists its parts does not matter.

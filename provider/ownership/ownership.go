@@ -24,6 +24,10 @@ const (
 	IngressGroup = Prefix + "ingress-group"
 	// Adopt offers a load balancer to a Service. The load balancer's owner sets it to <cluster-uid>/<namespace>/<name>.
 	Adopt = Prefix + "adopt"
+	// Original is the hash of an adopted load balancer as its owner offered it.
+	Original = Prefix + "original"
+	// Protected marks deletion protection that a Service has switched on. Any other is its owner's.
+	Protected = Prefix + "protected"
 )
 
 // Cluster identifies this cluster.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ import (
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -210,8 +212,10 @@ func (r *controllers) assemble(
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
+	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	balancer := dlb.New(dlb.Options{
 		Cloud:                    r.cloud,
+		Mirror:                   copied,
 		Cluster:                  cluster,
 		ClusterID:                r.config.ClusterID,
 		Network:                  dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
@@ -219,14 +223,13 @@ func (r *controllers) assemble(
 		KubeProxyHealthCheckPort: r.config.KubeProxyHealthCheckPort,
 		NodeGroups:               nodes,
 		Policies:                 store,
-		Services:                 r.api.CoreV1(),
-		ServiceLister:            completed.SharedInformers.Core().V1().Services().Lister(),
+		Services:                 completed.SharedInformers.Core().V1().Services().Lister(),
 		Recorder:                 completed.EventRecorder,
 	})
 	provider := provider.New(provider.Options{
 		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
 		RouteTableID: r.config.Network.RouteTableID,
-		LoadBalancer: balancer,
+		LoadBalancer: dlb.NewStock(balancer, r.api.CoreV1()),
 		Recorder:     completed.EventRecorder,
 	})
 	if err := r.registerMetrics(provider, balancer); err != nil {
@@ -244,6 +247,15 @@ func (r *controllers) assemble(
 	assembly.Cloud = provider
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
+	// Standbys keep a copy as well, so that a new leader can begin at once.
+	policies, policiesSynced := assembly.Background, assembly.Synced
+	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() }
+	assembly.Background = func(ctx context.Context) {
+		var running sync.WaitGroup
+		running.Go(func() { copied.Run(ctx) })
+		policies(ctx)
+		running.Wait()
+	}
 	return assembly, nil
 }
 

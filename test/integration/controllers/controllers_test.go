@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
@@ -313,10 +315,23 @@ func conditionOfNamesake(w *world) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	balancer := dlb.New(dlb.Options{
-		Cloud: w.cloud.Client, Cluster: ownership.NewCluster(clients.CoreV1()), ClusterID: "dev", LoadBalancerClass: class,
-		Services: clients.CoreV1(), Recorder: record.NewFakeRecorder(10),
+	cluster := ownership.NewCluster(clients.CoreV1())
+	copied := mirror.New(mirror.Options{Cloud: w.cloud.Client, Cluster: cluster})
+	stop, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { copied.Run(stop) })
+	defer running.Wait()
+	defer cancel()
+	env.Eventually(w.t, soon, "mirror", func(context.Context) error {
+		if !copied.Synced() {
+			return errors.New("it has not synced")
+		}
+		return nil
 	})
+	balancer := dlb.NewStock(dlb.New(dlb.Options{
+		Cloud: w.cloud.Client, Mirror: copied, Cluster: cluster, ClusterID: "dev", LoadBalancerClass: class,
+		Recorder: record.NewFakeRecorder(10),
+	}), clients.CoreV1())
 	create := func() *corev1.Service {
 		return w.service("namesake", func(svc *corev1.Service) {
 			svc.Spec.LoadBalancerClass = new(class)
@@ -342,7 +357,7 @@ func conditionOfNamesake(w *world) {
 	if err := balancer.EnsureLoadBalancerDeleted(ctx, "dev", first); err != nil {
 		w.t.Errorf("clear the condition of a service that has a namesake: %v", err)
 	}
-	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil || contains(err.Error(), "write condition") {
+	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil || contains(err.Error(), "write record") {
 		w.t.Errorf("error %v, want that of the annotation alone", err)
 	}
 	if now := w.get(second); len(now.Status.Conditions) != 0 {

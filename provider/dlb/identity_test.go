@@ -1,0 +1,381 @@
+package dlb_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/cloud"
+)
+
+// publish ensures the Service's load balancer and stores what is published, as the service controller does.
+func (f *fixture) publish(svc *corev1.Service) cloudv1.LoadBalancer {
+	f.t.Helper()
+	status := f.mustEnsure(svc)
+	f.edit(svc, func(s *corev1.Service) { s.Status.LoadBalancer = *status })
+	for _, lb := range f.all() {
+		if lb.Tags[ownership.ServiceUID] == string(svc.UID) {
+			return lb
+		}
+	}
+	f.t.Fatalf("no load balancer of %s", svc.Name)
+	return cloudv1.LoadBalancer{}
+}
+
+// lose deletes a load balancer in the cloud.
+func (f *fixture) lose(lb cloudv1.LoadBalancer) {
+	f.t.Helper()
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	if err == nil {
+		_, err = f.cloud.Client.DeleteLoadBalancer(f.t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: now.Revision})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) tag(lb cloudv1.LoadBalancer, key string, value *string) {
+	f.t.Helper()
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	if err == nil {
+		_, _, err = f.cloud.Client.PatchLoadBalancer(f.t.Context(), lb.ID,
+			cloudv1.LoadBalancerPatch{Tags: map[string]*string{key: value}}, cloudapi.WriteOptions{IfMatch: now.Revision})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// elsewhere makes the Balancer ask another, empty cloud.
+func (f *fixture) elsewhere() {
+	f.t.Helper()
+	other := cloud.Start(f.t, 0)
+	f.cloud, f.options.Cloud = other, other.Client
+	f.options.Mirror = f.mirror(other, f.options.Cluster)
+	f.restart()
+	f.sync()
+}
+
+func (f *fixture) expectNoWrites(what string) {
+	f.t.Helper()
+	if writes := cloud.Writes(f.cloud.Calls()); len(writes) > 0 {
+		f.t.Errorf("%s: writes %v, want none", what, writes)
+	}
+}
+
+// The record is returned with the response to the creation, so that it can be stored before anything is published.
+func TestRecordBeforePublication(t *testing.T) {
+	f := start(t, 0)
+	svc := f.put(builder.Service())
+	state, err := f.Ensure(t.Context(), svc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lb := f.only()
+	var record struct {
+		ID        string
+		Addresses []string
+	}
+	if err := json.Unmarshal([]byte(state.Record), &record); err != nil || record.ID != lb.ID ||
+		len(record.Addresses) != 1 || record.Addresses[0] != state.Published.Ingress[0].IP {
+		t.Errorf("record %s, published %v, want both of %s", state.Record, state.Published, lb.ID)
+	}
+	f.client.ClearActions()
+	f.mustEnsure(svc)
+	if got := f.stored(svc).Annotations[service.AnnotationRecord]; got != state.Record {
+		t.Errorf("stored %q, want %q", got, state.Record)
+	}
+	if len(f.client.Actions()) == 0 {
+		t.Error("nothing was stored before the address was returned")
+	}
+	f.client.PrependReactor("patch", "services", refuseAll)
+	f.forget(svc)
+	if status, err := f.ensure(svc); err == nil || status != nil {
+		t.Errorf("status %v, error %v; want nothing to publish without a record", status, err)
+	}
+}
+
+// Another load balancer is created only after the cloud has said for a minute that the recorded one is absent.
+func TestRecreate(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	seen := map[string]bool{}
+	for range 3 {
+		lb := f.publish(svc)
+		if seen[lb.ID] {
+			t.Fatalf("load balancer %s came back", lb.ID)
+		}
+		seen[lb.ID] = true
+		f.lose(lb)
+		for try := range 2 {
+			f.cloud.Calls()
+			if _, err := f.ensure(svc); err == nil {
+				t.Fatalf("created again at try %d", try)
+			}
+			f.expectCalls("missing", "GET load-balancers/{id}", "GET meta")
+			f.expectCondition(svc, metav1.ConditionFalse, "LoadBalancerMissing", "the cloud does not have load balancer "+lb.ID)
+			f.pass(30)
+		}
+		state, err := f.Ensure(t.Context(), f.stored(svc))
+		if err != nil || state.Missing {
+			t.Fatalf("the third try: %+v, %v", state, err)
+		}
+	}
+}
+
+// Answers that are no proof, or too few, or in too short a time, do not count.
+func TestAbsenceNeedsProof(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"a proxy's 404": func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasPrefix(r.URL.Path, "/v1/load-balancers/") {
+				http.NotFound(w, r)
+				return true
+			}
+			return false
+		},
+		"a degraded cloud": func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/v1/meta" {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			return json.NewEncoder(w).Encode(cloudv1.Meta{Status: cloudv1.StatusDegraded}) == nil
+		},
+		"forbidden": func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasPrefix(r.URL.Path, "/v1/load-balancers/") {
+				cloud.Problem(w, http.StatusForbidden, cloudv1.CodeForbidden)
+				return true
+			}
+			return false
+		},
+		"too soon": func(http.ResponseWriter, *http.Request) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.lose(f.publish(svc))
+			f.cloud.Intercept(answer)
+			for range 6 {
+				if _, err := f.ensure(svc); err == nil {
+					t.Fatal("created again")
+				}
+				if name == "too soon" {
+					f.pass(9)
+				} else {
+					f.pass(30)
+				}
+			}
+			if all := f.all(); len(all) != 0 {
+				t.Errorf("%d load balancers", len(all))
+			}
+		})
+	}
+}
+
+// A load balancer whose tag was removed in the cloud is neither changed nor replaced, and is found again when the tag
+// is back.
+func TestTagRemoved(t *testing.T) {
+	for _, key := range []string{ownership.ServiceUID, ownership.ClusterUID} {
+		for name, recorded := range map[string]bool{"with a record": true, "before the record": false} {
+			t.Run(key+" "+name, func(t *testing.T) {
+				f := start(t, 0)
+				svc := builder.Service()
+				lb := f.publish(svc)
+				if !recorded {
+					f.forget(svc)
+				}
+				value := lb.Tags[key]
+				f.tag(lb, key, nil)
+				builder.DLB("listener-maxqps", "9")(svc)
+				revision := f.only().Revision
+				for range 5 {
+					if _, err := f.ensure(svc); err == nil {
+						t.Fatal("no error")
+					}
+					f.pass(30)
+				}
+				if now := f.only(); now.Revision != revision {
+					t.Errorf("revision %s, want %s: nothing may be written", now.Revision, revision)
+				}
+				if recorded {
+					f.expectCondition(svc, metav1.ConditionFalse, "LoadBalancerNotOwned", "lacks the tag "+key+"="+value)
+				}
+				f.tag(lb, key, &value)
+				f.mustEnsure(svc)
+				if now := f.only(); now.ID != lb.ID || now.Listeners[0].MaxQPS != 9 {
+					t.Errorf("load balancer %+v, want %s with 9", now, lb.ID)
+				}
+			})
+		}
+	}
+}
+
+// A user gives up a load balancer and its address.
+func TestAbandon(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	lb := f.publish(svc)
+	f.tag(lb, ownership.ServiceUID, nil)
+	builder.Annotation(dlb.AnnotationAbandon, lb.ID)(svc)
+	f.mustEnsure(svc)
+	if all := f.all(); len(all) != 2 {
+		t.Errorf("%d load balancers, want another one", len(all))
+	}
+	before := f.stored(svc).Annotations[service.AnnotationRecord]
+	f.mustEnsure(svc)
+	if all, after := f.all(), f.stored(svc).Annotations[service.AnnotationRecord]; len(all) != 2 || before != after {
+		t.Errorf("%d load balancers, record %s", len(all), after)
+	}
+}
+
+// The cloud is restored empty, or the endpoint is that of another cloud: it says that it has none of the load balancers,
+// and nothing is created there.
+func TestAnotherCloud(t *testing.T) {
+	for name, count := range map[string]int{"one service": 1, "five services": 5} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			var services []*corev1.Service
+			for i := range count {
+				svc := named(string(rune('a' + i)))
+				services = append(services, svc)
+				f.publish(svc)
+			}
+			f.elsewhere()
+			for range 5 {
+				for _, svc := range services {
+					state, err := f.Ensure(t.Context(), f.stored(svc))
+					if err == nil || !state.Missing {
+						t.Fatalf("state %+v, error %v; want it missing", state, err)
+					}
+					deleted := f.stored(svc)
+					deleting(deleted)
+					if state, err := f.Remove(t.Context(), deleted); err == nil || state.Gone {
+						t.Fatalf("state %+v, error %v; want it kept", state, err)
+					}
+				}
+				f.pass(30)
+			}
+			f.expectNoWrites("another cloud")
+		})
+	}
+}
+
+// More than a fifth of the load balancers are missing: none is replaced until they are back.
+func TestManyMissing(t *testing.T) {
+	f := start(t, 0)
+	var services []*corev1.Service
+	var balancers []cloudv1.LoadBalancer
+	for i := range 6 {
+		svc := named(string(rune('a' + i)))
+		services = append(services, svc)
+		balancers = append(balancers, f.publish(svc))
+	}
+	f.lose(balancers[0])
+	f.lose(balancers[1])
+	ensure := func(svc *corev1.Service) error { _, err := f.ensure(svc); return err }
+	for range 4 {
+		for _, svc := range services[:2] {
+			if err := ensure(svc); err == nil {
+				t.Fatal("created again")
+			}
+		}
+		f.pass(30)
+	}
+	f.expectCondition(services[0], metav1.ConditionFalse, "LoadBalancerMissing", "more than 20 %")
+	for i := range 4 {
+		svc := named(string(rune('p' + i)))
+		f.publish(svc)
+	}
+	f.pass(30)
+	for _, svc := range services[:2] {
+		if err := ensure(svc); err != nil {
+			t.Errorf("two of ten: %v", err)
+		}
+	}
+}
+
+// A record is a user's input: it does not lead to what belongs to others, and does not hide the Service's own.
+func TestForgedRecord(t *testing.T) {
+	f := start(t, 0)
+	victim := f.publish(named("victim"))
+	svc := builder.Service(builder.DLB("listener-maxqps", "9"))
+	f.put(svc)
+	f.edit(svc, func(s *corev1.Service) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, `{"id":"`+victim.ID+`","deleting":true}`)
+	})
+	if _, err := f.ensure(svc); err == nil {
+		t.Error("no error")
+	}
+	deleting(svc)
+	if err := f.remove(svc); err == nil {
+		t.Error("removed")
+	}
+	if now := f.only(); now.Revision != victim.Revision {
+		t.Errorf("the other service's load balancer was changed: %+v", now)
+	}
+	svc.DeletionTimestamp = nil
+	for _, garbage := range []string{"", "{", `{"id":5}`} {
+		f.edit(svc, func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, garbage)
+		})
+		f.mustEnsure(svc)
+	}
+	f.edit(svc, func(s *corev1.Service) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, `{"id":"`+victim.ID+`"}`)
+	})
+	f.mustEnsure(svc)
+	if all := f.all(); len(all) != 2 {
+		t.Errorf("%d load balancers, want 2", len(all))
+	}
+}
+
+// An upgrade finds the load balancers of earlier versions by their tags, and writes nothing but the record.
+func TestUpgrade(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service(builder.DLB("tags", "team=edge"))
+	lb := f.publish(svc)
+	f.forget(svc)
+	f.restart()
+	f.cloud.Calls()
+	f.mustEnsure(svc)
+	f.expectCalls("upgrade")
+	if record := f.stored(svc).Annotations[service.AnnotationRecord]; !strings.Contains(record, lb.ID) {
+		t.Errorf("record %q, want %s", record, lb.ID)
+	}
+}
+
+// Two clusters never take each other's load balancers.
+func TestTwoClusters(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	lb := f.publish(svc)
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID("other")}})
+	o := f.options
+	o.Cluster = ownership.NewCluster(client.CoreV1())
+	other := dlb.NewStock(dlb.New(o), client.CoreV1())
+	stored := f.stored(svc)
+	if _, err := other.Ensure(t.Context(), stored); err == nil {
+		t.Error("another cluster took the load balancer")
+	}
+	if now := f.only(); now.Revision != lb.Revision {
+		t.Errorf("it was changed: %+v", now)
+	}
+}
+
+var errRefused = errors.New("refused")
+
+func refuseAll(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errRefused }

@@ -1,0 +1,182 @@
+package dlb
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/loadbalancer"
+)
+
+// ConditionConfigured is the condition of a Service that is true if its load balancer is what the Service asks for. If
+// it is not, the reason is the cause.
+const ConditionConfigured = "quaymaster.dev/LoadBalancerConfigured"
+
+// The reasons of ConditionConfigured.
+const (
+	// reasonConfigured: the cloud has what the Service asks for.
+	reasonConfigured = "Configured"
+	// reasonInvalid: the Service's annotations or spec are invalid; the load balancer is kept as last configured.
+	reasonInvalid = "InvalidConfiguration"
+	// reasonRefused: the cloud rejected what the Service asks for, or failed to provide it.
+	reasonRefused = "RefusedByCloud"
+	// reasonPending: the cloud is still working on what the Service asks for.
+	reasonPending = "Pending"
+	// reasonProtected: the Service is being deleted, but its load balancer has deletion protection.
+	reasonProtected = "DeletionProtected"
+	// reasonMissing: the cloud does not have the load balancer that the Service records.
+	reasonMissing = "LoadBalancerMissing"
+	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.
+	reasonDisowned = "LoadBalancerNotOwned"
+	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
+	reasonFailing = "SyncFailing"
+)
+
+// longestMessage is the API's limit for a condition's message, in bytes.
+const longestMessage = 32768
+
+// portRefused is the error of a port whose listener the cloud rejected or failed to serve.
+const portRefused = "quaymaster.dev/RefusedByCloud"
+
+// outcome returns the result of a call.
+func (b *Balancer) outcome(r *round, err error) service.State {
+	state := service.State{RetryAfter: r.after}
+	if text := r.record.encode(); text != r.svc.Annotations[service.AnnotationRecord] {
+		state.Record = text
+	}
+	if err == nil {
+		state.Published = r.published()
+		if r.waiting != "" {
+			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonPending, r.waiting)
+			return state
+		}
+		state.Conditions = b.conditions(r, metav1.ConditionTrue, reasonConfigured, configured(r.lb))
+		return state
+	}
+	v := judge(err)
+	state.RetryAfter, state.Missing = v.after, v.reason == reasonMissing
+	var refused *refusal
+	if errors.As(err, &refused) && refused.problem != nil {
+		state.Published = portFaults(r.svc, refused.problem)
+	}
+	if v.passing && r.unchanged() {
+		// The trouble says nothing about a load balancer that is as wanted.
+		return state
+	}
+	state.Conditions = b.conditions(r, v.status, v.reason, v.message)
+	return state
+}
+
+// unchanged reports whether the Service is configured and has not changed since.
+func (r *round) unchanged() bool {
+	return !r.removing && r.record.Service != "" && r.record.Service == fingerprint(r.svc) &&
+		meta.IsStatusConditionTrue(r.svc.Status.Conditions, ConditionConfigured)
+}
+
+func configured(lb *cloudv1.LoadBalancer) string {
+	text := fmt.Sprintf("load balancer %s (%s) is configured as requested", lb.Name, lb.ID)
+	if foreignProtection(lb) {
+		text += "; its deletion protection was switched on in the cloud and stays on"
+	}
+	return text
+}
+
+func (b *Balancer) conditions(
+	r *round, status metav1.ConditionStatus, reason, message string,
+) []metav1.Condition {
+	if len(message) > longestMessage {
+		message = strings.ToValidUTF8(message[:longestMessage], "")
+	}
+	c := metav1.Condition{
+		Type: ConditionConfigured, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: r.svc.Generation, LastTransitionTime: metav1.NewTime(b.clock.Now()),
+	}
+	if old := meta.FindStatusCondition(r.svc.Status.Conditions, c.Type); old != nil && old.Status == status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return []metav1.Condition{c}
+}
+
+// published returns what the Service publishes of its load balancer: an address of every family, or the hostname. It is
+// nil if an address is not assigned or not served yet.
+func (r *round) published() *corev1.LoadBalancerStatus {
+	d, lb := r.desired, r.lb
+	if d == nil || lb == nil || lb.ProvisioningState == cloudv1.ProvisioningPendingCreate ||
+		lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return nil
+	}
+	if d.Hostname != "" {
+		return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{Hostname: d.Hostname}}}
+	}
+	mode := corev1.LoadBalancerIPModeVIP
+	if d.IPMode == "proxy" {
+		mode = corev1.LoadBalancerIPModeProxy
+	}
+	published := &corev1.LoadBalancerStatus{}
+	for _, family := range d.Families {
+		at := slices.IndexFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Family == family && vip.Address != "" })
+		if at < 0 {
+			return nil
+		}
+		published.Ingress = append(published.Ingress, corev1.LoadBalancerIngress{IP: lb.VIPs[at].Address, IPMode: &mode})
+	}
+	return published
+}
+
+// portFaults returns what the Service publishes, with the ports whose listeners are at fault; nil if no listener is.
+// Listeners are in the order of the ports.
+func portFaults(svc *corev1.Service, p *cloudv1.Problem) *corev1.LoadBalancerStatus {
+	faulty := map[int]bool{}
+	for _, f := range p.Errors {
+		rest, listener := strings.CutPrefix(f.Pointer, "/listeners/")
+		number, _, _ := strings.Cut(rest, "/")
+		if at, err := strconv.Atoi(number); listener && err == nil {
+			faulty[at] = true
+		}
+	}
+	if len(faulty) == 0 || len(svc.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	published := svc.Status.LoadBalancer.DeepCopy()
+	for i := range published.Ingress {
+		published.Ingress[i].Ports = nil
+		for at, port := range svc.Spec.Ports {
+			status := corev1.PortStatus{Port: port.Port, Protocol: port.Protocol}
+			if faulty[at] {
+				refused := portRefused
+				status.Error = &refused
+			}
+			published.Ingress[i].Ports = append(published.Ingress[i].Ports, status)
+		}
+	}
+	return published
+}
+
+// note brings the record up to date with a load balancer that was found or written. want is the tree that the Service
+// asks for, d its desired state.
+func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer, group string) {
+	if r.record.ID != lb.ID {
+		r.record = record{ID: lb.ID, Original: r.record.Original}
+	}
+	r.record.NodeGroup, r.record.Deleting = group, false
+	r.record.Addresses = nil
+	for _, vip := range lb.VIPs {
+		if vip.Address != "" {
+			r.record.Addresses = append(r.record.Addresses, vip.Address)
+		}
+	}
+	if same(want, lb) {
+		r.record.Applied = appliedOf(d)
+		if lb.ProvisioningState == cloudv1.ProvisioningActive {
+			r.record.Service = fingerprint(r.svc)
+		}
+	}
+}

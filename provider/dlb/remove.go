@@ -1,0 +1,148 @@
+package dlb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/loadbalancer"
+)
+
+// remove does the next step towards the end of the Service's load balancer and reports whether the cloud has confirmed
+// the end.
+func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) {
+	lb, err := b.seek(ctx, r)
+	var other *disowned
+	switch {
+	case errors.As(err, &other) && released(r.record, other.lb):
+		b.releasedEvent(r.svc, other.lb)
+		return true, nil
+	case err != nil:
+		return false, err
+	case lb == nil:
+		return true, nil
+	}
+	r.lb = lb
+	r.record.ID = lb.ID
+	w, err := b.wishes(ctx, r.svc)
+	if err != nil {
+		return false, err
+	}
+	step, err := last(lb, w)
+	if err != nil {
+		return false, err
+	}
+	if step == removalWait {
+		r.record.Deleting = true
+		return false, r.waitRemoval(lb)
+	}
+	err = b.performRemoval(ctx, r, step, lb)
+	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+		if lb, err = b.reread(ctx, r, lb.ID); err == nil {
+			if step, err = last(lb, w); err == nil && step != removalWait {
+				err = b.performRemoval(ctx, r, step, lb)
+			}
+		}
+	}
+	if err != nil {
+		// The next call finds out what is wrong with the load balancer.
+		b.doubt(lb.ID, err)
+		return false, err
+	}
+	return b.confirmRemoval(ctx, r, lb)
+}
+
+// wishes reads the annotations that decide what happens in the end. The settings of a Service that is no longer a load
+// balancer count as well.
+func (b *Balancer) wishes(ctx context.Context, svc *corev1.Service) (wishes, error) {
+	was := *svc
+	was.Spec.Type, was.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, nil
+	asked, err := b.read(ctx, &was)
+	if err != nil {
+		return wishes{}, err
+	}
+	var w wishes
+	if w.protected, err = flag(asked.parsed.Service, keyDeletionProtection); err != nil {
+		return w, err
+	}
+	w.retain, err = flag(asked.parsed.Service, keyRetainOnDelete)
+	return w, err
+}
+
+// flag returns the value of an annotation that decides whether the load balancer is deleted. If the value is invalid,
+// nothing is deleted: a guess could destroy what was to be kept.
+func flag(svc *corev1.Service, name string) (bool, error) {
+	key := loadbalancer.Prefix + name
+	raw, set := svc.Annotations[key]
+	if !set {
+		return false, nil
+	}
+	own, _ := catalog.Find(loadbalancer.Catalog)
+	known, _ := own.Plain(key)
+	value, err := known.Parse(raw)
+	if err != nil {
+		return false, invalid(name, raw, "must be true or false; until then the load balancer is kept")
+	}
+	return value.Text == "true", nil
+}
+
+func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
+	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: r.tags}
+	if step == removalRelease {
+		released, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, releasedSpec(r.record, lb), conditions)
+		if err != nil {
+			return fmt.Errorf("release load balancer: %w", err)
+		}
+		r.lb = released
+		b.mirror.LoadBalancers.Drop(lb.ID)
+		return nil
+	}
+	if step == removalUnprotect {
+		off := false
+		unprotected, _, err := b.cloud.PatchLoadBalancer(
+			ctx, lb.ID, cloudv1.LoadBalancerPatch{DeletionProtection: &off}, conditions)
+		if err != nil {
+			return fmt.Errorf("remove deletion protection: %w", err)
+		}
+		b.mirror.LoadBalancers.Put(unprotected)
+		conditions.IfMatch = unprotected.Revision
+	}
+	if _, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, conditions); err != nil {
+		return fmt.Errorf("delete load balancer: %w", err)
+	}
+	r.record.Deleting = true
+	return nil
+}
+
+// confirmRemoval reads the load balancer after the cloud has accepted its deletion or release.
+func (b *Balancer) confirmRemoval(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) (bool, error) {
+	now, err := b.cloud.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{})
+	switch {
+	case cloudapi.IsAbsent(err):
+		b.mirror.LoadBalancers.Drop(lb.ID)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("confirm the removal of load balancer %s: %w", lb.ID, err)
+	case released(r.record, now):
+		b.mirror.LoadBalancers.Drop(lb.ID)
+		b.releasedEvent(r.svc, now)
+		return true, nil
+	}
+	r.lb = now
+	b.mirror.LoadBalancers.Put(now)
+	return false, r.waitRemoval(now)
+}
+
+func (r *round) waitRemoval(lb *cloudv1.LoadBalancer) error {
+	return r.wait(pendingPeriod, fmt.Sprintf("the cloud is still removing load balancer %s", lb.ID))
+}
+
+func (b *Balancer) releasedEvent(svc *corev1.Service, lb *cloudv1.LoadBalancer) {
+	b.recorder.Eventf(svc, corev1.EventTypeNormal, "ReleasedLoadBalancer",
+		"Released load balancer %s (%s), which keeps its address", lb.Name, lb.ID)
+}

@@ -1,0 +1,214 @@
+package dlb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+// AnnotationAbandon is the annotation of a Service that gives up the load balancer with the ID that is its value: the
+// Service gets another one, with another address, or is deleted without it.
+const AnnotationAbandon = "quaymaster.dev/abandon-load-balancer"
+
+var (
+	errNotSynced = errors.New("the load balancers of the cloud have not been read yet")
+	errDegraded  = errors.New("the cloud is degraded and may not know all its load balancers")
+)
+
+// disowned is the refusal to touch a recorded load balancer without the Service's tags.
+type disowned struct {
+	refusal *refusal
+	lb      *cloudv1.LoadBalancer
+}
+
+func (d *disowned) Error() string { return d.refusal.Error() }
+
+func (d *disowned) Unwrap() error { return d.refusal }
+
+// seek returns the load balancer of a Service, or nil if it certainly has none. The mirror suffices to find one. Before
+// a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
+func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
+	if !b.mirror.LoadBalancers.Synced() {
+		return nil, &postponed{cause: errNotSynced, after: soon}
+	}
+	id := r.record.ID
+	if id == "" {
+		return b.seekByTags(ctx, r)
+	}
+	if lb := b.mirror.LoadBalancers.Get(id); lb != nil && ownership.Bears(lb.Tags, r.tags) {
+		return b.sighted(r, lb), nil
+	}
+	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
+	if err != nil && !cloudapi.IsAbsent(err) {
+		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
+	}
+	if err == nil && ownership.Bears(lb.Tags, r.tags) {
+		b.mirror.LoadBalancers.Put(lb)
+		return b.sighted(r, lb), nil
+	}
+	// A record that was edited, or not stored after a creation, does not hide the Service's load balancer.
+	other, ambiguous := b.bearing(r)
+	switch {
+	case ambiguous != nil:
+		return nil, ambiguous
+	case other != nil && other.ID != id:
+		return b.sighted(r, other), nil
+	case r.svc.Annotations[AnnotationAbandon] == id:
+		return nil, nil
+	case err == nil:
+		return nil, disown(lb, r.tags)
+	}
+	b.mirror.LoadBalancers.Drop(id)
+	if r.record.Deleting {
+		return nil, nil
+	}
+	return nil, b.lost(ctx, r)
+}
+
+// seekByTags is seek for a Service without a record.
+func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
+	lb, err := b.bearing(r)
+	if lb != nil || err != nil {
+		return b.sighted(r, lb), err
+	}
+	published := len(r.svc.Status.LoadBalancer.Ingress) > 0
+	if !published && !r.removing {
+		// The idempotency key and the name prevent a second creation.
+		return nil, nil
+	}
+	list, err := b.cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: r.tags})
+	if err != nil {
+		return nil, fmt.Errorf("find load balancer: %w", err)
+	}
+	if len(list.Items) > 0 {
+		for i := range list.Items {
+			b.mirror.LoadBalancers.Put(&list.Items[i])
+		}
+		lb, err := one(list.Items)
+		return b.sighted(r, lb), err
+	}
+	switch {
+	case published && r.svc.Annotations[AnnotationAbandon] == r.handle():
+		return nil, nil
+	case published:
+		return nil, b.lost(ctx, r)
+	}
+	return nil, b.checkStatus(ctx)
+}
+
+// bearing returns the load balancer in the mirror that has the Service's tags, or nil. Several are an error because none
+// may be chosen arbitrarily.
+func (b *Balancer) bearing(r *round) (*cloudv1.LoadBalancer, error) {
+	var found []cloudv1.LoadBalancer
+	for _, lb := range b.mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID]) {
+		if ownership.Bears(lb.Tags, r.tags) {
+			found = append(found, *lb)
+		}
+	}
+	return one(found)
+}
+
+func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &found[0], nil
+	}
+	ids := make([]string, len(found))
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	return nil, fmt.Errorf("load balancers %s all have the tags of this service; remove the tag %s from all but one",
+		strings.Join(ids, ", "), ownership.ServiceUID)
+}
+
+func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {
+	if lb != nil {
+		b.absences.forget(r.svc.UID)
+	}
+	return lb
+}
+
+// disown returns the refusal of a load balancer that the Service records but that lacks its tags.
+func disown(lb *cloudv1.LoadBalancer, tags map[string]string) error {
+	var lacking []string
+	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
+		if lb.Tags[key] != tags[key] {
+			lacking = append(lacking, key+"="+tags[key])
+		}
+	}
+	return &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
+		"load balancer %s lacks the tag %s, so it is neither changed nor replaced; set the tag in the cloud, or, to give up "+
+			"the load balancer and its address, set the annotation %s to %s",
+		lb.ID, strings.Join(lacking, " and "), AnnotationAbandon, lb.ID)}}
+}
+
+// lost returns nil if it is certain that the cloud has lost a load balancer that the Service records or publishes: the
+// cloud has said so for a while, it is not degraded, it is the same cloud as before, and it has not lost many at once.
+func (b *Balancer) lost(ctx context.Context, r *round) error {
+	id := r.handle()
+	missing := func(format string, args ...any) error {
+		return &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
+			"the cloud does not have load balancer %s; ", id) + fmt.Sprintf(format, args...)}
+	}
+	if err := b.checkStatus(ctx); err != nil {
+		b.absences.forget(r.svc.UID)
+		return err
+	}
+	if !b.absences.note(r.svc.UID, id, b.clock.Now()) {
+		return missing("nothing is done before the cloud has confirmed this for %s", absentFor)
+	}
+	if held := b.held(); held != "" {
+		return missing("%s", held)
+	}
+	same, err := b.sameCloud(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return missing("it does not have its node group either, so it may be another cloud, or one that was restored; "+
+			"to give up the load balancer and its address, set the annotation %s to %s", AnnotationAbandon, id)
+	}
+	return nil
+}
+
+func (b *Balancer) checkStatus(ctx context.Context) error {
+	meta, err := b.cloud.Meta(ctx)
+	if err != nil {
+		return fmt.Errorf("read the state of the cloud: %w", err)
+	}
+	if meta.Status != cloudv1.StatusOK {
+		return errDegraded
+	}
+	return nil
+}
+
+// sameCloud reports whether the cloud still has something else that is as old as the load balancer: its node group, or,
+// if the Service records none, any other load balancer of the cluster.
+func (b *Balancer) sameCloud(ctx context.Context, r *round) (bool, error) {
+	if r.record.NodeGroup == "" {
+		return b.mirror.LoadBalancers.Len() > 0, nil
+	}
+	group, err := b.cloud.NodeGroup(ctx, r.record.NodeGroup, cloudapi.ReadOptions{})
+	if cloudapi.IsAbsent(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node group %s: %w", r.record.NodeGroup, err)
+	}
+	return group.Tags[ownership.ClusterUID] == r.tags[ownership.ClusterUID], nil
+}
+
+// hasRecord reports whether a Service records or publishes a load balancer.
+func hasRecord(svc *corev1.Service) bool {
+	return svc.Annotations[service.AnnotationRecord] != "" || len(svc.Status.LoadBalancer.Ingress) > 0
+}
