@@ -56,6 +56,9 @@ type Options struct {
 	Policies Policies
 	// Services lists the Services of the cluster.
 	Services corelisters.ServiceLister
+	// Brake stops the replacement of load balancers while many are missing; if nil, this is not recorded, and no operator
+	// can resume it.
+	Brake Brake
 	// Recorder emits Events about Services.
 	Recorder events.EventRecorder
 	// Clock defaults to the real clock.
@@ -79,6 +82,7 @@ type Balancer struct {
 	absences  absences
 	repairs   repairs
 	census    census
+	brake     Brake
 
 	kubeProxyPort int32
 }
@@ -97,7 +101,7 @@ func New(o Options) *Balancer {
 	return &Balancer{
 		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
 		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,
-		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort,
+		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort, brake: o.Brake,
 		overview: &overview{services: o.Services, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}
 }

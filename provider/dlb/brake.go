@@ -1,11 +1,13 @@
 package dlb
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 
 	"quaymaster.dev/provider/ownership"
 )
@@ -61,12 +63,43 @@ func (b *Balancer) count() (missing, recorded int) {
 	return c.missing, c.recorded
 }
 
-// held returns why no load balancer may be replaced or given up, or an empty string.
-func (b *Balancer) held() string {
+// Brake is the durable brake that stops the replacement of load balancers while many are missing.
+type Brake interface {
+	// Engaged reports whether the work of a brake must stop, since when and why.
+	Engaged(name string) (message string, since time.Time, engaged bool)
+	// Engage stops the work. It has no effect while an operator has resumed the work.
+	Engage(ctx context.Context, name, message string) error
+	// Release ends an engagement.
+	Release(ctx context.Context, name string) error
+}
+
+// brakeMissing is the name of the brake.
+const brakeMissing = "missing-load-balancers"
+
+// held engages or releases the brake, and returns why no load balancer may be replaced or given up, or an empty string.
+func (b *Balancer) held(ctx context.Context) string {
 	missing, recorded := b.count()
-	if !tooMany(missing, recorded) {
+	stop := tooMany(missing, recorded)
+	message := fmt.Sprintf("more than %d %% of the cluster's load balancers are missing", int(missingShare*100))
+	if b.brake == nil {
+		if stop {
+			return message
+		}
 		return ""
 	}
-	return fmt.Sprintf("nothing is done while more than %d %% of the cluster's load balancers are missing",
-		int(missingShare*100))
+	_, _, engaged := b.brake.Engaged(brakeMissing)
+	var err error
+	switch {
+	case stop:
+		err = b.brake.Engage(ctx, brakeMissing, message)
+	case engaged:
+		err = b.brake.Release(ctx, brakeMissing)
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not record the brake")
+	}
+	if message, _, engaged = b.brake.Engaged(brakeMissing); engaged {
+		return message
+	}
+	return ""
 }

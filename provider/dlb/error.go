@@ -106,7 +106,7 @@ func explain(err error) error {
 	}
 }
 
-// verdict is what the condition says of an error.
+// verdict is the description of an error in the condition.
 type verdict struct {
 	status          metav1.ConditionStatus
 	reason, message string
@@ -115,8 +115,8 @@ type verdict struct {
 	passing bool
 }
 
-// judge returns what the condition says of an error that explain has explained. Messages must not differ between tries.
-func judge(err error) verdict {
+// diagnose returns the description of an error that explain has explained. Messages must not differ between tries.
+func diagnose(err error) verdict {
 	var known *refusal
 	if errors.As(err, &known) {
 		return verdict{status: metav1.ConditionFalse, reason: known.reason, message: known.message, after: known.after}

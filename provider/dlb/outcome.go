@@ -18,7 +18,15 @@ import (
 
 // ConditionConfigured is the condition of a Service that is true if its load balancer is what the Service asks for. If
 // it is not, the reason is the cause.
-const ConditionConfigured = "quaymaster.dev/LoadBalancerConfigured"
+const ConditionConfigured = conditionPrefix + "LoadBalancerConfigured"
+
+const (
+	conditionPrefix = "quaymaster.dev/"
+	// conditionProgressing is true while the cloud works on what the Service asks for, or the controllers try again.
+	conditionProgressing = conditionPrefix + "LoadBalancerProgressing"
+	// conditionDegraded is true if the data plane does not serve as it should.
+	conditionDegraded = conditionPrefix + "LoadBalancerDegraded"
+)
 
 // The reasons of ConditionConfigured.
 const (
@@ -61,7 +69,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 		state.Conditions = b.conditions(r, metav1.ConditionTrue, reasonConfigured, configured(r.lb))
 		return state
 	}
-	v := judge(err)
+	v := diagnose(err)
 	state.RetryAfter, state.Missing = v.after, v.reason == reasonMissing
 	var refused *refusal
 	if errors.As(err, &refused) && refused.problem != nil {
@@ -89,20 +97,51 @@ func configured(lb *cloudv1.LoadBalancer) string {
 	return text
 }
 
+// conditions returns the conditions of a Service. The one about the data plane is left as it is without a load balancer.
 func (b *Balancer) conditions(
 	r *round, status metav1.ConditionStatus, reason, message string,
 ) []metav1.Condition {
-	if len(message) > longestMessage {
-		message = strings.ToValidUTF8(message[:longestMessage], "")
+	progressing := metav1.Condition{
+		Type: conditionProgressing, Status: metav1.ConditionFalse, Reason: reason, Message: "the cloud has no work to do",
 	}
-	c := metav1.Condition{
-		Type: ConditionConfigured, Status: status, Reason: reason, Message: message,
-		ObservedGeneration: r.svc.Generation, LastTransitionTime: metav1.NewTime(b.clock.Now()),
+	if reason == reasonPending || reason == reasonFailing {
+		progressing.Status, progressing.Message = metav1.ConditionTrue, message
 	}
-	if old := meta.FindStatusCondition(r.svc.Status.Conditions, c.Type); old != nil && old.Status == status {
-		c.LastTransitionTime = old.LastTransitionTime
+	list := []metav1.Condition{
+		{Type: ConditionConfigured, Status: status, Reason: reason, Message: message}, progressing,
 	}
-	return []metav1.Condition{c}
+	if r.lb != nil {
+		list = append(list, degraded(r.lb))
+	}
+	for i := range list {
+		c := &list[i]
+		if len(c.Message) > longestMessage {
+			c.Message = strings.ToValidUTF8(c.Message[:longestMessage], "")
+		}
+		c.ObservedGeneration, c.LastTransitionTime = r.svc.Generation, metav1.NewTime(b.clock.Now())
+		if old := meta.FindStatusCondition(r.svc.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return list
+}
+
+// degraded returns the condition about the data plane.
+func degraded(lb *cloudv1.LoadBalancer) metav1.Condition {
+	c := metav1.Condition{Type: conditionDegraded, Status: metav1.ConditionTrue}
+	switch lb.OperatingState {
+	case cloudv1.OperatingOffline:
+		c.Reason, c.Message = "Offline", "no backend of the load balancer is healthy"
+	case cloudv1.OperatingDegraded:
+		c.Reason, c.Message = "Degraded", "some backends of the load balancer are not healthy"
+	case cloudv1.OperatingNoMembers:
+		c.Reason, c.Message = "NoBackends", "the load balancer has no backends"
+	case cloudv1.OperatingOnline:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Online", "the load balancer serves"
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "Unknown", "the cloud does not know whether it serves"
+	}
+	return c
 }
 
 // published returns what the Service publishes of its load balancer: an address of every family, or the hostname. It is

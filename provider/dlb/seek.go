@@ -167,8 +167,8 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 	if !b.absences.note(r.svc.UID, id, b.clock.Now()) {
 		return missing("nothing is done before the cloud has confirmed this for %s", absentFor)
 	}
-	if held := b.held(); held != "" {
-		return missing("%s", held)
+	if held := b.held(ctx); held != "" {
+		return missing("nothing is done until the brake %s is released: %s", brakeMissing, held)
 	}
 	same, err := b.sameCloud(ctx, r)
 	if err != nil {

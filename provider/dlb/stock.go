@@ -3,6 +3,8 @@ package dlb
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,7 +146,7 @@ func (s *Stock) store(ctx context.Context, svc *corev1.Service, state service.St
 		return stored, nil
 	}
 	status := applycorev1.ServiceStatus()
-	if c := meta.FindStatusCondition(stored.Status.Conditions, ConditionConfigured); c != nil {
+	for _, c := range own(stored) {
 		status.WithConditions(applymetav1.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
 			WithMessage(c.Message).WithObservedGeneration(c.ObservedGeneration).
 			WithLastTransitionTime(c.LastTransitionTime))
@@ -156,10 +158,16 @@ func (s *Stock) store(ctx context.Context, svc *corev1.Service, state service.St
 	return stored, s.apply(ctx, svc, object)
 }
 
-// clear removes record and condition from a Service that has no load balancer any more.
+// own returns the conditions of a Service that are ours.
+func own(svc *corev1.Service) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(c metav1.Condition) bool {
+		return !strings.HasPrefix(c.Type, conditionPrefix)
+	})
+}
+
+// clear removes record and conditions from a Service that has no load balancer any more.
 func (s *Stock) clear(ctx context.Context, svc *corev1.Service) error {
-	if meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil &&
-		svc.Annotations[service.AnnotationRecord] == "" {
+	if len(own(svc)) == 0 && svc.Annotations[service.AnnotationRecord] == "" {
 		return nil
 	}
 	return s.apply(ctx, svc, applycorev1.Service(svc.Name, svc.Namespace).WithStatus(applycorev1.ServiceStatus()))

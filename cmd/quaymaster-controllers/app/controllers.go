@@ -63,7 +63,8 @@ func NewCommand() *cobra.Command {
 			"controllers of another cloud.",
 		Args: command.NoArguments,
 	})
-	manager, err := cloud.NewManager(provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name)
+	manager, err := cloud.NewManager(
+		provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name, dlb.OrphansName)
 	if err != nil {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
@@ -232,7 +233,8 @@ func (r *controllers) assemble(
 		LoadBalancer: dlb.NewStock(balancer, r.api.CoreV1()),
 		Recorder:     completed.EventRecorder,
 	})
-	if err := r.registerMetrics(provider, balancer); err != nil {
+	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
+	if err := r.registerMetrics(provider, balancer, orphans); err != nil {
 		return cloud.Assembly{}, err
 	}
 	volumes, err := persistentvolume.New(persistentvolume.Options{
@@ -247,6 +249,7 @@ func (r *controllers) assemble(
 	assembly.Cloud = provider
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
+	assembly.Run[dlb.OrphansName] = orphans.Run
 	// Standbys keep a copy as well, so that a new leader can begin at once.
 	policies, policiesSynced := assembly.Background, assembly.Synced
 	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() }
@@ -261,8 +264,10 @@ func (r *controllers) assemble(
 
 // registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is
 // nothing to report about Services.
-func (r *controllers) registerMetrics(provider *provider.Provider, balancer *dlb.Balancer) error {
-	collectors := []prometheus.Collector{provider.Metrics()}
+func (r *controllers) registerMetrics(
+	provider *provider.Provider, balancer *dlb.Balancer, orphans *dlb.Orphans,
+) error {
+	collectors := []prometheus.Collector{provider.Metrics(), orphans}
 	if r.manager.Enabled(names.ServiceLBController) {
 		collectors = append(collectors, balancer.Metrics())
 	}
