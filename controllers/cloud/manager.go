@@ -43,6 +43,8 @@ type Assembly struct {
 	Run map[string]func(context.Context)
 	// Background is a dependency of all of them. It runs in every replica and returns when its context ends.
 	Background func(context.Context)
+	// Leading holds what they share on the leader. Each runs there once and returns when its context ends.
+	Leading []func(context.Context)
 	// Synced reports whether everything that Services are validated against is known. The service controller waits for
 	// it.
 	Synced func() bool
@@ -148,21 +150,27 @@ func (m *Manager) Run(
 		InitContext: constructors[names.ServiceLBController].InitContext,
 		Constructor: serviceController(class, assembly.Synced),
 	}
+	lead := sync.OnceFunc(func() {
+		for _, run := range assembly.Leading {
+			running.Go(func() { run(ctx) })
+		}
+	})
 	for name, run := range assembly.Run {
-		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, name, run)}
+		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, name, lead, run)}
 	}
 	initializers := ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)
 	return ccmapp.Run(completed, assembly.Cloud, initializers, nil, ctx.Done())
 }
 
-// start runs a controller of our own when the app starts it. Its context ends with the process, as the app's never
-// does; running makes the process wait for it.
+// start runs a controller of our own when the app starts it on the leader, after lead. Its context ends with the
+// process, as the app's never does; running makes the process wait for it.
 func start(
-	ctx context.Context, running *sync.WaitGroup, name string, run func(context.Context),
+	ctx context.Context, running *sync.WaitGroup, name string, lead func(), run func(context.Context),
 ) ccmapp.InitFuncConstructor {
 	logger := klog.FromContext(ctx).WithName(name)
 	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
 		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+			lead()
 			running.Go(func() {
 				logger.Info("Starting controller")
 				defer logger.Info("Stopped controller")

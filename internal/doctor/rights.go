@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/brakes"
 )
 
 // Grant is a permission that an account needs. Without names it applies to all objects, without a namespace to all
@@ -49,7 +51,7 @@ func Rights(s Settings) []Grant {
 	}
 	if s.Controllers != "" {
 		all = append(all, of([2]string{s.Namespace, s.Controllers},
-			slices.Concat(controllersRights(s), leaseRights(s), servingRights()))...)
+			slices.Concat(controllersRights(s), leaseRights(s), brakesRights(s), servingRights()))...)
 	}
 	if s.Controllers != "" && s.Separate {
 		all = append(all, separateRights(s)...)
@@ -168,6 +170,17 @@ func leaseRights(s Settings) []Grant {
 	create.Verbs = []string{"create"}
 	hold.Names, hold.Verbs = []string{s.Lease[1]}, []string{"get", "update"}
 	return []Grant{create, hold}
+}
+
+// brakesRights returns the permissions for the record of brakes, which is next to the lease.
+func brakesRights(s Settings) []Grant {
+	if !s.Cloud || s.Lease[1] == "" {
+		return nil
+	}
+	return []Grant{{
+		Namespace: s.Lease[0], Resources: []string{"configmaps"}, Names: []string{brakes.ConfigMap},
+		Verbs: []string{"get", "list", "watch", "create", "patch"},
+	}}
 }
 
 // servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart

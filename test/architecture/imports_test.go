@@ -82,6 +82,11 @@ var rules = map[string]rule{
 		only:    []string{"k8s.io/api"},
 		never:   clients[:3],
 	},
+	"the record of brakes is pure": {
+		folders: []string{"internal/brakes"},
+		only:    []string{"k8s.io/api"},
+		never:   clients[:3],
+	},
 	"decisions about volumes are pure": {
 		folders: []string{"internal/volume"},
 		only:    []string{"internal/finding", "k8s.io/api", "k8s.io/apimachinery/pkg"},

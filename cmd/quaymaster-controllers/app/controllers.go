@@ -23,6 +23,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/controllers/persistentvolume"
@@ -203,6 +204,10 @@ func (r *controllers) assemble(
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
+	book := brake.New(brake.Options{
+		Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
+		Recorder: completed.EventRecorder,
+	})
 	nodes, err := ingressnode.New(ingressnode.Options{
 		Groups:      nodegroup.New(r.cloud, cluster, r.config.ClusterID),
 		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
@@ -234,7 +239,7 @@ func (r *controllers) assemble(
 		Recorder:     completed.EventRecorder,
 	})
 	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
-	if err := r.registerMetrics(provider, balancer, orphans); err != nil {
+	if err := r.registerMetrics(balancer.Metrics(), provider.Metrics(), orphans, book); err != nil {
 		return cloud.Assembly{}, err
 	}
 	volumes, err := persistentvolume.New(persistentvolume.Options{
@@ -247,6 +252,7 @@ func (r *controllers) assemble(
 		return cloud.Assembly{}, err
 	}
 	assembly.Cloud = provider
+	assembly.Leading = append(assembly.Leading, book.Run)
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	assembly.Run[dlb.OrphansName] = orphans.Run
@@ -262,14 +268,11 @@ func (r *controllers) assemble(
 	return assembly, nil
 }
 
-// registerMetrics registers the metrics of the provider and of load balancers. Without the service controller there is
-// nothing to report about Services.
-func (r *controllers) registerMetrics(
-	provider *provider.Provider, balancer *dlb.Balancer, orphans *dlb.Orphans,
-) error {
-	collectors := []prometheus.Collector{provider.Metrics(), orphans}
+// registerMetrics registers the metrics of load balancers and of other collectors. Without the service controller there
+// is nothing to report about Services.
+func (r *controllers) registerMetrics(balancers prometheus.Collector, collectors ...prometheus.Collector) error {
 	if r.manager.Enabled(names.ServiceLBController) {
-		collectors = append(collectors, balancer.Metrics())
+		collectors = append(collectors, balancers)
 	}
 	for _, collector := range collectors {
 		if err := legacyregistry.Registerer().Register(collector); err != nil {
