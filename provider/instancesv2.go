@@ -11,6 +11,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/providerid"
 )
 
@@ -71,12 +72,9 @@ func (i *instancesV2) InstanceMetadata(
 	if instance.State == cloudv1.InstanceDeleted {
 		return nil, fmt.Errorf("node %s: instance %s is deleted: %w", node.Name, instance.ID, cloudprovider.InstanceNotFound)
 	}
+	m := machines.Of(instance)
 	return &cloudprovider.InstanceMetadata{
-		ProviderID:    providerid.Format(instance.ID),
-		InstanceType:  instance.Type,
-		NodeAddresses: addresses(instance),
-		Zone:          instance.Zone,
-		Region:        instance.Region,
+		ProviderID: m.ProviderID, InstanceType: m.Type, NodeAddresses: m.Addresses, Zone: m.Zone, Region: m.Region,
 	}, nil
 }
 
@@ -120,34 +118,4 @@ func (i *instancesV2) byHostname(ctx context.Context, hostname string) (*cloudv1
 	}
 	return nil, fmt.Errorf("instances %s and %s both have the hostname %q, and the node has no provider ID",
 		items[0].ID, items[1].ID, hostname)
-}
-
-// addressTypes has the order in which a Node lists its addresses: clients use the first suitable one.
-var addressTypes = []struct {
-	cloud string
-	node  corev1.NodeAddressType
-}{
-	{cloudv1.AddressInternal, corev1.NodeInternalIP},
-	{cloudv1.AddressExternal, corev1.NodeExternalIP},
-	{cloudv1.AddressInternalDNS, corev1.NodeInternalDNS},
-	{cloudv1.AddressExternalDNS, corev1.NodeExternalDNS},
-	{cloudv1.AddressHostname, corev1.NodeHostName},
-}
-
-// addresses returns the addresses of the machine, the families of each type in the cloud's order, and always a
-// hostname.
-func addresses(instance *cloudv1.Instance) []corev1.NodeAddress {
-	var list []corev1.NodeAddress
-	for _, t := range addressTypes {
-		for _, a := range instance.Addresses {
-			if a.Type == t.cloud {
-				list = append(list, corev1.NodeAddress{Type: t.node, Address: a.Address})
-			}
-		}
-	}
-	named := func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeHostName }
-	if instance.Hostname != "" && !slices.ContainsFunc(list, named) {
-		list = append(list, corev1.NodeAddress{Type: corev1.NodeHostName, Address: instance.Hostname})
-	}
-	return list
 }

@@ -96,6 +96,9 @@ func (b *Book) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
+// HasSynced reports whether the record has been read.
+func (b *Book) HasSynced() bool { return b.current() != nil }
+
 // Engaged reports whether the work of a brake must stop, since when and why. It must while the record has not been read
 // or is invalid.
 func (b *Book) Engaged(name string) (message string, since time.Time, engaged bool) {
@@ -169,8 +172,8 @@ func (b *Book) stored(name string) {
 	delete(b.unstored, name)
 }
 
-// Spend reports whether the work that the key identifies may be done, and if so, counts it before it returns: within any
-// window, work with at most limit different keys is done, unless an operator has resumed it. Asking again for the same
+// Spend reports whether the work that the key identifies may be done, and if so, counts it before it returns: within
+// any window, work with at most limit different keys is done, unless an operator has resumed it. Asking again for the same
 // key is free. It engages no brake.
 func (b *Book) Spend(ctx context.Context, name, key string, limit int, window time.Duration) (bool, error) {
 	var ok bool
@@ -186,6 +189,37 @@ func (b *Book) Spend(ctx context.Context, name, key string, limit int, window ti
 		return false, fmt.Errorf("count what brake %s limits: %w", name, err)
 	}
 	return ok, nil
+}
+
+// Room reports, without a request, whether Spend would allow work with a new key. It is false while the record has not
+// been read or is invalid.
+func (b *Book) Room(name string, limit int, window time.Duration) bool {
+	cm := b.current()
+	if cm == nil {
+		return false
+	}
+	brake, err := brakes.Read(cm, name)
+	if err != nil {
+		return false
+	}
+	return b.resumed(cm, name) || len(brake.Within(window, b.clock.Now())) < limit
+}
+
+// Spent returns, without a request, the keys that were counted within the window.
+func (b *Book) Spent(name string, window time.Duration) []string {
+	cm := b.current()
+	if cm == nil {
+		return nil
+	}
+	brake, err := brakes.Read(cm, name)
+	if err != nil {
+		return nil
+	}
+	var keys []string
+	for _, s := range brake.Within(window, b.clock.Now()) {
+		keys = append(keys, s.Key)
+	}
+	return keys
 }
 
 // resumed reports whether an operator has resumed the work of a brake.

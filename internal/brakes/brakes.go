@@ -86,11 +86,16 @@ func (b Brake) Encode() (string, error) {
 	return string(raw), err
 }
 
+// Within returns what was spent within the window.
+func (b *Brake) Within(window time.Duration, now time.Time) []Spending {
+	return slices.DeleteFunc(slices.Clone(b.Spent), func(s Spending) bool { return now.Sub(s.At) >= window })
+}
+
 // Spend reports whether the work may be done that the key identifies, and if so, counts it: within any window, work
 // with at most limit different keys is done. Work that was counted within the window may be done again. force does the
 // work beyond the limit.
 func (b *Brake) Spend(key string, limit int, window time.Duration, now time.Time, force bool) (ok, counted bool) {
-	b.Spent = slices.DeleteFunc(slices.Clone(b.Spent), func(s Spending) bool { return now.Sub(s.At) >= window })
+	b.Spent = b.Within(window, now)
 	if slices.ContainsFunc(b.Spent, func(s Spending) bool { return s.Key == key }) {
 		return true, false
 	}

@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -44,6 +45,24 @@ type Cloud struct {
 // Start runs a cloud until the test ends. With a job duration, writes of load balancers take that long.
 func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	t.Helper()
+	c := open(t, jobDuration)
+	front := httptest.NewServer(c)
+	t.Cleanup(front.Close)
+	c.connect(t, front.URL, nil)
+	return c
+}
+
+// StartDirect runs a cloud whose client calls it without a network, so that both can be in the bubble of a test with
+// virtual time.
+func StartDirect(t *testing.T) *Cloud {
+	t.Helper()
+	c := open(t, 0)
+	c.connect(t, "http://127.0.0.1:8090", direct{c})
+	return c
+}
+
+func open(t *testing.T, jobDuration time.Duration) *Cloud {
+	t.Helper()
 	root, err := env.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -62,21 +81,48 @@ func Start(t *testing.T, jobDuration time.Duration) *Cloud {
 	// The test's context ends before its cleanup begins.
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(t.Context()) })
-	c := &Cloud{handler: server.Handler(), faults: faults}
-	front := httptest.NewServer(c)
 	t.Cleanup(func() {
-		front.Close()
 		running.Wait()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	c.Endpoint = front.URL
-	c.Client, err = cloudapi.New(cloudapi.Options{Endpoint: front.URL, Token: cloudapi.StaticToken(Token)})
+	return &Cloud{handler: server.Handler(), faults: faults}
+}
+
+func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripper) {
+	t.Helper()
+	c.Endpoint = endpoint
+	var err error
+	c.Client, err = cloudapi.New(cloudapi.Options{
+		Endpoint: endpoint, Token: cloudapi.StaticToken(Token), HTTPClient: &http.Client{Transport: transport, Timeout: time.Minute},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+}
+
+// direct passes requests to a handler without a network.
+type direct struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("connection reset")
+		}
+	}()
+	served := r.Clone(r.Context())
+	served.RequestURI = r.URL.RequestURI()
+	if served.Body == nil {
+		served.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, served)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
 }
 
 // ServeHTTP records the call and passes it to the test or to the cloud.

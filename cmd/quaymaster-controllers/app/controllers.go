@@ -26,6 +26,8 @@ import (
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/controllers/node"
+	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/cloudapi"
@@ -73,6 +75,9 @@ func NewCommand() *cobra.Command {
 	r := &controllers{manager: manager, given: cmd.Flags().Changed}
 	sections := manager.Flags(cmd.Name())
 	r.addFlags(sections.FlagSet("without cloud"))
+	sections.FlagSet("stock controllers").BoolVar(&r.stock, flagStock, false,
+		"Run the controllers of k8s.io/cloud-provider in place of our own with the same names, for comparison and as a "+
+			"way back.")
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
 	}
@@ -89,6 +94,8 @@ type controllers struct {
 	// withoutCloud runs only the controller of the policies' status, for Services of class.
 	withoutCloud bool
 	class        string
+	// stock runs the app's controllers in place of those that replace them.
+	stock bool
 
 	// clusterUID is set before the controllers run.
 	clusterUID string
@@ -239,8 +246,26 @@ func (r *controllers) assemble(
 		Recorder:     completed.EventRecorder,
 	})
 	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
-	if err := r.registerMetrics(balancer.Metrics(), provider.Metrics(), orphans, book); err != nil {
-		return cloud.Assembly{}, err
+	collectors := []prometheus.Collector{book, orphans}
+	assembly.Leading = append(assembly.Leading, book.Run)
+	if r.stock {
+		collectors = append(collectors, provider.Metrics())
+	} else {
+		initializer, lifecycle, err := r.newNodes(completed, copied, book)
+		if err != nil {
+			return cloud.Assembly{}, err
+		}
+		collectors = append(collectors, lifecycle)
+		assembly.Run[node.Name], assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
+	}
+	// Without the service controller there is nothing to report about Services.
+	if r.manager.Enabled(names.ServiceLBController) {
+		collectors = append(collectors, balancer.Metrics())
+	}
+	for _, collector := range collectors {
+		if err := legacyregistry.Registerer().Register(collector); err != nil {
+			return cloud.Assembly{}, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	volumes, err := persistentvolume.New(persistentvolume.Options{
 		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
@@ -252,7 +277,6 @@ func (r *controllers) assemble(
 		return cloud.Assembly{}, err
 	}
 	assembly.Cloud = provider
-	assembly.Leading = append(assembly.Leading, book.Run)
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	assembly.Run[dlb.OrphansName] = orphans.Run
@@ -266,20 +290,6 @@ func (r *controllers) assemble(
 		running.Wait()
 	}
 	return assembly, nil
-}
-
-// registerMetrics registers the metrics of load balancers and of other collectors. Without the service controller there
-// is nothing to report about Services.
-func (r *controllers) registerMetrics(balancers prometheus.Collector, collectors ...prometheus.Collector) error {
-	if r.manager.Enabled(names.ServiceLBController) {
-		collectors = append(collectors, balancers)
-	}
-	for _, collector := range collectors {
-		if err := legacyregistry.Registerer().Register(collector); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
 }
 
 // assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The

@@ -24,6 +24,7 @@ const (
 	flagWithoutCloud = "without-cloud"
 	flagClass        = "load-balancer-class"
 	flagLease        = "leader-elect-resource-name"
+	flagStock        = "stock-controllers"
 )
 
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
@@ -72,6 +73,10 @@ func (r *controllers) checkWithoutCloud() []error {
 	if r.given("controllers") {
 		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s",
 			flagWithoutCloud, policy.Name))
+	}
+	if r.stock {
+		errs = append(errs, fmt.Errorf("--%s must not be combined with --%s, which runs only %s",
+			flagStock, flagWithoutCloud, policy.Name))
 	}
 	if problems := validation.IsQualifiedName(r.class); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass,

@@ -1,0 +1,254 @@
+// Package node initializes new Nodes with what the cloud knows about their machines, and keeps their addresses up to
+// date.
+//
+// It replaces the controller of k8s.io/cloud-provider with the same name, with the same labels, addresses and Events.
+// It reads a copy of the cloud, so that any number of new Nodes costs no requests.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/cloud-provider/names"
+	cloudnode "k8s.io/cloud-provider/node/helpers"
+	nodeutil "k8s.io/component-helpers/node/util"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/machine"
+	"quaymaster.dev/controllers/worker"
+)
+
+// Name is the controller's name in the --controllers flag, which is that of the controller it replaces.
+const Name = names.CloudNodeController
+
+const (
+	// A failed write is retried after retryBase; the delay doubles with every failure, up to retryMax.
+	retryBase, retryMax = 500 * time.Millisecond, 30 * time.Second
+	// A Node waits youngRetry for its machine to appear in the copy of the cloud while it is younger than young, and
+	// oldRetry later. This costs no request.
+	young, youngRetry, oldRetry = 10 * time.Minute, 2 * time.Second, 30 * time.Second
+	// minPeriod bounds the period of the comparison of addresses from below.
+	minPeriod = time.Second
+	// callTimeout bounds the writes of one Node.
+	callTimeout = 30 * time.Second
+)
+
+// eventSynced is the reason of the Event about a Node that is initialized.
+const eventSynced = "Synced"
+
+// Machines are the machines of the cloud.
+type Machines interface {
+	// Machine returns the machine of a Node, without a request; nil if it is not known. The error wraps
+	// machine.ErrForeign for a Node of another cloud.
+	Machine(node *corev1.Node) (*machine.Machine, error)
+	// HasSynced reports whether the machines have been read once.
+	HasSynced() bool
+	// OnChange calls f with the provider ID and the hostname of every machine that changes.
+	OnChange(f func(providerID, hostname string))
+}
+
+// Options are the dependencies of a Controller.
+type Options struct {
+	// Nodes is the informer of Nodes.
+	Nodes coreinformers.NodeInformer
+	// Client returns the client that writes Nodes, with the rights of the controller. It is called once, by Run.
+	Client func() kubernetes.Interface
+	// Recorder returns the recorder of Events about Nodes for the client. It is called once, by Run, and records until
+	// the context ends.
+	Recorder func(context.Context, kubernetes.Interface) record.EventRecorder
+	Machines Machines
+	// Workers is the number of Nodes that are initialized at the same time.
+	Workers int
+	// Period is how often the addresses of all Nodes are compared.
+	Period time.Duration
+	// Clock defaults to the real clock.
+	Clock clock.WithTicker
+}
+
+// Controller initializes Nodes.
+type Controller struct {
+	o        Options
+	nodes    coreinformers.NodeInformer
+	client   kubernetes.Interface
+	recorder record.EventRecorder
+	queue    *worker.Queue[string]
+}
+
+// byProviderID is the name of the index of Nodes by provider ID.
+const byProviderID = "node-provider-id"
+
+// New creates a Controller; Run runs it.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	c := &Controller{o: o, nodes: o.Nodes}
+	c.queue = worker.New(worker.Options[string]{
+		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+		Clock: o.Clock,
+	})
+	if err := o.Nodes.Informer().AddIndexers(cache.Indexers{byProviderID: func(obj any) ([]string, error) {
+		if node, ok := obj.(*corev1.Node); ok && node.Spec.ProviderID != "" {
+			return []string{node.Spec.ProviderID}, nil
+		}
+		return nil, nil
+	}}); err != nil {
+		return nil, fmt.Errorf("index nodes: %w", err)
+	}
+	// Addresses are only compared from time to time and when the machine changes: another writer of the same addresses
+	// must not cause a loop.
+	noticed := func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok && (uninitialized(node) || len(missingLabels(node)) > 0) {
+			c.queue.Add(node.Name)
+		}
+	}
+	if _, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: noticed, UpdateFunc: func(_, obj any) { noticed(obj) },
+	}); err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	o.Machines.OnChange(c.changed)
+	return c, nil
+}
+
+// changed looks at the Nodes of a machine that has changed.
+func (c *Controller) changed(providerID, hostname string) {
+	c.queue.Add(hostname)
+	found, err := c.nodes.Informer().GetIndexer().ByIndex(byProviderID, providerID)
+	if err != nil {
+		return
+	}
+	for _, obj := range found {
+		if node, ok := obj.(*corev1.Node); ok {
+			c.queue.Add(node.Name)
+		}
+	}
+}
+
+// Run initializes Nodes until ctx ends. It returns when no goroutine of the controller runs any more.
+func (c *Controller) Run(ctx context.Context) {
+	c.client = c.o.Client()
+	c.recorder = c.o.Recorder(ctx, c.client)
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced, c.o.Machines.HasSynced) })
+	ticker := c.o.Clock.NewTicker(max(c.o.Period, minPeriod))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			nodes, err := c.nodes.Lister().List(labels.Everything())
+			if err != nil {
+				continue // the lister reads a cache
+			}
+			for _, node := range nodes {
+				c.queue.Add(node.Name)
+			}
+		}
+	}
+}
+
+func (c *Controller) process(ctx context.Context, name string) worker.Result {
+	node, err := c.nodes.Lister().Get(name)
+	if err != nil {
+		return worker.Done() // the lister reads a cache: the Node does not exist
+	}
+	result, err := c.sync(ctx, node)
+	switch {
+	case err == nil:
+		return result
+	case apierrors.IsConflict(err):
+		return worker.Again(retryBase)
+	case apierrors.IsNotFound(err):
+		return worker.Done()
+	}
+	klog.FromContext(ctx).Error(err, "Could not initialize or update a Node, will retry", "node", klog.KObj(node))
+	return worker.Retry()
+}
+
+func (c *Controller) sync(ctx context.Context, node *corev1.Node) (worker.Result, error) {
+	found, err := c.o.Machines.Machine(node)
+	if errors.Is(err, machine.ErrForeign) {
+		return worker.Done(), nil
+	}
+	if !uninitialized(node) {
+		if failed := c.repairLabels(node); failed != nil {
+			return worker.Done(), failed
+		}
+		if err != nil || found == nil || found.State == machine.Deleted {
+			return worker.Done(), nil
+		}
+		return worker.Done(), c.updateAddresses(node, found)
+	}
+	if err != nil || found == nil || found.State == machine.Deleted {
+		return worker.Again(c.wait(node)), nil
+	}
+	return worker.Done(), c.initialize(ctx, node, found)
+}
+
+// wait returns how long a Node waits for its machine to appear.
+func (c *Controller) wait(node *corev1.Node) time.Duration {
+	if c.o.Clock.Since(node.CreationTimestamp.Time) < young {
+		return youngRetry
+	}
+	return oldRetry
+}
+
+// initialize writes what the cloud knows about the machine and removes the taint. The update fails if the Node has
+// changed since it was read.
+func (c *Controller) initialize(ctx context.Context, node *corev1.Node, m *machine.Machine) error {
+	changed, err := initialized(node, m)
+	if err != nil {
+		return err
+	}
+	changed, err = c.client.CoreV1().Nodes().Update(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("initialize the node: %w", err)
+	}
+	if err := c.updateAddresses(changed, m); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Initialized a Node", "node", klog.KObj(node), "providerID", m.ProviderID)
+	c.recorder.Event(node, corev1.EventTypeNormal, eventSynced, "Node synced successfully")
+	return nil
+}
+
+// repairLabels writes the labels that other labels of the Node imply.
+func (c *Controller) repairLabels(node *corev1.Node) error {
+	missing := missingLabels(node)
+	if len(missing) > 0 && !cloudnode.AddOrUpdateLabelsOnNode(c.client, missing, node) {
+		return errors.New("write the labels of the node")
+	}
+	return nil
+}
+
+// updateAddresses writes the addresses of the machine if the Node has others. It compares all of them: comparing one
+// per type finds a difference for ever if a Node has addresses of two families.
+func (c *Controller) updateAddresses(node *corev1.Node, m *machine.Machine) error {
+	wanted, err := addresses(node, m)
+	if err != nil || len(wanted) == 0 || slices.Equal(node.Status.Addresses, wanted) {
+		return err
+	}
+	changed := node.DeepCopy()
+	changed.Status.Addresses = wanted
+	if _, _, err := nodeutil.PatchNodeStatus(c.client.CoreV1(), types.NodeName(node.Name), node, changed); err != nil {
+		return fmt.Errorf("write the addresses of the node: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package nodelifecycle
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/brakes"
+)
+
+// AnnotationAllowDeletion set to true on a Node is an operator's approval to delete the Node once the cloud does not
+// know its machine, however many other Nodes are deleted.
+const AnnotationAllowDeletion = "quaymaster.dev/allow-deletion"
+
+// taintScaledDown is the taint that the cluster autoscaler sets on a Node before it deletes the machine.
+const taintScaledDown = "ToBeDeletedByClusterAutoscaler"
+
+const (
+	// Per window, one in share Nodes, and at least one, may be deleted on the cloud's word alone: a faulty cloud may
+	// report any number of machines as deleted.
+	window = 10 * time.Minute
+	share  = 20
+
+	brakeMessage = "the machines of more than 5 % of Nodes (at least one) are reported as gone within 10 minutes"
+)
+
+// limit returns how many Nodes may be deleted per window.
+func (c *Controller) limit() int {
+	nodes, err := c.nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return 1
+	}
+	// The share is of all Nodes, including those deleted within the window.
+	all := sets.New(c.o.Brakes.Spent(brakes.NodeDeletions, window)...)
+	for _, node := range nodes {
+		all.Insert(string(node.UID))
+	}
+	return max(1, all.Len()/share)
+}
+
+// room reports whether the budget allows to delete a Node, so that the cloud is asked only about Nodes that may go.
+func (c *Controller) room(node *corev1.Node) bool {
+	for _, key := range c.o.Brakes.Spent(brakes.NodeDeletions, window) {
+		if key == string(node.UID) {
+			return true
+		}
+	}
+	return c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
+}
+
+// releaseBrake releases the brake when no Node waits for the budget any longer.
+func (c *Controller) releaseBrake(ctx context.Context) {
+	if c.count()[tooMany] > 0 {
+		return
+	}
+	if err := c.o.Brakes.Release(ctx, brakes.NodeDeletions); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Could not release a brake, will retry")
+	}
+}
+
+// expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
+// cloud's word alone.
+func expected(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == taintScaledDown {
+			return true
+		}
+	}
+	return false
+}
