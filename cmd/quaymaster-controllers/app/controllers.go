@@ -289,6 +289,9 @@ func (r *controllers) assemble(
 		policies(ctx)
 		running.Wait()
 	}
+	if err := r.addRoutes(&assembly, completed, cluster, book); err != nil {
+		return cloud.Assembly{}, err
+	}
 	return assembly, nil
 }
 

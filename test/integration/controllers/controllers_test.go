@@ -122,8 +122,7 @@ func (w *world) routes(limit time.Duration, want map[string]string) {
 }
 
 func routesPerNode(w *world) {
-	// The route controller reconciles every ten seconds.
-	w.routes(20*time.Second, map[string]string{
+	w.routes(soon, map[string]string{
 		"10.244.1.0/24": "i-node-1", "10.244.2.0/24": "i-node-2", "10.244.3.0/24": "i-node-3", "10.244.4.0/24": "i-node-4",
 	})
 	env.Eventually(w.t, soon, "the nodes' network", func(context.Context) error {

@@ -1,0 +1,116 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/brakes"
+)
+
+// Brake stops work by name until the reason is gone or an operator resumes it.
+type Brake interface {
+	// Engaged reports whether the work must stop.
+	Engaged(name string) (message string, since time.Time, engaged bool)
+	// Engage stops the work, even if it returns an error. It has no effect while an operator has resumed the work.
+	Engage(ctx context.Context, name, message string) error
+	// Release ends an engagement whose reason is gone.
+	Release(ctx context.Context, name string) error
+}
+
+// brake returns the removals that may be made now: none if too many of them are unexplained, as after an incomplete
+// list of Nodes, until an operator resumes removals or the unexplained ones are gone.
+func (c *Controller) brake(ctx context.Context, removals []removal) []removal {
+	logger := klog.FromContext(ctx)
+	unexplained := 0
+	for _, r := range removals {
+		if !c.departures.explained(r) {
+			unexplained++
+		}
+	}
+	if c.removed.exceeds(unexplained, len(c.routes), c.o.Clock.Now()) {
+		message := fmt.Sprintf("%d of %d routes lead to instances without nodes, but the deletion of these nodes was not "+
+			"seen; no route is removed", unexplained, len(c.routes))
+		if err := c.o.Brake.Engage(ctx, brakes.Routes, message); err != nil {
+			logger.Error(err, "Could not store the brake, removals stop nevertheless")
+		}
+	}
+	_, _, engaged := c.o.Brake.Engaged(brakes.Routes)
+	switch {
+	case engaged && unexplained > 0:
+		return nil
+	case engaged:
+		if err := c.o.Brake.Release(ctx, brakes.Routes); err != nil {
+			logger.Error(err, "Could not release the brake, will retry")
+			return nil
+		}
+	}
+	return removals
+}
+
+// apply makes changes and remembers the results. removals has the routes to remove by destination.
+func (c *Controller) apply(ctx context.Context, changes []Change, removals map[netip.Prefix]removal) {
+	if len(changes) == 0 {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	written, removed, failed, unexplained := 0, 0, 0, 0
+	errs := c.o.Table.Change(ctx, changes)
+	now := c.o.Clock.Now()
+	for i, err := range errs {
+		change := changes[i]
+		if err != nil {
+			failed++
+			c.attempts.failed(change, err, now)
+			logger.Error(err, "Could not change route, will retry", "destination", change.Destination,
+				"instance", change.Hop.InstanceID, "remove", change.Remove)
+			if refused := (*Refusal)(nil); !errors.As(err, &refused) {
+				// It is unknown whether the change took place.
+				c.loaded = false
+			}
+			continue
+		}
+		delete(c.attempts, change.Destination)
+		if !change.Remove {
+			written++
+			c.routes[change.Destination] = change.Route
+			continue
+		}
+		removed++
+		delete(c.routes, change.Destination)
+		r := removals[change.Destination]
+		if !c.departures.explained(r) {
+			unexplained++
+		}
+		logger.Info("Removed route", "destination", r.Destination, "instance", r.Hop.InstanceID, "cause", r.cause)
+	}
+	c.removed.add(unexplained, now)
+	logger.Info("Changed routes", "written", written, "removed", removed, "failed", failed, "routes", len(c.routes))
+}
+
+// report passes on what has become of the routes of each Node, and whether that is the result of an attempt after
+// start.
+func (c *Controller) report(d decision, nodes map[string]*corev1.Node, start time.Time) {
+	for name, r := range d.results {
+		problems, attempted := r.problems, false
+		for _, destination := range r.wanted {
+			failed := c.attempts[destination]
+			if failed == nil {
+				continue // it has just been written
+			}
+			attempted = attempted || !failed.at.Before(start)
+			problem := Refusal{Reason: reasonFailed, Message: failed.err.Error()}
+			if refused := (*Refusal)(nil); errors.As(failed.err, &refused) {
+				problem = *refused
+			}
+			problems = append(problems, problem)
+		}
+		c.conditions.set(nodes[name], problems, attempted)
+	}
+	c.conditions.forgetAllBut(nodes)
+}

@@ -1,0 +1,283 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/worker"
+)
+
+const (
+	// name is the name of the controller's queue in metrics, and of the controller itself in the --controllers flag, where
+	// it is that of Kubernetes' own route controller.
+	name = "node-route-controller"
+	// eventSource is the source of Events, as of Kubernetes' own route controller.
+	eventSource = "route_controller"
+
+	// settle batches changes that happen together, such as Nodes that join, into one pass.
+	settle = time.Second
+	// minPeriod bounds how often the table is checked for changes by others.
+	minPeriod = 10 * time.Second
+	// A failed pass is repeated after retryBase; the delay doubles with every failure, up to retryMax.
+	retryBase = time.Second
+	retryMax  = 30 * time.Second
+	// callTimeout bounds one pass: a cloud that does not answer must not block later changes forever.
+	callTimeout = time.Minute
+)
+
+// Options are the dependencies of a Controller.
+type Options struct {
+	Table Table
+	// Nodes must come from a factory that is started after New.
+	Nodes coreinformers.NodeInformer
+	// Client returns the client that writes Events and the conditions of Nodes. It is called once, by Run: in replicas
+	// that are not the leader, the client may have no credentials.
+	Client func() kubernetes.Interface
+	// InstanceOf returns the instance in a provider ID, or false if the provider ID is of another cloud.
+	InstanceOf func(providerID string) (instance string, ours bool)
+	// ClusterCIDRs contain all routes that may be removed.
+	ClusterCIDRs []netip.Prefix
+	// Period is how often the table is checked for changes by others.
+	Period time.Duration
+	// Brake stops removals.
+	Brake Brake
+	// Clock times passes and repetitions; nil means the real clock.
+	Clock clock.WithTicker
+}
+
+// wholeTable is the queue's only item: one worker decides about all Nodes and routes together.
+const wholeTable = "all"
+
+// Controller maintains the routes to the Nodes' pods. Fields that only its worker uses need no lock.
+type Controller struct {
+	o          Options
+	queue      *worker.Queue[string]
+	conditions *conditions
+	departures departures
+	// driftDue makes the next pass check for changes by others.
+	driftDue atomic.Bool
+
+	// loaded is true if routes holds the routes of the cloud at revision, and what this controller has changed since.
+	loaded   bool
+	revision string
+	routes   map[netip.Prefix]Route
+	attempts attempts
+	removed  ledger
+
+	mu sync.Mutex
+	// touched are the Nodes that have changed since the last pass: what has failed for them is repeated at once.
+	touched map[string]bool
+}
+
+// New creates a Controller; Run runs it.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	o.Period = max(o.Period, minPeriod)
+	c := &Controller{
+		o: o, departures: departures{at: map[string]time.Time{}}, attempts: attempts{}, touched: map[string]bool{},
+	}
+	c.queue = worker.New(worker.Options[string]{
+		Name: name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+		Clock: o.Clock,
+	})
+	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: c.touch,
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*corev1.Node)
+			after, ok2 := newObj.(*corev1.Node)
+			if ok1 && ok2 && !reflect.DeepEqual(observe(before), observe(after)) {
+				c.touch(after)
+			}
+		},
+		DeleteFunc: c.depart,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Controller) touch(obj any) {
+	if n, ok := obj.(*corev1.Node); ok {
+		if instance, ours := c.o.InstanceOf(n.Spec.ProviderID); ours {
+			c.departures.remove(instance)
+		}
+		c.mu.Lock()
+		c.touched[n.Name] = true
+		c.mu.Unlock()
+	}
+	c.queue.AddAfter(wholeTable, settle)
+}
+
+// takeTouched returns the Nodes that have changed since the last call. It must be called before the Nodes are listed,
+// so that a change in between counts for the next pass.
+func (c *Controller) takeTouched() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	touched := c.touched
+	c.touched = map[string]bool{}
+	return touched
+}
+
+// depart remembers that the deletion of a Node has been seen. The informer also reports Nodes that are merely absent
+// from a list, as cache.DeletedFinalStateUnknown: that does not explain the removal of a route.
+func (c *Controller) depart(obj any) {
+	if n, ok := obj.(*corev1.Node); ok {
+		if instance, ours := c.o.InstanceOf(n.Spec.ProviderID); ours {
+			c.departures.add(instance, c.o.Clock.Now())
+		}
+	}
+	c.queue.AddAfter(wholeTable, settle)
+}
+
+// Run maintains routes until ctx ends. It returns when no goroutine of the controller runs any more.
+func (c *Controller) Run(ctx context.Context) {
+	stop := c.connect(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	c.queue.Add(wholeTable)
+	running.Go(func() { c.queue.Run(ctx, c.o.Nodes.Informer().HasSynced) })
+	running.Go(func() { c.conditions.run(ctx) })
+	ticker := c.o.Clock.NewTicker(c.o.Period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			c.driftDue.Store(true)
+			c.queue.Add(wholeTable)
+		}
+	}
+}
+
+// connect creates what needs the client.
+func (c *Controller) connect(ctx context.Context) (stop func()) {
+	client := c.o.Client()
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
+	c.conditions = newConditions(client.CoreV1().Nodes(), c.o.Nodes.Lister(), recorder, c.o.Clock)
+	return events.Shutdown
+}
+
+func (c *Controller) process(ctx context.Context, _ string) worker.Result {
+	next, err := c.pass(ctx, c.driftDue.Swap(false))
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not reconcile routes, will retry")
+		return worker.Retry()
+	}
+	if next > 0 {
+		return worker.Again(next)
+	}
+	return worker.Done()
+}
+
+// pass compares all Nodes with all routes and makes the changes that are due. It returns the time until the next failed
+// change is due.
+func (c *Controller) pass(ctx context.Context, checkDrift bool) (time.Duration, error) {
+	start, touched := c.o.Clock.Now(), c.takeTouched()
+	// If the check fails, what is known must not wait for it.
+	drift := c.load(ctx, checkDrift)
+	if drift != nil && c.routes == nil {
+		return 0, drift
+	}
+	nodes, known, err := c.nodes()
+	if err != nil {
+		return 0, err
+	}
+	d := decide(nodes, c.routes, c.o.ClusterCIDRs)
+	// Suspects whose hostnames are unknown are kept.
+	removals, err := c.removable(ctx, d)
+	var changes []Change
+	for _, route := range d.upserts {
+		changes = append(changes, Change{Route: route})
+	}
+	causes := map[netip.Prefix]removal{}
+	for _, r := range c.brake(ctx, removals) {
+		changes = append(changes, Change{Route: r.Route, Remove: true})
+		causes[r.Destination] = r
+	}
+	c.attempts.forget(nodes, touched)
+	c.apply(ctx, c.attempts.keep(changes, start), causes)
+	c.report(d, known, start)
+	return c.attempts.next(c.o.Clock.Now()), errors.Join(drift, err)
+}
+
+// load lists the routes if they are unknown or may have drifted.
+func (c *Controller) load(ctx context.Context, checkDrift bool) error {
+	if c.loaded && !checkDrift {
+		return nil
+	}
+	routes, revision, changed, err := c.o.Table.List(ctx, c.revision)
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	if changed {
+		c.routes = make(map[netip.Prefix]Route, len(routes))
+		for _, r := range routes {
+			c.routes[r.Destination] = r
+		}
+	}
+	c.loaded, c.revision = true, revision
+	return nil
+}
+
+// nodes returns the Nodes that routes depend on, and all of them by name.
+func (c *Controller) nodes() ([]node, map[string]*corev1.Node, error) {
+	list, err := c.o.Nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	candidates, known := make([]node, 0, len(list)), make(map[string]*corev1.Node, len(list))
+	for _, n := range list {
+		known[n.Name] = n
+		if one, ours := candidate(n, c.o.InstanceOf); ours {
+			candidates = append(candidates, one)
+		}
+	}
+	return candidates, known, nil
+}
+
+// removable returns the removals of a decision, with the suspects whose instance has the hostname of no uninitialized
+// Node. If hostnames cannot be read, the suspects are kept.
+func (c *Controller) removable(ctx context.Context, d decision) ([]removal, error) {
+	if len(d.suspects) == 0 {
+		return d.removals, nil
+	}
+	ids := make([]string, len(d.suspects))
+	for i, s := range d.suspects {
+		ids[i] = s.Hop.InstanceID
+	}
+	hostnames, err := c.o.Table.Hostnames(ctx, ids)
+	if err != nil {
+		return d.removals, fmt.Errorf("read the hostnames of instances: %w", err)
+	}
+	removals := d.removals
+	for _, s := range d.suspects {
+		if !d.uninitialized[hostnames[s.Hop.InstanceID]] {
+			removals = append(removals, s)
+		}
+	}
+	return removals, nil
+}

@@ -1,0 +1,113 @@
+// Package routetable is the part of a route table in the cloud that belongs to this cluster.
+package routetable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/route"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
+)
+
+// batchSize is the number of routes of a page, of changes of a request, and of instances of a lookup.
+const batchSize = 500
+
+// Table is this cluster's part of a route table. Its routes have the cluster's tag.
+type Table struct {
+	cloud   *cloudapi.Client
+	cluster *ownership.Cluster
+	id      string
+}
+
+var _ route.Table = (*Table)(nil)
+
+// New returns the cluster's part of the route table with the id.
+func New(cloud *cloudapi.Client, cluster *ownership.Cluster, id string) *Table {
+	return &Table{cloud: cloud, cluster: cluster, id: id}
+}
+
+// InstanceOf returns the instance in a provider ID, or false if the provider ID is not one of mycloud.
+func InstanceOf(providerID string) (string, bool) {
+	id, err := providerid.Parse(providerID)
+	return id, err == nil
+}
+
+// List implements route.Table. A route whose destination cannot be read is left out.
+func (t *Table) List(ctx context.Context, since string) ([]route.Route, string, bool, error) {
+	tags, err := t.cluster.Tags(ctx)
+	if err != nil {
+		return nil, "", false, err
+	}
+	list, err := t.cloud.ListRoutes(ctx, t.id,
+		cloudapi.ListOptions{Tags: tags, IfNoneMatch: since, PageSize: batchSize})
+	if errors.Is(err, cloudapi.ErrNotModified) {
+		return nil, since, false, nil
+	}
+	if err != nil {
+		return nil, "", false, err
+	}
+	routes := make([]route.Route, 0, len(list.Items))
+	for i := range list.Items {
+		item := &list.Items[i]
+		destination, err := netip.ParsePrefix(item.Destination)
+		if err != nil || !ownership.Bears(item.Tags, tags) {
+			continue
+		}
+		routes = append(routes, route.Route{
+			Destination: destination, Hop: route.Hop(item.NextHop), Dead: item.State == cloudv1.RouteBlackhole,
+		})
+	}
+	return routes, list.Revision, true, nil
+}
+
+// Hostnames implements route.Table. A deleted instance has no hostname.
+func (t *Table) Hostnames(ctx context.Context, instanceIDs []string) (map[string]string, error) {
+	hostnames := make(map[string]string, len(instanceIDs))
+	for ids := range slices.Chunk(instanceIDs, batchSize) {
+		found, err := t.cloud.LookupInstances(ctx, cloudv1.LookupRequest{IDs: ids})
+		if err != nil {
+			return nil, err
+		}
+		for i := range found.Items {
+			if instance := &found.Items[i]; instance.State != cloudv1.InstanceDeleted {
+				hostnames[instance.ID] = instance.Hostname
+			}
+		}
+	}
+	return hostnames, nil
+}
+
+// refusal returns what the cloud answers about one change as an error for the controller. Nil means that what the
+// change asks for holds: there is no such route any more.
+func refusal(change route.Change, problem *cloudv1.Problem) error {
+	if problem == nil {
+		return nil
+	}
+	message := func(text string) error {
+		return &route.Refusal{Reason: reason(problem.Code), Message: fmt.Sprintf("route %s: %s", change.Destination, text)}
+	}
+	switch problem.Code {
+	case cloudv1.CodeResourceNotFound, cloudv1.CodeConflict:
+		if change.Remove {
+			return nil
+		}
+	case cloudv1.CodeDestinationTaken:
+		return message(problem.Detail + "; remove that route, or give the node another pod CIDR")
+	}
+	err := cloudapi.Error{Method: "change", Path: change.Destination.String(), Status: problem.Status, Problem: problem}
+	return message(err.Error())
+}
+
+// reason returns the reason of a Node's condition.
+func reason(code string) string {
+	if code == cloudv1.CodeDestinationTaken {
+		return "DestinationTaken"
+	}
+	return "NoRouteCreated"
+}
