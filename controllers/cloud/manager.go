@@ -169,16 +169,31 @@ func start(
 ) ccmapp.InitFuncConstructor {
 	logger := klog.FromContext(ctx).WithName(name)
 	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
-		return func(context.Context, genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
+		return func(
+			_ context.Context, shared genericcontrollermanager.ControllerContext,
+		) (controller.Interface, bool, error) {
 			lead()
 			running.Go(func() {
 				logger.Info("Starting controller")
 				defer logger.Info("Stopped controller")
+				shared.ControllerManagerMetrics.ControllerStarted(metricName(name))
+				defer shared.ControllerManagerMetrics.ControllerStopped(metricName(name))
 				run(klog.NewContext(ctx, logger))
 			})
 			return nil, true, nil
 		}
 	}
+}
+
+// metricName returns the name of a controller in the app's metric of running controllers. The app's own controllers
+// have their aliases there.
+func metricName(name string) string {
+	for alias, canonical := range aliases() {
+		if canonical == name {
+			return alias
+		}
+	}
+	return name
 }
 
 // controllers returns the names of all controllers.
