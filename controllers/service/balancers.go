@@ -8,9 +8,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationRecord is the annotation of a Service that records its load balancer, so that it is never created twice.
-// Only the controllers write it. Its value is opaque to this package.
-const AnnotationRecord = "quaymaster.dev/load-balancer"
+// The annotations that the controllers write. They outlive this program: the keys must not change.
+const (
+	// AnnotationRecord records the load balancer of a Service, so that it is never created twice. Its value is opaque to
+	// this package.
+	AnnotationRecord = "quaymaster.dev/load-balancer"
+	// AnnotationClaim is added together with the finalizer, before the load balancer is created. Its value is the
+	// loadBalancerClass of the controller, so that a Service of another class was only ours if we have claimed it: it
+	// may have that class because our configuration changed, or belong to another Quaymaster in the same cluster.
+	AnnotationClaim = "quaymaster.dev/load-balancer-claim"
+)
+
+// The types of the conditions of Services.
+const (
+	// ConditionPrefix is the prefix of all types that are ours.
+	ConditionPrefix = "quaymaster.dev/"
+	// ConditionConfigured is true if the cloud has what the Service asks for.
+	ConditionConfigured = ConditionPrefix + "LoadBalancerConfigured"
+	// ConditionProgressing is true while the cloud works on what the Service asks for.
+	ConditionProgressing = ConditionPrefix + "LoadBalancerProgressing"
+	// ConditionDegraded is true if the data plane does not serve as it should.
+	ConditionDegraded = ConditionPrefix + "LoadBalancerDegraded"
+)
 
 // Balancers manages the load balancers of Services in the cloud. Its methods may be called for different Services at
 // the same time, and never wait for the cloud to finish its work: they send at most the next write and return.
@@ -21,17 +40,20 @@ type Balancers interface {
 	// still valid and has the conditions that report the error.
 	Ensure(ctx context.Context, svc *corev1.Service) (State, error)
 	// Remove brings the load balancer of a Service closer to its deletion, or to its release if the Service asks for
-	// that. State.Gone reports the end.
+	// that. State.Gone reports the end. The Service may ask for a load balancer of another controller by now, or no
+	// longer exist.
 	Remove(ctx context.Context, svc *corev1.Service) (State, error)
 }
 
 // State is what is known of a Service's load balancer after a call of Balancers.
 type State struct {
-	// Record is the value of AnnotationRecord. It must be stored before Published is. Empty means: leave it as it is.
+	// Record is the value of AnnotationRecord. It is stored before or together with Published. Empty means: leave it as
+	// it is.
 	Record string
 	// Published is what the status of the Service publishes; nil means: leave it as it is.
 	Published *corev1.LoadBalancerStatus
-	// Conditions replace the conditions of the same types.
+	// Conditions replace the conditions of the same types. Their messages must be the same on every try, because every
+	// difference is written. The controller sets observedGeneration and lastTransitionTime.
 	Conditions []metav1.Condition
 	// Gone is true if the cloud has confirmed that nothing is left, so that record, conditions and finalizer can go.
 	Gone bool

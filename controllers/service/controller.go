@@ -1,0 +1,168 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/controllers/worker"
+)
+
+// Name is the controller's name in the --controllers flag. It is that of the stock controller, which it replaces.
+const Name = names.ServiceLBController
+
+const (
+	// A failed pass is repeated after retryBase; the delay doubles with every failure, up to retryMax. A delay that the
+	// cloud asks for is used instead, up to retryMax.
+	retryBase = 5 * time.Second
+	retryMax  = 5 * time.Minute
+	// passTimeout bounds one pass: a cloud that hangs must not block a worker for good.
+	passTimeout = time.Minute
+	// byUID is the index of Services by UID.
+	byUID = "quaymaster.dev/uid"
+)
+
+// Options are the dependencies of a Controller.
+type Options struct {
+	// Services must come from a factory that is started after New. It must have Services of all types, because one that
+	// changes its type may have a load balancer.
+	Services coreinformers.ServiceInformer
+	// Client writes Services.
+	Client typedcorev1.ServicesGetter
+	// LoadBalancerClass is the class of the Services that are ours, whether or not those without a class are.
+	LoadBalancerClass string
+	// Balancers manages the load balancers.
+	Balancers Balancers
+	// Synced report whether what Balancers needs is known; the first pass waits for all of them.
+	Synced []cache.InformerSynced
+	// Recorder records Events about Services.
+	Recorder record.EventRecorder
+	// Registerer registers the metrics; nil means that there are none.
+	Registerer prometheus.Registerer
+	// Workers is how many Services are processed at the same time.
+	Workers int
+	// Clock times retries and transitions; nil means the real clock.
+	Clock clock.WithTicker
+}
+
+// Controller reconciles Services with load balancers.
+type Controller struct {
+	services  cache.SharedIndexInformer
+	client    typedcorev1.ServicesGetter
+	balancers Balancers
+	ownership ownership
+	synced    []cache.InformerSynced
+	recorder  record.EventRecorder
+	clock     clock.WithTicker
+	queue     *worker.Queue[types.UID]
+	written   *written
+	departed  *departed
+	progress  *progress
+	told      *told
+}
+
+// New creates a Controller; Run runs it.
+func New(o Options) (*Controller, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	progress, err := newProgress(o.Registerer, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		services: o.Services.Informer(), client: o.Client, balancers: o.Balancers, synced: o.Synced,
+		ownership: ownership{class: o.LoadBalancerClass}, recorder: o.Recorder, clock: o.Clock, progress: progress,
+		written:  &written{services: map[types.UID]*corev1.Service{}},
+		departed: &departed{services: map[types.UID]*corev1.Service{}},
+		told:     &told{said: map[types.UID]map[string]bool{}},
+	}
+	c.queue = worker.New(worker.Options[types.UID]{
+		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: passTimeout,
+		Process: c.process, Clock: o.Clock,
+	})
+	if err := c.watch(); err != nil {
+		return nil, fmt.Errorf("watch services: %w", err)
+	}
+	return c, nil
+}
+
+// Enqueue reconciles the Service with the UID, because its load balancer changed. It never blocks.
+func (c *Controller) Enqueue(uid types.UID) { c.queue.Add(uid) }
+
+// EnqueueNamespace reconciles the Services of a namespace, or of all if it is empty, because the policies changed. It
+// never blocks.
+func (c *Controller) EnqueueNamespace(namespace string) {
+	add := func(obj any) {
+		if svc, ok := obj.(*corev1.Service); ok && c.concerns(svc) {
+			c.queue.Add(svc.UID)
+		}
+	}
+	// These only fail for a selector or an index that does not exist.
+	if namespace == metav1.NamespaceAll {
+		_ = cache.ListAll(c.services.GetIndexer(), labels.Everything(), add)
+		return
+	}
+	_ = cache.ListAllByNamespace(c.services.GetIndexer(), namespace, labels.Everything(), add)
+}
+
+// Run reconciles Services until ctx ends. It returns when no goroutine of the controller runs any more.
+func (c *Controller) Run(ctx context.Context) {
+	c.queue.Run(ctx, append([]cache.InformerSynced{c.services.HasSynced}, c.synced...)...)
+}
+
+// process runs a pass for a Service and decides when the next one is.
+func (c *Controller) process(ctx context.Context, uid types.UID) worker.Result {
+	logger := klog.FromContext(ctx)
+	svc := c.find(uid)
+	if svc == nil {
+		return worker.Done()
+	}
+	logger = logger.WithValues("service", klog.KObj(svc), "uid", uid)
+	state, err := c.reconcile(klog.NewContext(ctx, logger), svc)
+	if err == nil {
+		c.told.withdraw(uid, failing)
+		if state.RetryAfter > 0 {
+			return worker.Again(state.RetryAfter)
+		}
+		return worker.Done()
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return worker.Done() // the controller stops
+	}
+	if c.told.first(uid, failing) {
+		logger.Error(err, "Could not reconcile the load balancer of a service, will retry")
+	} else {
+		// An outage would otherwise log one line for every attempt.
+		logger.V(2).Info("Still could not reconcile the load balancer of a service", "err", err)
+	}
+	if state.RetryAfter > 0 {
+		return worker.Again(min(state.RetryAfter, retryMax))
+	}
+	return worker.Retry()
+}
+
+// find returns the newest known state of a Service, or the last one if it no longer exists but left a load balancer.
+func (c *Controller) find(uid types.UID) *corev1.Service {
+	found, err := c.services.GetIndexer().ByIndex(byUID, string(uid))
+	if err == nil && len(found) > 0 {
+		if svc, ok := found[0].(*corev1.Service); ok {
+			return c.written.newest(svc)
+		}
+	}
+	return c.departed.get(uid)
+}

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The reasons of Events, which are those of the stock controller.
+const (
+	reasonEnsuring = "EnsuringLoadBalancer"
+	reasonEnsured  = "EnsuredLoadBalancer"
+	reasonFailed   = "SyncLoadBalancerFailed"
+	reasonDeleting = "DeletingLoadBalancer"
+	reasonDeleted  = "DeletedLoadBalancer"
+)
+
+// failing is the log line about a Service whose passes fail, which appears once.
+const failing = "failing"
+
+func (c *Controller) event(svc *corev1.Service, kind, reason, message string) {
+	c.recorder.Event(svc, kind, reason, message)
+}
+
+func (c *Controller) failed(svc *corev1.Service, err error) {
+	c.recorder.Eventf(svc, corev1.EventTypeWarning, reasonFailed, "Error syncing load balancer: %v", err)
+}
+
+// told has what was already said about Services, so that it is not repeated on every pass.
+type told struct {
+	mu   sync.Mutex
+	said map[types.UID]map[string]bool
+}
+
+// first reports whether this is the first time that something is said about a Service.
+func (t *told) first(uid types.UID, what string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.said[uid][what] {
+		return false
+	}
+	if t.said[uid] == nil {
+		t.said[uid] = map[string]bool{}
+	}
+	t.said[uid][what] = true
+	return true
+}
+
+// withdraw lets something about a Service be said again.
+func (t *told) withdraw(uid types.UID, what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.said[uid], what)
+	if len(t.said[uid]) == 0 {
+		delete(t.said, uid)
+	}
+}
+
+// forget lets everything about a Service be said again.
+func (t *told) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.said, uid)
+}

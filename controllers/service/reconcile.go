@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
+)
+
+// passes bounds how often one call of reconcile starts again because the Service changed meanwhile.
+const passes = 3
+
+// reconcile brings a Service and its load balancer closer to each other. It starts again with the current state if the
+// Service changed meanwhile.
+func (c *Controller) reconcile(ctx context.Context, svc *corev1.Service) (State, error) {
+	if c.departed.get(svc.UID) != nil {
+		return c.clean(ctx, svc)
+	}
+	for pass := 1; ; pass++ {
+		state, err := c.pass(ctx, svc)
+		if !errors.Is(err, errStale) || pass == passes {
+			return state, err
+		}
+		now, readErr := c.reread(ctx, svc)
+		if readErr != nil {
+			return state, readErr
+		}
+		if now == nil {
+			return State{}, nil // the informer will show that it is gone
+		}
+		svc = now
+	}
+}
+
+func (c *Controller) pass(ctx context.Context, svc *corev1.Service) (State, error) {
+	owned := c.balancers.Owned(svc)
+	switch c.ownership.decide(svc, owned) {
+	case ensure:
+		return c.ensure(ctx, svc)
+	case remove:
+		return c.remove(ctx, svc, owned)
+	case leave:
+	}
+	return State{}, nil
+}
+
+// ensure puts the finalizer on the Service before anything is created for it, and its address into the status together
+// with, or after, the record of the load balancer.
+func (c *Controller) ensure(ctx context.Context, svc *corev1.Service) (State, error) {
+	asked := c.progress.start(svc.UID)
+	claimed, err := c.write(ctx, svc, c.ownership.claim)
+	if err != nil {
+		return State{}, err
+	}
+	if !servicehelpers.HasLBFinalizer(svc) {
+		c.event(svc, corev1.EventTypeNormal, reasonEnsuring, "Ensuring load balancer")
+	}
+	state, failure := c.balancers.Ensure(ctx, claimed)
+	stored, err := c.write(ctx, claimed, func(svc *corev1.Service) { store(svc, state, c.clock.Now()) })
+	if failure != nil {
+		failure = fmt.Errorf("failed to ensure load balancer: %w", failure)
+		c.failed(claimed, failure)
+	}
+	if failure != nil || err != nil {
+		return state, errors.Join(failure, err)
+	}
+	c.progress.reached(asked, stored, stored != claimed)
+	c.announce(svc, claimed, stored)
+	return state, nil
+}
+
+// announce emits the Events about what a pass changed. Passes that change nothing have none.
+func (c *Controller) announce(svc, before, after *corev1.Service) {
+	was := meta.FindStatusCondition(before.Status.Conditions, ConditionConfigured)
+	is := meta.FindStatusCondition(after.Status.Conditions, ConditionConfigured)
+	switch {
+	case !configured(after):
+		if configured(before) {
+			c.event(svc, corev1.EventTypeNormal, reasonEnsuring, "Ensuring load balancer")
+		}
+	case was == nil || *was != *is,
+		before.Annotations[AnnotationRecord] != after.Annotations[AnnotationRecord],
+		!servicehelpers.LoadBalancerStatusEqual(&before.Status.LoadBalancer, &after.Status.LoadBalancer):
+		c.event(svc, corev1.EventTypeNormal, reasonEnsured, "Ensured load balancer")
+	}
+}
+
+// remove removes the load balancer of a Service and, once the cloud has confirmed that it is gone, everything of ours
+// from the Service, in one write.
+func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool) (State, error) {
+	c.progress.forget(svc.UID)
+	state, failure := c.balancers.Remove(ctx, svc)
+	if failure == nil && state.Gone {
+		if _, err := c.write(ctx, svc, func(svc *corev1.Service) { c.ownership.release(svc, owned) }); err != nil {
+			return state, err
+		}
+		c.event(svc, corev1.EventTypeNormal, reasonDeleted, "Deleted load balancer")
+		c.told.forget(svc.UID)
+		return State{}, nil
+	}
+	_, err := c.write(ctx, svc, func(svc *corev1.Service) {
+		// What is published stays until the load balancer is gone.
+		store(svc, State{Record: state.Record, Conditions: state.Conditions}, c.clock.Now())
+	})
+	switch {
+	case failure != nil:
+		failure = fmt.Errorf("failed to delete load balancer: %w", failure)
+		c.failed(svc, failure)
+	case c.told.first(svc.UID, reasonDeleting):
+		c.event(svc, corev1.EventTypeNormal, reasonDeleting, "Deleting load balancer")
+	}
+	return state, errors.Join(failure, err)
+}
+
+// clean removes the load balancer of a Service that no longer exists. Its record is only kept in memory.
+func (c *Controller) clean(ctx context.Context, svc *corev1.Service) (State, error) {
+	state, err := c.balancers.Remove(ctx, svc)
+	if state.Record != "" {
+		svc = svc.DeepCopy()
+		store(svc, State{Record: state.Record}, c.clock.Now())
+		c.departed.put(svc)
+	}
+	if err != nil {
+		return state, fmt.Errorf("remove the load balancer of a service that no longer exists: %w", err)
+	}
+	if state.Gone {
+		c.departed.drop(svc.UID)
+		return State{}, nil
+	}
+	return state, nil
+}
