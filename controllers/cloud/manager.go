@@ -29,17 +29,24 @@ import (
 	"quaymaster.dev/internal/leadership"
 )
 
-// concurrentSyncs is how many Services, and how many new Nodes, are processed at the same time. An object that waits
-// for the cloud must not delay the others, as it would with the app's default of 1.
-const concurrentSyncs = 8
+const (
+	// serviceSyncs and nodeSyncs are how many Services and new Nodes are processed at the same time. An object whose
+	// request the cloud is slow to answer must not delay the others, as it would with the app's default of 1.
+	serviceSyncs = 64
+	nodeSyncs    = 8
+	// apiQPS and apiBurst limit the requests to the API server. With the app's defaults of 20 and 30, the writes for 1000
+	// new Services would take minutes. The API server protects itself by priority and fairness.
+	apiQPS   = 200
+	apiBurst = 400
+)
 
 // Assembly holds what a Manager runs in addition to the app's controllers. It is built once flags and configuration are
 // complete.
 type Assembly struct {
 	// Cloud is the provider that the controllers call.
 	Cloud cloudprovider.Interface
-	// Run holds our own controllers by the names given to NewManager. They run on the leader and return when their
-	// context ends.
+	// Run holds our own controllers by their names: those given to NewManager, and those of the app's controllers that
+	// they replace. They run on the leader and return when their context ends.
 	Run map[string]func(context.Context)
 	// Background is a dependency of all of them. It runs in every replica and returns when its context ends.
 	Background func(context.Context)
@@ -69,8 +76,9 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 		return nil, fmt.Errorf("default the options: %w", err)
 	}
 	o.KubeCloudShared.CloudProvider.Name = provider
-	o.ServiceController.ConcurrentServiceSyncs = concurrentSyncs
-	o.NodeController.ConcurrentNodeSyncs = concurrentSyncs
+	o.ServiceController.ConcurrentServiceSyncs = serviceSyncs
+	o.NodeController.ConcurrentNodeSyncs = nodeSyncs
+	o.Generic.ClientConnection.QPS, o.Generic.ClientConnection.Burst = apiQPS, apiBurst
 	// The app's webhooks are not served: admission is a role of its own.
 	o.Webhook, o.WebhookServing = nil, nil
 	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
