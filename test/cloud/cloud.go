@@ -95,7 +95,12 @@ func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripp
 	c.Endpoint = endpoint
 	var err error
 	c.Client, err = cloudapi.New(cloudapi.Options{
-		Endpoint: endpoint, Token: cloudapi.StaticToken(Token), HTTPClient: &http.Client{Transport: transport, Timeout: time.Minute},
+		Endpoint: endpoint, Token: cloudapi.StaticToken(Token), Wrap: func(own http.RoundTripper) http.RoundTripper {
+			if transport != nil {
+				return transport
+			}
+			return own
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
