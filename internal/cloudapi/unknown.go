@@ -3,6 +3,7 @@ package cloudapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -73,7 +74,7 @@ func strict(data []byte, out any) error {
 		return err
 	}
 	if decoder.More() {
-		return fmt.Errorf("data after the value")
+		return errors.New("data after the value")
 	}
 	return nil
 }

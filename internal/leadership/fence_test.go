@@ -140,7 +140,7 @@ func TestWritesInFlight(t *testing.T) {
 		end  func(*leader)
 		want time.Duration
 	}{
-		"expired": {func(l *leader) {}, 15 * time.Second},
+		"expired": {func(*leader) {}, 15 * time.Second},
 		"renewed": {func(l *leader) { time.Sleep(10 * time.Second); _, _ = l.send(t, lease) }, 25 * time.Second},
 		"fenced":  {func(l *leader) { time.Sleep(time.Second); l.End(errors.New("fenced")) }, time.Second},
 	} {

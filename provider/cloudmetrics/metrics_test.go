@@ -79,7 +79,7 @@ func TestMetricsOfPace(t *testing.T) {
 	if err := metrics.Pace(client.Pace); err != nil {
 		t.Fatal(err)
 	}
-	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+	c.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("RateLimit-Policy", `"write";q=100;w=60`)
 		w.Header().Set("Retry-After", "3600")
 		cloud.Problem(w, http.StatusServiceUnavailable, "unavailable")
