@@ -33,8 +33,8 @@ func (c *Client) CreateLoadBalancer(
 // as the tree has their family.
 //
 // With WriteOptions.Base, the load balancer as last read, members of the tree that this client has no field for are
-// kept. They belong to the load balancer or to a listener (by its key), a pool (key and family), a member (key) or a VIP
-// (family), and are removed together with it. Without Base, the update erases them.
+// kept. They belong to the load balancer or to a listener (by its key), a pool (key and family), a member (key) or a
+// VIP (family), and are removed together with it. Without Base, the update erases them.
 func (c *Client) UpdateLoadBalancer(
 	ctx context.Context, id string, s cloudv1.LoadBalancerSpec, o WriteOptions,
 ) (*cloudv1.LoadBalancer, string, error) {

@@ -28,7 +28,7 @@ type way struct {
 
 	mu    sync.Mutex
 	calls []string
-	// fence has what the writes say of their leader.
+	// fence has the header of each write that identifies its leader.
 	fence []string
 }
 
