@@ -61,7 +61,7 @@ type API struct {
 
 // New returns an API. It does no I/O.
 func New(o Options) *API {
-	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock), limiter: newLimiter(o.Clock, o.Limits)}
+	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock, snapshotBytes), limiter: newLimiter(o.Clock, o.Limits)}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

@@ -76,7 +76,7 @@ func getObject[T any](a *API, v view[T], p GetParams) (*Found[T], error) {
 // listObjects reads a page of a collection.
 func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]], error) {
 	if p.PageToken != "" {
-		l, err := nextPage[T](a.snapshots, p.PageToken, p.Limit)
+		l, err := nextPage[T](a.snapshots, v.kind.Name, p.PageToken, p.Limit)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +112,8 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 	if err != nil {
 		return nil, err
 	}
-	return &Found[cloudv1.List[T]]{
-		ETag: etag(revision), Body: firstPage(a.snapshots, items, revision, p.Limit, v.pageMax),
-	}, nil
+	l, err := firstPage(a.snapshots, v.kind.Name, items, revision, p.Limit, v.pageMax)
+	return &Found[cloudv1.List[T]]{ETag: etag(revision), Body: l}, err
 }
 
 // filter returns the function that selects the objects of a list.

@@ -2,7 +2,10 @@ package api
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,82 +19,106 @@ import (
 const (
 	// snapshotLife is how long the next pages of a list can be read.
 	snapshotLife = 5 * time.Minute
-	// snapshotsMax limits the number of lists that are read page by page at the same time.
-	snapshotsMax = 256
+	// snapshotBytes limits the size of the lists that are read page by page at the same time. The last one is kept
+	// whatever its size.
+	snapshotBytes = 64 << 20
 )
 
-// snapshots holds the lists that clients are reading page by page.
+// snapshots holds the lists that clients are reading page by page, the oldest first.
 type snapshots struct {
 	clock clock.PassiveClock
+	max   int
 
-	mu   sync.Mutex
-	byID map[string]snapshot
+	mu    sync.Mutex
+	lists []*snapshot
+	bytes int
 }
 
 // snapshot is a list at a revision.
 type snapshot struct {
-	// items is a []T.
-	items    any
+	id string
+	// kind is the kind of the objects, items are the encoded objects.
+	kind     string
+	items    []json.RawMessage
+	bytes    int
 	revision string
 	// pageMax limits every page, whatever limit the client sets; 0 means no such limit.
 	pageMax int
 	expires time.Time
 }
 
-func newSnapshots(c clock.PassiveClock) *snapshots {
-	return &snapshots{clock: c, byID: map[string]snapshot{}}
+func newSnapshots(c clock.PassiveClock, maxBytes int) *snapshots {
+	return &snapshots{clock: c, max: maxBytes}
 }
 
-// keep stores a list and returns its id.
-func (s *snapshots) keep(snap snapshot) string {
+// keep stores a list, in place of expired and, if there is no room, of the oldest ones, and returns its id.
+func (s *snapshots) keep(snap *snapshot) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	oldest := ""
-	for id, other := range s.byID {
-		if !now.Before(other.expires) {
-			delete(s.byID, id)
-		} else if oldest == "" || other.expires.Before(s.byID[oldest].expires) {
-			oldest = id
-		}
+	snap.id, snap.expires = rand.Text(), now.Add(snapshotLife)
+	for len(s.lists) > 0 && (!now.Before(s.lists[0].expires) || s.bytes+snap.bytes > s.max) {
+		s.bytes -= s.lists[0].bytes
+		s.lists = slices.Delete(s.lists, 0, 1)
 	}
-	if len(s.byID) >= snapshotsMax {
-		delete(s.byID, oldest)
-	}
-	id := rand.Text()
-	snap.expires = now.Add(snapshotLife)
-	s.byID[id] = snap
-	return id
+	s.lists = append(s.lists, snap)
+	s.bytes += snap.bytes
+	return snap.id
 }
 
-func (s *snapshots) get(id string) (snapshot, bool) {
+func (s *snapshots) get(id string) *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snap, ok := s.byID[id]
-	return snap, ok && s.clock.Now().Before(snap.expires)
+	for _, snap := range s.lists {
+		if snap.id == id && s.clock.Now().Before(snap.expires) {
+			return snap
+		}
+	}
+	return nil
 }
 
 // firstPage returns the first page of a list and keeps the list if there are more.
-func firstPage[T any](s *snapshots, items []T, revision string, limit, pageMax int) cloudv1.List[T] {
+func firstPage[T any](
+	s *snapshots, kind string, items []T, revision string, limit, pageMax int,
+) (cloudv1.List[T], error) {
 	limit = bounded(limit, pageMax)
 	if len(items) <= limit {
-		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}
+		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}, nil
 	}
-	return page(s.keep(snapshot{items: items, revision: revision, pageMax: pageMax}), items, revision, 0, limit)
+	snap := &snapshot{kind: kind, items: make([]json.RawMessage, 0, len(items)), revision: revision, pageMax: pageMax}
+	for i := range items {
+		raw, err := json.Marshal(&items[i])
+		if err != nil {
+			return cloudv1.List[T]{}, fmt.Errorf("encode %s: %w", kind, err)
+		}
+		snap.items = append(snap.items, raw)
+		snap.bytes += len(raw)
+	}
+	token := s.keep(snap) + "." + strconv.Itoa(limit)
+	return cloudv1.List[T]{Items: items[:limit], Revision: revision, NextPageToken: token}, nil
 }
 
 // nextPage returns the page of a token.
-func nextPage[T any](s *snapshots, token string, limit int) (cloudv1.List[T], error) {
+func nextPage[T any](s *snapshots, kind, token string, limit int) (cloudv1.List[T], error) {
 	id, offset, _ := strings.Cut(token, ".")
 	n, err := strconv.Atoi(offset)
-	snap, ok := s.get(id)
-	items, fits := snap.items.([]T)
-	if err != nil || !ok || !fits || n < 0 || n >= len(items) {
+	snap := s.get(id)
+	if err != nil || snap == nil || snap.kind != kind || n < 0 || n >= len(snap.items) {
 		return cloudv1.List[T]{}, fail(
 			http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page",
 		)
 	}
-	return page(id, items, snap.revision, n, bounded(limit, snap.pageMax)), nil
+	end := min(n+bounded(limit, snap.pageMax), len(snap.items))
+	l := cloudv1.List[T]{Items: make([]T, end-n), Revision: snap.revision, Complete: end == len(snap.items)}
+	for i, raw := range snap.items[n:end] {
+		if err := json.Unmarshal(raw, &l.Items[i]); err != nil {
+			return l, fmt.Errorf("decode %s: %w", kind, err)
+		}
+	}
+	if !l.Complete {
+		l.NextPageToken = id + "." + strconv.Itoa(end)
+	}
+	return l, nil
 }
 
 func bounded(limit, pageMax int) int {
@@ -99,13 +126,4 @@ func bounded(limit, pageMax int) int {
 		return min(limit, pageMax)
 	}
 	return limit
-}
-
-func page[T any](id string, items []T, revision string, offset, limit int) cloudv1.List[T] {
-	end := min(offset+limit, len(items))
-	l := cloudv1.List[T]{Items: items[offset:end], Revision: revision, Complete: end == len(items)}
-	if !l.Complete {
-		l.NextPageToken = id + "." + strconv.Itoa(end)
-	}
-	return l
 }
