@@ -83,6 +83,8 @@ func (a *API) registerInstances() {
 		})
 }
 
+func tombstone(i *cloudv1.Instance) bool { return i.State == cloudv1.InstanceDeleted }
+
 func instances() view[cloudv1.Instance] {
 	return view[cloudv1.Instance]{
 		kind:  store.Instances,
@@ -106,24 +108,19 @@ func (a *API) lookupInstances(_ context.Context, p *LookupParams) (*Plain[cloudv
 				res.Items = append(res.Items, *i)
 			}
 		}
-		if len(p.Body.Hostnames) == 0 {
-			return nil
-		}
-		byHostname := map[string]*cloudv1.Instance{}
-		err := store.Instances.Each(tx, func(i *cloudv1.Instance) error {
-			if i.State != cloudv1.InstanceDeleted {
-				byHostname[i.Hostname] = i
-			}
-			return nil
-		})
 		for _, h := range p.Body.Hostnames {
-			if i := byHostname[h]; i != nil {
+			found, err := store.Instances.Having(tx, store.NameTerm(h))
+			if err != nil {
+				return err
+			}
+			for _, i := range found {
 				res.Items = append(res.Items, *i)
-			} else {
+			}
+			if len(found) == 0 {
 				res.NotFound = append(res.NotFound, h)
 			}
 		}
-		return err
+		return nil
 	})
 	return &Plain[cloudv1.LookupResult]{Body: res}, err
 }
@@ -150,21 +147,11 @@ func (a *API) createInstance(_ context.Context, p *CreateInstanceParams) (*Answe
 			return nil, reference("/zone", err)
 		}
 		i.Region = zone.Region
-		tombstones := 0
-		err = store.Instances.Each(tx, func(other *cloudv1.Instance) error {
-			if other.State == cloudv1.InstanceDeleted {
-				tombstones++
-			}
-			if other.Hostname == s.Hostname && other.State != cloudv1.InstanceDeleted {
-				return fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
-					s.Hostname, other.ID).on(store.Instances.Name, other.ID)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		for _, id := range store.Instances.Find(tx, store.NameTerm(s.Hostname)) {
+			return nil, fail(http.StatusConflict, cloudv1.CodeNameTaken, "hostname %q is taken by instance %s",
+				s.Hostname, id).on(store.Instances.Name, id)
 		}
-		if err := quota(a, tx, store.Instances, tombstones); err != nil {
+		if err := quota(a, tx, store.Instances, tombstone); err != nil {
 			return nil, err
 		}
 		return create(tx, p.DryRun, "i-", store.Instances, i)
@@ -226,13 +213,8 @@ func (a *API) deleteInstance(_ context.Context, p *DeleteParams) (*Answer[cloudv
 }
 
 func detach(tx *store.Tx, instance string) error {
-	var routes []*cloudv1.Route
-	err := store.Routes.Each(tx, func(r *cloudv1.Route) error {
-		if r.NextHop.InstanceID == instance {
-			routes = append(routes, r)
-		}
-		return nil
-	})
+	refers := store.ReferenceTerm(store.Instances.Name, instance)
+	routes, err := store.Routes.Having(tx, refers)
 	if err != nil {
 		return err
 	}
@@ -242,13 +224,7 @@ func detach(tx *store.Tx, instance string) error {
 			return err
 		}
 	}
-	var volumes []*cloudv1.Volume
-	err = store.Volumes.Each(tx, func(v *cloudv1.Volume) error {
-		if v.AttachedTo == instance {
-			volumes = append(volumes, v)
-		}
-		return nil
-	})
+	volumes, err := store.Volumes.Having(tx, refers)
 	if err != nil {
 		return err
 	}

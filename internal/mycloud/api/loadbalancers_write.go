@@ -33,7 +33,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*tr
 	if err := p.checkTags(store.LoadBalancers.Name, &cloudv1.Object{Tags: lb.Tags}); err != nil {
 		return nil, err
 	}
-	if err := quota(a, tx, store.LoadBalancers, 0); err != nil {
+	if err := quota(a, tx, store.LoadBalancers, nil); err != nil {
 		return nil, err
 	}
 	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {

@@ -117,7 +117,7 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 		if err := groupNameFree(tx, g.Name); err != nil {
 			return nil, err
 		}
-		if err := quota(a, tx, store.NodeGroups, 0); err != nil {
+		if err := quota(a, tx, store.NodeGroups, nil); err != nil {
 			return nil, err
 		}
 		arrangeMembers(g)
@@ -127,13 +127,11 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 
 // groupNameFree checks that no node group has the name.
 func groupNameFree(tx *store.Tx, name string) error {
-	return store.NodeGroups.Each(tx, func(g *cloudv1.NodeGroup) error {
-		if g.Name == name {
-			return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by node group %s", name, g.ID).
-				on(store.NodeGroups.Name, g.ID)
-		}
-		return nil
-	})
+	for _, id := range store.NodeGroups.Find(tx, store.NameTerm(name)) {
+		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by node group %s", name, id).
+			on(store.NodeGroups.Name, id)
+	}
+	return nil
 }
 
 func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*groupAnswer, error) {
@@ -179,15 +177,9 @@ func (a *API) deleteNodeGroup(_ context.Context, p *DeleteParams) (*groupAnswer,
 		if err != nil {
 			return nil, err
 		}
-		err = store.LoadBalancers.Each(tx, func(lb *cloudv1.LoadBalancer) error {
-			if slices.ContainsFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.NodeGroupID == g.ID }) {
-				return fail(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
-					g.ID, lb.ID).on(store.LoadBalancers.Name, lb.ID)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		for _, id := range store.LoadBalancers.Find(tx, store.ReferenceTerm(store.NodeGroups.Name, g.ID)) {
+			return nil, fail(http.StatusConflict, cloudv1.CodeConflict, "node group %s is used by pools of load balancer %s",
+				g.ID, id).on(store.LoadBalancers.Name, id)
 		}
 		if err := store.NodeGroups.Delete(tx, g.ID); err != nil {
 			return nil, err

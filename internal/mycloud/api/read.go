@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -48,6 +49,8 @@ type view[T any] struct {
 	pageMax int
 	// match selects objects; if nil, all.
 	match func(*T) bool
+	// terms select the objects that have all of them.
+	terms []store.Term
 	// state returns the value for the filter of that name; it is nil if the objects have no state.
 	state func(*T) string
 	// show adds what is observed and not stored; it may be nil. It is called once per transaction.
@@ -98,7 +101,7 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 		if v.show != nil {
 			show = v.show(tx)
 		}
-		return v.kind.Each(tx, func(o *T) error {
+		return candidates(tx, v, p, func(o *T) error {
 			if !keep(o) {
 				return nil
 			}
@@ -114,6 +117,46 @@ func listObjects[T any](a *API, v view[T], p ListParams) (*Found[cloudv1.List[T]
 	}
 	l, err := firstPage(a.snapshots, v.kind.Name, items, revision, p.Limit, v.pageMax)
 	return &Found[cloudv1.List[T]]{ETag: etag(revision), Body: l}, err
+}
+
+// candidates calls fn for the objects that can match the filters of a list, in the order of their ids.
+func candidates[T any](tx *store.Tx, v view[T], p ListParams, fn func(*T) error) error {
+	terms := slices.Clone(v.terms)
+	for _, pair := range p.Tag {
+		key, value, _ := strings.Cut(pair, ":")
+		terms = append(terms, store.TagTerm(key, value))
+	}
+	if len(terms) == 0 && len(p.IDs) == 0 {
+		return v.kind.Each(tx, fn)
+	}
+	ids := slices.Compact(slices.Sorted(slices.Values(p.IDs)))
+	for i, t := range terms {
+		// Both lists are sorted, and so is what they have in common.
+		found := v.kind.Find(tx, t)
+		if i > 0 || len(p.IDs) > 0 {
+			found = slices.DeleteFunc(found, func(id string) bool { return !contains(ids, id) })
+		}
+		ids = found
+	}
+	for _, id := range ids {
+		o, err := v.kind.Get(tx, id)
+		if _, none := errors.AsType[*store.NotFoundError](err); none {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := fn(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contains reports whether a sorted list contains an id.
+func contains(sorted []string, id string) bool {
+	_, found := slices.BinarySearch(sorted, id)
+	return found
 }
 
 // filter returns the function that selects the objects of a list.

@@ -47,7 +47,7 @@ func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudv1
 	}
 	return listObjects(a, view[cloudv1.Route]{
 		kind:  store.Routes,
-		match: func(r *cloudv1.Route) bool { return r.RouteTableID == p.Table },
+		terms: []store.Term{store.ReferenceTerm(store.RouteTables.Name, p.Table)},
 		state: func(r *cloudv1.Route) string { return r.State },
 	}, p.ListParams)
 }
@@ -61,14 +61,12 @@ func (a *API) batchRoutes(_ context.Context, p *BatchRoutesParams) (*routesAnswe
 			return nil, err
 		}
 		b := &routesBatch{api: a, tx: tx, params: p, routes: map[string]*cloudv1.Route{}}
-		err := store.Routes.Each(tx, func(r *cloudv1.Route) error {
-			if r.RouteTableID == p.Table {
-				b.routes[r.Destination] = r
-			}
-			return nil
-		})
+		routes, err := store.Routes.Having(tx, store.ReferenceTerm(store.RouteTables.Name, p.Table))
 		if err != nil {
 			return nil, err
+		}
+		for _, r := range routes {
+			b.routes[r.Destination] = r
 		}
 		results := make([]cloudv1.RouteResult, 0, len(p.Body.Upsert)+len(p.Body.Remove))
 		for _, s := range p.Body.Upsert {
@@ -122,7 +120,7 @@ func (b *routesBatch) upsert(s cloudv1.RouteSpec) (int, *cloudv1.Route, error) {
 	r, exists := b.routes[s.Destination]
 	status := http.StatusOK
 	if !exists {
-		if err := quota(b.api, b.tx, store.Routes, 0); err != nil {
+		if err := quota(b.api, b.tx, store.Routes, nil); err != nil {
 			return 0, nil, err
 		}
 		status = http.StatusCreated

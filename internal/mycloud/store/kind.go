@@ -15,29 +15,31 @@ type Kind[T any] struct {
 	// Name is the kind in references, such as load-balancer.
 	Name   string
 	object func(*T) *cloudv1.Object
+	// terms returns what an object can be found by besides its tags; it may be nil.
+	terms func(*T) []Term
 }
 
 // The kinds of objects.
 var (
-	Instances     = kindOf[cloudv1.Instance](cloudv1.KindInstance)
-	Regions       = kindOf[cloudv1.Region](cloudv1.KindRegion)
-	Zones         = kindOf[cloudv1.Zone](cloudv1.KindZone)
-	InstanceTypes = kindOf[cloudv1.InstanceType](cloudv1.KindInstanceType)
-	NodeGroups    = kindOf[cloudv1.NodeGroup](cloudv1.KindNodeGroup)
-	LoadBalancers = kindOf[cloudv1.LoadBalancer](cloudv1.KindLoadBalancer)
-	RouteTables   = kindOf[cloudv1.RouteTable](cloudv1.KindRouteTable)
-	Routes        = kindOf[cloudv1.Route](cloudv1.KindRoute)
-	Volumes       = kindOf[cloudv1.Volume](cloudv1.KindVolume)
-	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType)
-	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob)
+	Instances     = kindOf(cloudv1.KindInstance, instanceTerms)
+	Regions       = kindOf[cloudv1.Region](cloudv1.KindRegion, nil)
+	Zones         = kindOf[cloudv1.Zone](cloudv1.KindZone, nil)
+	InstanceTypes = kindOf[cloudv1.InstanceType](cloudv1.KindInstanceType, nil)
+	NodeGroups    = kindOf(cloudv1.KindNodeGroup, nodeGroupTerms)
+	LoadBalancers = kindOf(cloudv1.KindLoadBalancer, loadBalancerTerms)
+	RouteTables   = kindOf[cloudv1.RouteTable](cloudv1.KindRouteTable, nil)
+	Routes        = kindOf(cloudv1.KindRoute, routeTerms)
+	Volumes       = kindOf(cloudv1.KindVolume, volumeTerms)
+	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType, nil)
+	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob, nil)
 )
 
 // kindOf returns the kind of the objects of a type.
 func kindOf[T any, P interface {
 	*T
 	Metadata() *cloudv1.Object
-}](name string) Kind[T] {
-	return Kind[T]{name, func(v *T) *cloudv1.Object { return P(v).Metadata() }}
+}](name string, terms func(*T) []Term) Kind[T] {
+	return Kind[T]{name, func(v *T) *cloudv1.Object { return P(v).Metadata() }, terms}
 }
 
 // NotFoundError is the error for an object that does not exist.
@@ -104,14 +106,14 @@ func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 	if o.Tags == nil {
 		o.Tags = map[string]string{}
 	}
-	var was *cloudv1.Object
+	var old *T
 	if b := tx.bolt.Bucket([]byte(k.Name)); b != nil {
 		if raw := b.Get([]byte(o.ID)); raw != nil {
-			old, err := k.decode(o.ID, raw)
-			if err != nil {
+			var err error
+			if old, err = k.decode(o.ID, raw); err != nil {
 				return false, err
 			}
-			was = k.object(old)
+			was := k.object(old)
 			o.Revision, o.CreatedAt, o.UpdatedAt = was.Revision, was.CreatedAt, was.UpdatedAt
 			now, err := json.Marshal(v)
 			if err != nil {
@@ -122,11 +124,11 @@ func (k Kind[T]) Put(tx *Tx, v *T) (bool, error) {
 			}
 		}
 	}
-	return true, k.write(tx, v, was)
+	return true, k.write(tx, v, old)
 }
 
-// write writes an object that was different, or did not exist if was is nil.
-func (k Kind[T]) write(tx *Tx, v *T, was *cloudv1.Object) error {
+// write writes an object that was different, or did not exist if old is nil.
+func (k Kind[T]) write(tx *Tx, v, old *T) error {
 	o := k.object(v)
 	var err error
 	if o.Revision, err = tx.nextRevision(k.Name); err != nil {
@@ -146,6 +148,13 @@ func (k Kind[T]) write(tx *Tx, v *T, was *cloudv1.Object) error {
 	}
 	if err := b.Put([]byte(o.ID), raw); err != nil {
 		return fmt.Errorf("write %s %s: %w", k.Name, o.ID, err)
+	}
+	if err := k.index(tx, o.ID, old, v); err != nil {
+		return err
+	}
+	var was *cloudv1.Object
+	if old != nil {
+		was = k.object(old)
 	}
 	return k.record(tx, Change{Revision: o.Revision, Kind: k.Name, ID: o.ID}, was, o.Tags)
 }
@@ -186,6 +195,9 @@ func (k Kind[T]) Delete(tx *Tx, id string) error {
 	}
 	if err := b.Delete([]byte(id)); err != nil {
 		return fmt.Errorf("delete %s %s: %w", k.Name, id, err)
+	}
+	if err := k.index(tx, id, old, nil); err != nil {
+		return err
 	}
 	revision, err := tx.nextRevision(k.Name)
 	if err != nil {

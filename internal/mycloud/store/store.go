@@ -43,7 +43,8 @@ func Open(path string, c clock.PassiveClock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
-	if err := db.Update(beginLog); err != nil {
+	upgrade := func(b *bolt.Tx) error { return errors.Join(beginLog(b), indexAll(b)) }
+	if err := db.Update(upgrade); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
