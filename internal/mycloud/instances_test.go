@@ -1,11 +1,14 @@
 package mycloud_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud"
 )
 
 func TestInstanceLife(t *testing.T) {
@@ -96,4 +99,37 @@ func TestRestartKeepsState(t *testing.T) {
 	)
 	diff(t, "instances of before", before.Items, after.Items[:4])
 	diff(t, "the new one", "i-node-5", after.Items[4].ID)
+}
+
+// TestRebuiltMachine adds an instance with the hostname of another one to the inventory.
+func TestRebuiltMachine(t *testing.T) {
+	c := newCloud(t)
+	ctx := t.Context()
+	inv := exampleInventory(t)
+	inv.Instances = slices.Clone(inv.Instances)
+	was := inv.Instances[1]
+	inv.Instances[1].ID = "i-rebuilt"
+	open := func() error {
+		server, err := mycloud.Open(mycloud.Options{DataDir: c.dir, Inventory: inv, Token: token})
+		if err == nil {
+			err = server.Close()
+		}
+		return err
+	}
+	c.stop()
+	if err := open(); err == nil || !strings.Contains(err.Error(), "delete that instance first") {
+		t.Errorf("while the other one exists: %v", err)
+	}
+	c = newCloud(t, withDir(c.dir))
+	must[*cloudv1.Instance](t)(c.client.DeleteInstance(ctx, was.ID, cloudapi.WriteOptions{}))
+	c.stop()
+	c = newCloud(t, withDir(c.dir), withInventory(inv))
+	diff(t, "the new one", cloudv1.InstanceRunning,
+		must[*cloudv1.Instance](t)(c.client.Instance(ctx, "i-rebuilt", cloudapi.ReadOptions{})).State)
+	diff(t, "the tombstone", cloudv1.InstanceDeleted,
+		must[*cloudv1.Instance](t)(c.client.Instance(ctx, was.ID, cloudapi.ReadOptions{})).State)
+	found := must[*cloudv1.LookupResult](t)(
+		c.client.LookupInstances(ctx, cloudv1.LookupRequest{Hostnames: []string{was.Hostname}}),
+	)
+	diff(t, "by hostname", []string{"i-rebuilt"}, []string{found.Items[0].ID})
 }

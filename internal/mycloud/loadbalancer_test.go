@@ -325,3 +325,45 @@ func TestListWithoutTrees(t *testing.T) {
 	}
 	diff(t, "listeners", tree("one").Listeners, whole.Items[0].Listeners)
 }
+
+// TestAddressPoolsAreState restarts clouds with other inventories. No address in use may be lost or handed out twice.
+func TestAddressPoolsAreState(t *testing.T) {
+	pools := func(cidrs ...string) setting {
+		inv := exampleInventory(t)
+		inv.AddressPools = nil
+		for _, cidr := range cidrs {
+			inv.AddressPools = append(inv.AddressPools, inventory.AddressPool{Scheme: "public", CIDR: cidr})
+		}
+		return withInventory(inv)
+	}
+	c := newCloud(t, pools("203.0.113.0/30"))
+	a := c.createLB(tree("a"))
+	diff(t, "address", "203.0.113.1", a.VIPs[0].Address)
+	restart := func(s setting) {
+		c.stop()
+		c = newCloud(t, withDir(c.dir), s)
+		now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(t.Context(), a.ID, cloudapi.ReadOptions{}))
+		diff(t, "address after a restart", a.VIPs, now.VIPs)
+	}
+	restart(withInventory(nil))
+	diff(t, "without an inventory", "203.0.113.2", c.createLB(tree("b")).VIPs[0].Address)
+	// The new pool overlaps the old one.
+	restart(pools("203.0.113.0/29"))
+	diff(t, "from a larger pool", "203.0.113.3", c.createLB(tree("c")).VIPs[0].Address)
+	restart(pools("198.51.100.0/30", "203.0.113.0/30"))
+	for _, want := range []string{"203.0.113.4", "203.0.113.5", "203.0.113.6", "198.51.100.1"} {
+		diff(t, "in the order in which pools were added", want, c.createLB(tree(want)).VIPs[0].Address)
+	}
+}
+
+// TestWriteWhatWasRead sends back a load balancer as it was read, with a field that the server does not know.
+func TestWriteWhatWasRead(t *testing.T) {
+	c := newCloud(t)
+	lb := c.createLB(tree("one"))
+	path := "/v1/load-balancers/" + lb.ID
+	whole := decode[map[string]any](t, c.send("GET", path, nil).want(t, 200, ""))
+	whole["from_the_future"] = map[string]any{"a": 1}
+	whole["listeners"].([]any)[0].(map[string]any)["from_the_future"] = true
+	put := decode[cloudv1.LoadBalancer](t, c.send("PUT", path, whole, "If-Match", lb.Revision).want(t, 200, ""))
+	diff(t, "the load balancer, with its revision", *lb, put)
+}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/mycloud/api"
-	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/internal/mycloud/jobs"
@@ -74,9 +73,7 @@ func Open(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var addresses []balancer.AddressPool
 	if o.Inventory != nil {
-		addresses = o.Inventory.Prefixes()
 		if err := st.Update(o.Inventory.Seed); err != nil {
 			_ = st.Close()
 			return nil, fmt.Errorf("add the inventory: %w", err)
@@ -87,7 +84,7 @@ func Open(o Options) (*Server, error) {
 		admin = o.Faults
 	}
 	a := api.New(api.Options{
-		Store: st, Clock: o.Clock, Addresses: addresses, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
+		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
 		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, Logger: o.Logger,
 	})
 	return &Server{

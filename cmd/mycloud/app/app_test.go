@@ -198,6 +198,11 @@ func TestGet(t *testing.T) {
 	if one.ID != "i-node-2" || one.State != "deleted" {
 		t.Errorf("the tombstone: %+v", one)
 	}
+	// The machine is rebuilt under its old name.
+	rebuilt := get("create", "instance", "node-2", "--type", "m1.medium", "--zone", "eu-1b", "--address", "10.0.0.12")
+	if !strings.HasPrefix(rebuilt, "instance i-") || strings.Contains(rebuilt, "i-node-2") {
+		t.Errorf("created: %s", rebuilt)
+	}
 	if yaml := get("get", "zones", "-o", "yaml"); !strings.Contains(yaml, "- created_at:") ||
 		!strings.Contains(yaml, "id: eu-1c") {
 		t.Errorf("YAML:\n%s", yaml)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,7 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 // newInstanceCommands returns the commands that change instances.
 func newInstanceCommands() []*cobra.Command {
 	return []*cobra.Command{
+		newCreateCommand(),
 		newInstanceCommand(
 			"delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance,
 		),
@@ -100,6 +102,61 @@ func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// newCreateCommand returns the command that creates instances.
+func newCreateCommand() *cobra.Command {
+	var o clientOptions
+	var spec cloudv1.InstanceSpec
+	var addresses []string
+	cmd := &cobra.Command{
+		Use:   "create instance HOSTNAME",
+		Short: "Create and start an instance",
+		Long: "Creates and starts an instance. The hostname may be that of a deleted instance, such as one whose machine was\n" +
+			"rebuilt; the new instance has another id.",
+		Example: "  mycloud create instance node-5 --type m1.medium --zone eu-1a --address 10.0.0.15",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 || args[0] != "instance" {
+				return command.Usagef("requires the arguments \"instance HOSTNAME\"")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec.Hostname = args[1]
+			for _, a := range addresses {
+				ip, err := netip.ParseAddr(a)
+				if err != nil {
+					return command.Usagef("--address %s: must be an IP address", a)
+				}
+				family := cloudv1.FamilyIPv6
+				if ip.Is4() {
+					family = cloudv1.FamilyIPv4
+				}
+				spec.Addresses = append(
+					spec.Addresses, cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: family, Address: a},
+				)
+			}
+			c, err := o.client()
+			if err != nil {
+				return err
+			}
+			i, err := c.CreateInstance(cmd.Context(), spec, cloudapi.WriteOptions{})
+			if err != nil {
+				return explain(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "instance %s is %s\n", i.ID, i.State)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&spec.Type, "type", "", "instance type (required)")
+	f.StringVar(&spec.Zone, "zone", "", "zone (required)")
+	f.StringSliceVar(&addresses, "address", nil, "internal IP address; may be repeated")
+	f.StringToStringVar(&spec.Tags, "tag", nil, "tag of the instance, such as team=edge; may be repeated")
+	o.addFlags(f)
+	// This fails only for flags that do not exist.
+	_ = errors.Join(cmd.MarkFlagRequired("type"), cmd.MarkFlagRequired("zone"))
 	return cmd
 }
 

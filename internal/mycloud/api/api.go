@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -32,8 +31,6 @@ const (
 type Options struct {
 	Store *store.Store
 	Clock clock.PassiveClock
-	// Addresses are the pools of load balancers' addresses.
-	Addresses []balancer.AddressPool
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
 	// Limits are the rate limits.

@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -45,11 +48,11 @@ func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
 }
 
 // applyTree sets the fields of a load balancer to those of a spec that balancer.Validate has accepted.
-func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
+func applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	if err := checkReferences(tx, lb, want); err != nil {
 		return err
 	}
-	vips, err := a.assignVIPs(tx, lb, want)
+	vips, err := assignVIPs(tx, lb, want)
 	if err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 }
 
 // assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and releases the others.
-func (a *API) assignVIPs(
+func assignVIPs(
 	tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields,
 ) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
@@ -129,7 +132,7 @@ func (a *API) assignVIPs(
 		old, stays := has[v.Family]
 		delete(has, v.Family)
 		if !stays {
-			address, err := a.allocate(tx, want.Scheme, v.Family, lb.ID)
+			address, err := allocate(tx, want.Scheme, v.Family, lb.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -147,8 +150,12 @@ func (a *API) assignVIPs(
 }
 
 // allocate reserves a free address of the first pool that has one.
-func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
-	for _, pool := range a.Addresses {
+func allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
+	pools, err := addressPools(tx)
+	if err != nil {
+		return "", err
+	}
+	for _, pool := range pools {
 		if pool.Scheme != scheme || pool.Family != family {
 			continue
 		}
@@ -165,4 +172,22 @@ func (a *API) allocate(tx *store.Tx, scheme, family, owner string) (string, erro
 	}
 	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free",
 		scheme, family).retryAfter(capacityPause)
+}
+
+// addressPools returns the pools of addresses in their order.
+func addressPools(tx *store.Tx) ([]balancer.AddressPool, error) {
+	all, err := store.AddressPools.All(tx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b store.Pair) int { return strings.Compare(a.Value, b.Value) })
+	pools := make([]balancer.AddressPool, 0, len(all))
+	for _, p := range all {
+		pool, err := balancer.ParseAddressPool(p.Key)
+		if err != nil {
+			return nil, err
+		}
+		pools = append(pools, pool)
+	}
+	return pools, nil
 }

@@ -36,7 +36,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*tr
 	if err := quota(a, tx, store.LoadBalancers, nil); err != nil {
 		return nil, err
 	}
-	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+	if err := applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 		return nil, err
 	}
 	if err := takeName(tx, lb, ""); err != nil {
@@ -63,7 +63,7 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 		if err := takeName(tx, lb, was); err != nil {
 			return nil, err
 		}
-		if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+		if err := applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 			return nil, err
 		}
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, "load-balancer.update")

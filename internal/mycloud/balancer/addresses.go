@@ -3,6 +3,7 @@ package balancer
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // AddressPool is a range of addresses for load balancers.
@@ -14,6 +15,19 @@ type AddressPool struct {
 
 // Key returns the pool's key in the stored state.
 func (p AddressPool) Key() string { return fmt.Sprintf("%s/%s/%s", p.Scheme, p.Family, p.Prefix) }
+
+// ParseAddressPool returns the pool with a key.
+func ParseAddressPool(key string) (AddressPool, error) {
+	parts := strings.SplitN(key, "/", 3)
+	if len(parts) < 3 {
+		return AddressPool{}, fmt.Errorf("address pool %q: must be scheme/family/prefix", key)
+	}
+	prefix, err := netip.ParsePrefix(parts[2])
+	if err != nil {
+		return AddressPool{}, fmt.Errorf("address pool %q: %w", key, err)
+	}
+	return AddressPool{Scheme: parts[0], Family: parts[1], Prefix: prefix}, nil
+}
 
 // maxTries limits the search in an address space that is too large to walk.
 const maxTries = 1 << 16

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -19,6 +21,7 @@ func (inv *Inventory) Seed(tx *store.Tx) error {
 		seed(&s, store.InstanceTypes, &cloudv1.InstanceType{Object: object(v.ID, nil), CPUs: v.CPUs, MemoryMiB: v.MemoryMiB})
 	}
 	for _, v := range inv.Instances {
+		s.hostnameFree(v)
 		seed(&s, store.Instances, inv.instance(v))
 	}
 	for _, v := range inv.RouteTables {
@@ -31,6 +34,9 @@ func (inv *Inventory) Seed(tx *store.Tx) error {
 	}
 	for _, v := range inv.Volumes {
 		seed(&s, store.Volumes, inv.volume(v))
+	}
+	for _, p := range inv.Prefixes() {
+		s.addressPool(p.Key())
 	}
 	return s.err
 }
@@ -71,6 +77,33 @@ func object(id string, tags map[string]string) cloudv1.Object {
 type seeder struct {
 	tx  *store.Tx
 	err error
+}
+
+// addressPool adds a pool after those that there are. Pools are never removed, since their addresses may be in use.
+func (s *seeder) addressPool(key string) {
+	if s.err != nil || store.AddressPools.Get(s.tx, key) != "" {
+		return
+	}
+	all, err := store.AddressPools.All(s.tx)
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.err = store.AddressPools.Set(s.tx, key, fmt.Sprintf("%06d", len(all)))
+}
+
+// hostnameFree checks that no other instance has the hostname of a new one. A machine that is rebuilt under its old name
+// is a new instance, and the old one must be deleted first.
+func (s *seeder) hostnameFree(v Instance) {
+	if s.err != nil || store.Seeded.Get(s.tx, store.Instances.Name+"/"+v.ID) != "" {
+		return
+	}
+	for _, id := range store.Instances.Find(s.tx, store.NameTerm(v.Hostname)) {
+		if id != v.ID {
+			s.err = fmt.Errorf("instance %q: hostname %q is taken by instance %q; delete that instance first",
+				v.ID, v.Hostname, id)
+		}
+	}
 }
 
 func seed[T any](s *seeder, k store.Kind[T], v *T) {

@@ -16,6 +16,8 @@ const (
 	LoadBalancerNames Index = "load-balancer-names"
 	// Addresses maps an address to the load balancer that has it.
 	Addresses Index = "addresses"
+	// AddressPools maps an address pool to its place among the pools.
+	AddressPools Index = "address-pools"
 	// AddressCursors maps an address pool to the address allocated last.
 	AddressCursors Index = "address-cursors"
 	// OpenJobs maps a job's place in the queue to its id.
