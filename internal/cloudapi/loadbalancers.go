@@ -111,3 +111,19 @@ func writeLB(
 	}
 	return &lb, job, nil
 }
+
+// BatchMembers changes the members of many pools. The error is nil even if operations failed: see their results, which
+// are in the order of the operations.
+func (c *Client) BatchMembers(
+	ctx context.Context, b cloudv1.MemberBatch, o WriteOptions,
+) (*cloudv1.MemberBatchResult, error) {
+	var res cloudv1.MemberBatchResult
+	r := o.request(http.MethodPost, "/v1/member-batches", "", b)
+	if _, err := c.do(ctx, r, &res); err != nil {
+		return nil, err
+	}
+	if len(res.Results) != len(b.Operations) {
+		return nil, malformed(r, "there is not one result per operation")
+	}
+	return &res, nil
+}

@@ -17,6 +17,7 @@ func TestEveryOperation(t *testing.T) {
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
 	diff(t, "capabilities", []string{
 		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing,
+		cloudv1.CapabilityMemberBatches,
 	}, meta.Capabilities)
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(cl.Zones(ctx, none))
 	regions := must[*cloudv1.List[cloudv1.Region]](t)(cl.Regions(ctx, none))
@@ -87,6 +88,9 @@ func TestEveryOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[*cloudv1.LoadBalancer](t)(cl.LoadBalancer(ctx, lb.ID, read))
+	must[*cloudv1.MemberBatchResult](t)(cl.BatchMembers(ctx, cloudv1.MemberBatch{
+		Operations: []cloudv1.MemberOperation{{LoadBalancerID: lb.ID, PoolKey: "none", Family: "ipv4"}},
+	}, write))
 	must[*cloudv1.List[cloudv1.LoadBalancer]](t)(cl.ListLoadBalancers(ctx, none))
 	if _, err := cl.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Error(err)

@@ -89,6 +89,7 @@ func New(o Options) *API {
 	a.registerVolumes()
 	a.registerJobs()
 	a.registerChanges()
+	a.registerMemberBatches()
 	a.mux.HandleFunc("/", a.unknownRequest)
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()
 	// The library adds its own error types to the document, but the API returns Problems.

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/store"
+)
+
+// BatchMembersParams holds the parameters of batch-members.
+type BatchMembersParams struct {
+	PostParams
+	Body cloudv1.MemberBatch
+}
+
+// Resolve validates what the schema cannot express.
+func (p *BatchMembersParams) Resolve(huma.Context) []error {
+	var problems []cloudv1.ProblemField
+	add := func(pointer, format string, args ...any) {
+		problems = append(problems, cloudv1.ProblemField{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+	}
+	for i, op := range p.Body.Operations {
+		at := fmt.Sprintf("/operations/%d", i)
+		keys := map[string]bool{}
+		for j, m := range op.Upsert {
+			at := fmt.Sprintf("%s/upsert/%d", at, j)
+			if keys[m.Key] {
+				add(at+"/key", "must be unique; %q is a duplicate", m.Key)
+			}
+			keys[m.Key] = true
+			if problem := balancer.AddressProblem(op.Family, m.Address); problem != "" {
+				add(at+"/address", "%s", problem)
+			}
+		}
+		for j, key := range op.Remove {
+			if keys[key] {
+				add(fmt.Sprintf("%s/remove/%d", at, j), "must not also be in upsert")
+			}
+		}
+	}
+	return fields(problems)
+}
+
+type memberBatchAnswer = Answer[cloudv1.MemberBatchResult]
+
+func (a *API) registerMemberBatches() {
+	registerWrite(
+		a, operation{"batch-members", "load-balancers", "Changes the members of many pools; each operation succeeds or fails independently"},
+		http.MethodPost, "/v1/member-batches", []int{http.StatusOK}, a.batchMembers,
+	)
+}
+
+func (a *API) batchMembers(_ context.Context, p *BatchMembersParams) (*memberBatchAnswer, error) {
+	return post(a, p.PostParams, "batch members", p.Body, func(tx *store.Tx) (*memberBatchAnswer, error) {
+		b := &memberBatch{tx: tx, params: p.WriteParams, balancers: map[string]*cloudv1.LoadBalancer{}}
+		results := make([]cloudv1.MemberResult, 0, len(p.Body.Operations))
+		for _, op := range p.Body.Operations {
+			res := cloudv1.MemberResult{LoadBalancerID: op.LoadBalancerID, PoolKey: op.PoolKey, Family: op.Family}
+			err := absent(b.change(op))
+			if f, failed := errors.AsType[*failure](err); failed {
+				p := f.problem
+				p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+				res.Status, res.Error = p.Status, &p
+			} else if err != nil {
+				return nil, err
+			}
+			results = append(results, res)
+		}
+		answers, err := b.store(a)
+		if err != nil {
+			return nil, err
+		}
+		for i := range results {
+			if r := &results[i]; r.Error == nil {
+				answer := answers[r.LoadBalancerID]
+				r.Status, r.Revision = answer.Status, answer.Body.Revision
+				r.JobID = strings.TrimPrefix(answer.Location, "/v1/jobs/")
+			}
+		}
+		return &memberBatchAnswer{Status: http.StatusOK, Body: cloudv1.MemberBatchResult{Results: results}}, nil
+	})
+}
+
+// memberBatch is a batch in progress. Each load balancer is written once, after all operations.
+type memberBatch struct {
+	tx     *store.Tx
+	params WriteParams
+	// balancers are the load balancers to write by id, and order their ids in the order of the operations.
+	balancers map[string]*cloudv1.LoadBalancer
+	order     []string
+}
+
+// change applies an operation to its load balancer, which still has the revision of before the batch.
+func (b *memberBatch) change(op cloudv1.MemberOperation) error {
+	lb := b.balancers[op.LoadBalancerID]
+	if lb == nil {
+		var err error
+		if lb, err = store.LoadBalancers.Get(b.tx, op.LoadBalancerID); err != nil {
+			return err
+		}
+	}
+	params := b.params
+	params.IfMatch = op.IfMatch
+	if err := params.demand(store.LoadBalancers.Name, &lb.Object); err != nil {
+		return err
+	}
+	conflict := func(format string, args ...any) error {
+		return fail(http.StatusConflict, cloudv1.CodeConflict, format, args...).on(store.LoadBalancers.Name, lb.ID)
+	}
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return conflict("load balancer %s is being deleted", lb.ID)
+	}
+	i := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == op.PoolKey && p.Family == op.Family })
+	if i < 0 {
+		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "load balancer %s has no pool %q of family %s",
+			lb.ID, op.PoolKey, op.Family)
+	}
+	if group := lb.Pools[i].NodeGroupID; group != "" {
+		return conflict("pool %q has the members of node group %s", op.PoolKey, group)
+	}
+	members := slices.DeleteFunc(slices.Clone(lb.Pools[i].Members), func(m cloudv1.Member) bool {
+		return slices.Contains(op.Remove, m.Key) ||
+			slices.ContainsFunc(op.Upsert, func(u cloudv1.Member) bool { return u.Key == m.Key })
+	})
+	for _, m := range op.Upsert {
+		m.OperatingState = ""
+		members = append(members, m)
+	}
+	if len(members) > membersMax {
+		return invalidField("/upsert", "pool must have at most %d members, not %d", membersMax, len(members))
+	}
+	slices.SortFunc(members, func(a, b cloudv1.Member) int { return strings.Compare(a.Key, b.Key) })
+	lb.Pools[i].Members = members
+	if b.balancers[lb.ID] == nil {
+		b.balancers[lb.ID] = lb
+		b.order = append(b.order, lb.ID)
+	}
+	return nil
+}
+
+// store writes the load balancers and returns the responses by id.
+func (b *memberBatch) store(a *API) (map[string]*treeAnswer, error) {
+	answers := make(map[string]*treeAnswer, len(b.order))
+	for _, id := range b.order {
+		answer, err := a.storeLoadBalancer(b.tx, b.balancers[id], http.StatusOK, "load-balancer.update")
+		if err != nil {
+			return nil, err
+		}
+		answers[id] = answer
+	}
+	return answers, nil
+}
