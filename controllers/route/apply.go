@@ -69,7 +69,7 @@ func (c *Controller) apply(ctx context.Context, changes []Change, removals map[n
 			c.attempts.failed(change, err, now)
 			logger.Error(err, "Could not change route, will retry", "destination", change.Destination,
 				"instance", change.Hop.InstanceID, "remove", change.Remove)
-			if refused := (*Refusal)(nil); !errors.As(err, &refused) {
+			if refused := (*RefusedError)(nil); !errors.As(err, &refused) {
 				// It is unknown whether the change took place.
 				c.loaded = false
 			}
@@ -104,11 +104,11 @@ func (c *Controller) report(d decision, nodes map[string]*corev1.Node, start tim
 				continue // it has just been written
 			}
 			attempted = attempted || !failed.at.Before(start)
-			problem := Refusal{Reason: reasonFailed, Message: failed.err.Error()}
-			if refused := (*Refusal)(nil); errors.As(failed.err, &refused) {
-				problem = *refused
+			one := problem{Reason: reasonFailed, Message: failed.err.Error()}
+			if refused := (*RefusedError)(nil); errors.As(failed.err, &refused) {
+				one = problem(*refused)
 			}
-			problems = append(problems, problem)
+			problems = append(problems, one)
 		}
 		c.conditions.set(nodes[name], problems, attempted)
 	}

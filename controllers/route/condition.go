@@ -66,7 +66,7 @@ func (c *conditions) run(ctx context.Context) { c.queue.Run(ctx) }
 
 // set makes the condition of a Node follow from the problems of its routes. New problems, and those that another
 // attempt has met, are also recorded as an Event.
-func (c *conditions) set(n *corev1.Node, problems []Refusal, attempted bool) {
+func (c *conditions) set(n *corev1.Node, problems []problem, attempted bool) {
 	w := wanted{uid: n.UID, status: corev1.ConditionFalse, reason: reasonCreated, message: messageCreated}
 	if len(problems) > 0 {
 		messages := make([]string, len(problems))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/cloud"
 )
@@ -238,4 +239,25 @@ func TestDeletedInstances(t *testing.T) {
 	f.start()
 	f.pass(false)
 	f.expectRoutes(routes)
+}
+
+// A change of a Node is a reason to repeat at once what has failed for it.
+func TestChangedNode(t *testing.T) {
+	f := setUp(t, node("a", "mycloud://i-node-1", "10.244.1.0/24"))
+	f.putRoutes(other, map[string]string{"10.244.1.0/24": "i-node-4"})
+	f.start()
+	f.pass(false)
+	f.expectCondition("a", "True DestinationTaken")
+	_, err := f.cloud.Client.BatchRoutes(t.Context(), tableID, cloudv1.RoutesBatch{
+		Remove: []cloudv1.RouteRemoval{{Destination: "10.244.1.0/24"}},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.pass(false)
+	f.expectRoutes(map[string]string{})
+	f.update("a", func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.11"}}
+	})
+	f.settle("the route", func() error { return f.has("10.244.1.0/24") })
 }

@@ -47,12 +47,15 @@ type decision struct {
 	results map[string]*result
 }
 
+// problem is why a Node lacks a route: the reason of its condition, and a message to operators.
+type problem struct{ Reason, Message string }
+
 // result is what has become of the routes of a Node.
 type result struct {
 	// wanted are the destinations of the Node that are to be written.
 	wanted []netip.Prefix
 	// problems are those that only a change of the Node or of the cloud can solve.
-	problems []Refusal
+	problems []problem
 }
 
 // decide compares Nodes and routes. It follows these rules:
@@ -110,18 +113,18 @@ func decide(nodes []node, routes map[netip.Prefix]Route, clusterCIDRs []netip.Pr
 // compare decides about the routes of one initialized Node.
 func (d *decision) compare(r *result, n node, routes map[netip.Prefix]Route, holders map[netip.Prefix]node) {
 	if n.invalid != "" {
-		r.problems = append(r.problems, Refusal{Reason: reasonInvalid, Message: n.invalid})
+		r.problems = append(r.problems, problem{Reason: reasonInvalid, Message: n.invalid})
 	}
 	for _, cidr := range n.podCIDRs {
 		route, exists := routes[cidr]
 		leads := exists && route.Hop == Hop{InstanceID: n.instance}
 		switch holder := holders[cidr]; {
 		case holder.name != n.name:
-			r.problems = append(r.problems, Refusal{
+			r.problems = append(r.problems, problem{
 				Reason: reasonConflict, Message: fmt.Sprintf("pod CIDR %s is also that of node %s", cidr, holder.name),
 			})
 		case leads && route.Dead:
-			r.problems = append(r.problems, Refusal{
+			r.problems = append(r.problems, problem{
 				Reason: reasonDead, Message: fmt.Sprintf("the cloud reports that instance %s is deleted", n.instance),
 			})
 		case !leads:

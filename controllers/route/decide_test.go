@@ -47,7 +47,7 @@ func prefixes(list ...string) []netip.Prefix {
 func TestDecide(t *testing.T) {
 	const one, two, six = "10.244.1.0/24", "10.244.2.0/24", "fd00:10:244:1::/64"
 	settled, wants := &result{}, func(cidrs ...string) *result { return &result{wanted: prefixes(cidrs...)} }
-	problem := func(reason, message string) *result { return &result{problems: []Refusal{{reason, message}}} }
+	has := func(reason, message string) *result { return &result{problems: []problem{{reason, message}}} }
 	for name, tc := range map[string]struct {
 		nodes  []node
 		routes []Route
@@ -112,7 +112,7 @@ func TestDecide(t *testing.T) {
 			nodes:  []node{with("a", "i-a", 0, one)},
 			routes: []Route{dead(to(one, "i-a"))},
 			want: decision{results: map[string]*result{
-				"a": problem(reasonDead, "the cloud reports that instance i-a is deleted"),
+				"a": has(reasonDead, "the cloud reports that instance i-a is deleted"),
 			}},
 		},
 		"a Node has another pod CIDR now": {
@@ -137,7 +137,7 @@ func TestDecide(t *testing.T) {
 			want: decision{
 				upserts: []Route{to(one, "i-o")},
 				results: map[string]*result{
-					"old": wants(one), "young": problem(reasonConflict, "pod CIDR 10.244.1.0/24 is also that of node old"),
+					"old": wants(one), "young": has(reasonConflict, "pod CIDR 10.244.1.0/24 is also that of node old"),
 				},
 			},
 		},
@@ -145,7 +145,7 @@ func TestDecide(t *testing.T) {
 			nodes:  []node{with("young", "i-y", 1, one), with("old", "i-o", 0, one)},
 			routes: []Route{to(one, "i-y")},
 			want: decision{results: map[string]*result{
-				"old": problem(reasonConflict, "pod CIDR 10.244.1.0/24 is also that of node young"), "young": settled,
+				"old": has(reasonConflict, "pod CIDR 10.244.1.0/24 is also that of node young"), "young": settled,
 			}},
 		},
 		"an invalid pod CIDR does not stop the valid one": {
@@ -153,7 +153,7 @@ func TestDecide(t *testing.T) {
 			want: decision{
 				upserts: []Route{to(one, "i-a")},
 				results: map[string]*result{"a": {
-					wanted: prefixes(one), problems: []Refusal{{reasonInvalid, `pod CIDR "x" is not a CIDR`}},
+					wanted: prefixes(one), problems: []problem{{reasonInvalid, `pod CIDR "x" is not a CIDR`}},
 				}},
 			},
 		},

@@ -45,6 +45,9 @@ func TestRun(t *testing.T) {
 		})
 	}
 	expect("the first routes")
+	f.put(node("known", "mycloud://i-node-2", "10.244.8.0/24"))
+	routes["10.244.8.0/24"] = "i-node-2"
+	expect("the route of a node that joins initialized")
 	f.put(node("new", "", "10.244.9.0/24"))
 	f.update("new", func(n *corev1.Node) { n.Spec.ProviderID = "mycloud://i-node-3" })
 	routes["10.244.9.0/24"] = "i-node-3"

@@ -31,14 +31,14 @@ type Table interface {
 	// rest is empty.
 	List(ctx context.Context, since string) (routes []Route, revision string, changed bool, err error)
 	// Change makes any number of changes, independently of each other, and returns one error per change, or nil for
-	// those that hold now. The result of a change is unknown if its error is not a Refusal.
+	// those that hold now. The result of a change is unknown if its error is not a RefusedError.
 	Change(ctx context.Context, changes []Change) []error
 	// Hostnames returns the hostnames of instances. An instance that does not exist has none.
 	Hostnames(ctx context.Context, instanceIDs []string) (map[string]string, error)
 }
 
-// Refusal is the cloud's answer that it does not make a change.
-type Refusal struct {
+// RefusedError is the cloud's answer that it does not make a change.
+type RefusedError struct {
 	// Reason becomes the reason of the Node's condition.
 	Reason string
 	// Message describes the problem to an operator.
@@ -46,4 +46,4 @@ type Refusal struct {
 }
 
 // Error returns the message.
-func (r *Refusal) Error() string { return r.Message }
+func (e *RefusedError) Error() string { return e.Message }

@@ -90,7 +90,9 @@ func refusal(change route.Change, problem *cloudv1.Problem) error {
 		return nil
 	}
 	message := func(text string) error {
-		return &route.Refusal{Reason: reason(problem.Code), Message: fmt.Sprintf("route %s: %s", change.Destination, text)}
+		return &route.RefusedError{
+			Reason: reason(problem.Code), Message: fmt.Sprintf("route %s: %s", change.Destination, text),
+		}
 	}
 	switch problem.Code {
 	case cloudv1.CodeResourceNotFound, cloudv1.CodeConflict:

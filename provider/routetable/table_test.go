@@ -2,6 +2,7 @@ package routetable_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/route"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/routetable"
 	"quaymaster.dev/test/cloud"
@@ -102,6 +105,24 @@ func TestUnavailable(t *testing.T) {
 	}
 	if calls := c.Calls(); len(calls) != 1 {
 		t.Errorf("calls %v, want one", calls)
+	}
+}
+
+// Routes of others are neither written nor removed, not even if they have our hop.
+func TestForeignRoute(t *testing.T) {
+	c := cloud.Start(t, 0)
+	foreign := changes(1)[0]
+	result, err := c.Client.BatchRoutes(t.Context(), "rt-main", cloudv1.RoutesBatch{Upsert: []cloudv1.RouteSpec{
+		{Destination: foreign.Destination.String(), NextHop: cloudv1.NextHop(foreign.Hop)},
+	}}, cloudapi.WriteOptions{})
+	if err != nil || result.Results[0].Error != nil {
+		t.Fatal(result, err)
+	}
+	for _, change := range []route.Change{foreign, {Route: foreign.Route, Remove: true}} {
+		err := newTable(c).Change(t.Context(), []route.Change{change})[0]
+		if refused := (*route.RefusedError)(nil); !errors.As(err, &refused) {
+			t.Errorf("remove: %t: error %v, want a refusal", change.Remove, err)
+		}
 	}
 }
 
