@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -56,20 +56,33 @@ type Groups interface {
 	Create(ctx context.Context, name string) (Group, error)
 	// Change writes and removes members of a group, provided that the group still has its revision.
 	Change(ctx context.Context, group Group, upsert []Member, remove []string) (Group, error)
+	// Delete deletes a group, provided that it still has its revision. The error wraps ErrInUse if pools refer to it.
+	Delete(ctx context.Context, group Group) error
 }
 
 // Options are the dependencies of a Controller.
 type Options struct {
-	Groups Groups
+	Groups   Groups
+	Machines Machines
 	// Nodes must come from a factory that is started after New.
 	Nodes coreinformers.NodeInformer
+	// Services, from the same factory, show which groups are in use; nil means that no group is ever deleted.
+	Services coreinformers.ServiceInformer
 	// Recorder records Events about Nodes.
 	Recorder record.EventRecorder
 	// InstanceID parses the provider ID of a Node.
 	InstanceID func(providerID string) (string, error)
 	// FallbackAll makes every eligible Node serve a group for which no Node is marked.
 	FallbackAll bool
-	// Clock times the checks for drift; nil means the real clock.
+	// DrainCordoned makes cordoned Nodes leave their groups, after their connections have drained.
+	DrainCordoned bool
+	// MaxRemovedPercent is the share of a group's members that may leave per minute without a decision about their Node.
+	MaxRemovedPercent int
+	// MaxGroups is the number of groups that the cluster may have.
+	MaxGroups int
+	// Registerer registers the metric.
+	Registerer prometheus.Registerer
+	// Clock times everything; nil means the real clock.
 	Clock clock.WithTicker
 }
 
@@ -80,11 +93,19 @@ const allGroups = "all"
 type Controller struct {
 	groups      Groups
 	nodes       coreinformers.NodeInformer
+	services    coreinformers.ServiceInformer
 	instanceID  func(string) (string, error)
 	fallbackAll bool
+	maxRemoved  int
+	maxGroups   int
 	clock       clock.WithTicker
 	queue       *worker.Queue[string]
+	recorder    record.EventRecorder
+	metrics     metrics
 	marks       *marks
+	drains      *drains
+	machines    *machines
+	deletions   *deletions
 	// driftDue makes the next sync check for changes by others.
 	driftDue atomic.Bool
 
@@ -92,6 +113,11 @@ type Controller struct {
 	loaded   bool
 	revision string
 	cloud    map[string]Group
+	// brakes and unusedSince are by name of the group, like cloud.
+	brakes      map[string]*brake
+	unusedSince map[string]time.Time
+	// held has the number of members that the brake keeps in each group.
+	held map[string]int
 
 	mu sync.Mutex
 	// requests are the groups that were requested through ID, by name.
@@ -100,6 +126,8 @@ type Controller struct {
 
 // request is a group that load balancers refer to, guarded by Controller.mu.
 type request struct {
+	// asked is when the group was last requested.
+	asked time.Time
 	// done is closed when the first attempt to sync the group has ended.
 	done    chan struct{}
 	settled bool
@@ -114,17 +142,41 @@ func New(o Options) (*Controller, error) {
 		o.Clock = clock.RealClock{}
 	}
 	c := &Controller{
-		groups: o.Groups, nodes: o.Nodes, instanceID: o.InstanceID, fallbackAll: o.FallbackAll, clock: o.Clock,
-		marks:    newMarks(o.Recorder),
+		groups: o.Groups, nodes: o.Nodes, services: o.Services, instanceID: o.InstanceID, fallbackAll: o.FallbackAll,
+		maxRemoved: o.MaxRemovedPercent, maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
+		marks:     newMarks(o.Recorder),
+		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
+		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
+		deletions: &deletions{seen: map[string]bool{}},
+		brakes:    map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
 		requests: map[string]*request{},
+	}
+	var err error
+	if c.metrics, err = newMetrics(o.Registerer); err != nil {
+		return nil, err
 	}
 	c.queue = worker.New(worker.Options[string]{
 		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
+		Clock: o.Clock,
 	})
+	if err := c.watch(); err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return c, nil
+}
+
+// watch makes the changes of Nodes that matter lead to a sync. Asking for the informer of Services registers it.
+func (c *Controller) watch() error {
+	if c.services != nil {
+		c.services.Informer()
+	}
 	changed := func(any) { c.queue.AddAfter(allGroups, settle) }
-	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    changed,
-		DeleteFunc: changed,
+	_, err := c.nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		DeleteFunc: func(obj any) {
+			c.deletions.note(obj, c.instanceID)
+			changed(obj)
+		},
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*corev1.Node)
 			after, ok2 := newObj.(*corev1.Node)
@@ -133,18 +185,19 @@ func New(o Options) (*Controller, error) {
 			}
 		},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("watch nodes: %w", err)
-	}
-	return c, nil
+	return err
 }
 
 // Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	synced := []cache.InformerSynced{c.nodes.Informer().HasSynced}
+	if c.services != nil {
+		synced = append(synced, c.services.Informer().HasSynced)
+	}
 	c.queue.Add(allGroups)
-	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced) })
+	running.Go(func() { c.queue.Run(ctx, synced...) })
 	ticker := c.clock.NewTicker(driftPeriod)
 	defer ticker.Stop()
 	for {
@@ -159,24 +212,22 @@ func (c *Controller) Run(ctx context.Context) {
 }
 
 func (c *Controller) process(ctx context.Context, _ string) worker.Result {
-	if err := c.sync(ctx, c.driftDue.Swap(false)); err != nil {
+	next, err := c.sync(ctx, c.driftDue.Swap(false))
+	switch {
+	case err != nil:
 		klog.FromContext(ctx).Error(err, "Could not sync node groups, will retry")
 		return worker.Retry()
+	case next > 0:
+		return worker.Again(next)
 	}
 	return worker.Done()
 }
 
 // ID returns the ID of a group in the cloud and makes the controller maintain the group's members from then on. It
-// waits for the first attempt to sync the group and returns its error; the controller keeps retrying.
+// waits for the first attempt to sync the group and returns its error; the controller keeps retrying. The error wraps
+// ErrTooManyGroups if the group is one too many.
 func (c *Controller) ID(ctx context.Context, group string) (string, error) {
-	c.mu.Lock()
-	r := c.requests[group]
-	if r == nil || r.err != nil {
-		r = &request{done: make(chan struct{})}
-		c.requests[group] = r
-		c.queue.Add(allGroups)
-	}
-	c.mu.Unlock()
+	r := c.request(group)
 	select {
 	case <-r.done:
 		c.mu.Lock()
@@ -187,9 +238,23 @@ func (c *Controller) ID(ctx context.Context, group string) (string, error) {
 	}
 }
 
+// request returns the request of a group. If there is none, or the last one failed, it begins a new one.
+func (c *Controller) request(group string) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.requests[group]
+	if r == nil || r.err != nil {
+		r = &request{done: make(chan struct{})}
+		c.requests[group] = r
+		c.queue.Add(allGroups)
+	}
+	r.asked = c.clock.Now()
+	return r
+}
+
 // settle passes the result of a group's sync to the callers that wait for it. After a successful sync, a group keeps
-// its ID through later failures.
-func (c *Controller) settle(r *request, id string, err error) {
+// its ID through later failures. A group that is one too many is not requested any more.
+func (c *Controller) settle(name string, r *request, id string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -197,6 +262,9 @@ func (c *Controller) settle(r *request, id string, err error) {
 		r.id, r.err = id, nil
 	case r.id == "":
 		r.err = err
+	}
+	if errors.Is(err, ErrTooManyGroups) && c.requests[name] == r {
+		delete(c.requests, name)
 	}
 	if !r.settled {
 		r.settled = true
@@ -209,113 +277,4 @@ func (c *Controller) requested() map[string]*request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.requests)
-}
-
-// sync reconciles every group in the cloud and every requested one. The failure of a group does not affect the others.
-func (c *Controller) sync(ctx context.Context, checkDrift bool) error {
-	requests := c.requested()
-	if err := c.load(ctx, checkDrift); err != nil {
-		for _, r := range requests {
-			c.settle(r, "", err)
-		}
-		return err
-	}
-	nodes, err := c.candidates()
-	if err != nil {
-		return err
-	}
-	names := map[string]bool{}
-	for name := range c.cloud {
-		names[name] = true
-	}
-	for name := range requests {
-		names[name] = true
-	}
-	var errs []error
-	for name := range names {
-		err := c.syncGroup(ctx, name, nodes)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if r := requests[name]; r != nil {
-			c.settle(r, c.cloud[name].ID, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// load lists the groups of the cloud if they are unknown or may have drifted.
-func (c *Controller) load(ctx context.Context, checkDrift bool) error {
-	if c.loaded && !checkDrift {
-		return nil
-	}
-	since := ""
-	if c.loaded {
-		since = c.revision
-	}
-	groups, revision, changed, err := c.groups.List(ctx, since)
-	if err != nil {
-		return fmt.Errorf("list node groups: %w", err)
-	}
-	if changed {
-		c.cloud = make(map[string]Group, len(groups))
-		for _, g := range groups {
-			c.cloud[g.Name] = g
-		}
-		c.loaded, c.revision = true, revision
-	}
-	return nil
-}
-
-// syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came
-// first, so the groups are listed again before the next attempt.
-func (c *Controller) syncGroup(ctx context.Context, name string, nodes []candidate) error {
-	group, err := c.write(ctx, name, nodes)
-	if err != nil {
-		c.loaded = false
-		return fmt.Errorf("node group %s: %w", name, err)
-	}
-	c.cloud[name] = group
-	return nil
-}
-
-// write creates the group if it does not exist and writes the members that differ.
-func (c *Controller) write(ctx context.Context, name string, nodes []candidate) (Group, error) {
-	group, exists := c.cloud[name]
-	err := group.Err
-	if !exists {
-		group, err = c.groups.Create(ctx, name)
-	}
-	if err != nil {
-		return group, err
-	}
-	wanted := decide(name, nodes, group.Members, c.fallbackAll)
-	upsert, remove := difference(group.Members, wanted)
-	if len(upsert) == 0 && len(remove) == 0 {
-		return group, nil
-	}
-	if group, err = c.groups.Change(ctx, group, upsert, remove); err != nil {
-		return group, err
-	}
-	klog.FromContext(ctx).Info("Changed members of node group", "group", name, "nodeGroup", group.ID,
-		"written", len(upsert), "removed", len(remove), "members", len(wanted))
-	return group, nil
-}
-
-func (c *Controller) candidates() ([]candidate, error) {
-	nodes, err := c.nodes.Lister().List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	list := make([]candidate, 0, len(nodes))
-	present := make(map[types.UID]bool, len(nodes))
-	for _, node := range nodes {
-		o := observe(node)
-		n := o.candidate(node.Name, c.instanceID)
-		n.mark, n.invalid = c.marks.parse(node, o)
-		list = append(list, n)
-		present[node.UID] = true
-	}
-	c.marks.forgetAllBut(present)
-	return list, nil
 }

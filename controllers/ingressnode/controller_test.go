@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -32,6 +34,9 @@ import (
 )
 
 const clusterUID = "c1a5e000-0000-4000-8000-000000000001"
+
+// driftPeriod is how often the controller checks for drift.
+const driftPeriod = 30 * time.Second
 
 // limit bounds how long a change takes to reach the cloud.
 const limit = 5 * time.Second
@@ -53,13 +58,18 @@ type drift struct {
 	ticks chan time.Time
 }
 
-func (d *drift) NewTicker(time.Duration) clock.Ticker { return d }
-func (d *drift) C() <-chan time.Time                  { return d.ticks }
-func (d *drift) Stop()                                {}
+func (d *drift) NewTicker(period time.Duration) clock.Ticker {
+	if period != driftPeriod {
+		return d.RealClock.NewTicker(period)
+	}
+	return d
+}
+func (d *drift) C() <-chan time.Time { return d.ticks }
+func (d *drift) Stop()               {}
 
 func start(t *testing.T, nodes ...*corev1.Node) *fixture {
 	t.Helper()
-	f := &fixture{t: t, cloud: cloud.Start(t, 0), drift: &drift{ticks: make(chan time.Time)}}
+	f := &fixture{t: t, cloud: cloud.Start(t, 0, instances(9)...), drift: &drift{ticks: make(chan time.Time)}}
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	for _, n := range nodes {
 		f.put(n)
@@ -77,9 +87,11 @@ func (f *fixture) run() {
 	var err error
 	f.Controller, err = ingressnode.New(ingressnode.Options{
 		Groups:     nodegroup.New(f.cloud.Client, ownership.NewCluster(f.client.CoreV1()), "dev"),
+		Machines:   nodegroup.NewMachines(f.cloud.Client),
 		Nodes:      factory.Core().V1().Nodes(),
 		Recorder:   f.events,
 		InstanceID: providerid.Parse, FallbackAll: true, Clock: f.drift,
+		MaxRemovedPercent: 100, MaxGroups: 10,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -108,6 +120,31 @@ func (f *fixture) put(node *corev1.Node) {
 	}
 }
 
+// instances returns the instances i-node-1 to i-node-<count> with the addresses that node gives to their Nodes.
+func instances(count int) []inventory.Instance {
+	var list []inventory.Instance
+	for i := 1; i <= count; i++ {
+		n := node(i)
+		instance := inventory.Instance{ID: "i-" + n.Name, Hostname: n.Name, Type: "m1.small", Zone: "eu-1a"}
+		for _, a := range n.Status.Addresses {
+			ip, err := netip.ParseAddr(a.Address)
+			if err != nil {
+				continue
+			}
+			family := cloudv1.FamilyIPv4
+			if ip.Is6() {
+				family = cloudv1.FamilyIPv6
+			}
+			kind := map[corev1.NodeAddressType]string{
+				corev1.NodeInternalIP: cloudv1.AddressInternal, corev1.NodeExternalIP: cloudv1.AddressExternal,
+			}[a.Type]
+			instance.Addresses = append(instance.Addresses, cloudv1.InstanceAddress{Type: kind, Family: family, Address: ip.String()})
+		}
+		list = append(list, instance)
+	}
+	return list
+}
+
 // node returns a ready Node whose instance is i-node-<number>.
 func node(number int, change ...func(*corev1.Node)) *corev1.Node {
 	name := fmt.Sprintf("node-%d", number)
@@ -121,10 +158,10 @@ func node(number int, change ...func(*corev1.Node)) *corev1.Node {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeHostName, Address: name},
-				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.0.1%d", number)},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", number/100, 10+number%100)},
 				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("FD00::%d", number)},
-				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.1.1%d", number)},
-				{Type: corev1.NodeExternalIP, Address: fmt.Sprintf("198.51.100.1%d", number)},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.%d.%d", number/100, 10+number%100)},
+				{Type: corev1.NodeExternalIP, Address: fmt.Sprintf("198.51.%d.%d", number/100, 10+number%100)},
 			},
 		},
 	}

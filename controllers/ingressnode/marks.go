@@ -2,6 +2,7 @@ package ingressnode
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,12 +16,16 @@ const reasonInvalid = "InvalidIngressNodeAnnotation"
 type marks struct {
 	recorder record.EventRecorder
 	valid    map[types.UID]mark
+	// unmarked are the groups whose mark was taken from a Node since the last successful sync.
+	unmarked map[types.UID][]string
 	// reported is the invalid value of each Node that an Event has reported.
 	reported map[types.UID]string
 }
 
 func newMarks(recorder record.EventRecorder) *marks {
-	return &marks{recorder: recorder, valid: map[types.UID]mark{}, reported: map[types.UID]string{}}
+	return &marks{
+		recorder: recorder, valid: map[types.UID]mark{}, unmarked: map[types.UID][]string{}, reported: map[types.UID]string{},
+	}
 }
 
 // parse returns the mark of a Node: its annotation or, if that is invalid, its last valid one. invalid is true if there
@@ -31,6 +36,7 @@ func (m *marks) parse(node *corev1.Node, o observed) (last mark, invalid bool) {
 		current, err = parseMark(o.annotation)
 	}
 	if err == nil {
+		m.compare(node.UID, current)
 		m.valid[node.UID] = current
 		delete(m.reported, node.UID)
 		return current, false
@@ -49,8 +55,23 @@ func (m *marks) parse(node *corev1.Node, o observed) (last mark, invalid bool) {
 	return last, !remembered
 }
 
+// compare remembers which marks were taken from a Node: a person has decided that it leaves these groups.
+func (m *marks) compare(uid types.UID, current mark) {
+	taken := slices.DeleteFunc(m.unmarked[uid], current.has)
+	for _, group := range m.valid[uid].groups {
+		if !current.has(group) {
+			taken = append(taken, group)
+		}
+	}
+	m.unmarked[uid] = taken
+}
+
+// settled forgets the marks that were taken from Nodes, which have left by now if they were to leave.
+func (m *marks) settled() { clear(m.unmarked) }
+
 // forgetAllBut drops the state of Nodes that no longer exist.
 func (m *marks) forgetAllBut(present map[types.UID]bool) {
 	maps.DeleteFunc(m.valid, func(uid types.UID, _ mark) bool { return !present[uid] })
+	maps.DeleteFunc(m.unmarked, func(uid types.UID, _ []string) bool { return !present[uid] })
 	maps.DeleteFunc(m.reported, func(uid types.UID, _ string) bool { return !present[uid] })
 }

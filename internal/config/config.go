@@ -21,6 +21,9 @@ const (
 	DefaultLoadBalancerClass = "mycloud.io/dlb"
 	DefaultFallback          = FallbackAll
 	DefaultQuotaPercent      = 50
+	// DefaultMaxRemovedPercentPerMinute lets a large group lose at most a tenth of its members per minute.
+	DefaultMaxRemovedPercentPerMinute = 10
+	DefaultMaxGroups                  = 50
 )
 
 // The values of IngressNodes.Fallback.
@@ -71,6 +74,13 @@ type Network struct {
 type IngressNodes struct {
 	// Fallback is all or none: the Nodes that serve a group for which no Node is marked.
 	Fallback string `json:"fallback"`
+	// MaxRemovedPercentPerMinute is the share of a group's members, at least one, that may leave per minute although
+	// their Nodes were not deleted, excluded or unmarked. 100 removes the limit.
+	MaxRemovedPercentPerMinute int `json:"maxRemovedPercentPerMinute"`
+	// DrainCordoned makes cordoned Nodes leave their groups, after their connections have drained.
+	DrainCordoned bool `json:"drainCordoned"`
+	// MaxGroups is the number of groups that the Services of the cluster may create in the cloud.
+	MaxGroups int `json:"maxGroups"`
 }
 
 // Load reads, defaults and validates a cloud config file. The error is one line with the name of the file and every
@@ -90,9 +100,13 @@ func Load(path string) (Config, error) {
 // Parse reads, defaults and validates a cloud config in YAML or JSON.
 func Parse(data []byte) (Config, error) {
 	cfg := Config{
-		LoadBalancerClass:        DefaultLoadBalancerClass,
+		LoadBalancerClass: DefaultLoadBalancerClass,
+		IngressNodes: IngressNodes{
+			Fallback:                   DefaultFallback,
+			MaxRemovedPercentPerMinute: DefaultMaxRemovedPercentPerMinute,
+			MaxGroups:                  DefaultMaxGroups,
+		},
 		QuotaPercent:             DefaultQuotaPercent,
-		IngressNodes:             IngressNodes{Fallback: DefaultFallback},
 		KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 	}
 	errs, err := strictyaml.Decode(data, &cfg)

@@ -26,7 +26,8 @@ func TestParse(t *testing.T) {
 			text: minimal,
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
-				LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all"},
+				LoadBalancerClass:        "mycloud.io/dlb",
+				IngressNodes:             config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
 				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
 			},
 		},
@@ -34,7 +35,7 @@ func TestParse(t *testing.T) {
 			text: minimal + `
 loadBalancerClass: example.com/lb
 network: {vpcID: vpc-main, routeTableID: rt-main, subnetIDs: [subnet-a, subnet-b]}
-ingressNodes: {fallback: none}
+ingressNodes: {fallback: none, maxRemovedPercentPerMinute: 25, drainCordoned: true, maxGroups: 5}
 kubeProxyHealthCheckPort: 9876
 caFile: /ca.crt
 clientCertFile: /tls.crt
@@ -48,8 +49,11 @@ allowInsecureHTTP: true
 				Network: config.Network{
 					VPCID: "vpc-main", RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a", "subnet-b"},
 				},
-				IngressNodes: config.IngressNodes{Fallback: "none"}, KubeProxyHealthCheckPort: 9876,
-				CAFile: "/ca.crt", ClientCertFile: "/tls.crt", ClientKeyFile: "/tls.key", QuotaPercent: 80,
+				IngressNodes: config.IngressNodes{
+					Fallback: "none", MaxRemovedPercentPerMinute: 25, DrainCordoned: true, MaxGroups: 5,
+				},
+				KubeProxyHealthCheckPort: 9876,
+				CAFile:                   "/ca.crt", ClientCertFile: "/tls.crt", ClientKeyFile: "/tls.key", QuotaPercent: 80,
 				AllowInsecureHTTP: true,
 			},
 		},
@@ -146,13 +150,15 @@ func TestParseErrors(t *testing.T) {
 		},
 		"bad class, ids and fallback": {
 			text: minimal + "loadBalancerClass: a/b/c\nnetwork: {vpcID: a/b, subnetIDs: [s, s, '']}\n" +
-				"ingressNodes: {fallback: some}\nkubeProxyHealthCheckPort: 65536\n",
+				"ingressNodes: {fallback: some, maxRemovedPercentPerMinute: 0, maxGroups: 501}\nkubeProxyHealthCheckPort: 65536\n",
 			want: []string{
 				`loadBalancerClass: Invalid value: "a/b/c"`,
 				`network.vpcID: Invalid value: "a/b"`,
 				`network.subnetIDs[1]: Duplicate value: "s"`,
 				`network.subnetIDs[2]: Required value`,
 				`ingressNodes.fallback: Unsupported value: "some": supported values: "all", "none"`,
+				`ingressNodes.maxRemovedPercentPerMinute: Invalid value: 0: must be between 1 and 100`,
+				`ingressNodes.maxGroups: Invalid value: 501: must be between 1 and 500`,
 				`kubeProxyHealthCheckPort: Invalid value: 65536: must be a port, 1 to 65535`,
 			},
 		},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"unicode"
@@ -32,12 +33,26 @@ func validate(cfg Config) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("loadBalancerClass"), cfg.LoadBalancerClass, problem))
 	}
 	errs = append(errs, validateNetwork(cfg.Network, field.NewPath("network"))...)
-	if f := cfg.IngressNodes.Fallback; f != FallbackAll && f != FallbackNone {
-		path := field.NewPath("ingressNodes", "fallback")
-		errs = append(errs, field.NotSupported(path, f, []string{FallbackAll, FallbackNone}))
-	}
+	errs = append(errs, validateIngressNodes(cfg.IngressNodes, field.NewPath("ingressNodes"))...)
 	if p := cfg.KubeProxyHealthCheckPort; len(validation.IsValidPortNum(int(p))) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("kubeProxyHealthCheckPort"), p, "must be a port, 1 to 65535"))
+	}
+	return errs
+}
+
+// maxGroups is the number of node groups that one list of the cloud returns quickly.
+const maxGroups = 500
+
+func validateIngressNodes(nodes IngressNodes, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if f := nodes.Fallback; f != FallbackAll && f != FallbackNone {
+		errs = append(errs, field.NotSupported(path.Child("fallback"), f, []string{FallbackAll, FallbackNone}))
+	}
+	if n := nodes.MaxRemovedPercentPerMinute; n < 1 || n > 100 {
+		errs = append(errs, field.Invalid(path.Child("maxRemovedPercentPerMinute"), n, "must be between 1 and 100"))
+	}
+	if n := nodes.MaxGroups; n < 1 || n > maxGroups {
+		errs = append(errs, field.Invalid(path.Child("maxGroups"), n, fmt.Sprintf("must be between 1 and %d", maxGroups)))
 	}
 	return errs
 }

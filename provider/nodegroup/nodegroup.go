@@ -3,6 +3,8 @@ package nodegroup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,9 +14,6 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
-
-// weight is the weight of every member: the nodes are equal.
-const weight = 1
 
 // batch is the number of members that one request may change.
 const batch = 1000
@@ -65,28 +64,18 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 }
 
 // Create implements ingressnode.Groups. The request depends only on the group's name, so that a second creation, after
-// a crash or by another leader, finds this group.
+// a crash or by another leader, finds this group. Names are for human readers: group a-b of cluster c has the same name
+// as group b of cluster c-a. If the name is taken, the group gets one that is unique.
 func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, error) {
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
-	identity := []string{cloudv1.KindNodeGroup, tags[ownership.ClusterUID], name}
+	plain, unique := names(g.clusterID, tags[ownership.ClusterUID], name)
 	tags[ownership.IngressGroup] = name
-	spec := cloudv1.NodeGroupSpec{Name: g.clusterID + "-" + name, Tags: tags}
-	made, err := ownership.Create(identity,
-		func(key string) (*cloudv1.NodeGroup, error) {
-			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
-		},
-		func(made *cloudv1.NodeGroup) (*cloudv1.NodeGroup, error) {
-			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
-			if err == nil && !ownership.Bears(found.Tags, tags) {
-				err = ownership.ErrNotOurs
-			}
-			return found, err
-		})
+	made, err := g.create(ctx, cloudv1.NodeGroupSpec{Name: plain, Tags: tags})
 	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
-		made, err = g.holder(ctx, err, spec)
+		made, err = g.create(ctx, cloudv1.NodeGroupSpec{Name: unique, Tags: tags})
 	}
 	if err != nil {
 		return ingressnode.Group{}, err
@@ -94,7 +83,39 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	return fromCloud(made), nil
 }
 
-// holder returns the group that already has the name, if it is the one to be created.
+// suffixLength is the number of characters of the hash in the name's suffix.
+const suffixLength = 8
+
+// names returns the possible names of a group: the plain one, and the one to use if that is taken.
+func names(clusterID, clusterUID, group string) (plain, unique string) {
+	plain = clusterID + "-" + group
+	hash := sha256.Sum256([]byte(clusterUID + "/" + group))
+	return plain, plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]
+}
+
+// create creates a group of that name, or returns the group that has the name if it is ours.
+func (g *Groups) create(ctx context.Context, spec cloudv1.NodeGroupSpec) (*cloudv1.NodeGroup, error) {
+	identity := []string{
+		cloudv1.KindNodeGroup, spec.Tags[ownership.ClusterUID], spec.Tags[ownership.IngressGroup], spec.Name,
+	}
+	made, err := ownership.Create(identity,
+		func(key string) (*cloudv1.NodeGroup, error) {
+			return g.cloud.CreateNodeGroup(ctx, spec, cloudapi.WriteOptions{IdempotencyKey: key})
+		},
+		func(made *cloudv1.NodeGroup) (*cloudv1.NodeGroup, error) {
+			found, err := g.cloud.NodeGroup(ctx, made.ID, cloudapi.ReadOptions{})
+			if err == nil && !ownership.Bears(found.Tags, spec.Tags) {
+				err = ownership.ErrNotOurs
+			}
+			return found, err
+		})
+	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
+		return g.holder(ctx, err, spec)
+	}
+	return made, err
+}
+
+// holder returns the group that already has the name if it is the one to be created, otherwise the error taken.
 func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroupSpec) (*cloudv1.NodeGroup, error) {
 	id := cloudapi.ResourceID(taken)
 	if id == "" {
@@ -106,7 +127,7 @@ func (g *Groups) holder(ctx context.Context, taken error, spec cloudv1.NodeGroup
 	}
 	if !ownership.Bears(held.Tags, spec.Tags) {
 		return nil, fmt.Errorf("name %q is taken by node group %s, which lacks the ownership tags of this group; "+
-			"rename or delete it", spec.Name, id)
+			"rename or delete it: %w", spec.Name, id, taken)
 	}
 	return held, nil
 }
@@ -135,13 +156,33 @@ func (g *Groups) Change(
 	return group, nil
 }
 
+// Delete implements ingressnode.Groups. The cloud refuses to delete a group that pools refer to.
+func (g *Groups) Delete(ctx context.Context, group ingressnode.Group) error {
+	tags, err := g.cluster.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	tags[ownership.IngressGroup] = group.Name
+	err = g.cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
+	switch {
+	case cloudapi.IsAbsent(err):
+		return nil
+	case cloudapi.HasCode(err, cloudv1.CodeConflict):
+		return fmt.Errorf("%w: %w", ingressnode.ErrInUse, err)
+	}
+	return err
+}
+
 func head[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
 func toCloud(members []ingressnode.Member) []cloudv1.GroupMember {
 	var list []cloudv1.GroupMember
 	for _, m := range members {
 		member := cloudv1.GroupMember{
-			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: weight, State: cloudv1.MemberActive, Zone: m.Zone,
+			Key: m.InstanceID, InstanceID: m.InstanceID, Weight: m.Weight, State: cloudv1.MemberActive, Zone: m.Zone,
+		}
+		if m.Draining {
+			member.State = cloudv1.MemberDraining
 		}
 		for _, address := range m.Addresses {
 			member.Addresses = append(member.Addresses, cloudv1.MemberAddress{Family: family(address), Address: address})
@@ -161,7 +202,9 @@ func family(address string) string {
 func fromCloud(group *cloudv1.NodeGroup) ingressnode.Group {
 	g := ingressnode.Group{ID: group.ID, Revision: group.Revision, Name: group.Tags[ownership.IngressGroup]}
 	for _, m := range group.Members {
-		member := ingressnode.Member{InstanceID: m.Key, Zone: m.Zone}
+		member := ingressnode.Member{
+			InstanceID: m.Key, Zone: m.Zone, Weight: m.Weight, Draining: m.State == cloudv1.MemberDraining,
+		}
 		for _, address := range m.Addresses {
 			member.Addresses = append(member.Addresses, address.Address)
 		}

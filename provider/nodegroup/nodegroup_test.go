@@ -1,7 +1,9 @@
 package nodegroup_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +38,7 @@ func TestLargeGroup(t *testing.T) {
 		id := fmt.Sprintf("i-%04d", i)
 		ids = append(ids, id)
 		members = append(members, ingressnode.Member{
-			InstanceID: id, Zone: "eu-1a", Addresses: []string{fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprintf("fd00::%x", i+1)},
+			InstanceID: id, Zone: "eu-1a", Weight: 1, Draining: i%2 == 0, Addresses: []string{fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprintf("fd00::%x", i+1)},
 		})
 	}
 	empty, err := groups.Create(ctx, "default")
@@ -158,33 +160,126 @@ func TestCreateAfterLoss(t *testing.T) {
 	}
 }
 
+// Group a-b of cluster c and group b of cluster c-a have the same name; so may anything that a person creates.
 func TestNameTaken(t *testing.T) {
+	const suffixed = "dev-edge-e2379530"
 	ours := map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "edge"}
-	for name, tc := range map[string]struct {
-		tags map[string]string
-		err  string
-	}{
-		"by the very group":           {tags: ours},
-		"by a group of someone else":  {tags: map[string]string{"team": "net"}, err: "lacks the ownership tags of this group; rename or delete it"},
-		"by a group of another name":  {tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"}, err: "lacks the ownership tags of this group"},
-		"by a group of other cluster": {tags: map[string]string{ownership.ClusterUID: "other", ownership.IngressGroup: "edge"}, err: "lacks the ownership tags of this group"},
+	for name, tags := range map[string]map[string]string{
+		"by someone else":             {"team": "net"},
+		"by a group of another name":  {ownership.ClusterUID: clusterUID, ownership.IngressGroup: "other"},
+		"by a group of other cluster": {ownership.ClusterUID: "other", ownership.IngressGroup: "edge"},
+		"by the very group":           ours,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cloud.Start(t, 0)
-			holder, err := c.Client.CreateNodeGroup(
-				t.Context(), cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tc.tags}, cloudapi.WriteOptions{},
-			)
+			ctx := t.Context()
+			holder, err := c.Client.CreateNodeGroup(ctx, cloudv1.NodeGroupSpec{Name: "dev-edge", Tags: tags}, cloudapi.WriteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := groupsOf(c).Create(t.Context(), "edge")
-			switch {
-			case tc.err == "" && (err != nil || got.ID != holder.ID):
-				t.Errorf("group %+v, %v; want %s", got, err, holder.ID)
-			case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), holder.ID)):
-				t.Errorf("error %v, want %q about %s", err, tc.err, holder.ID)
+			want := holder.ID
+			if !ownership.Bears(tags, ours) {
+				want = ""
+			}
+			for range 2 {
+				got, err := groupsOf(c).Create(ctx, "edge")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want == "" {
+					if made, err := c.Client.NodeGroup(ctx, got.ID, cloudapi.ReadOptions{}); err != nil || made.Name != suffixed {
+						t.Errorf("group %+v, %v; want the name %s", made, err, suffixed)
+					}
+					want = got.ID
+				}
+				if got.ID != want {
+					t.Errorf("group %s, want %s", got.ID, want)
+				}
+			}
+			list, _, _, err := groupsOf(c).List(ctx, "")
+			if err != nil || !slices.ContainsFunc(list, func(g ingressnode.Group) bool { return g.ID == want && g.Name == "edge" }) {
+				t.Errorf("groups %+v, %v; want %s among them", list, err, want)
 			}
 		})
+	}
+}
+
+// With both names taken by others, the error names the holder.
+func TestBothNamesTaken(t *testing.T) {
+	c := cloud.Start(t, 0)
+	for _, name := range []string{"dev-edge", "dev-edge-e2379530"} {
+		if _, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := groupsOf(c).Create(t.Context(), "edge")
+	if err == nil || !strings.Contains(err.Error(), "lacks the ownership tags of this group; rename or delete it") {
+		t.Errorf("error %v, want one that names the holder", err)
+	}
+}
+
+// Only a group that is ours, unchanged since it was read and not in use is deleted.
+func TestDelete(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(t *testing.T, c *cloud.Cloud, g *ingressnode.Group)
+		// err reports whether an error is the expected one.
+		err func(error) bool
+	}{
+		"unused": {err: func(err error) bool { return err == nil }},
+		"absent": {
+			before: func(_ *testing.T, _ *cloud.Cloud, g *ingressnode.Group) { g.ID = "ng-none" },
+			err:    func(err error) bool { return err == nil },
+		},
+		"changed since": {
+			before: func(_ *testing.T, _ *cloud.Cloud, g *ingressnode.Group) { g.Revision = "1" },
+			err:    func(err error) bool { return cloudapi.HasCode(err, cloudv1.CodeStaleRevision) },
+		},
+		"given away": {
+			before: func(t *testing.T, c *cloud.Cloud, g *ingressnode.Group) {
+				taken, err := c.Client.UpdateNodeGroup(t.Context(), g.ID, cloudv1.NodeGroupSpec{Name: "theirs"}, cloudapi.WriteOptions{IfMatch: g.Revision})
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.Revision = taken.Revision
+			},
+			err: func(err error) bool { return cloudapi.HasCode(err, cloudv1.CodeTagsMismatch) },
+		},
+		"in use": {
+			before: func(t *testing.T, c *cloud.Cloud, g *ingressnode.Group) {
+				refer(t, c, g.ID)
+			},
+			err: func(err error) bool { return errors.Is(err, ingressnode.ErrInUse) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cloud.Start(t, 0)
+			groups := groupsOf(c)
+			g, err := groups.Create(t.Context(), "edge")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.before != nil {
+				tc.before(t, c, &g)
+			}
+			if err := groups.Delete(t.Context(), g); !tc.err(err) {
+				t.Errorf("unexpected error %v", err)
+			}
+		})
+	}
+}
+
+// refer creates a load balancer with a pool that refers to the group.
+func refer(t *testing.T, c *cloud.Cloud, groupID string) {
+	t.Helper()
+	_, _, err := c.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{Name: "web", LoadBalancerFields: cloudv1.LoadBalancerFields{
+		Scheme: cloudv1.SchemePublic, Listeners: []cloudv1.Listener{},
+		Pools: []cloudv1.Pool{{
+			Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: "round_robin", TargetPort: 30080,
+			NodeGroupID: groupID,
+		}},
+	}}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -210,5 +305,32 @@ func TestListDuplicates(t *testing.T) {
 		if (g.Err != nil) != (g.Name == "edge") {
 			t.Errorf("group %s: error %v", g.Name, g.Err)
 		}
+	}
+}
+
+// Five hundred and one instances are two requests; a tombstone is an answer, an unknown instance is none.
+func TestMachines(t *testing.T) {
+	c := cloud.Start(t, 0)
+	if _, err := c.Client.DeleteInstance(t.Context(), "i-node-2", cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"i-node-1", "i-node-2"}
+	for i := range 499 {
+		ids = append(ids, fmt.Sprintf("i-none-%d", i))
+	}
+	c.Calls()
+	got, err := nodegroup.NewMachines(c.Client).Find(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]ingressnode.Machine{
+		"i-node-1": {Addresses: []string{"10.0.0.11", "198.51.100.11"}},
+		"i-node-2": {Addresses: []string{"10.0.0.12", "198.51.100.12"}, Deleted: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected instances (-want +got):\n%s", diff)
+	}
+	if calls := c.Calls(); len(calls) != 2 {
+		t.Errorf("calls %v, want 2", calls)
 	}
 }

@@ -42,10 +42,11 @@ type Cloud struct {
 	intercept func(http.ResponseWriter, *http.Request) bool
 }
 
-// Start runs a cloud until the test ends. With a job duration, writes of load balancers take that long.
-func Start(t *testing.T, jobDuration time.Duration) *Cloud {
+// Start runs a cloud until the test ends. With a job duration, writes of load balancers take that long. Instances are
+// added to those of the example inventory, or take the place of those with the same ID.
+func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
 	t.Helper()
-	c := open(t, jobDuration)
+	c := open(t, jobDuration, instances...)
 	front := httptest.NewServer(c)
 	t.Cleanup(front.Close)
 	c.connect(t, front.URL, nil)
@@ -61,7 +62,7 @@ func StartDirect(t *testing.T) *Cloud {
 	return c
 }
 
-func open(t *testing.T, jobDuration time.Duration) *Cloud {
+func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instance) *Cloud {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -71,6 +72,9 @@ func open(t *testing.T, jobDuration time.Duration) *Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stock.Instances = append(slices.DeleteFunc(stock.Instances, func(example inventory.Instance) bool {
+		return slices.ContainsFunc(instances, func(i inventory.Instance) bool { return i.ID == example.ID })
+	}), instances...)
 	faults := fault.New(clock.RealClock{})
 	server, err := mycloud.Open(mycloud.Options{
 		DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration, Faults: faults,

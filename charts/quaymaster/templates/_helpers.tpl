@@ -131,7 +131,7 @@ loadBalancerClass: {{ .Values.loadBalancerClass | quote }}
 network:
   {{- toYaml .Values.cloud.network | nindent 2 }}
 ingressNodes:
-  fallback: {{ .Values.cloud.ingressNodes.fallback }}
+  {{- toYaml .Values.cloud.ingressNodes | nindent 2 }}
 kubeProxyHealthCheckPort: {{ .Values.cloud.kubeProxyHealthCheckPort }}
 {{- end -}}
 

@@ -217,10 +217,17 @@ func (r *controllers) assemble(
 	})
 	nodes, err := ingressnode.New(ingressnode.Options{
 		Groups:      nodegroup.New(r.cloud, cluster, r.config.ClusterID),
+		Machines:    nodegroup.NewMachines(r.cloud),
 		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
+		Services:    completed.SharedInformers.Core().V1().Services(),
 		Recorder:    completed.EventRecorder,
 		InstanceID:  providerid.Parse,
 		FallbackAll: r.config.IngressNodes.Fallback == config.FallbackAll,
+
+		DrainCordoned:     r.config.IngressNodes.DrainCordoned,
+		MaxRemovedPercent: r.config.IngressNodes.MaxRemovedPercentPerMinute,
+		MaxGroups:         r.config.IngressNodes.MaxGroups,
+		Registerer:        legacyregistry.Registerer(),
 	})
 	if err != nil {
 		return cloud.Assembly{}, err

@@ -266,10 +266,11 @@ func ingressNodesFollow(w *world) {
 	w.members("default", "i-node-2", "i-node-3")
 	w.setReady("node-3", corev1.ConditionFalse)
 	w.members("default", "i-node-2")
+	// No news of a Node is no reason to remove it.
 	w.setReady("node-2", corev1.ConditionUnknown)
+	w.setReady("node-3", corev1.ConditionTrue)
 	w.members("default", "i-node-2", "i-node-3")
 	w.setReady("node-2", corev1.ConditionTrue)
-	w.setReady("node-3", corev1.ConditionTrue)
 
 	w.annotateNode("node-2", "yes please")
 	w.event(w.node("node-2"), `annotation `+ingressNode+`: invalid value "yes please"`)

@@ -77,6 +77,8 @@ func (w *world) cloudConfig(endpoint string) env.CloudConfig {
 	return env.CloudConfig{
 		"clusterID": "dev", "endpoint": endpoint, "tokenFile": tokenFile,
 		"network": map[string]any{"vpcID": "vpc-main", "routeTableID": "rt-main"},
+		// A few Nodes would otherwise take minutes to leave one by one.
+		"ingressNodes": map[string]any{"maxRemovedPercentPerMinute": 100},
 	}
 }
 

@@ -1,0 +1,17 @@
+package ingressnode
+
+import (
+	"context"
+	"time"
+)
+
+// Sync runs one sync, so that a test with its own clock knows when it has ended.
+func (c *Controller) Sync(ctx context.Context, checkDrift bool) (time.Duration, error) {
+	return c.sync(ctx, checkDrift)
+}
+
+// Request requests a group without waiting for it.
+func (c *Controller) Request(group string) { c.request(group) }
+
+// NoteDeletion passes on what an informer reports about a Node that it no longer has.
+func (c *Controller) NoteDeletion(obj any) { c.deletions.note(obj, c.instanceID) }

@@ -1,0 +1,270 @@
+package ingressnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// reasonHeld is the reason of Events about members that the brake keeps.
+const reasonHeld = "IngressNodesHeld"
+
+// sync reconciles every group in the cloud and every requested one. The failure of a group does not affect the others.
+// It returns when to sync again if nothing changes before; 0 means that there is no need to.
+func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, error) {
+	requests := c.requested()
+	if err := c.load(ctx, checkDrift); err != nil {
+		for name, r := range requests {
+			c.settle(name, r, "", err)
+		}
+		return 0, err
+	}
+	deleted := c.deletions.snapshot()
+	nodes, err := c.candidates()
+	if err != nil {
+		return 0, err
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests)))
+	slices.Sort(names)
+	names = slices.Compact(names)
+	next := c.drains.next(c.clock.Now())
+	var errs []error
+	if err := c.readMachines(ctx, names, nodes); err != nil {
+		errs = append(errs, err)
+	}
+	for _, name := range names {
+		again, err := c.syncGroup(ctx, name, situation{nodes: nodes, deleted: deleted})
+		if err != nil && !errors.Is(err, ErrTooManyGroups) {
+			errs = append(errs, err)
+		}
+		if r := requests[name]; r != nil {
+			c.settle(name, r, c.cloud[name].ID, err)
+		}
+		next = sooner(next, again)
+	}
+	c.metrics.report(c.held)
+	if checkDrift && c.services != nil {
+		errs = append(errs, c.collect(ctx))
+	}
+	err = errors.Join(errs...)
+	if err == nil {
+		c.marks.settled()
+		c.deletions.settled(deleted)
+	}
+	return next, err
+}
+
+// load lists the groups of the cloud if they are unknown or may have drifted.
+func (c *Controller) load(ctx context.Context, checkDrift bool) error {
+	if c.loaded && !checkDrift {
+		return nil
+	}
+	since := ""
+	if c.loaded {
+		since = c.revision
+	}
+	groups, revision, changed, err := c.groups.List(ctx, since)
+	if err != nil {
+		return fmt.Errorf("list node groups: %w", err)
+	}
+	if changed {
+		c.cloud = make(map[string]Group, len(groups))
+		for _, g := range groups {
+			c.cloud[g.Name] = g
+		}
+		c.loaded, c.revision = true, revision
+		unlisted := func(name string) bool { return c.cloud[name].ID == "" }
+		maps.DeleteFunc(c.brakes, func(name string, _ *brake) bool { return unlisted(name) })
+		maps.DeleteFunc(c.held, func(name string, _ int) bool { return unlisted(name) })
+	}
+	return nil
+}
+
+// situation is what a group's members depend on besides the group itself.
+type situation struct {
+	nodes []candidate
+	// deleted are the instances whose Nodes were deleted.
+	deleted map[string]bool
+}
+
+// syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came
+// first, so the groups are listed again before the next attempt.
+func (c *Controller) syncGroup(ctx context.Context, name string, s situation) (time.Duration, error) {
+	group, next, err := c.write(ctx, name, s)
+	switch {
+	case errors.Is(err, ErrTooManyGroups):
+		return 0, err
+	case err != nil:
+		c.loaded = false
+		return 0, fmt.Errorf("node group %s: %w", name, err)
+	}
+	c.cloud[name] = group
+	return next, nil
+}
+
+// write creates the group if it does not exist and writes the members that differ.
+func (c *Controller) write(ctx context.Context, name string, s situation) (Group, time.Duration, error) {
+	group, exists := c.cloud[name]
+	err := group.Err
+	if !exists {
+		group, err = c.create(ctx, name)
+	}
+	if err != nil {
+		return group, 0, err
+	}
+	now := c.clock.Now()
+	if c.brakes[name] == nil {
+		c.brakes[name] = &brake{percent: c.maxRemoved, since: now}
+	}
+	limit := c.brakes[name]
+	d := c.members(name, group, s, limit.allowance(now, len(group.Members)))
+	c.report(ctx, name, s, d)
+	next := time.Duration(0)
+	switch {
+	case d.joined:
+		next = settle
+	case len(d.held) > 0:
+		next = limit.next(now)
+	}
+	upsert, remove := difference(group.Members, d.members)
+	if len(upsert) == 0 && len(remove) == 0 {
+		return group, next, nil
+	}
+	if group, err = c.groups.Change(ctx, group, upsert, remove); err != nil {
+		return group, 0, err
+	}
+	limit.spend(now, d.braked)
+	if len(d.held) > 0 && !d.joined {
+		next = limit.next(now)
+	}
+	klog.FromContext(ctx).Info("Changed members of node group", "group", name, "nodeGroup", group.ID,
+		"written", len(upsert), "removed", len(remove), "members", len(d.members), "held", len(d.held))
+	return group, next, nil
+}
+
+func (c *Controller) create(ctx context.Context, name string) (Group, error) {
+	if len(c.cloud) >= c.maxGroups {
+		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
+			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
+	}
+	return c.groups.Create(ctx, name)
+}
+
+// members decides which members a group has from now on. Without any Node, none leaves but those whose machine is
+// deleted: a cluster always has Nodes, so the list is wrong.
+func (c *Controller) members(name string, group Group, s situation, allowance int) departure {
+	byInstance := map[string]candidate{}
+	for _, n := range s.nodes {
+		byInstance[n.instanceID] = n
+	}
+	gone := func(id string) bool {
+		machine := c.machines.get(id)
+		_, node := byInstance[id]
+		return !node && (s.deleted[id] || machine != nil && machine.Deleted)
+	}
+	released := func(id string) bool {
+		n, node := byInstance[id]
+		return gone(id) || node && (n.barred() || n.draining || slices.Contains(n.unmarked, name))
+	}
+	chosen := choose(name, s.nodes, group.Members, c.fallbackAll)
+	wanted := filter(decide(chosen, s.nodes, group.Members), func(m Member) bool { return !gone(m.InstanceID) })
+	if len(s.nodes) == 0 {
+		allowance = 0
+	}
+	return depart(group.Members, wanted, released, allowance)
+}
+
+// report makes the brake visible when it begins to hold members: the group has more members than it should. Members
+// that only wait for others to join are not held.
+func (c *Controller) report(ctx context.Context, name string, s situation, d departure) {
+	if d.joined {
+		return
+	}
+	before := c.held[name]
+	c.held[name] = len(d.held)
+	if before > 0 || len(d.held) == 0 {
+		return
+	}
+	klog.FromContext(ctx).Info("Members stay in node group because too many would leave at once", "group", name,
+		"held", len(d.held), "maxRemovedPercentPerMinute", c.maxRemoved)
+	for _, n := range s.nodes {
+		if !slices.Contains(d.held, n.instanceID) {
+			continue
+		}
+		if node, err := c.nodes.Lister().Get(n.name); err == nil {
+			c.recorder.Eventf(node, corev1.EventTypeWarning, reasonHeld,
+				"%d nodes would leave ingress group %s at once; %d%% of its members (at least one) leave per minute, and "+
+					"the last one stays; to remove a node now, annotate it with %s=false", len(d.held)+d.braked, name, c.maxRemoved,
+				Annotation)
+			return
+		}
+	}
+}
+
+// candidates returns the Nodes, ordered by name.
+func (c *Controller) candidates() ([]candidate, error) {
+	nodes, err := c.nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	now := c.clock.Now()
+	list := make([]candidate, 0, len(nodes))
+	present := make(map[types.UID]bool, len(nodes))
+	for _, node := range nodes {
+		o := observe(node)
+		n := o.candidate(node.Name, c.instanceID)
+		n.mark, n.invalid = c.marks.parse(node, o)
+		n.unmarked = slices.Clone(c.marks.unmarked[node.UID])
+		n.draining, n.drained = c.drains.observe(node.UID, o, now)
+		list = append(list, n)
+		present[node.UID] = true
+	}
+	c.marks.forgetAllBut(present)
+	c.drains.forgetAllBut(present)
+	c.machines.forgetNodes(present)
+	return list, nil
+}
+
+// readMachines completes the Nodes with what the cloud knows of their instances, as far as they may serve a group.
+func (c *Controller) readMachines(ctx context.Context, groups []string, nodes []candidate) error {
+	needed := map[string][]string{}
+	for _, group := range groups {
+		current := c.cloud[group].Members
+		for _, m := range current {
+			needed[m.InstanceID] = nil
+		}
+		for _, n := range choose(group, nodes, current, c.fallbackAll) {
+			if n.instanceID != "" {
+				needed[n.instanceID] = n.addresses
+			}
+		}
+	}
+	for _, n := range nodes {
+		if _, ok := needed[n.instanceID]; ok {
+			needed[n.instanceID] = n.addresses
+		}
+	}
+	err := c.machines.refresh(ctx, needed)
+	for i := range nodes {
+		n := &nodes[i]
+		if _, ok := needed[n.instanceID]; !ok {
+			continue
+		}
+		n.machine = c.machines.get(n.instanceID)
+		if node, err := c.nodes.Lister().Get(n.name); err == nil {
+			c.machines.report(node, *n)
+		}
+	}
+	c.machines.forgetInstances(needed)
+	return err
+}

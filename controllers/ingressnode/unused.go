@@ -1,0 +1,106 @@
+package ingressnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/loadbalancer"
+)
+
+// unusedTime is how long a group must be unused before it is deleted.
+const unusedTime = 30 * time.Minute
+
+// ErrTooManyGroups is returned for a group that is not created because the cluster has as many as it may have.
+var ErrTooManyGroups = errors.New("too many ingress groups")
+
+// ErrInUse is returned by Groups.Delete for a group that pools refer to.
+var ErrInUse = errors.New("pools of load balancers refer to the node group")
+
+// collect deletes groups that have been unused for unusedTime. A group is used if a Service asks for it, by its
+// annotation or in that its load balancer was reconciled, or if the cloud refuses the deletion because pools refer to
+// it; then its time starts again.
+func (c *Controller) collect(ctx context.Context) error {
+	asked, err := c.askedFor()
+	if err != nil {
+		return err
+	}
+	now := c.clock.Now()
+	maps.DeleteFunc(c.unusedSince, func(name string, _ time.Time) bool { return asked[name] || c.cloud[name].ID == "" })
+	var errs []error
+	for name, group := range c.cloud {
+		since, unused := c.unusedSince[name]
+		switch {
+		case group.Err != nil || asked[name]:
+		case !unused:
+			c.unusedSince[name] = now
+		case now.Sub(since) >= unusedTime:
+			errs = append(errs, c.delete(ctx, name, group))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// askedFor returns the groups that Services name, and those that were requested through ID within unusedTime.
+func (c *Controller) askedFor() (map[string]bool, error) {
+	services, err := c.services.Lister().List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list services: %w", err)
+	}
+	asked := map[string]bool{}
+	for _, service := range services {
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
+		group, named := service.Annotations[annotationGroup]
+		if !named {
+			group = defaultGroup
+		}
+		asked[group] = true
+	}
+	now := c.clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, r := range c.requests {
+		if now.Sub(r.asked) < unusedTime {
+			asked[name] = true
+		}
+	}
+	return asked, nil
+}
+
+// delete deletes a group. Its request is dropped first, so that a Service that asks for the group from now on waits for
+// the next sync.
+func (c *Controller) delete(ctx context.Context, name string, group Group) error {
+	c.mu.Lock()
+	if r := c.requests[name]; r != nil && c.clock.Since(r.asked) < unusedTime {
+		c.mu.Unlock()
+		return nil
+	}
+	delete(c.requests, name)
+	c.mu.Unlock()
+	err := c.groups.Delete(ctx, group)
+	if errors.Is(err, ErrInUse) {
+		c.unusedSince[name] = c.clock.Now()
+		return nil
+	}
+	if err != nil {
+		c.loaded = false
+		return fmt.Errorf("delete unused node group %s: %w", name, err)
+	}
+	delete(c.cloud, name)
+	delete(c.unusedSince, name)
+	delete(c.brakes, name)
+	delete(c.held, name)
+	klog.FromContext(ctx).Info("Deleted unused node group", "group", name, "nodeGroup", group.ID)
+	return nil
+}
+
+// annotationGroup is the annotation of a Service that names its group.
+const annotationGroup = loadbalancer.Prefix + "ingress-group"
