@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
@@ -48,7 +49,10 @@ type fixture struct {
 	client *fake.Clientset
 	events *record.FakeRecorder
 	drift  *drift
-	stop   func()
+	// clock is drift unless the test sets another one, percent 100.
+	clock   clock.WithTicker
+	percent int
+	stop    func()
 	*ingressnode.Controller
 }
 
@@ -69,7 +73,13 @@ func (d *drift) Stop()               {}
 
 func start(t *testing.T, nodes ...*corev1.Node) *fixture {
 	t.Helper()
-	f := &fixture{t: t, cloud: cloud.Start(t, 0, instances(9)...), drift: &drift{ticks: make(chan time.Time)}}
+	ticks := &drift{ticks: make(chan time.Time)}
+	return startWith(t, &fixture{drift: ticks, clock: ticks, percent: 100}, nodes...)
+}
+
+func startWith(t *testing.T, f *fixture, nodes ...*corev1.Node) *fixture {
+	t.Helper()
+	f.t, f.cloud = t, cloud.Start(t, 0, instances(9)...)
 	f.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	for _, n := range nodes {
 		f.put(n)
@@ -90,8 +100,8 @@ func (f *fixture) run() {
 		Machines:   nodegroup.NewMachines(f.cloud.Client),
 		Nodes:      factory.Core().V1().Nodes(),
 		Recorder:   f.events,
-		InstanceID: providerid.Parse, FallbackAll: true, Clock: f.drift,
-		MaxRemovedPercent: 100, MaxGroups: 10,
+		InstanceID: providerid.Parse, FallbackAll: true, Clock: f.clock,
+		MaxRemovedPercent: f.percent, MaxGroups: 10,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -424,4 +434,56 @@ func TestCrashAfterCreate(t *testing.T) {
 	f.cloud.Intercept(nil)
 	f.mustID("default")
 	f.members("default", "i-node-1")
+}
+
+// stepped is a clock that the test drives, without checks for drift.
+type stepped struct{ *clocktesting.FakeClock }
+
+func (s stepped) NewTicker(period time.Duration) clock.Ticker {
+	if period != driftPeriod {
+		return s.FakeClock.NewTicker(period)
+	}
+	return &drift{}
+}
+
+// Members that the brake holds leave later although nothing else happens.
+func TestBrakeReleasesLater(t *testing.T) {
+	c := stepped{clocktesting.NewFakeClock(time.Now())}
+	begin := c.Now()
+	f := startWith(t, &fixture{clock: c, percent: 10}, node(1, annotated("true")), node(2))
+	group := f.withMember(f.mustID("default"), "i-node-2")
+	if len(group.Members) != 2 {
+		t.Fatalf("members %v, want both", group.Members)
+	}
+	f.stop()
+	f.run()
+	f.mustID("default")
+	env.Eventually(t, limit, "the departure of i-node-2", func(context.Context) error {
+		group, err := f.group("default")
+		if err == nil && len(group.Members) != 1 {
+			c.Step(time.Second)
+			err = fmt.Errorf("members %v", group.Members)
+		}
+		return err
+	})
+	if passed := c.Since(begin); passed < time.Minute {
+		t.Errorf("it left after %v, want a minute", passed)
+	}
+}
+
+// withMember adds the member with a Node's instance to the group, as if it had been there before.
+func (f *fixture) withMember(id, instance string) *cloudv1.NodeGroup {
+	f.t.Helper()
+	ctx := f.t.Context()
+	group, err := f.cloud.Client.NodeGroup(ctx, id, cloudapi.ReadOptions{})
+	if err == nil {
+		group, err = f.cloud.Client.PatchMembers(ctx, id, cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{{
+			Key: instance, InstanceID: instance, Weight: 1, State: cloudv1.MemberActive, Zone: "eu-1a",
+			Addresses: []cloudv1.MemberAddress{{Family: cloudv1.FamilyIPv4, Address: "10.0.0.12"}},
+		}}}, cloudapi.WriteOptions{IfMatch: group.Revision})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return group
 }
