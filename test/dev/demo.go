@@ -110,6 +110,8 @@ func (d *demo) start(ctx context.Context) error {
 		return err
 	}
 	config := env.CloudConfigFor(clusterID, d.cloud)
+	// A few Nodes would otherwise take minutes to leave one by one.
+	config["ingressNodes"] = map[string]any{"maxRemovedPercentPerMinute": 100}
 	readsCloud, err := d.env.CloudConfigArg("webhook", config)
 	if err != nil {
 		return err

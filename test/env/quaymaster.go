@@ -76,8 +76,6 @@ func CloudConfigFor(clusterID string, cloud *Mycloud) CloudConfig {
 		"endpoint":  cloud.Endpoint,
 		"tokenFile": cloud.TokenFile,
 		"network":   map[string]any{"vpcID": "vpc-main", "routeTableID": "rt-main"},
-		// A few Nodes would otherwise take minutes to leave one by one.
-		"ingressNodes": map[string]any{"maxRemovedPercentPerMinute": 100},
 	}
 }
 
