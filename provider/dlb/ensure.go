@@ -200,7 +200,7 @@ func (b *Balancer) put(
 	ctx context.Context, svc *corev1.Service, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 	o cloudapi.WriteOptions,
 ) (*cloudv1.LoadBalancer, error) {
-	o.IfMatch = lb.Revision
+	o.IfMatch, o.Base = lb.Revision, lb
 	updated, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)
 	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		return updated, err

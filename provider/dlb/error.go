@@ -92,8 +92,10 @@ func fault(p *cloudv1.Problem) string {
 // explain turns problems that do not resolve with time into refusals.
 func explain(err error) error {
 	var known *refusal
+	var unsent *cloudapi.PostponedError
 	var answer *cloudapi.Error
-	if errors.As(err, &known) || !errors.As(err, &answer) || answer.Problem == nil {
+	// A call that was not sent has the error of another call, perhaps for another Service, as its cause.
+	if errors.As(err, &known) || errors.As(err, &unsent) || !errors.As(err, &answer) || answer.Problem == nil {
 		return err
 	}
 	prefix, refused := refusals[answer.Problem.Code]
@@ -122,13 +124,17 @@ func diagnose(err error) verdict {
 		return verdict{status: metav1.ConditionFalse, reason: known.reason, message: known.message, after: known.after}
 	}
 	v := verdict{status: metav1.ConditionUnknown, reason: reasonFailing, passing: true}
+	v.after = cloudapi.RetryAfter(err)
 	var later *postponed
+	var unsent *cloudapi.PostponedError
 	var answer *cloudapi.Error
 	switch {
 	case errors.As(err, &later):
 		v.message, v.after = later.Error(), later.after
+	case errors.As(err, &unsent):
+		v.message = "the cloud does not respond, or asks to wait; will retry"
 	case errors.As(err, &answer):
-		v.message, v.after = trouble(answer), answer.RetryAfter
+		v.message = trouble(answer)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		v.message = "the cloud did not respond in time; will retry"
 	case errors.Is(err, errDegraded):

@@ -94,6 +94,7 @@ func flag(svc *corev1.Service, name string) (bool, error) {
 func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: r.tags}
 	if step == removalRelease {
+		conditions.Base = lb
 		released, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, releasedSpec(r.record, lb), conditions)
 		if err != nil {
 			return fmt.Errorf("release load balancer: %w", err)

@@ -39,6 +39,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 	if !b.mirror.LoadBalancers.Synced() {
 		return nil, &postponed{cause: errNotSynced, after: soon}
 	}
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	id := r.record.ID
 	if id == "" {
 		return b.seekByTags(ctx, r)

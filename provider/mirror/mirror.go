@@ -6,6 +6,7 @@ package mirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,7 +75,7 @@ func New(o Options) *Mirror {
 	m := &Mirror{cloud: o.Cloud, clock: o.Clock, synced: make(chan struct{})}
 	var clusterUID string
 	m.LoadBalancers = &Store[cloudv1.LoadBalancer]{
-		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata,
+		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: cloudapi.DecodeLoadBalancer,
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
 			tags, err := o.Cluster.Tags(ctx)
 			if err != nil {
@@ -89,6 +90,10 @@ func New(o Options) *Mirror {
 	}
 	m.Instances = &Store[cloudv1.Instance]{
 		kind: cloudv1.KindInstance, meta: (*cloudv1.Instance).Metadata,
+		decode: func(data []byte) (*cloudv1.Instance, error) {
+			i := &cloudv1.Instance{}
+			return i, json.Unmarshal(data, i)
+		},
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.Instance], error) {
 			return o.Cloud.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true, IfNoneMatch: since})
 		},

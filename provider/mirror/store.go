@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -18,6 +17,8 @@ type Store[T any] struct {
 	meta func(*T) *cloudv1.Object
 	// list reads all objects that the store holds.
 	list func(ctx context.Context, ifNoneMatch string) (*cloudv1.List[T], error)
+	// decode decodes the object of a change.
+	decode func([]byte) (*T, error)
 	// holds reports whether the store holds the object; if nil, it holds all.
 	holds func(*T) bool
 	// index returns the key by which Find returns the object.
@@ -149,8 +150,8 @@ func (s *Store[T]) change(c cloudv1.Change) error {
 		}
 		return nil
 	}
-	v := new(T)
-	if err := json.Unmarshal(c.Object, v); err != nil {
+	v, err := s.decode(c.Object)
+	if err != nil {
 		return fmt.Errorf("decode the change of %s %s: %w", c.Kind, c.ID, err)
 	}
 	if s.meta(v).ID != c.ID {
