@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -73,9 +74,6 @@ type Brake interface {
 	Release(ctx context.Context, name string) error
 }
 
-// brakeMissing is the name of the brake.
-const brakeMissing = "missing-load-balancers"
-
 // held engages or releases the brake, and returns why no load balancer may be replaced or given up, or an empty string.
 func (b *Balancer) held(ctx context.Context) string {
 	missing, recorded := b.count()
@@ -87,18 +85,18 @@ func (b *Balancer) held(ctx context.Context) string {
 		}
 		return ""
 	}
-	_, _, engaged := b.brake.Engaged(brakeMissing)
+	_, _, engaged := b.brake.Engaged(brakes.MissingLoadBalancers)
 	var err error
 	switch {
 	case stop:
-		err = b.brake.Engage(ctx, brakeMissing, message)
+		err = b.brake.Engage(ctx, brakes.MissingLoadBalancers, message)
 	case engaged:
-		err = b.brake.Release(ctx, brakeMissing)
+		err = b.brake.Release(ctx, brakes.MissingLoadBalancers)
 	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not record the brake")
 	}
-	if message, _, engaged = b.brake.Engaged(brakeMissing); engaged {
+	if message, _, engaged = b.brake.Engaged(brakes.MissingLoadBalancers); engaged {
 		return message
 	}
 	return ""

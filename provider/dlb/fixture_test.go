@@ -261,7 +261,7 @@ func (f *fixture) condition(svc *corev1.Service) *metav1.Condition {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return meta.FindStatusCondition(got.Status.Conditions, dlb.ConditionConfigured)
+	return meta.FindStatusCondition(got.Status.Conditions, service.ConditionConfigured)
 }
 
 func (f *fixture) expectCondition(svc *corev1.Service, status metav1.ConditionStatus, reason, message string) {

@@ -16,19 +16,7 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 )
 
-// ConditionConfigured is the condition of a Service that is true if its load balancer is what the Service asks for. If
-// it is not, the reason is the cause.
-const ConditionConfigured = conditionPrefix + "LoadBalancerConfigured"
-
-const (
-	conditionPrefix = "quaymaster.dev/"
-	// conditionProgressing is true while the cloud works on what the Service asks for, or the controllers try again.
-	conditionProgressing = conditionPrefix + "LoadBalancerProgressing"
-	// conditionDegraded is true if the data plane does not serve as it should.
-	conditionDegraded = conditionPrefix + "LoadBalancerDegraded"
-)
-
-// The reasons of ConditionConfigured.
+// The reasons of service.ConditionConfigured, which is true if the load balancer is what the Service asks for.
 const (
 	// reasonConfigured: the cloud has what the Service asks for.
 	reasonConfigured = "Configured"
@@ -86,7 +74,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 // unchanged reports whether the Service is configured and has not changed since.
 func (r *round) unchanged() bool {
 	return !r.removing && r.record.Service != "" && r.record.Service == fingerprint(r.svc) &&
-		meta.IsStatusConditionTrue(r.svc.Status.Conditions, ConditionConfigured)
+		meta.IsStatusConditionTrue(r.svc.Status.Conditions, service.ConditionConfigured)
 }
 
 func configured(lb *cloudv1.LoadBalancer) string {
@@ -102,13 +90,13 @@ func (b *Balancer) conditions(
 	r *round, status metav1.ConditionStatus, reason, message string,
 ) []metav1.Condition {
 	progressing := metav1.Condition{
-		Type: conditionProgressing, Status: metav1.ConditionFalse, Reason: reason, Message: "the cloud has no work to do",
+		Type: service.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason, Message: "the cloud has no work to do",
 	}
 	if reason == reasonPending || reason == reasonFailing {
 		progressing.Status, progressing.Message = metav1.ConditionTrue, message
 	}
 	list := []metav1.Condition{
-		{Type: ConditionConfigured, Status: status, Reason: reason, Message: message}, progressing,
+		{Type: service.ConditionConfigured, Status: status, Reason: reason, Message: message}, progressing,
 	}
 	if r.lb != nil {
 		list = append(list, degraded(r.lb))
@@ -128,7 +116,7 @@ func (b *Balancer) conditions(
 
 // degraded returns the condition about the data plane.
 func degraded(lb *cloudv1.LoadBalancer) metav1.Condition {
-	c := metav1.Condition{Type: conditionDegraded, Status: metav1.ConditionTrue}
+	c := metav1.Condition{Type: service.ConditionDegraded, Status: metav1.ConditionTrue}
 	switch lb.OperatingState {
 	case cloudv1.OperatingOffline:
 		c.Reason, c.Message = "Offline", "no backend of the load balancer is healthy"

@@ -14,11 +14,12 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/review"
 )
 
 // reasonUnreported is the value of the metrics' label reason for a Service that has not been reconciled yet. The others
-// are the reasons of ConditionConfigured.
+// are the reasons of service.ConditionConfigured.
 const reasonUnreported = "Unreported"
 
 func conditionReasons() []string {
@@ -90,7 +91,7 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	count, unsettled = map[string]int{}, map[string]int64{}
 	still := map[types.UID]time.Time{}
 	for _, svc := range services {
-		if !o.reviewer.Owned(svc) && meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured) == nil {
+		if !o.reviewer.Owned(svc) && meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured) == nil {
 			continue
 		}
 		failing, fails := o.failing[svc.UID]
@@ -111,7 +112,7 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 // standing returns the state of a Service's load balancer and, unless it is configured as requested, since when.
 // failing is the time of the first failed try in a row, or zero if the last try succeeded.
 func standing(svc *corev1.Service, failing time.Time) (reason string, since time.Time) {
-	condition := meta.FindStatusCondition(svc.Status.Conditions, ConditionConfigured)
+	condition := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
 	switch {
 	case condition != nil && condition.Status == metav1.ConditionFalse &&
 		slices.Contains(conditionReasons(), condition.Reason):

@@ -10,6 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -169,7 +170,7 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 		return missing("nothing is done before the cloud has confirmed this for %s", absentFor)
 	}
 	if held := b.held(ctx); held != "" {
-		return missing("nothing is done until the brake %s is released: %s", brakeMissing, held)
+		return missing("nothing is done until the brake %s is released: %s", brakes.MissingLoadBalancers, held)
 	}
 	same, err := b.sameCloud(ctx, r)
 	if err != nil {

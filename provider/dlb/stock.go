@@ -30,7 +30,7 @@ const (
 )
 
 // Stock implements cloudprovider.LoadBalancer for the service controller of k8s.io/cloud-provider, which publishes the
-// addresses. Stock writes record and condition itself, by server-side apply through the status, before it returns what
+// addresses. Stock writes record and conditions itself, by server-side apply through the status, before it returns what
 // to publish.
 type Stock struct {
 	*Balancer
@@ -123,7 +123,7 @@ func (s *Stock) repeat(
 			return state, nil
 		case state.RetryAfter > soon || left == 1:
 			return state, cloudproviderapi.NewRetryError(
-				meta.FindStatusCondition(stored.Status.Conditions, ConditionConfigured).Message, stockRetry)
+				meta.FindStatusCondition(stored.Status.Conditions, service.ConditionConfigured).Message, stockRetry)
 		}
 		svc = stored
 	}
@@ -161,7 +161,7 @@ func (s *Stock) store(ctx context.Context, svc *corev1.Service, state service.St
 // own returns the conditions of a Service that are ours.
 func own(svc *corev1.Service) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(c metav1.Condition) bool {
-		return !strings.HasPrefix(c.Type, conditionPrefix)
+		return !strings.HasPrefix(c.Type, service.ConditionPrefix)
 	})
 }
 

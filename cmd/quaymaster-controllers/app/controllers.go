@@ -244,6 +244,7 @@ func (r *controllers) assemble(
 		NodeGroups:               nodes,
 		Policies:                 store,
 		Services:                 completed.SharedInformers.Core().V1().Services().Lister(),
+		Brake:                    book,
 		Recorder:                 completed.EventRecorder,
 	})
 	provider := provider.New(provider.Options{
