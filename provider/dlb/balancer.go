@@ -1,6 +1,6 @@
-// Package dlb reconciles the cloud's load balancers with Services. Three files decide and do no I/O: tree.go what a load
-// balancer is to be, decide.go what to do next, outcome.go what to say about it. The other files find out and act: with
-// as few requests as possible, and by writes that require the owner's tags, the revision and, for creations, an
+// Package dlb reconciles the cloud's load balancers with Services. Three files decide and do no I/O: tree.go what a
+// load balancer is to be, decide.go what to do next, outcome.go what to say about it. The other files find out and act:
+// with as few requests as possible, and by writes that require the owner's tags, the revision and, for creations, an
 // idempotency key.
 package dlb
 
@@ -166,7 +166,8 @@ func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.Sta
 	return b.outcome(r, err), err
 }
 
-// Remove implements service.Balancers. Annotations other than those about the end may be invalid: they no longer matter.
+// Remove implements service.Balancers. Annotations other than those about the end may be invalid: they no longer
+// matter.
 func (b *Balancer) Remove(ctx context.Context, svc *corev1.Service) (service.State, error) {
 	r, err := b.begin(ctx, svc)
 	gone := false

@@ -16,8 +16,8 @@ import (
 )
 
 // create creates the Service's load balancer exactly once: see ownership.Create. If the name is taken, it gets a
-// suffix, unless its holder is a load balancer that we created earlier but that the mirror did not show yet: that one is
-// updated.
+// suffix, unless its holder is a load balancer that we created earlier but that the mirror did not show yet: that one
+// is updated.
 func (b *Balancer) create(
 	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
@@ -69,8 +69,8 @@ func (b *Balancer) createNamed(
 		})
 }
 
-// holder returns the load balancer that has the name, if it has the Service's tags, or nil. One with a published address
-// is the Service's, too, but was deprived of its tags: nothing is created in its place.
+// holder returns the load balancer that has the name, if it has the Service's tags, or nil. One with a published
+// address is the Service's, too, but was deprived of its tags: nothing is created in its place.
 func (b *Balancer) holder(
 	ctx context.Context, r *round, taken error, name string,
 ) (*cloudv1.LoadBalancer, error) {

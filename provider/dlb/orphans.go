@@ -53,8 +53,8 @@ var descOrphans = prometheus.NewDesc("quaymaster_load_balancer_orphans",
 	[]string{"reason"}, nil)
 
 // Orphans deletes the load balancers of the cluster that no Service uses any more: after a crash, or because a user
-// removed a finalizer. It marks them first, and deletes them when they are still orphans after half an hour, by what API
-// server and cloud say then.
+// removed a finalizer. It marks them first, and deletes them when they are still orphans after half an hour, by what
+// API server and cloud say then.
 type Orphans struct {
 	balancer *Balancer
 	services typedcorev1.ServicesGetter
@@ -73,8 +73,8 @@ type orphan struct {
 
 var _ prometheus.Collector = (*Orphans)(nil)
 
-// NewOrphans returns the collector of a Balancer's orphans. It lists Services with services, not from a cache, before it
-// deletes.
+// NewOrphans returns the collector of a Balancer's orphans. It lists Services with services, not from a cache, before
+// it deletes.
 func NewOrphans(b *Balancer, services typedcorev1.ServicesGetter, clock clock.WithTicker) *Orphans {
 	return &Orphans{balancer: b, services: services, clock: clock, found: map[string]orphan{}}
 }
@@ -224,9 +224,9 @@ func (o *Orphans) end(ctx context.Context, id string, svc *corev1.Service) (reas
 	if reason := kept(lb, cluster); reason != "" {
 		return reason, nil
 	}
-	_, err = o.balancer.cloud.DeleteLoadBalancer(ctx, id, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: map[string]string{
-		ownership.ClusterUID: cluster, ownership.ServiceUID: lb.Tags[ownership.ServiceUID],
-	}})
+	owner := map[string]string{ownership.ClusterUID: cluster, ownership.ServiceUID: lb.Tags[ownership.ServiceUID]}
+	_, err = o.balancer.cloud.DeleteLoadBalancer(
+		ctx, id, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: owner})
 	if err != nil && !cloudapi.IsAbsent(err) {
 		return orphanFailing, err
 	}

@@ -85,12 +85,14 @@ func configured(lb *cloudv1.LoadBalancer) string {
 	return text
 }
 
-// conditions returns the conditions of a Service. The one about the data plane is left as it is without a load balancer.
+// conditions returns the conditions of a Service. The one about the data plane is left as it is without a load
+// balancer.
 func (b *Balancer) conditions(
 	r *round, status metav1.ConditionStatus, reason, message string,
 ) []metav1.Condition {
 	progressing := metav1.Condition{
-		Type: service.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason, Message: "the cloud has no work to do",
+		Type: service.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason,
+		Message: "the cloud has no work to do",
 	}
 	if reason == reasonPending || reason == reasonFailing {
 		progressing.Status, progressing.Message = metav1.ConditionTrue, message

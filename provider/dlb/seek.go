@@ -106,8 +106,8 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 	return nil, b.checkStatus(ctx)
 }
 
-// bearing returns the load balancer in the mirror that has the Service's tags, or nil. Several are an error because none
-// may be chosen arbitrarily.
+// bearing returns the load balancer in the mirror that has the Service's tags, or nil. Several are an error because
+// none may be chosen arbitrarily.
 func (b *Balancer) bearing(r *round) (*cloudv1.LoadBalancer, error) {
 	var found []cloudv1.LoadBalancer
 	for _, lb := range b.mirror.LoadBalancers.Find(r.tags[ownership.ServiceUID]) {

@@ -103,7 +103,8 @@ func (s *Stock) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*
 	return cloudprovider.ImplementedElsewhere
 }
 
-// repeat calls step until it is finished, and stores each result. It returns a RetryError if the cloud is still working.
+// repeat calls step until it is finished, and stores each result. It returns a RetryError if the cloud is still
+// working.
 func (s *Stock) repeat(
 	ctx context.Context, svc *corev1.Service, step func(context.Context, *corev1.Service) (service.State, error),
 ) (service.State, error) {
