@@ -47,8 +47,8 @@ func TestChanges(t *testing.T) {
 	diff(t, "the last change of each object", []string{
 		lbs + " " + two.ID + " upsert", lbs + " " + one.ID + " upsert", vms + " i-node-2 upsert",
 	}, short(got))
-	diff(t, "a load balancer with its tree", one, ptr(decode[cloudv1.LoadBalancer](t, answer{body: got.Items[1].Object})))
-	diff(t, "a tombstone", tombstone, ptr(decode[cloudv1.Instance](t, answer{body: got.Items[2].Object})))
+	diff(t, "a load balancer with its tree", one, new(decode[cloudv1.LoadBalancer](t, answer{body: got.Items[1].Object})))
+	diff(t, "a tombstone", tombstone, new(decode[cloudv1.Instance](t, answer{body: got.Items[2].Object})))
 	diff(t, "revision of a change", one.Revision, got.Items[1].Revision)
 	diff(t, "one kind only", []string{vms + " i-node-2 upsert"}, short(c.changes(start, vms)))
 
@@ -198,5 +198,3 @@ func TestListsAndChangesFit(t *testing.T) {
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(c.client.Zones(ctx, cloudapi.ListOptions{}))
 	diff(t, "changes after the list", 0, len(c.changes(zones.Revision).Items))
 }
-
-func ptr[T any](v T) *T { return &v }

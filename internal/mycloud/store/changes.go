@@ -132,7 +132,7 @@ func (tx *Tx) recordDeletion(revision uint64) error {
 	if err != nil {
 		return err
 	}
-	at := binary.BigEndian.AppendUint64(nil, uint64(tx.Now.UnixMilli())) //nolint:gosec // no cloud is older than 1970
+	at := binary.BigEndian.AppendUint64(nil, uint64(tx.Now.UnixMilli()))
 	if err := b.Put(revisionKey(revision), at); err != nil {
 		return fmt.Errorf("record deletion: %w", err)
 	}
@@ -144,7 +144,7 @@ func (tx *Tx) recordDeletion(revision uint64) error {
 
 // DropDeletions removes the deletions before a time from the log of changes.
 func (tx *Tx) DropDeletions(before time.Time) error {
-	ms := uint64(before.UnixMilli()) //nolint:gosec // no cloud is older than 1970
+	ms := uint64(before.UnixMilli())
 	return tx.dropDeletions(func(_ uint64, at []byte) bool { return binary.BigEndian.Uint64(at) < ms })
 }
 
