@@ -396,7 +396,7 @@ func TestAFailedDeletionIsRepeated(t *testing.T) {
 		w.start()
 		w.deleteInstance(0)
 		w.pass(noticed)
-		if n := w.seen()["DeletingNodeFailed"]; n == 0 || n > 4 {
+		if n := w.seen()["DeletingNodeFailed"]; n == 0 || n > 5 {
 			w.t.Errorf("%d attempts", n)
 		}
 		w.pass(5 * time.Minute)

@@ -171,7 +171,7 @@ func backoff() wait.Backoff {
 // step reads the lists if that is due, or else the changes after since. It returns false if the cloud does not report
 // changes, so that only lists can be read.
 func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (reports bool, err error) {
-	if *since == "" || m.clock.Now().After(*verify) {
+	if *since == "" || !m.clock.Now().Before(*verify) {
 		*since = ""
 		meta, err := m.cloud.Meta(ctx)
 		if err != nil {
