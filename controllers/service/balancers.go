@@ -25,7 +25,7 @@ const (
 	ConditionPrefix = "quaymaster.dev/"
 	// ConditionConfigured is true if the cloud has what the Service asks for.
 	ConditionConfigured = ConditionPrefix + "LoadBalancerConfigured"
-	// ConditionProgressing is true while the cloud works on what the Service asks for.
+	// ConditionProgressing is true while the cloud works on what the Service asks for, or the controllers try again.
 	ConditionProgressing = ConditionPrefix + "LoadBalancerProgressing"
 	// ConditionDegraded is true if the data plane does not serve as it should.
 	ConditionDegraded = ConditionPrefix + "LoadBalancerDegraded"

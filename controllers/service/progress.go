@@ -38,7 +38,7 @@ func newProgress(r prometheus.Registerer, clock clock.PassiveClock) (*progress, 
 		}),
 		serving: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "quaymaster_load_balancer_serving_seconds", Buckets: buckets,
-			Help: "Time from a change of a Service until its load balancer is configured and not degraded.",
+			Help: "Time from a change of a Service until its load balancer is configured and serves.",
 		}),
 	}
 	if r == nil {

@@ -37,7 +37,7 @@ func configured(svc *corev1.Service) bool {
 	return meta.IsStatusConditionTrue(svc.Status.Conditions, ConditionConfigured)
 }
 
-// serving reports whether the data plane serves what the Service asks for.
+// serving reports whether the data plane serves what the Service asks for. Not every cloud knows.
 func serving(svc *corev1.Service) bool {
-	return configured(svc) && !meta.IsStatusConditionTrue(svc.Status.Conditions, ConditionDegraded)
+	return configured(svc) && meta.IsStatusConditionFalse(svc.Status.Conditions, ConditionDegraded)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -255,7 +254,7 @@ func (r *controllers) assemble(
 	})
 	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
 	collectors := []prometheus.Collector{book, orphans}
-	assembly.Leading = append(assembly.Leading, book.Run)
+	assembly.Leading = append(assembly.Leading, book.Run, copied.Run)
 	if r.stock {
 		collectors = append(collectors, provider.Metrics())
 	} else {
@@ -288,14 +287,10 @@ func (r *controllers) assemble(
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	assembly.Run[dlb.OrphansName] = orphans.Run
-	// Standbys keep a copy as well, so that a new leader can begin at once.
-	policies, policiesSynced := assembly.Background, assembly.Synced
+	policiesSynced := assembly.Synced
 	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() }
-	assembly.Background = func(ctx context.Context) {
-		var running sync.WaitGroup
-		running.Go(func() { copied.Run(ctx) })
-		policies(ctx)
-		running.Wait()
+	if err := r.addService(&assembly, completed, balancer, copied, store); err != nil {
+		return cloud.Assembly{}, err
 	}
 	if err := r.addRoutes(&assembly, completed, cluster, book); err != nil {
 		return cloud.Assembly{}, err

@@ -48,8 +48,10 @@ func TestControllers(t *testing.T) {
 		{"a service of our class is served", classIsServed},
 		{"ingress nodes follow annotations", ingressNodesFollow},
 		{"a mistake changes nothing", mistakeChangesNothing},
+		{"an outage is reported", outageIsReported},
 		{"a condition is for its own service alone", conditionOfNamesake},
 		{"a restart writes nothing", restartWritesNothing},
+		{"a service changes hands during a restart", changesHands},
 		{"a crash after the creation leaves one load balancer", crashAfterCreate},
 		{"a stopped instance taints its node", stoppedInstance},
 		{"a deleted instance takes its node along", deletedInstance},
@@ -389,7 +391,7 @@ func (w *world) revisions() map[string]string {
 }
 
 func restartWritesNothing(w *world) {
-	before := w.revisions()
+	before, version := w.revisions(), w.web().ResourceVersion
 	w.controllers.Kill()
 	w.cloud.Calls()
 	if err := w.controllers.Restart(w.t.Context()); err != nil {
@@ -416,6 +418,9 @@ func restartWritesNothing(w *world) {
 	writes := cloud.Writes(append(calls, w.cloud.Calls()...))
 	if diff := cmp.Diff(w.firstWrites("edge"), writes); diff != "" {
 		w.t.Errorf("unexpected writes (-want +got):\n%s", diff)
+	}
+	if now := w.web().ResourceVersion; now != version {
+		w.t.Errorf("the service changed from version %s to %s", version, now)
 	}
 	after := w.revisions()
 	for id, revision := range before {

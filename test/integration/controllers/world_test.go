@@ -83,10 +83,10 @@ func (w *world) cloudConfig(endpoint string) env.CloudConfig {
 }
 
 // start runs the controllers.
-func (w *world) start() {
+func (w *world) start(args ...string) {
 	w.t.Helper()
 	var err error
-	if w.controllers, err = w.env.StartControllers(w.t.Context(), w.config); err != nil {
+	if w.controllers, err = w.env.StartControllers(w.t.Context(), w.config, args...); err != nil {
 		w.t.Fatal(err)
 	}
 }
