@@ -5,9 +5,10 @@ import "time"
 const (
 	// failuresToOpen is the number of failures in a row after which a circuit opens.
 	failuresToOpen = 5
-	// firstRest and maxRest bound how long an open circuit lets nothing pass; it doubles with every failed probe.
+	// firstRest and maxRest bound how long an open circuit lets nothing pass; it doubles with every failed probe. maxRest
+	// is also how long work may wait after the cloud is back.
 	firstRest = time.Second
-	maxRest   = time.Minute
+	maxRest   = 15 * time.Second
 	// restJitter is the share of a rest that is random.
 	restJitter = 0.5
 	// probeWait is the wait of requests while another one probes the endpoint.
