@@ -105,10 +105,10 @@ func TestCircuit(t *testing.T) {
 		w.send(other, pace.Outcome{})
 		w.send(write, pace.Outcome{})
 	})
-	t.Run("rests grow to a minute, and a probe that succeeds ends them", func(t *testing.T) {
+	t.Run("rests grow to 15 seconds, and a probe that succeeds ends them", func(t *testing.T) {
 		w := newWorld(t, 0)
 		fail(w, 5)
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
 			if after := w.refused(read, pace.ReasonCircuit); after != want*time.Second {
 				t.Fatalf("rest %s, want %ds", after, want)
 			}
