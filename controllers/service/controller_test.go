@@ -319,6 +319,7 @@ func TestRemovedByForce(t *testing.T) {
 			f.settle()
 			f.expect(tc.calls, "", "")
 			time.Sleep(time.Hour)
+			f.settle()
 			if tc.calls != "" && tries != 3 {
 				t.Errorf("%d tries, want 3", tries)
 			}

@@ -192,7 +192,8 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (re
 	for i, k := range m.kinds {
 		names[i] = k.name
 	}
-	changes, err := m.cloud.Changes(ctx, *since, names, min(hold, verify.Sub(m.clock.Now())))
+	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
+	changes, err := m.cloud.Changes(ctx, *since, names, max(time.Second, min(hold, verify.Sub(m.clock.Now()))))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*since = ""
 		return true, nil
