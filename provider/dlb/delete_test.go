@@ -236,3 +236,24 @@ func TestRetainAndBack(t *testing.T) {
 		})
 	}
 }
+
+// TestDeleteSurvivesOutageInRace: the load balancer changed, and the cloud then stops to respond.
+func TestDeleteSurvivesOutageInRace(t *testing.T) {
+	f := start(t, 0)
+	svc := builder.Service()
+	f.settle(svc)
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			cloud.Problem(w, http.StatusPreconditionFailed, cloudv1.CodeStaleRevision)
+		} else {
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
+		}
+		return true
+	})
+	deleting(svc)
+	if err := f.remove(svc); err == nil {
+		t.Fatal("deleted without the cloud")
+	}
+	f.cloud.Intercept(nil)
+	env.Eventually(t, 10*time.Second, "deletion", func(context.Context) error { return f.remove(svc) })
+}

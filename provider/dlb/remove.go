@@ -51,7 +51,7 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 	}
 	if err != nil {
 		// The next call finds out what is wrong with the load balancer.
-		b.doubt(lb.ID, err)
+		b.doubt(r.record.ID, err)
 		return false, err
 	}
 	return b.confirmRemoval(ctx, r, lb)
