@@ -54,6 +54,9 @@ type Mirror struct {
 	clock clock.Clock
 	kinds []kind
 
+	// look is used by Run only.
+	look look
+
 	mu      sync.Mutex
 	contact time.Time
 	// synced is closed when all kinds have been read once.
@@ -192,8 +195,12 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (re
 	for i, k := range m.kinds {
 		names[i] = k.name
 	}
+	limit, err := m.observe(ctx, min(hold, verify.Sub(m.clock.Now())))
+	if err != nil {
+		return true, err
+	}
 	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
-	changes, err := m.cloud.Changes(ctx, *since, names, max(time.Second, min(hold, verify.Sub(m.clock.Now()))))
+	changes, err := m.cloud.Changes(ctx, *since, names, max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*since = ""
 		return true, nil

@@ -138,3 +138,42 @@ func TestPut(t *testing.T) {
 		t.Error("the object is still there")
 	}
 }
+
+// TestObservedState: that a load balancer serves is no change of the cloud, but the mirror learns it.
+func TestObservedState(t *testing.T) {
+	c := cloud.Start(t, 0)
+	group, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "group"}, cloudapi.WriteOptions{IdempotencyKey: "group"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, changes := start(t, c)
+	lb, _, err := c.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
+		Name: "first", Tags: tags("a"), LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme: cloudv1.SchemePublic, VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip"}},
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolTCP, Port: 80, PoolKey: "tcp/80"}},
+			Pools: []cloudv1.Pool{{
+				Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: "round_robin",
+				TargetPort: 30080, NodeGroupID: group.ID,
+			}},
+		},
+	}, cloudapi.WriteOptions{IdempotencyKey: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, changes); got.OperatingState != cloudv1.OperatingNoMembers {
+		t.Fatalf("operating state %s without members", got.OperatingState)
+	}
+	_, err = c.Client.PatchMembers(t.Context(), group.ID, cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{{
+		Key: "i-node-1", InstanceID: "i-node-1", Weight: 1, State: cloudv1.MemberActive,
+		Addresses: []cloudv1.MemberAddress{{Family: cloudv1.FamilyIPv4, Address: "10.0.0.11"}},
+	}}}, cloudapi.WriteOptions{IfMatch: group.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, changes); got.OperatingState == cloudv1.OperatingNoMembers {
+		t.Errorf("operating state %s with a member", got.OperatingState)
+	}
+	if got := m.LoadBalancers.Get(lb.ID); got.Revision != lb.Revision {
+		t.Errorf("revision %s, was %s", got.Revision, lb.Revision)
+	}
+}

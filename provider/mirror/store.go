@@ -118,6 +118,11 @@ func (s *Store[T]) read(ctx context.Context) error {
 	s.mu.RLock()
 	known := s.revision
 	s.mu.RUnlock()
+	return s.readUnless(ctx, known)
+}
+
+// readUnless replaces the contents by those of the cloud, unless it is still at the revision.
+func (s *Store[T]) readUnless(ctx context.Context, known string) error {
 	list, err := s.list(ctx, known)
 	if notModified(err) {
 		return nil
