@@ -38,7 +38,11 @@ func (d *disowned) Unwrap() error { return d.refusal }
 // a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
 func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
 	if !b.mirror.LoadBalancers.Synced() {
-		return nil, &postponed{cause: errNotSynced, after: soon}
+		err := error(&postponed{cause: errNotSynced, after: soon})
+		if why := b.mirror.Err(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return nil, err
 	}
 	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	id := r.record.ID

@@ -59,6 +59,8 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	contact time.Time
+	// err is the error of the last read, or nil.
+	err error
 	// synced is closed when all kinds have been read once.
 	synced chan struct{}
 }
@@ -119,6 +121,16 @@ func (m *Mirror) Synced() bool {
 	}
 }
 
+// Tried reports whether all kinds have been read once, or could not be read. In the latter case, Err returns why.
+func (m *Mirror) Tried() bool { return m.Synced() || m.Err() != nil }
+
+// Err returns the error of the last read, or nil.
+func (m *Mirror) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
 // LastContact returns when the cloud last answered, or the zero time. While the cloud does not answer, the mirror keeps
 // what it has.
 func (m *Mirror) LastContact() time.Time {
@@ -147,14 +159,10 @@ func (m *Mirror) Run(ctx context.Context) {
 		default:
 			delay = backoff()
 		}
-		if err == nil {
-			m.mu.Lock()
-			m.contact = m.clock.Now()
-			m.mu.Unlock()
-			if first {
-				first = false
-				close(m.synced)
-			}
+		m.note(err)
+		if err == nil && first {
+			first = false
+			close(m.synced)
 		}
 		if pause > 0 {
 			timer := m.clock.NewTimer(pause)
@@ -164,6 +172,15 @@ func (m *Mirror) Run(ctx context.Context) {
 			}
 			timer.Stop()
 		}
+	}
+}
+
+// note remembers the result of a read.
+func (m *Mirror) note(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err = err; err == nil {
+		m.contact = m.clock.Now()
 	}
 }
 

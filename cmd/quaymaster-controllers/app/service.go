@@ -32,10 +32,11 @@ func (r *controllers) addService(
 		Client:            r.api.CoreV1(),
 		LoadBalancerClass: r.config.LoadBalancerClass,
 		Balancers:         balancers,
-		Synced:            []cache.InformerSynced{policies.HasSynced, copied.Synced},
-		Recorder:          completed.EventRecorder,
-		Registerer:        legacyregistry.Registerer(),
-		Workers:           int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs),
+		// Without the cloud, Services are told so.
+		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
+		Recorder:   completed.EventRecorder,
+		Registerer: legacyregistry.Registerer(),
+		Workers:    int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs),
 	})
 	if err != nil {
 		return fmt.Errorf("create the service controller: %w", err)

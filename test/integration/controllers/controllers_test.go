@@ -495,7 +495,7 @@ func secondDeletedInstance(w *world) {
 		w.t.Fatal(err)
 	}
 	node := w.node("node-3")
-	w.event(node, "The cloud reports instance i-node-3 as deleted, and those of too many other nodes, too")
+	w.event(node, "lost the machine of the node, and those of too many other nodes, too")
 	w.patch(node, map[string]string{provider.AnnotationAllowDeletion: "true"})
 	w.gone(node, 20*time.Second)
 }
