@@ -31,6 +31,8 @@ IMAGE ?= quaymaster:$(VERSION)
 BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
 
 FUZZTIME ?= 10s
+SOAK ?= 10m
+SEED ?= 1
 
 # How make bench-admission measures; see test/benchadmission. With these, it takes 10 to 15 minutes. PAGE is a file that
 # gets the results, docs/explanation/performance.md, and PROFILES a folder for CPU profiles.
@@ -51,7 +53,7 @@ RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
 
 # Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
-TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\) '
+TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|safety\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
@@ -132,7 +134,7 @@ build-dev:
 ##@ Check
 
 .PHONY: test
-test: test-unit test-integration test-dev ## Run all tests: unit, integration, demonstration.
+test: test-unit test-safety test-integration test-dev ## Run all tests: unit, safety, integration, demonstration.
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, which need only Go, with the race detector.
@@ -143,6 +145,15 @@ test-unit: ## Run the unit tests, which need only Go, with the race detector.
 	@$(if $(RACE),$(GO) test -run '^TestAllocations$$' ./webhook,true)
 	@# These look at the whole tree, which the test cache does not see.
 	@$(GO) test -count=1 ./test/architecture ./test/words
+
+.PHONY: test-safety
+test-safety: ## Kill the controllers at every call, count their calls, and play random sequences; needs only Go.
+	@echo "safety of the controllers, on virtual time"
+	@$(GO) test -count=1 -timeout 15m ./test/safety
+
+.PHONY: soak
+soak: ## Play random sequences of changes, faults and crashes for SOAK (10m), from SEED (1).
+	@$(GO) test -count=1 -timeout 0 -run '^TestRandom$$' -v ./test/safety -soak $(SOAK) -seed $(SEED)
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.

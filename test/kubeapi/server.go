@@ -55,6 +55,14 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
+// Observe calls f with every change of an object, in order; nil stands for an object that does not exist. f must not
+// call the server.
+func (s *Server) Observe(f func(before, after runtime.Object)) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.observe = f
+}
+
 // Config returns the configuration of a client. wrap, if not nil, wraps its transport.
 func (s *Server) Config(wrap func(http.RoundTripper) http.RoundTripper) *rest.Config {
 	var transport http.RoundTripper = s.listener.Transport()

@@ -62,6 +62,8 @@ type store struct {
 	history []event
 	// changed is closed and replaced with every change.
 	changed chan struct{}
+	// observe, if not nil, sees every change; nil stands for an object that does not exist.
+	observe func(before, after runtime.Object)
 }
 
 // kinds and types describe the built-in kinds. They are expensive to make and never change.
@@ -212,8 +214,16 @@ func (s *store) delete(t target, o metav1.DeleteOptions) (object, error) {
 func (s *store) put(t target, o object, kind watch.EventType) {
 	s.version++
 	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	before := s.objects[t.key()]
 	s.objects[t.key()] = o
 	s.record(t, o, kind)
+	switch {
+	case s.observe == nil:
+	case before == nil:
+		s.observe(nil, copied(o))
+	default:
+		s.observe(before, copied(o))
+	}
 }
 
 func (s *store) remove(t target, o object) {
@@ -221,6 +231,9 @@ func (s *store) remove(t target, o object) {
 	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	delete(s.objects, t.key())
 	s.record(t, o, watch.Deleted)
+	if s.observe != nil {
+		s.observe(o, nil)
+	}
 }
 
 func (s *store) record(t target, o object, kind watch.EventType) {

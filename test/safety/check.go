@@ -1,0 +1,250 @@
+package safety
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
+)
+
+// foreignFinalizer is the finalizer of another controller.
+const foreignFinalizer = "example.com/keep"
+
+// violation records a broken promise.
+func (w *world) violation(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, time.Now().UTC().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
+}
+
+// checkCloud runs after every write to the cloud: a Service never has two load balancers.
+func (w *world) checkCloud(handler http.Handler) {
+	request := httptest.NewRequest(http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+clusterUID, nil)
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, request)
+	var list cloudv1.List[cloudv1.LoadBalancer]
+	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
+		w.violation("the cloud's load balancers cannot be read: %v", err)
+		return
+	}
+	of := map[string]string{}
+	for _, lb := range list.Items {
+		uid := lb.Tags[ownership.ServiceUID]
+		if other, twice := of[uid]; twice && uid != "" {
+			w.violation("service %s has two load balancers, %s and %s", uid, other, lb.ID)
+		}
+		of[uid] = lb.ID
+	}
+}
+
+// checkChange runs after every write to the API server.
+func (w *world) checkChange(before, after runtime.Object) {
+	switch was := before.(type) {
+	case *corev1.Service:
+		is, _ := after.(*corev1.Service)
+		w.checkService(was, is)
+	case *corev1.Node:
+		if after == nil {
+			w.mu.Lock()
+			w.deleted = append(w.deleted, deletion{name: was.Name, providerID: was.Spec.ProviderID, at: time.Now()})
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *world) checkService(was, is *corev1.Service) {
+	if is == nil {
+		return
+	}
+	old, now := addresses(was), addresses(is)
+	w.mu.Lock()
+	// A Service that was no load balancer of ours for a while has given up its address.
+	given := w.given[is.UID]
+	w.given[is.UID] = !ours(is) || given && slices.Equal(old, now)
+	w.mu.Unlock()
+	if !given && len(old) > 0 && len(now) > 0 && !slices.Equal(old, now) {
+		w.violation("the published address of %s changed from %v to %v", is.Name, old, now)
+	}
+	if slices.Contains(was.Finalizers, foreignFinalizer) && !slices.Contains(is.Finalizers, foreignFinalizer) {
+		w.violation("%s lost the finalizer of another controller", is.Name)
+	}
+	if len(old) == 0 && len(now) > 0 {
+		if is.Annotations[service.AnnotationRecord] == "" {
+			w.violation("%s publishes %v before its load balancer is recorded", is.Name, now)
+		}
+		if !servicehelper.HasLBFinalizer(is) {
+			w.violation("%s publishes %v without a finalizer", is.Name, now)
+		}
+	}
+}
+
+func addresses(svc *corev1.Service) []string {
+	var list []string
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		list = append(list, ingress.IP+ingress.Hostname)
+	}
+	return list
+}
+
+// deletion is a Node that was deleted.
+type deletion struct {
+	name, providerID string
+	at               time.Time
+}
+
+// checkSettled checks what must hold once the controllers have finished their work.
+func (w *world) checkSettled() {
+	w.t.Helper()
+	w.checkBalancers()
+	w.checkNodes()
+	w.checkGroups()
+}
+
+func (w *world) checkBalancers() {
+	w.t.Helper()
+	list, err := w.cloud.ListLoadBalancers(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	of := map[string]cloudv1.LoadBalancer{}
+	for _, lb := range list.Items {
+		of[lb.Tags[ownership.ServiceUID]] = lb
+	}
+	services, err := w.api.CoreV1().Services(metav1.NamespaceAll).List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range services.Items {
+		svc := &services.Items[i]
+		lb, exists := of[string(svc.UID)]
+		delete(of, string(svc.UID))
+		switch {
+		case svc.DeletionTimestamp != nil && !slices.Contains(svc.Finalizers, foreignFinalizer):
+			w.violation("%s is still being deleted: finalizers %v, conditions %+v", svc.Name, svc.Finalizers, svc.Status.Conditions)
+		case !ours(svc) || svc.DeletionTimestamp != nil:
+			if exists {
+				w.violation("%s still has load balancer %s", svc.Name, lb.ID)
+			}
+			if servicehelper.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil {
+				w.violation("%s keeps the finalizer without a load balancer: %v, %+v", svc.Name, svc.Annotations, svc.Status.Conditions)
+			}
+		case !exists:
+			w.violation("%s has no load balancer: %+v", svc.Name, svc.Status)
+		default:
+			w.checkPublished(svc, lb)
+		}
+	}
+	for uid, lb := range of {
+		w.violation("load balancer %s leaked: there is no service %s", lb.ID, uid)
+	}
+}
+
+// ours reports whether the Service asks for a load balancer of ours.
+func ours(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer &&
+		(svc.Spec.LoadBalancerClass == nil || *svc.Spec.LoadBalancerClass == ownClass)
+}
+
+func (w *world) checkPublished(svc *corev1.Service, lb cloudv1.LoadBalancer) {
+	var want []string
+	for _, vip := range lb.VIPs {
+		want = append(want, vip.Address)
+	}
+	if got := addresses(svc); !slices.Equal(got, want) {
+		w.violation("%s publishes %v, its load balancer %s has %v", svc.Name, got, lb.ID, want)
+	}
+	if !servicehelper.HasLBFinalizer(svc) {
+		w.violation("%s has no finalizer", svc.Name)
+	}
+	if !strings.Contains(svc.Annotations[service.AnnotationRecord], lb.ID) {
+		w.violation("%s does not record %s: %q", svc.Name, lb.ID, svc.Annotations[service.AnnotationRecord])
+	}
+	if qps := svc.Annotations[annotation+"listener-maxqps"]; qps != "" && fmt.Sprint(lb.Listeners[0].MaxQPS) != qps {
+		w.violation("%s asks for %s queries per second, its load balancer has %d", svc.Name, qps, lb.Listeners[0].MaxQPS)
+	}
+}
+
+// checkNodes checks that exactly the Nodes without a machine are gone, and no more of them at a time than allowed.
+func (w *world) checkNodes() {
+	w.t.Helper()
+	machines := map[string]cloudv1.InstanceState{}
+	list, err := w.cloud.ListInstances(w.t.Context(), cloudapi.ListOptions{IncludeDeleted: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, instance := range list.Items {
+		machines[providerid.Format(instance.ID)] = instance.State
+	}
+	w.mu.Lock()
+	deleted := slices.Clone(w.deleted)
+	w.mu.Unlock()
+	for _, d := range deleted {
+		if machines[d.providerID] != cloudv1.InstanceDeleted {
+			w.violation("node %s is gone, its machine %s is %s", d.name, d.providerID, machines[d.providerID])
+		}
+	}
+	nodes, err := w.api.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if node.Spec.ProviderID == "" {
+			w.violation("node %s is not initialized", node.Name)
+		}
+	}
+	budget := max(1, (len(nodes.Items)+len(deleted))/20)
+	for i := range deleted {
+		if end := i + budget; end < len(deleted) && deleted[end].at.Sub(deleted[i].at) < 10*time.Minute {
+			w.violation("more than %d nodes were deleted within 10 minutes of %s", budget, deleted[i].at)
+		}
+	}
+}
+
+// checkGroups checks that every group exists once and has the ready Nodes.
+func (w *world) checkGroups() {
+	w.t.Helper()
+	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, group := range list.Items {
+		name := group.Tags[ownership.IngressGroup]
+		if seen[name] {
+			w.violation("there are two groups %q", name)
+		}
+		seen[name] = true
+		members := map[string]bool{}
+		for _, m := range group.Members {
+			members[providerid.Format(m.InstanceID)] = true
+		}
+		nodes, err := w.api.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		want := map[string]bool{}
+		for _, node := range nodes.Items {
+			want[node.Spec.ProviderID] = true
+		}
+		if !maps.Equal(members, want) {
+			w.violation("group %q has %v, the nodes are %v", name, slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(want)))
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package safety
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// errDead is the error of every call that a process makes after its end.
+var errDead = errors.New("the process has been killed")
+
+// process stands for one run of the controllers' program. Its calls to the API server and to the cloud are numbered,
+// and it can be killed before or after one of them.
+type process struct {
+	kill context.CancelFunc
+
+	mu    sync.Mutex
+	calls []string
+	dead  bool
+	// at is the number of the call at which the process is killed; 0 means that it is not.
+	at int
+	// after is true if the call still takes effect.
+	after bool
+}
+
+// arm makes the process die at the nth call from now on.
+func (p *process) arm(n int, after bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls, p.at, p.after = nil, n, after
+}
+
+// made returns the calls since the last call of arm.
+func (p *process) made() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.calls...)
+}
+
+// died reports whether the process was killed.
+func (p *process) died() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// count numbers a call. It returns whether the call is made, and whether the process dies with it.
+func (p *process) count(r *http.Request) (send, die bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.dead:
+		return false, true
+	case held(r):
+		// Such a call lasts until something happens elsewhere; its end is not a step of the process.
+		return true, false
+	}
+	p.calls = append(p.calls, fmt.Sprintf("%s %s%s", r.Method, r.URL.Host, r.URL.Path))
+	die = p.at > 0 && len(p.calls) == p.at
+	return !die || p.after, die
+}
+
+func held(r *http.Request) bool {
+	return r.URL.Query().Get("watch") != "" || r.URL.Query().Get("wait") != "" || strings.Contains(r.URL.Path, "/events")
+}
+
+// wrap counts the calls of a transport.
+func (p *process) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		send, die := p.count(r)
+		if !send {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			p.end()
+			return nil, errDead
+		}
+		response, err := next.RoundTrip(r)
+		if die {
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			p.end()
+			return nil, errDead
+		}
+		return response, err
+	})
+}
+
+// end kills the process: no call of it takes effect any more.
+func (p *process) end() {
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.kill()
+}
+
+// roundTripper adapts a function to an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,134 @@
+package safety
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/ownership"
+)
+
+const (
+	annotation = "service.beta.kubernetes.io/dlb-"
+	ownClass   = "mycloud.io/dlb"
+
+	ingressNode = "node.beta.kubernetes.io/dlb-ingress-node"
+)
+
+// scenario is a change by a user or of the cloud that the controllers react to.
+type scenario struct {
+	// before prepares the world; the controllers then finish their work.
+	before func(*world)
+	// act is the change. The process may be killed at any of its calls that follow.
+	act func(*world)
+	// wait is how long the controllers get to finish; it defaults to settled.
+	wait time.Duration
+}
+
+func scenarios() map[string]scenario {
+	web := func(w *world) { w.service("web", nil) }
+	return map[string]scenario{
+		"create": {act: web},
+		"update": {before: web, act: func(w *world) {
+			w.updateService("web", func(svc *corev1.Service) { svc.Annotations[annotation+"listener-maxqps"] = "77" })
+		}},
+		"delete": {before: web, act: func(w *world) { w.deleteService("web") }},
+		"release": {before: func(w *world) {
+			w.service("web", func(svc *corev1.Service) { svc.Annotations[annotation+"retain-on-delete"] = "true" })
+		}, act: func(w *world) { w.deleteService("web") }},
+		"adopt": {before: offer, act: func(w *world) {
+			w.service("web", func(svc *corev1.Service) { svc.Annotations[annotation+"load-balancer-id"] = w.offered })
+		}},
+		"no longer a load balancer": {before: web, act: func(w *world) {
+			w.updateService("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
+		}},
+		"another class": {before: web, act: func(w *world) {
+			w.updateService("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
+			w.updateService("web", func(svc *corev1.Service) {
+				svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To("example.com/other")
+			})
+		}},
+		"node joins": {before: web, act: func(w *world) { w.addNode(4) }},
+		"machine is deleted": {before: web, act: func(w *world) {
+			w.deleteMachine("node-3")
+			w.ready("node-3", corev1.ConditionUnknown)
+		}},
+		"orphan": {before: web, act: func(w *world) {
+			w.updateService("web", func(svc *corev1.Service) { svc.Finalizers = nil })
+			w.deleteService("web")
+		}, wait: 2 * time.Hour},
+	}
+}
+
+// service creates a Service that asks for a load balancer.
+func (w *world) service(name string, change func(*corev1.Service)) {
+	w.t.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{}},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			SessionAffinity: corev1.ServiceAffinityNone, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyCluster,
+			Ports: []corev1.ServicePort{{Name: "web", Port: 80, Protocol: corev1.ProtocolTCP, NodePort: 30080}},
+		},
+	}
+	if change != nil {
+		change(svc)
+	}
+	w.create(svc)
+}
+
+func (w *world) updateService(name string, change func(*corev1.Service)) {
+	w.t.Helper()
+	services := w.api.CoreV1().Services(namespace)
+	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		svc, err := services.Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if svc.Annotations == nil {
+			svc.Annotations = map[string]string{}
+		}
+		change(svc)
+		_, err = services.Update(w.t.Context(), svc, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+func (w *world) deleteService(name string) {
+	w.t.Helper()
+	if err := w.api.CoreV1().Services(namespace).Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) deleteMachine(hostname string) {
+	w.t.Helper()
+	found, err := w.cloud.LookupInstances(w.t.Context(), cloudv1.LookupRequest{Hostnames: []string{hostname}})
+	if err != nil || len(found.Items) != 1 {
+		w.t.Fatal(found, err)
+	}
+	machine := found.Items[0]
+	if _, err := w.cloud.DeleteInstance(w.t.Context(), machine.ID, cloudapi.WriteOptions{IfMatch: machine.Revision}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// offer creates a load balancer that its owner offers to the Service web.
+func offer(w *world) {
+	lb, _, err := w.cloud.CreateLoadBalancer(w.t.Context(), cloudv1.LoadBalancerSpec{
+		Name: "theirs", Tags: map[string]string{ownership.Adopt: clusterUID + "/" + namespace + "/web"},
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme: cloudv1.SchemePublic, VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip"}},
+			Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+		},
+	}, cloudapi.WriteOptions{IdempotencyKey: "theirs"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.offered = lb.ID
+}

@@ -1,0 +1,127 @@
+package safety
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/brake"
+	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/controllers/node"
+	"quaymaster.dev/controllers/nodelifecycle"
+	"quaymaster.dev/controllers/route"
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/machines"
+	"quaymaster.dev/provider/mirror"
+	"quaymaster.dev/provider/nodegroup"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
+	"quaymaster.dev/provider/routetable"
+)
+
+// start runs the controllers as their program does when it becomes the leader.
+func (w *world) start() {
+	w.t.Helper()
+	w.stop()
+	ctx, kill := context.WithCancel(context.Background())
+	w.process = &process{kill: kill}
+	api, err := kubernetes.NewForConfig(w.server.Config(w.process.wrap))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.running = &sync.WaitGroup{}
+	for _, run := range w.assemble(api) {
+		w.running.Go(func() { run(ctx) })
+	}
+}
+
+// stop ends the controllers, if they run, and waits for them.
+func (w *world) stop() {
+	if w.running == nil {
+		return
+	}
+	w.process.end()
+	w.running.Wait()
+	w.running = nil
+}
+
+// assemble creates the controllers and what they share, in the order in which they start.
+func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
+	w.t.Helper()
+	cloud := w.client(w.process.wrap(w.front.Transport()))
+	shared := informers.NewSharedInformerFactory(api, 0)
+	nodes, services := shared.Core().V1().Nodes(), shared.Core().V1().Services()
+	cluster := ownership.NewCluster(api.CoreV1())
+	recorder := &record.FakeRecorder{}
+	withRights := func() kubernetes.Interface { return api }
+	recorderOf := func(context.Context, kubernetes.Interface) record.EventRecorder { return recorder }
+
+	book := brake.New(brake.Options{Client: api, Namespace: "kube-system", Recorder: recorder})
+	copied := mirror.New(mirror.Options{Cloud: cloud, Cluster: cluster})
+	groups, err := ingressnode.New(ingressnode.Options{
+		Groups: nodegroup.New(cloud, cluster, "dev"), Machines: nodegroup.NewMachines(cloud), Nodes: nodes,
+		Services: services, Recorder: recorder, InstanceID: providerid.Parse, FallbackAll: true,
+		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups,
+	})
+	w.must(err)
+	balancer := dlb.New(dlb.Options{
+		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: "dev", Network: dlb.Network{VPCID: "vpc-main"},
+		LoadBalancerClass: ownClass, KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
+		NodeGroups: groups, Services: services.Lister(), Brake: book, Recorder: recorder,
+	})
+	balancers, err := service.New(service.Options{
+		Services: services, Client: api.CoreV1(), LoadBalancerClass: ownClass, Balancers: balancer,
+		Synced: []cache.InformerSynced{copied.Tried}, Recorder: recorder, Workers: 64,
+	})
+	w.must(err)
+	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
+		for _, lb := range []*cloudv1.LoadBalancer{before, after} {
+			if lb != nil {
+				balancers.Enqueue(types.UID(lb.Tags[ownership.ServiceUID]))
+			}
+		}
+	})
+	found := machines.New(cloud, copied)
+	initializer, err := node.New(node.Options{
+		Nodes: nodes, Client: withRights, Recorder: recorderOf, Machines: found, Workers: 8, Period: 5 * time.Minute,
+	})
+	w.must(err)
+	lifecycle, err := nodelifecycle.New(nodelifecycle.Options{
+		Nodes: nodes, Client: withRights, Recorder: recorderOf, Machines: found, Brakes: book,
+	})
+	w.must(err)
+	routes, err := route.New(route.Options{
+		Table: routetable.New(cloud, cluster, "rt-main"), Nodes: nodes, Client: withRights,
+		InstanceOf: routetable.InstanceOf, ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		Period: 10 * time.Second, Brake: book,
+	})
+	w.must(err)
+	orphans := dlb.NewOrphans(balancer, api.CoreV1(), clock.RealClock{})
+	return []func(context.Context){
+		func(ctx context.Context) {
+			shared.StartWithContext(ctx)
+			<-ctx.Done()
+			shared.Shutdown()
+		},
+		book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, orphans.Run,
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,248 @@
+// Package safety proves what the controllers promise: it runs them against the reference cloud and an API server on
+// virtual time, kills them at every call, makes the cloud fail in every way, and checks after every step that no
+// promise is broken.
+package safety
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/kubeapi"
+	"quaymaster.dev/test/pipe"
+)
+
+const (
+	token      = "test-token"
+	cloudHost  = "127.0.0.1:8090"
+	clusterUID = "00000000-0000-0000-0000-00000000c1a5"
+	namespace  = "shop"
+	// settled is how long the controllers get to finish their work. It exceeds all delays that a single failure causes.
+	settled = 15 * time.Minute
+)
+
+// world is a cluster, its cloud and the controllers.
+type world struct {
+	t     *testing.T
+	api   kubernetes.Interface
+	cloud *cloudapi.Client
+
+	server *kubeapi.Server
+	// front is the cloud as the controllers reach it, back the cloud without faults.
+	front, back *pipe.Listener
+
+	mu     sync.Mutex
+	faults intercept
+	// violations are the broken promises, in order.
+	violations []string
+	// deleted are the Nodes that were deleted, in order.
+	deleted []deletion
+
+	// given are the Services that have given up the address that they publish.
+	given map[types.UID]bool
+
+	// offered is a load balancer that can be adopted.
+	offered string
+
+	running *sync.WaitGroup
+	process *process
+}
+
+// size is how large a world is.
+type size struct {
+	// nodes is the number of Nodes.
+	nodes int
+	// jobs is how long the cloud works on a write of a load balancer.
+	jobs time.Duration
+	// addresses is the range of the public addresses; if empty, there are enough for a few Services. In a world with very
+	// many Services, the cloud is only checked in the end.
+	addresses string
+}
+
+// newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.
+func newWorld(t *testing.T, o size) *world {
+	t.Helper()
+	w := &world{t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{}}
+	w.api = w.server.Client(t)
+	w.server.Observe(w.checkChange)
+	w.startCloud(o)
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: clusterUID}})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	for i := 1; i <= o.nodes; i++ {
+		w.addNode(i)
+	}
+	t.Cleanup(w.stop)
+	return w
+}
+
+func (w *world) startCloud(o size) {
+	w.t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stock, err := inventory.Load(filepath.Join(root, "examples", "inventory.yaml"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if o.addresses != "" {
+		stock.AddressPools = []inventory.AddressPool{{Scheme: cloudv1.SchemePublic, CIDR: o.addresses}}
+	}
+	cloud, err := mycloud.Open(mycloud.Options{DataDir: memory(w.t), Inventory: stock, Token: token, JobDuration: o.jobs})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	handler := cloud.Handler()
+	checked := func(rw http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(rw, r)
+		if o.addresses == "" && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, ":lookup") {
+			w.checkCloud(handler)
+		}
+	}
+	front := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { //nolint:gosec // its only client is the test
+		w.mu.Lock()
+		faults := w.faults
+		w.mu.Unlock()
+		if faults == nil || !faults(rw, r) {
+			checked(rw, r)
+		}
+	}), ErrorLog: log.New(io.Discard, "", 0)}
+	back := &http.Server{Handler: http.HandlerFunc(checked)} //nolint:gosec // as above
+	var running sync.WaitGroup
+	running.Go(func() { cloud.Run(ctx) })
+	running.Go(func() { _ = front.Serve(w.front) })
+	running.Go(func() { _ = back.Serve(w.back) })
+	w.t.Cleanup(func() {
+		cancel()
+		_ = front.Close()
+		_ = back.Close()
+		running.Wait()
+		if err := cloud.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.cloud = w.client(w.back.Transport())
+}
+
+// client returns a client of the cloud.
+func (w *world) client(transport http.RoundTripper) *cloudapi.Client {
+	w.t.Helper()
+	c, err := cloudapi.New(cloudapi.Options{
+		Endpoint: "http://" + cloudHost, Token: cloudapi.StaticToken(token),
+		Wrap: func(http.RoundTripper) http.RoundTripper { return transport },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) create(object any) {
+	w.t.Helper()
+	var err error
+	switch o := object.(type) {
+	case *corev1.Namespace:
+		_, err = w.api.CoreV1().Namespaces().Create(w.t.Context(), o, metav1.CreateOptions{})
+	case *corev1.Node:
+		_, err = w.api.CoreV1().Nodes().Create(w.t.Context(), o, metav1.CreateOptions{})
+	case *corev1.Service:
+		_, err = w.api.CoreV1().Services(o.Namespace).Create(w.t.Context(), o, metav1.CreateOptions{})
+	default:
+		err = fmt.Errorf("unknown kind %T", o)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// addNode registers a Node as its kubelet would, and its machine in the cloud unless the inventory has it.
+func (w *world) addNode(i int) {
+	w.t.Helper()
+	name, podCIDR := fmt.Sprintf("node-%d", i), fmt.Sprintf("10.244.%d.0/24", i)
+	found, err := w.cloud.LookupInstances(w.t.Context(), cloudv1.LookupRequest{Hostnames: []string{name}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(found.Items) == 0 {
+		_, err := w.cloud.CreateInstance(w.t.Context(), cloudv1.InstanceSpec{
+			Hostname: name, Type: "m1.medium", Zone: "eu-1a",
+			Addresses: []cloudv1.InstanceAddress{{Type: cloudv1.AddressInternal, Family: cloudv1.FamilyIPv4, Address: fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)}},
+		}, cloudapi.WriteOptions{IdempotencyKey: name})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Spec: corev1.NodeSpec{
+			PodCIDR: podCIDR, PodCIDRs: []string{podCIDR},
+			Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
+		},
+	})
+	w.ready(name, corev1.ConditionTrue)
+}
+
+// ready sets the condition that a Node's kubelet reports.
+func (w *world) ready(name string, status corev1.ConditionStatus) {
+	w.t.Helper()
+	w.updateNode(name, "status", func(node *corev1.Node) {
+		for i := range node.Status.Conditions {
+			if node.Status.Conditions[i].Type == corev1.NodeReady {
+				node.Status.Conditions[i].Status = status
+				return
+			}
+		}
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: status})
+	})
+}
+
+func (w *world) updateNode(name, subresource string, change func(*corev1.Node)) {
+	w.t.Helper()
+	nodes := w.api.CoreV1().Nodes()
+	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := nodes.Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(node)
+		if subresource == "status" {
+			_, err = nodes.UpdateStatus(w.t.Context(), node, metav1.UpdateOptions{})
+		} else {
+			_, err = nodes.Update(w.t.Context(), node, metav1.UpdateOptions{})
+		}
+		return err
+	}))
+}
+
+// settle lets the controllers work for a time, at least for settled.
+func (w *world) settle(wait time.Duration) { time.Sleep(max(wait, settled)) }
+
+// finish checks what must hold in the end, stops the controllers and reports every violation.
+func (w *world) finish() {
+	w.t.Helper()
+	w.checkSettled()
+	w.stop()
+	for _, v := range w.violations {
+		w.t.Error(v)
+	}
+}
