@@ -32,7 +32,7 @@ func (r *controllers) addService(
 		Client:            r.api.CoreV1(),
 		LoadBalancerClass: r.config.LoadBalancerClass,
 		Balancers:         balancers,
-		// Without the cloud, Services are told so.
+		// Without the cloud, the conditions of Services report that.
 		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
 		Recorder:   completed.EventRecorder,
 		Registerer: legacyregistry.Registerer(),
