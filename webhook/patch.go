@@ -77,7 +77,10 @@ func appendStep(path []byte, key string) []byte {
 	return path
 }
 
-func (p *Patch) end(operations []byte) { p.operations = append(operations, '}') }
+func (p *Patch) end(operations []byte) {
+	operations = append(operations, '}')
+	p.operations = operations
+}
 
 // Into sets the patch in the response; an empty patch leaves the response unchanged.
 func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
@@ -85,7 +88,9 @@ func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
 		return p.err
 	}
 	if len(p.operations) > 0 {
-		response.Patch, response.PatchType = append(p.operations, ']'), &patchType
+		list := p.operations
+		list = append(list, ']')
+		response.Patch, response.PatchType = list, &patchType
 	}
 	return nil
 }

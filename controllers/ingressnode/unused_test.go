@@ -117,7 +117,7 @@ func TestTooManyGroups(t *testing.T) {
 
 // However many Services there are, a change of a Node costs at most three calls, and none if the Node serves no group.
 func TestCallsPerChange(t *testing.T) {
-	marked := func(groups string) func(*corev1.Node) { return annotated(groups) }
+	marked := annotated
 	s := stepwise(t, 20, func(o *ingressnode.Options) { o.MaxRemovedPercent = 100 })
 	s.put(each(10, marked("true"))...)
 	s.put(node(11, marked("edge")), node(12), node(13, annotated("false")), node(14))

@@ -2,6 +2,7 @@ package nodelifecycle
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,12 +45,8 @@ func (c *Controller) limit() int {
 
 // room reports whether the budget allows to delete a Node, so that the cloud is asked only about Nodes that may go.
 func (c *Controller) room(node *corev1.Node) bool {
-	for _, key := range c.o.Brakes.Spent(brakes.NodeDeletions, window) {
-		if key == string(node.UID) {
-			return true
-		}
-	}
-	return c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
+	return slices.Contains(c.o.Brakes.Spent(brakes.NodeDeletions, window), string(node.UID)) ||
+		c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
 }
 
 // releaseBrake releases the brake when no Node waits for the budget any longer.

@@ -2,7 +2,7 @@ package nodelifecycle_test
 
 import (
 	"context"
-	"math/rand"
+	"math/rand/v2"
 	"net/http"
 	"testing"
 	"time"
@@ -31,7 +31,7 @@ func TestFalseNotFound(t *testing.T) {
 	for who, start := range map[string]func(*world){"k8s.io/cloud-provider": startStock, "Quaymaster": (*world).start} {
 		t.Run(who, func(t *testing.T) {
 			bubble(t, nodes, func(w *world) {
-				random := rand.New(rand.NewSource(1)) //nolint:gosec // reproducible faults
+				random := rand.New(rand.NewPCG(1, 0)) //nolint:gosec // reproducible faults
 				w.lie(func(rw http.ResponseWriter, _ *http.Request) bool {
 					time.Sleep(20 * time.Millisecond) // the latency of the cloud
 					if random.Float64() >= 0.05 {

@@ -19,8 +19,8 @@ const (
 // failing is the log line about a Service whose passes fail, which appears once.
 const failing = "failing"
 
-func (c *Controller) event(svc *corev1.Service, kind, reason, message string) {
-	c.recorder.Event(svc, kind, reason, message)
+func (c *Controller) event(svc *corev1.Service, reason, message string) {
+	c.recorder.Event(svc, corev1.EventTypeNormal, reason, message)
 }
 
 func (c *Controller) failed(svc *corev1.Service, err error) {

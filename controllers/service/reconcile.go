@@ -56,7 +56,7 @@ func (c *Controller) ensure(ctx context.Context, svc *corev1.Service) (State, er
 		return State{}, err
 	}
 	if !servicehelpers.HasLBFinalizer(svc) {
-		c.event(svc, corev1.EventTypeNormal, reasonEnsuring, "Ensuring load balancer")
+		c.event(svc, reasonEnsuring, "Ensuring load balancer")
 	}
 	state, failure := c.balancers.Ensure(ctx, claimed)
 	stored, err := c.write(ctx, claimed, func(svc *corev1.Service) { store(svc, state, c.clock.Now()) })
@@ -79,12 +79,12 @@ func (c *Controller) announce(svc, before, after *corev1.Service) {
 	switch {
 	case !configured(after):
 		if configured(before) {
-			c.event(svc, corev1.EventTypeNormal, reasonEnsuring, "Ensuring load balancer")
+			c.event(svc, reasonEnsuring, "Ensuring load balancer")
 		}
 	case was == nil || *was != *is,
 		before.Annotations[AnnotationRecord] != after.Annotations[AnnotationRecord],
 		!servicehelpers.LoadBalancerStatusEqual(&before.Status.LoadBalancer, &after.Status.LoadBalancer):
-		c.event(svc, corev1.EventTypeNormal, reasonEnsured, "Ensured load balancer")
+		c.event(svc, reasonEnsured, "Ensured load balancer")
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 		if _, err := c.write(ctx, svc, func(svc *corev1.Service) { c.ownership.release(svc, owned) }); err != nil {
 			return state, err
 		}
-		c.event(svc, corev1.EventTypeNormal, reasonDeleted, "Deleted load balancer")
+		c.event(svc, reasonDeleted, "Deleted load balancer")
 		c.told.forget(svc.UID)
 		return State{}, nil
 	}
@@ -110,7 +110,7 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 		failure = fmt.Errorf("failed to delete load balancer: %w", failure)
 		c.failed(svc, failure)
 	case c.told.first(svc.UID, reasonDeleting):
-		c.event(svc, corev1.EventTypeNormal, reasonDeleting, "Deleting load balancer")
+		c.event(svc, reasonDeleting, "Deleting load balancer")
 	}
 	return state, errors.Join(failure, err)
 }

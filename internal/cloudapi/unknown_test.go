@@ -1,6 +1,7 @@
 package cloudapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -113,7 +114,7 @@ func TestUpdatesOfWhatTheyKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, _ := json.Marshal(spec)
-	if string(sent) != string(want) {
+	if !bytes.Equal(sent, want) {
 		t.Errorf("body %s, want %s", sent, want)
 	}
 }

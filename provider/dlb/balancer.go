@@ -5,6 +5,7 @@
 package dlb
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -139,11 +140,8 @@ func (r *round) handle() string {
 	if r.record.ID != "" {
 		return r.record.ID
 	}
-	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
-		if ingress.IP != "" {
-			return ingress.IP
-		}
-		return ingress.Hostname
+	if published := r.svc.Status.LoadBalancer.Ingress; len(published) > 0 {
+		return cmp.Or(published[0].IP, published[0].Hostname)
 	}
 	return ""
 }

@@ -99,6 +99,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 			return nil
 		}
 		return r.wait(pendingPeriod, fmt.Sprintf("load balancer %s has no address yet", lb.ID))
+	case cloudv1.ProvisioningPendingCreate, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningPendingDelete:
 	}
 	return r.wait(pendingPeriod, fmt.Sprintf("the cloud is still working on load balancer %s", lb.ID))
 }

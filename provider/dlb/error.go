@@ -119,8 +119,7 @@ type verdict struct {
 
 // diagnose returns the description of an error that explain has explained. Messages must not differ between tries.
 func diagnose(err error) verdict {
-	var known *refusal
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*refusal](err); ok {
 		return verdict{status: metav1.ConditionFalse, reason: known.reason, message: known.message, after: known.after}
 	}
 	v := verdict{status: metav1.ConditionUnknown, reason: reasonFailing, passing: true}

@@ -135,10 +135,10 @@ func Of(instance *cloudv1.Instance) *machine.Machine {
 		ProviderID: providerid.Format(instance.ID), Type: instance.Type, Zone: instance.Zone, Region: instance.Region,
 		Addresses: addresses(instance),
 	}
-	switch instance.State {
-	case cloudv1.InstanceStopped:
+	if instance.State == cloudv1.InstanceStopped {
 		m.State = machine.Stopped
-	case cloudv1.InstanceDeleted:
+	}
+	if instance.State == cloudv1.InstanceDeleted {
 		m.State = machine.Deleted
 	}
 	return m

@@ -108,11 +108,13 @@ func TestCircuit(t *testing.T) {
 	t.Run("rests grow to 15 seconds, and a probe that succeeds ends them", func(t *testing.T) {
 		w := newWorld(t, 0)
 		fail(w, 5)
-		for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
-			if after := w.refused(read, pace.ReasonCircuit); after != want*time.Second {
-				t.Fatalf("rest %s, want %ds", after, want)
+		for _, want := range []time.Duration{
+			time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second,
+		} {
+			if after := w.refused(read, pace.ReasonCircuit); after != want {
+				t.Fatalf("rest %s, want %s", after, want)
 			}
-			w.pass(want * time.Second)
+			w.pass(want)
 			w.send(read, failed)
 		}
 		w.pass(time.Minute)
