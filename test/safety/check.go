@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,7 +35,7 @@ func (w *world) violation(format string, args ...any) {
 
 // checkCloud runs after every write to the cloud: a Service never has two load balancers.
 func (w *world) checkCloud(handler http.Handler) {
-	request := httptest.NewRequest(http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+clusterUID, nil)
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+clusterUID, nil)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, request)

@@ -13,7 +13,7 @@ func memory(t testing.TB) string {
 	if _, err := os.Stat(shared); err != nil {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(shared, "quaymaster-")
+	dir, err := os.MkdirTemp(shared, "quaymaster-") //nolint:usetesting // t.TempDir is on disk
 	if err != nil {
 		return t.TempDir()
 	}

@@ -42,7 +42,7 @@ func TestRandom(t *testing.T) {
 		s := first + played
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &sequence{world: newWorld(t, size{nodes: 3, jobs: time.Second}), random: rand.New(rand.NewPCG(s, 0))} //nolint:gosec // a game, no secret
+				q := &sequence{world: newWorld(t, size{nodes: 3, jobs: time.Second}), random: rand.New(rand.NewPCG(s, 0))}
 				q.play()
 				total, faults, kills, violations = total+q.steps, faults+q.faulted, kills+q.kills, violations+len(q.violations)
 			})
@@ -199,7 +199,7 @@ func (q *sequence) flip(name string) string {
 		})
 		return name + " is no longer a load balancer"
 	}
-	class := []*string{nil, ptr.To(ownClass), ptr.To("example.com/other")}[q.random.IntN(3)]
+	class := []*string{nil, new(ownClass), new("example.com/other")}[q.random.IntN(3)]
 	q.updateService(name, func(svc *corev1.Service) {
 		svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class
 	})

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -50,7 +49,7 @@ func scenarios() map[string]scenario {
 		"another class": {before: web, act: func(w *world) {
 			w.updateService("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
 			w.updateService("web", func(svc *corev1.Service) {
-				svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, ptr.To("example.com/other")
+				svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new("example.com/other")
 			})
 		}},
 		"node joins": {before: web, act: func(w *world) { w.addNode(4) }},

@@ -6,8 +6,7 @@ package safety
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -126,7 +125,7 @@ func (w *world) startCloud(o size) {
 		if faults == nil || !faults(rw, r) {
 			checked(rw, r)
 		}
-	}), ErrorLog: log.New(io.Discard, "", 0)}
+	}), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	back := &http.Server{Handler: http.HandlerFunc(checked)} //nolint:gosec // as above
 	var running sync.WaitGroup
 	running.Go(func() { cloud.Run(ctx) })
