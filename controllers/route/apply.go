@@ -104,7 +104,7 @@ func (c *Controller) report(d decision, nodes map[string]*corev1.Node, start tim
 				continue // it has just been written
 			}
 			attempted = attempted || !failed.at.Before(start)
-			one := problem{Reason: reasonFailed, Message: failed.err.Error()}
+			one := problem{Reason: reasonFailed, Message: summary(failed.err)}
 			if refused := (*RefusedError)(nil); errors.As(failed.err, &refused) {
 				one = problem(*refused)
 			}
@@ -113,4 +113,14 @@ func (c *Controller) report(d decision, nodes map[string]*corev1.Node, start tim
 		c.conditions.set(nodes[name], problems, attempted)
 	}
 	c.conditions.forgetAllBut(nodes)
+}
+
+// summary returns the text of an error without what differs with every attempt, such as the id of the request: repeated
+// Events with the same text are counted instead of stored.
+func summary(err error) string {
+	var s interface{ Summary() string }
+	if errors.As(err, &s) {
+		return s.Summary()
+	}
+	return err.Error()
 }

@@ -1,6 +1,8 @@
 package route_test
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -10,10 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/env"
 )
 
 // A start costs one call per page of routes and no write, and a check for changes by others a single call.
@@ -260,4 +264,26 @@ func TestChangedNode(t *testing.T) {
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.11"}}
 	})
 	f.settle("the route", func() error { return f.has("10.244.1.0/24") })
+}
+
+// Failed attempts are counted in one Event, although each request has another id.
+func TestRepeatedFailure(t *testing.T) {
+	nodes, _ := fleet(1)
+	f := setUp(t, nodes...)
+	f.start()
+	f.failWrites(2, unavailable)
+	for range 2 {
+		next, err := f.Pass(t.Context(), false)
+		if err != nil || next == 0 {
+			t.Fatalf("next pass in %v, %v; want a retry", next, err)
+		}
+		f.clock.Step(next)
+	}
+	env.Eventually(t, limit, "an event that happened twice", func(ctx context.Context) error {
+		events, err := f.client.CoreV1().Events("").List(ctx, metav1.ListOptions{})
+		if err == nil && (len(events.Items) != 1 || events.Items[0].Count != 2) {
+			err = fmt.Errorf("events %v", events.Items)
+		}
+		return err
+	})
 }

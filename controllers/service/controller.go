@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -41,16 +42,19 @@ type Options struct {
 	// Services must come from a factory that is started after New. It must have Services of all types, because one that
 	// changes its type may have a load balancer.
 	Services coreinformers.ServiceInformer
-	// Client writes Services.
-	Client typedcorev1.ServicesGetter
+	// Client returns the client that writes Services, with the rights of the controller. It is called once, by Run.
+	Client func() kubernetes.Interface
 	// LoadBalancerClass is the class of the Services that are ours, whether or not those without a class are.
 	LoadBalancerClass string
 	// Balancers manages the load balancers.
 	Balancers Balancers
 	// Synced report whether what Balancers needs is known; the first pass waits for all of them.
 	Synced []cache.InformerSynced
-	// Recorder records Events about Services.
-	Recorder record.EventRecorder
+	// Reader reads a Service again whose write was rejected.
+	Reader typedcorev1.ServicesGetter
+	// Recorder returns the recorder of Events about Services for the client. It is called once, by Run, and records
+	// until the context ends.
+	Recorder func(context.Context, kubernetes.Interface) record.EventRecorder
 	// Registerer registers the metrics; nil means that there are none.
 	Registerer prometheus.Registerer
 	// Workers is how many Services are processed at the same time.
@@ -61,6 +65,7 @@ type Options struct {
 
 // Controller reconciles Services with load balancers.
 type Controller struct {
+	o         Options
 	services  cache.SharedIndexInformer
 	client    typedcorev1.ServicesGetter
 	balancers Balancers
@@ -85,8 +90,8 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		services: o.Services.Informer(), client: o.Client, balancers: o.Balancers, synced: o.Synced,
-		ownership: ownership{class: o.LoadBalancerClass}, recorder: o.Recorder, clock: o.Clock, progress: progress,
+		o: o, services: o.Services.Informer(), balancers: o.Balancers, synced: o.Synced,
+		ownership: ownership{class: o.LoadBalancerClass}, clock: o.Clock, progress: progress,
 		written:  &written{services: map[types.UID]*corev1.Service{}},
 		departed: &departed{services: map[types.UID]*corev1.Service{}},
 		told:     &told{said: map[types.UID]map[string]bool{}},
@@ -122,6 +127,8 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 
 // Run reconciles Services until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
+	client := c.o.Client()
+	c.client, c.recorder = client.CoreV1(), c.o.Recorder(ctx, client)
 	c.queue.Run(ctx, append([]cache.InformerSynced{c.services.HasSynced}, c.synced...)...)
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
@@ -255,8 +256,10 @@ func (f *fixture) run(registry *prometheus.Registry) {
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	var err error
 	f.controller, err = service.New(service.Options{
-		Services: services, Client: client.CoreV1(), LoadBalancerClass: class, Balancers: f.script, Recorder: f.events, Registerer: registry,
-		Workers: 8,
+		Services: services, LoadBalancerClass: class, Balancers: f.script, Registerer: registry, Workers: 8,
+		Client:   func() kubernetes.Interface { return client },
+		Reader:   client.CoreV1(),
+		Recorder: func(context.Context, kubernetes.Interface) record.EventRecorder { return f.events },
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -94,7 +94,7 @@ func outdated(err error) bool {
 
 // reread returns the Service as the API server has it, or nil if it is gone.
 func (c *Controller) reread(ctx context.Context, svc *corev1.Service) (*corev1.Service, error) {
-	now, err := c.client.Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
+	now, err := c.o.Reader.Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && now.UID != svc.UID:
 		return nil, nil

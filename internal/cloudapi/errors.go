@@ -28,8 +28,17 @@ type Error struct {
 	RequestID string
 }
 
-// Error returns request, status, code and detail in one line.
+// Error returns what failed in one line, with the id of the request.
 func (e *Error) Error() string {
+	if e.RequestID == "" {
+		return e.Summary()
+	}
+	return fmt.Sprintf("%s (request %s)", e.Summary(), e.RequestID)
+}
+
+// Summary returns method, path, status, code and detail in one line. It is the same for every attempt, as Events and
+// conditions need it.
+func (e *Error) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
 	if e.Problem == nil {
@@ -46,9 +55,6 @@ func (e *Error) Error() string {
 			}
 			fmt.Fprintf(&b, "%s%s: %s", sep, f.Pointer, f.Detail)
 		}
-	}
-	if e.RequestID != "" {
-		fmt.Fprintf(&b, " (request %s)", e.RequestID)
 	}
 	return b.String()
 }

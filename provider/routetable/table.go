@@ -102,8 +102,8 @@ func refusal(change route.Change, problem *cloudv1.Problem) error {
 	case cloudv1.CodeDestinationTaken:
 		return message(problem.Detail + "; remove that route, or give the node another pod CIDR")
 	}
-	err := cloudapi.Error{Method: "change", Path: change.Destination.String(), Status: problem.Status, Problem: problem}
-	return message(err.Error())
+	failed := cloudapi.Error{Method: "change", Path: change.Destination.String(), Status: problem.Status, Problem: problem}
+	return message(failed.Summary())
 }
 
 // reason returns the reason of a Node's condition.

@@ -82,8 +82,8 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		NodeGroups: groups, Services: services.Lister(), Brake: book, Recorder: recorder,
 	})
 	balancers, err := service.New(service.Options{
-		Services: services, Client: api.CoreV1(), LoadBalancerClass: ownClass, Balancers: balancer,
-		Synced: []cache.InformerSynced{copied.Tried}, Recorder: recorder, Workers: 64,
+		Services: services, Client: withRights, Reader: api.CoreV1(), LoadBalancerClass: ownClass, Balancers: balancer,
+		Synced: []cache.InformerSynced{copied.Tried}, Recorder: recorderOf, Workers: 64,
 	})
 	w.must(err)
 	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {

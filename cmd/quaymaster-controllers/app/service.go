@@ -5,7 +5,9 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	ccmapp "k8s.io/cloud-provider/app"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -18,8 +20,8 @@ import (
 	"quaymaster.dev/provider/ownership"
 )
 
-// addService adds the service controller to an assembly, in place of the app's. It follows the changes of load
-// balancers in the cloud and of policies.
+// addService adds the service controller to an assembly, in place of the app's. It has the same flags and the same
+// account, and follows the changes of load balancers in the cloud and of policies.
 func (r *controllers) addService(
 	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers, copied *mirror.Mirror,
 	policies *policystore.Store,
@@ -27,14 +29,16 @@ func (r *controllers) addService(
 	if r.stock || !r.manager.Enabled(service.Name) {
 		return nil
 	}
+	account := ccmapp.DefaultInitFuncConstructors[service.Name].InitContext.ClientName
 	c, err := service.New(service.Options{
 		Services:          completed.SharedInformers.Core().V1().Services(),
-		Client:            r.api.CoreV1(),
+		Client:            func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) },
+		Reader:            r.api.CoreV1(),
 		LoadBalancerClass: r.config.LoadBalancerClass,
 		Balancers:         balancers,
 		// Without the cloud, the conditions of Services report that.
 		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
-		Recorder:   completed.EventRecorder,
+		Recorder:   recorder(service.Name),
 		Registerer: legacyregistry.Registerer(),
 		Workers:    int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs),
 	})

@@ -77,8 +77,11 @@ func TestServiceWrites(t *testing.T) {
 	start := func() (stop func()) {
 		factory := informers.NewSharedInformerFactory(clients, 0)
 		c, err := service.New(service.Options{
-			Services: factory.Core().V1().Services(), Client: clients.CoreV1(), LoadBalancerClass: "mycloud.io/dlb", Balancers: cloud,
-			Recorder: record.NewFakeRecorder(1000), Workers: 2,
+			Services: factory.Core().V1().Services(), LoadBalancerClass: "mycloud.io/dlb", Balancers: cloud, Workers: 2,
+			Client: func() kubernetes.Interface { return clients }, Reader: clients.CoreV1(),
+			Recorder: func(context.Context, kubernetes.Interface) record.EventRecorder {
+				return record.NewFakeRecorder(1000)
+			},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func TestDefaultsAndLimits(t *testing.T) {
 		maxQPS: "8000", prefix + "listener-idle-timeout": "60s",
 		defaulted: prefix + "listener-idle-timeout=built-in," + maxQPS + "=LoadBalancerPolicy/limits",
 	}
-	if diff := cmp.Diff(want, team.get("web").Annotations); diff != "" {
+	if diff := cmp.Diff(want, team.annotations("web")); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	refused := env.Output{Stderr: `The Service "big" is invalid: ` + tooMuch + "\n", Code: 1}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,12 +42,14 @@ func given() map[string]string {
 	}
 }
 
-// annotations returns the annotations of a Service without those in which kubectl and Helm record what they applied.
+// annotations returns the annotations of a Service without those in which kubectl and Helm record what they applied, and
+// the service controller what it manages.
 func (s *space) annotations(name string) map[string]string {
 	s.t.Helper()
-	all := maps.Clone(s.get(name).Annotations)
+	all := s.annotations(name)
 	maps.DeleteFunc(all, func(key, _ string) bool {
-		return strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "meta.helm.sh/")
+		return slices.ContainsFunc([]string{"kubectl.kubernetes.io/", "meta.helm.sh/", "quaymaster.dev/load-balancer"},
+			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 	})
 	return all
 }

@@ -121,17 +121,21 @@ func (s *space) metric(series, value string) {
 		if err != nil {
 			return err
 		}
-		got := ""
-		for line := range strings.Lines(text) {
-			if rest, ok := strings.CutPrefix(line, series+" "); ok {
-				got = strings.TrimSpace(rest)
-			}
-		}
-		if got != value {
+		if got := valueOf(text, series); got != value {
 			return fmt.Errorf("it is %q", got)
 		}
 		return nil
 	})
+}
+
+// valueOf returns the value of a series in a text of metrics, or an empty string.
+func valueOf(text, series string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
 }
 
 // metrics returns the metrics of the controllers, which the API server lets the administrator read.
