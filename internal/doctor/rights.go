@@ -150,11 +150,11 @@ func controllersRights(s Settings) []Grant {
 	}
 	grants = append(grants,
 		Grant{Resources: []string{"services"}, Verbs: []string{"get"}},
-		Grant{Resources: []string{"services/status"}, Verbs: []string{"patch"}},
 		Grant{Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
 		Grant{Resources: []string{"persistentvolumes"}, Verbs: []string{"list", "watch", "patch"}})
 	if !s.Separate {
 		grants = append(grants,
+			Grant{Resources: []string{"services/status"}, Verbs: []string{"patch"}},
 			Grant{Resources: []string{"nodes"}, Verbs: []string{"get", "update", "patch", "delete"}},
 			Grant{Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
 	}

@@ -46,7 +46,7 @@ func given() map[string]string {
 // the service controller what it manages.
 func (s *space) annotations(name string) map[string]string {
 	s.t.Helper()
-	all := s.annotations(name)
+	all := maps.Clone(s.get(name).Annotations)
 	maps.DeleteFunc(all, func(key, _ string) bool {
 		return slices.ContainsFunc([]string{"kubectl.kubernetes.io/", "meta.helm.sh/", "quaymaster.dev/load-balancer"},
 			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
