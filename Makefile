@@ -149,7 +149,9 @@ test-unit: ## Run the unit tests, which need only Go, with the race detector.
 .PHONY: test-safety
 test-safety: ## Kill the controllers at every call, count their calls, and play random sequences; needs only Go.
 	@echo "safety of the controllers, on virtual time"
-	@$(GO) test -count=1 -timeout 15m ./test/safety
+	@mkdir -p bin && rm -f bin/safety-figures
+	@$(GO) test -count=1 -timeout 15m ./test/safety -figures '$(CURDIR)/bin/safety-figures'
+	@cat bin/safety-figures
 
 .PHONY: soak
 soak: ## Play random sequences of changes, faults and crashes for SOAK (10m), from SEED (1).

@@ -50,7 +50,7 @@ type Group struct {
 // Groups are this cluster's node groups in the cloud.
 type Groups interface {
 	// List returns every group and the revision of the collection. If that is still since, changed is false and the
-	// rest is empty.
+	// rest is empty. Without since, List reads the groups from the cloud.
 	List(ctx context.Context, since string) (groups []Group, revision string, changed bool, err error)
 	// Create creates a group without members. If the group exists by now, Create returns it unchanged.
 	Create(ctx context.Context, name string) (Group, error)
@@ -68,6 +68,8 @@ type Options struct {
 	Nodes coreinformers.NodeInformer
 	// Services, from the same factory, show which groups are in use; nil means that no group is ever deleted.
 	Services coreinformers.ServiceInformer
+	// Synced are waited for before the first sync, in addition to the informers.
+	Synced []cache.InformerSynced
 	// Recorder records Events about Nodes.
 	Recorder record.EventRecorder
 	// InstanceID parses the provider ID of a Node.
@@ -94,6 +96,7 @@ type Controller struct {
 	groups      Groups
 	nodes       coreinformers.NodeInformer
 	services    coreinformers.ServiceInformer
+	synced      []cache.InformerSynced
 	instanceID  func(string) (string, error)
 	fallbackAll bool
 	maxRemoved  int
@@ -142,8 +145,8 @@ func New(o Options) (*Controller, error) {
 		o.Clock = clock.RealClock{}
 	}
 	c := &Controller{
-		groups: o.Groups, nodes: o.Nodes, services: o.Services, instanceID: o.InstanceID, fallbackAll: o.FallbackAll,
-		maxRemoved: o.MaxRemovedPercent, maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
+		groups: o.Groups, nodes: o.Nodes, services: o.Services, synced: o.Synced, instanceID: o.InstanceID,
+		fallbackAll: o.FallbackAll, maxRemoved: o.MaxRemovedPercent, maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
 		marks:     newMarks(o.Recorder),
 		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
@@ -192,7 +195,7 @@ func (c *Controller) watch() error {
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	synced := []cache.InformerSynced{c.nodes.Informer().HasSynced}
+	synced := append([]cache.InformerSynced{c.nodes.Informer().HasSynced}, c.synced...)
 	if c.services != nil {
 		synced = append(synced, c.services.Informer().HasSynced)
 	}

@@ -27,6 +27,7 @@ import (
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -94,10 +95,12 @@ func (f *fixture) run() {
 	f.t.Helper()
 	f.events = record.NewFakeRecorder(100)
 	factory := informers.NewSharedInformerFactory(f.client, 0)
+	cluster := ownership.NewCluster(f.client.CoreV1())
+	unused := mirror.New(mirror.Options{Cloud: f.cloud.Client, Cluster: cluster})
 	var err error
 	f.Controller, err = ingressnode.New(ingressnode.Options{
-		Groups:     nodegroup.New(f.cloud.Client, ownership.NewCluster(f.client.CoreV1()), "dev"),
-		Machines:   nodegroup.NewMachines(f.cloud.Client),
+		Groups:     nodegroup.New(f.cloud.Client, unused.NodeGroups, cluster, "dev"),
+		Machines:   nodegroup.NewMachines(f.cloud.Client, unused),
 		Nodes:      factory.Core().V1().Nodes(),
 		Recorder:   f.events,
 		InstanceID: providerid.Parse, FallbackAll: true, Clock: f.clock,

@@ -22,6 +22,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -54,9 +55,11 @@ func (s *steps) restart(change ...func(*ingressnode.Options)) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
 	factory := informers.NewSharedInformerFactory(client, 0).Core().V1()
 	s.events = record.NewFakeRecorder(1000)
+	cluster := ownership.NewCluster(client.CoreV1())
+	unused := mirror.New(mirror.Options{Cloud: s.cloud.Client, Cluster: cluster})
 	s.options = ingressnode.Options{
-		Groups:   nodegroup.New(s.cloud.Client, ownership.NewCluster(client.CoreV1()), "dev"),
-		Machines: nodegroup.NewMachines(s.cloud.Client),
+		Groups:   nodegroup.New(s.cloud.Client, unused.NodeGroups, cluster, "dev"),
+		Machines: nodegroup.NewMachines(s.cloud.Client, unused),
 		Nodes:    factory.Nodes(), Services: factory.Services(), Recorder: s.events, InstanceID: providerid.Parse,
 		FallbackAll: true, MaxRemovedPercent: 10, MaxGroups: 10, Clock: s.clock,
 	}

@@ -229,7 +229,11 @@ func (c *Controller) load(ctx context.Context, checkDrift bool) error {
 	if c.loaded && !checkDrift {
 		return nil
 	}
-	routes, revision, changed, err := c.o.Table.List(ctx, c.revision)
+	since := c.revision
+	if !c.loaded {
+		since = "" // what the cloud reports may not include the last writes yet
+	}
+	routes, revision, changed, err := c.o.Table.List(ctx, since)
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}

@@ -27,6 +27,7 @@ import (
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/routetable"
 	"quaymaster.dev/test/cloud"
@@ -86,9 +87,11 @@ func (f *fixture) start() {
 func (f *fixture) create(clock clock.WithTicker) {
 	f.t.Helper()
 	factory := informers.NewSharedInformerFactory(f.client, 0)
+	cluster := ownership.NewCluster(f.client.CoreV1())
+	unused := mirror.New(mirror.Options{Cloud: f.cloud.Client, Cluster: cluster})
 	var err error
 	f.Controller, err = route.New(route.Options{
-		Table: routetable.New(f.cloud.Client, ownership.NewCluster(f.client.CoreV1()), tableID),
+		Table: routetable.New(f.cloud.Client, unused.Routes, cluster, tableID),
 		Nodes: factory.Core().V1().Nodes(), Client: func() kubernetes.Interface { return f.client },
 		InstanceOf:   routetable.InstanceOf,
 		ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},

@@ -28,7 +28,7 @@ type Change struct {
 // Table is this cluster's part of a route table in the cloud. Routes of others are neither listed nor changed.
 type Table interface {
 	// List returns the cluster's routes and the revision of the table. If that is still since, changed is false and the
-	// rest is empty.
+	// rest is empty. Without since, List reads the routes from the cloud.
 	List(ctx context.Context, since string) (routes []Route, revision string, changed bool, err error)
 	// Change makes any number of changes, independently of each other, and returns one error per change, or nil for
 	// those that hold now. The result of a change is unknown if its error is not a RefusedError.

@@ -29,6 +29,13 @@ const (
 	pollPeriod = 10 * time.Second
 	// verifyPeriod is how often lists are read although the cloud reports changes, in case it forgets one.
 	verifyPeriod = 30 * time.Minute
+	// pageSize is the number of instances of a page, the most that the cloud allows.
+	pageSize = 500
+	// gap is the shortest time between requests for changes, so that many changes in a row cause few requests.
+	gap = time.Second
+	// maxSilence is longer than the cloud holds a request for changes: if it does not answer for longer, what it has
+	// reported may be out of date.
+	maxSilence = 2 * time.Minute
 	// retryBase and retryMax bound the delay after a failed read.
 	retryBase, retryMax = 500 * time.Millisecond, 30 * time.Second
 )
@@ -49,16 +56,21 @@ type Mirror struct {
 	LoadBalancers *Store[cloudv1.LoadBalancer]
 	// Instances are all instances, with the tombstones of deleted ones. Find returns those with a hostname.
 	Instances *Store[cloudv1.Instance]
+	// NodeGroups and Routes report whether any of these has changed. The mirror does not have them.
+	NodeGroups, Routes *Watch
 
-	cloud *cloudapi.Client
-	clock clock.Clock
-	kinds []kind
+	cloud   *cloudapi.Client
+	clock   clock.Clock
+	kinds   []kind
+	watches []*Watch
 
 	// look is used by Run only.
 	look look
 
 	mu      sync.Mutex
 	contact time.Time
+	// follows is true if the cloud reports changes.
+	follows bool
 	// err is the error of the last read, or nil.
 	err error
 	// synced is closed when all kinds have been read once.
@@ -100,12 +112,18 @@ func New(o Options) *Mirror {
 			return i, json.Unmarshal(data, i)
 		},
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.Instance], error) {
-			return o.Cloud.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true, IfNoneMatch: since})
+			return o.Cloud.ListInstances(ctx, cloudapi.ListOptions{
+				IncludeDeleted: true, IfNoneMatch: since, PageSize: pageSize,
+			})
 		},
 		index: func(i *cloudv1.Instance) string { return i.Hostname },
 		items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{},
 	}
-	m.kinds = []kind{kindOf(m.LoadBalancers), kindOf(m.Instances)}
+	// The controllers of Nodes need not wait for the load balancers, which are many more pages.
+	m.kinds = []kind{kindOf(m.Instances), kindOf(m.LoadBalancers)}
+	m.NodeGroups = &Watch{mirror: m, kind: cloudv1.KindNodeGroup}
+	m.Routes = &Watch{mirror: m, kind: cloudv1.KindRoute}
+	m.watches = []*Watch{m.NodeGroups, m.Routes}
 	return m
 }
 
@@ -139,6 +157,16 @@ func (m *Mirror) LastContact() time.Time {
 	return m.contact
 }
 
+// Current reports whether the cloud answers, so that what the mirror has is at most maxSilence old.
+func (m *Mirror) Current() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current()
+}
+
+// current is Current for callers that hold the lock.
+func (m *Mirror) current() bool { return m.err == nil && m.clock.Since(m.contact) <= maxSilence }
+
 // Run follows the cloud until ctx ends.
 func (m *Mirror) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithName("mirror")
@@ -146,17 +174,13 @@ func (m *Mirror) Run(ctx context.Context) {
 	var verify time.Time
 	delay := backoff()
 	for first := true; ctx.Err() == nil; {
-		pause := time.Duration(0)
-		reports, err := m.step(ctx, &since, &verify)
-		switch {
-		case err != nil:
+		pause, err := m.step(ctx, &since, &verify)
+		if err != nil {
 			if ctx.Err() == nil {
 				logger.Error(err, "Could not read the cloud, will retry")
 			}
 			pause = delay.Step()
-		case !reports:
-			pause, delay = pollPeriod, backoff()
-		default:
+		} else {
 			delay = backoff()
 		}
 		m.note(err)
@@ -175,6 +199,13 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 }
 
+// answered remembers that the cloud has answered one of several requests.
+func (m *Mirror) answered() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.contact = m.clock.Now()
+}
+
 // note remembers the result of a read.
 func (m *Mirror) note(err error) {
 	m.mu.Lock()
@@ -188,53 +219,70 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.2, Steps: 10, Cap: retryMax}
 }
 
-// step reads the lists if that is due, or else the changes after since. It returns false if the cloud does not report
-// changes, so that only lists can be read.
-func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (reports bool, err error) {
+// step reads the lists if that is due or if the cloud does not report changes, or else the changes after since. It
+// returns how long to wait before the next step.
+func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (time.Duration, error) {
 	if *since == "" || !m.clock.Now().Before(*verify) {
 		*since = ""
 		meta, err := m.cloud.Meta(ctx)
 		if err != nil {
-			return true, fmt.Errorf("read the state of the cloud: %w", err)
+			return 0, fmt.Errorf("read the state of the cloud: %w", err)
 		}
+		// Changes before the revision of meta are not reported any more.
+		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
+		m.resetWatches(follows)
 		for _, k := range m.kinds {
 			if err := k.read(ctx); err != nil {
-				return true, err
+				return 0, err
 			}
+			m.answered()
 		}
-		if !slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges) {
-			return false, nil
+		if !follows {
+			return pollPeriod, nil
 		}
 		*since, *verify = meta.Revision, m.clock.Now().Add(verifyPeriod)
-		return true, nil
-	}
-	names := make([]string, len(m.kinds))
-	for i, k := range m.kinds {
-		names[i] = k.name
+		return 0, nil
 	}
 	limit, err := m.observe(ctx, min(hold, verify.Sub(m.clock.Now())))
 	if err != nil {
-		return true, err
+		return 0, err
 	}
+	begin := m.clock.Now()
 	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
-	changes, err := m.cloud.Changes(ctx, *since, names, max(time.Second, limit))
+	changes, err := m.cloud.Changes(ctx, *since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*since = ""
-		return true, nil
+		return 0, nil
 	}
 	if err != nil {
-		return true, fmt.Errorf("read changes: %w", err)
+		return 0, fmt.Errorf("read changes: %w", err)
 	}
 	if err := m.apply(changes.Items); err != nil {
 		*since = "" // lists do not depend on a change that cannot be read
-		return true, err
+		return 0, err
 	}
 	*since = changes.Revision
-	return true, nil
+	if changes.More {
+		return 0, nil
+	}
+	return gap - m.clock.Since(begin), nil
+}
+
+// names returns the kinds whose changes the mirror follows.
+func (m *Mirror) names() []string {
+	var names []string
+	for _, k := range m.kinds {
+		names = append(names, k.name)
+	}
+	for _, w := range m.watches {
+		names = append(names, w.kind)
+	}
+	return names
 }
 
 func (m *Mirror) apply(changes []cloudv1.Change) error {
 	for _, c := range changes {
+		m.noteChange(c.Kind)
 		for _, k := range m.kinds {
 			if k.name != c.Kind {
 				continue

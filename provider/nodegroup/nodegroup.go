@@ -12,39 +12,54 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 )
 
 // batch is the number of members that one request may change.
 const batch = 1000
 
+// pageSize is the number of groups of a page.
+const pageSize = 500
+
 // Groups are this cluster's node groups in the cloud.
 type Groups struct {
 	cloud     *cloudapi.Client
+	watch     *mirror.Watch
 	cluster   *ownership.Cluster
 	clusterID string
+
+	// mark is that of the last list. Only List uses it.
+	mark mirror.Mark
 }
 
 var _ ingressnode.Groups = (*Groups)(nil)
 
-// New returns the groups of a cluster. Their names begin with clusterID.
-func New(cloud *cloudapi.Client, cluster *ownership.Cluster, clusterID string) *Groups {
-	return &Groups{cloud: cloud, cluster: cluster, clusterID: clusterID}
+// New returns the groups of a cluster. Their names begin with clusterID. watch is that of node groups.
+func New(cloud *cloudapi.Client, watch *mirror.Watch, cluster *ownership.Cluster, clusterID string) *Groups {
+	return &Groups{cloud: cloud, watch: watch, cluster: cluster, clusterID: clusterID}
 }
 
-// List implements ingressnode.Groups.
+// List implements ingressnode.Groups. It needs no request if the cloud has reported no change since the last list. It
+// must not be called concurrently.
 func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, string, bool, error) {
+	if since != "" && g.watch.Quiet(g.mark) {
+		return nil, since, false, nil
+	}
+	mark := g.watch.Mark()
 	tags, err := g.cluster.Tags(ctx)
 	if err != nil {
 		return nil, "", false, err
 	}
-	list, err := g.cloud.ListNodeGroups(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
+	list, err := g.cloud.ListNodeGroups(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since, PageSize: pageSize})
 	if errors.Is(err, cloudapi.ErrNotModified) {
+		g.mark = mark
 		return nil, since, false, nil
 	}
 	if err != nil {
 		return nil, "", false, err
 	}
+	g.mark = mark
 	at := map[string]int{}
 	var groups []ingressnode.Group
 	for i := range list.Items {

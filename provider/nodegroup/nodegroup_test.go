@@ -3,9 +3,12 @@ package nodegroup_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +18,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -23,8 +27,116 @@ import (
 const clusterUID = "c1a5e000-0000-4000-8000-000000000001"
 
 func groupsOf(c *cloud.Cloud) *nodegroup.Groups {
+	groups, _ := mirrored(c)
+	return groups
+}
+
+// mirrored returns groups with the mirror that they use, which does not run.
+func mirrored(c *cloud.Cloud) (*nodegroup.Groups, *mirror.Mirror) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: clusterUID}})
-	return nodegroup.New(c.Client, ownership.NewCluster(client.CoreV1()), "dev")
+	cluster := ownership.NewCluster(client.CoreV1())
+	m := mirror.New(mirror.Options{Cloud: c.Client, Cluster: cluster})
+	return nodegroup.New(c.Client, m.NodeGroups, cluster, "dev"), m
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("wait for %s: %v", what, err)
+}
+
+// run runs a mirror until the test ends.
+func run(t *testing.T, m *mirror.Mirror) {
+	t.Helper()
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	eventually(t, "the mirror", func() error {
+		if !m.Synced() {
+			return errors.New("it is not filled")
+		}
+		return nil
+	})
+}
+
+// TestQuiet: with a mirror that follows the cloud, a second list needs no request until another client
+// changes a group; without since, or while the cloud does not answer, it always does.
+func TestQuiet(t *testing.T) {
+	c := cloud.Start(t, 0)
+	groups, m := mirrored(c)
+	run(t, m)
+	if _, err := groups.Create(t.Context(), "default"); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(since string) (revision string, changed bool, reads int) {
+		t.Helper()
+		c.Calls()
+		_, revision, changed, err := groups.List(t.Context(), since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range c.Calls() {
+			if call == "GET /v1/node-groups" {
+				reads++
+			}
+		}
+		return revision, changed, reads
+	}
+	quiet := func(revision string) {
+		t.Helper()
+		eventually(t, "a list without a request", func() error {
+			if _, changed, n := reads(revision); n > 0 || changed {
+				return errors.New("the groups were read")
+			}
+			return nil
+		})
+	}
+	revision, _, _ := reads("")
+	quiet(revision)
+	if _, changed, n := reads(""); n != 1 || !changed {
+		t.Errorf("without since: %d reads, changed %t", n, changed)
+	}
+	if _, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "theirs"},
+		cloudapi.WriteOptions{IdempotencyKey: "theirs"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a list of the change", func() error {
+		if _, changed, n := reads(revision); n != 1 || !changed {
+			return errors.New("the groups were not read")
+		}
+		return nil
+	})
+	revision, _, _ = reads("")
+	quiet(revision)
+	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v1/node-groups" {
+			return false
+		}
+		cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
+		return true
+	})
+	// This change ends the request that the cloud holds; the next one fails.
+	if _, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "other"},
+		cloudapi.WriteOptions{IdempotencyKey: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the outage", func() error {
+		if m.Err() == nil {
+			return errors.New("not noticed")
+		}
+		return nil
+	})
+	for range 2 {
+		if revision, _, n := reads(revision); n != 1 {
+			t.Errorf("during the outage: %d reads since %s", n, revision)
+		}
+	}
 }
 
 // The cloud accepts a thousand members per request.
@@ -319,7 +431,9 @@ func TestMachines(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("i-none-%d", i))
 	}
 	c.Calls()
-	got, err := nodegroup.NewMachines(c.Client).Find(t.Context(), ids)
+	_, m := mirrored(c)
+	machines := nodegroup.NewMachines(c.Client, m)
+	got, err := machines.Find(t.Context(), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,5 +446,19 @@ func TestMachines(t *testing.T) {
 	}
 	if calls := c.Calls(); len(calls) != 2 {
 		t.Errorf("calls %v, want 2", calls)
+	}
+	if machines.HasSynced() {
+		t.Error("synced before the mirror is")
+	}
+	run(t, m)
+	c.Calls()
+	if got, err = machines.Find(t.Context(), ids[:2]); err != nil || !machines.HasSynced() {
+		t.Fatal(err, machines.HasSynced())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected instances from the mirror (-want +got):\n%s", diff)
+	}
+	if calls := c.Calls(); slices.Contains(calls, "POST /v1/instances:lookup") {
+		t.Errorf("calls %v, want none for instances that the mirror has", calls)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
 )
@@ -21,15 +22,19 @@ const batchSize = 500
 // Table is this cluster's part of a route table. Its routes have the cluster's tag.
 type Table struct {
 	cloud   *cloudapi.Client
+	watch   *mirror.Watch
 	cluster *ownership.Cluster
 	id      string
+
+	// mark is that of the last list. Only List uses it.
+	mark mirror.Mark
 }
 
 var _ route.Table = (*Table)(nil)
 
-// New returns the cluster's part of the route table with the id.
-func New(cloud *cloudapi.Client, cluster *ownership.Cluster, id string) *Table {
-	return &Table{cloud: cloud, cluster: cluster, id: id}
+// New returns the cluster's part of the route table with the id. watch is that of routes.
+func New(cloud *cloudapi.Client, watch *mirror.Watch, cluster *ownership.Cluster, id string) *Table {
+	return &Table{cloud: cloud, watch: watch, cluster: cluster, id: id}
 }
 
 // InstanceOf returns the instance in a provider ID, or false if the provider ID is not one of mycloud.
@@ -38,8 +43,13 @@ func InstanceOf(providerID string) (string, bool) {
 	return id, err == nil
 }
 
-// List implements route.Table. A route whose destination cannot be read is left out.
+// List implements route.Table. A route whose destination cannot be read is left out. List needs no request if the cloud
+// has reported no change since the last list. It must not be called concurrently.
 func (t *Table) List(ctx context.Context, since string) ([]route.Route, string, bool, error) {
+	if since != "" && t.watch.Quiet(t.mark) {
+		return nil, since, false, nil
+	}
+	mark := t.watch.Mark()
 	tags, err := t.cluster.Tags(ctx)
 	if err != nil {
 		return nil, "", false, err
@@ -47,11 +57,13 @@ func (t *Table) List(ctx context.Context, since string) ([]route.Route, string, 
 	list, err := t.cloud.ListRoutes(ctx, t.id,
 		cloudapi.ListOptions{Tags: tags, IfNoneMatch: since, PageSize: batchSize})
 	if errors.Is(err, cloudapi.ErrNotModified) {
+		t.mark = mark
 		return nil, since, false, nil
 	}
 	if err != nil {
 		return nil, "", false, err
 	}
+	t.mark = mark
 	routes := make([]route.Route, 0, len(list.Items))
 	for i := range list.Items {
 		item := &list.Items[i]

@@ -16,6 +16,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/routetable"
 	"quaymaster.dev/test/cloud"
@@ -23,7 +24,8 @@ import (
 
 func newTable(c *cloud.Cloud) *routetable.Table {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "cluster"}})
-	return routetable.New(c.Client, ownership.NewCluster(client.CoreV1()), "rt-main")
+	cluster := ownership.NewCluster(client.CoreV1())
+	return routetable.New(c.Client, mirror.New(mirror.Options{Cloud: c.Client, Cluster: cluster}).Routes, cluster, "rt-main")
 }
 
 func changes(n int) []route.Change {

@@ -30,7 +30,7 @@ func TestCrashes(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("killed at %d points of %d changes", total, len(all))
+	figure(t, "crash points: killed at %d points of %d changes", total, len(all))
 }
 
 // around is how many calls before and after a write are also points to be killed at.

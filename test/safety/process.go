@@ -19,6 +19,8 @@ type process struct {
 
 	mu    sync.Mutex
 	calls []string
+	// polls is the number of requests that the cloud holds until something changes, which are not among calls.
+	polls int
 	dead  bool
 	// at is the number of the call at which the process is killed; 0 means that it is not.
 	at int
@@ -30,7 +32,7 @@ type process struct {
 func (p *process) arm(n int, after bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls, p.at, p.after = nil, n, after
+	p.calls, p.polls, p.at, p.after = nil, 0, n, after
 }
 
 // made returns the calls since the last call of arm.
@@ -38,6 +40,13 @@ func (p *process) made() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.calls...)
+}
+
+// polled returns the number of requests for changes of the cloud since the last call of arm.
+func (p *process) polled() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.polls
 }
 
 // died reports whether the process was killed.
@@ -56,6 +65,9 @@ func (p *process) count(r *http.Request) (send, die bool) {
 		return false, true
 	case held(r):
 		// Such a call lasts until something happens elsewhere; its end is not a step of the process.
+		if r.URL.Host == cloudHost {
+			p.polls++
+		}
 		return true, false
 	}
 	p.calls = append(p.calls, fmt.Sprintf("%s %s%s", r.Method, r.URL.Host, r.URL.Path))

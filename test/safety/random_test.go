@@ -48,7 +48,7 @@ func TestRandom(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("%d sequences from seed %d: %d steps, %d faults, %d kills, %d violations", played, first, total, faults, kills, violations)
+	figure(t, "random sequences: %d from seed %d: %d steps, %d faults, %d kills, %d violations", played, first, total, faults, kills, violations)
 }
 
 // sequence is a world and what happens in it.

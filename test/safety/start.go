@@ -70,8 +70,10 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 
 	book := brake.New(brake.Options{Client: api, Namespace: "kube-system", Recorder: recorder})
 	copied := mirror.New(mirror.Options{Cloud: cloud, Cluster: cluster})
+	instances := nodegroup.NewMachines(cloud, copied)
 	groups, err := ingressnode.New(ingressnode.Options{
-		Groups: nodegroup.New(cloud, cluster, "dev"), Machines: nodegroup.NewMachines(cloud), Nodes: nodes,
+		Groups: nodegroup.New(cloud, copied.NodeGroups, cluster, "dev"), Machines: instances, Nodes: nodes,
+		Synced:   []cache.InformerSynced{instances.HasSynced},
 		Services: services, Recorder: recorder, InstanceID: providerid.Parse, FallbackAll: true,
 		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups,
 	})
@@ -103,8 +105,8 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	})
 	w.must(err)
 	routes, err := route.New(route.Options{
-		Table: routetable.New(cloud, cluster, "rt-main"), Nodes: nodes, Client: withRights,
-		InstanceOf: routetable.InstanceOf, ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		Table: routetable.New(cloud, copied.Routes, cluster, "rt-main"), Nodes: nodes, Client: withRights,
+		InstanceOf: routetable.InstanceOf, ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.224.0.0/11")},
 		Period: 10 * time.Second, Brake: book,
 	})
 	w.must(err)

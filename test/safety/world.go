@@ -177,7 +177,7 @@ func (w *world) create(object any) {
 // addNode registers a Node as its kubelet would, and its machine in the cloud unless the inventory has it.
 func (w *world) addNode(i int) {
 	w.t.Helper()
-	name, podCIDR := fmt.Sprintf("node-%d", i), fmt.Sprintf("10.244.%d.0/24", i)
+	name, podCIDR := fmt.Sprintf("node-%d", i), fmt.Sprintf("10.%d.%d.0/24", 224+i/256, i%256)
 	found, err := w.cloud.LookupInstances(w.t.Context(), cloudv1.LookupRequest{Hostnames: []string{name}})
 	if err != nil {
 		w.t.Fatal(err)

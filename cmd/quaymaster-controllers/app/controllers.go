@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clientcache "k8s.io/client-go/tools/cache"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -214,11 +215,14 @@ func (r *controllers) assemble(
 		Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
 		Recorder: completed.EventRecorder,
 	})
+	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
+	machines := nodegroup.NewMachines(r.cloud, copied)
 	nodes, err := ingressnode.New(ingressnode.Options{
-		Groups:      nodegroup.New(r.cloud, cluster, r.config.ClusterID),
-		Machines:    nodegroup.NewMachines(r.cloud),
+		Groups:      nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
+		Machines:    machines,
 		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
 		Services:    completed.SharedInformers.Core().V1().Services(),
+		Synced:      []clientcache.InformerSynced{machines.HasSynced},
 		Recorder:    completed.EventRecorder,
 		InstanceID:  providerid.Parse,
 		FallbackAll: r.config.IngressNodes.Fallback == config.FallbackAll,
@@ -231,7 +235,6 @@ func (r *controllers) assemble(
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
-	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	balancer := dlb.New(dlb.Options{
 		Cloud:                    r.cloud,
 		Mirror:                   copied,
@@ -292,7 +295,7 @@ func (r *controllers) assemble(
 	if err := r.addService(&assembly, completed, balancer, copied, store); err != nil {
 		return cloud.Assembly{}, err
 	}
-	if err := r.addRoutes(&assembly, completed, cluster, book); err != nil {
+	if err := r.addRoutes(&assembly, completed, cluster, copied, book); err != nil {
 		return cloud.Assembly{}, err
 	}
 	return assembly, nil

@@ -13,6 +13,7 @@ import (
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/route"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/routetable"
 )
@@ -20,7 +21,8 @@ import (
 // addRoutes adds the route controller to an assembly, in place of the app's. It has the same flags and the same
 // account.
 func (r *controllers) addRoutes(
-	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster, book *brake.Book,
+	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster, copied *mirror.Mirror,
+	book *brake.Book,
 ) error {
 	if r.stock || !r.manager.RoutesEnabled() {
 		return nil
@@ -36,7 +38,7 @@ func (r *controllers) addRoutes(
 	}
 	account := ccmapp.DefaultInitFuncConstructors[names.NodeRouteController].InitContext.ClientName
 	c, err := route.New(route.Options{
-		Table:        routetable.New(r.cloud, cluster, r.config.Network.RouteTableID),
+		Table:        routetable.New(r.cloud, copied.Routes, cluster, r.config.Network.RouteTableID),
 		Nodes:        completed.SharedInformers.Core().V1().Nodes(),
 		Client:       func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) },
 		InstanceOf:   routetable.InstanceOf,
