@@ -177,8 +177,13 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 	}
 }
 
-// A configuration with the wrong authority is found by its effect: the API server no longer trusts the webhooks.
+// A configuration with the wrong authority is found by its effect: the API server no longer trusts the webhooks. They
+// would repair it, but for the missing permission.
 func TestDoctorFindsAWrongAuthority(t *testing.T) {
+	remove(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "quaymaster-webhook"}})
+	want := well()
+	want["rights"] = doctor.Fail
+	wait(t, want)
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: "quaymaster"}, configuration); err != nil {
 		t.Fatal(err)
@@ -190,14 +195,12 @@ func TestDoctorFindsAWrongAuthority(t *testing.T) {
 	if err := shared.Client.Patch(t.Context(), configuration, client.MergeFrom(right)); err != nil {
 		t.Fatal(err)
 	}
-	want := well()
 	want["admission"] = doctor.Fail
 	result := wait(t, want)["admission"]
 	if !strings.Contains(result.Found, "x509: certificate signed by unknown authority") || !strings.Contains(result.Remedy, "ca-bundle") {
 		t.Errorf("got %+v", result)
 	}
-	right.ResourceVersion = configuration.ResourceVersion
-	if err := shared.Client.Patch(t.Context(), right, client.MergeFrom(configuration)); err != nil {
+	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, well())
