@@ -56,7 +56,7 @@ func TestControllers(t *testing.T) {
 		{"a stopped instance taints its node", stoppedInstance},
 		{"a deleted instance takes its node along", deletedInstance},
 		{"a second one waits for a person", secondDeletedInstance},
-		{"a node without a machine stays", nodeWithoutMachine},
+		{"a node without a machine waits for a person", nodeWithoutMachine},
 		{"a protected load balancer waits", protectedWaits},
 		{"a service takes its load balancer along", deletedService},
 	} {
@@ -504,10 +504,8 @@ func nodeWithoutMachine(w *world) {
 	w.register("ghost", "10.244.9.0/24")
 	w.setReady("ghost", corev1.ConditionUnknown)
 	ghost := w.node("ghost")
-	w.event(ghost, "no instance has its name")
-	if err := w.client.Delete(w.t.Context(), ghost); err != nil {
-		w.t.Fatal(err)
-	}
+	w.patch(ghost, map[string]string{provider.AnnotationAllowDeletion: "true"})
+	w.gone(ghost, 20*time.Second)
 }
 
 func protectedWaits(w *world) {

@@ -129,11 +129,13 @@ func TestServiceWrites(t *testing.T) {
 		w.service("brief")
 	})
 	brief := w.service("brief")
-	env.Eventually(t, soon, "the second service", func(context.Context) error {
-		if w.get(brief).UID == brief.UID {
-			return errors.New("it is still the first")
+	env.Eventually(t, soon, "the second service", func(ctx context.Context) error {
+		second := &corev1.Service{}
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(brief), second)
+		if err == nil && second.UID == brief.UID {
+			err = errors.New("it is still the first")
 		}
-		return nil
+		return err
 	})
 	w.settled(w.get(brief), "", servicehelpers.LoadBalancerCleanupFinalizer)
 
