@@ -19,6 +19,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/provider/mirror"
@@ -48,6 +49,9 @@ type Options struct {
 	Network Network
 	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too.
 	LoadBalancerClass string
+	// Drift says what to do about a load balancer that differs from what its Service asks for, although the Service has
+	// not changed; it defaults to DriftRepair.
+	Drift Drift
 	// KubeProxyHealthCheckPort is the port at which nodes report whether they accept traffic; it defaults to that of
 	// kube-proxy.
 	KubeProxyHealthCheckPort int32
@@ -64,6 +68,14 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
+}
+
+// Configure returns the options with what the cloud config decides.
+func (o Options) Configure(cfg config.Config) Options {
+	o.ClusterID, o.LoadBalancerClass = cfg.ClusterID, cfg.LoadBalancerClass
+	o.Network = Network{VPCID: cfg.Network.VPCID, SubnetIDs: cfg.Network.SubnetIDs}
+	o.KubeProxyHealthCheckPort = cfg.KubeProxyHealthCheckPort
+	return o
 }
 
 // Balancer implements service.Balancers for mycloud. Tags, not names, identify the load balancer of a Service.
@@ -84,6 +96,7 @@ type Balancer struct {
 	repairs   repairs
 	census    census
 	brake     Brake
+	drift     Drift
 
 	kubeProxyPort int32
 }
@@ -98,11 +111,12 @@ func New(o Options) *Balancer {
 	if o.KubeProxyHealthCheckPort == 0 {
 		o.KubeProxyHealthCheckPort = loadbalancer.DefaultKubeProxyHealthCheckPort
 	}
+	o.Drift = cmp.Or(o.Drift, DriftRepair)
 	reviewer := review.Own(o.LoadBalancerClass)
 	return &Balancer{
 		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
 		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,
-		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort, brake: o.Brake,
+		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort, brake: o.Brake, drift: o.Drift,
 		overview: &overview{services: o.Services, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}
 }
@@ -126,6 +140,8 @@ type round struct {
 	// waiting is what the call waits for, or empty; after is when to look again.
 	waiting string
 	after   time.Duration
+	// drifted says how the load balancer differs from what an unchanged Service asks for, if that is only reported.
+	drifted string
 }
 
 func (b *Balancer) begin(ctx context.Context, svc *corev1.Service) (*round, error) {

@@ -27,8 +27,10 @@ const (
 )
 
 // next decides how a load balancer gets closer to what the Service asks for. lb is nil if there is none; want is the
-// tree to write to it.
-func next(r *round, d *loadbalancer.Desired, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer) (step, error) {
+// tree to write to it. With alike, the load balancer counts as the same as want.
+func next(
+	r *round, d *loadbalancer.Desired, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer, alike bool,
+) (step, error) {
 	switch {
 	case lb == nil && d.AdoptID != "":
 		return stepAdopt, nil
@@ -41,7 +43,7 @@ func next(r *round, d *loadbalancer.Desired, want cloudv1.LoadBalancerSpec, lb *
 		return stepWait, nil
 	case mustRecord(r.record, lb):
 		return stepRecord, nil
-	case !same(want, lb):
+	case !alike && !same(want, lb):
 		return stepReplace, nil
 	case lb.ProvisioningState == cloudv1.ProvisioningError:
 		return stepRepair, nil

@@ -65,7 +65,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	if lb != nil {
 		want = b.wanted(r, spec, lb)
 	}
-	step, err := next(r, d, want, lb)
+	step, err := next(r, d, want, lb, b.tolerates(r, want, lb))
 	if err != nil {
 		return err
 	}

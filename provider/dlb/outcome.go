@@ -24,6 +24,8 @@ const (
 	reasonInvalid = "InvalidConfiguration"
 	// reasonRefused: the cloud rejected what the Service asks for, or failed to provide it.
 	reasonRefused = "RefusedByCloud"
+	// reasonDrifted: the load balancer was changed in the cloud, which is only reported.
+	reasonDrifted = "Drifted"
 	// reasonPending: the cloud is still working on what the Service asks for.
 	reasonPending = "Pending"
 	// reasonProtected: the Service is being deleted, but its load balancer has deletion protection.
@@ -54,6 +56,10 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonPending, r.waiting)
 			return state
 		}
+		if r.drifted != "" {
+			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonDrifted, r.drifted)
+			return state
+		}
 		state.Conditions = b.conditions(r, metav1.ConditionTrue, reasonConfigured, configured(r.lb))
 		return state
 	}
@@ -63,18 +69,12 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 	if errors.As(err, &refused) && refused.problem != nil {
 		state.Published = portFaults(r.svc, refused.problem)
 	}
-	if v.passing && r.unchanged() {
+	if v.passing && !r.removing && settled(r.svc, r.record) {
 		// The trouble says nothing about a load balancer that is as wanted.
 		return state
 	}
 	state.Conditions = b.conditions(r, v.status, v.reason, v.message)
 	return state
-}
-
-// unchanged reports whether the Service is configured and has not changed since.
-func (r *round) unchanged() bool {
-	return !r.removing && r.record.Service != "" && r.record.Service == fingerprint(r.svc) &&
-		meta.IsStatusConditionTrue(r.svc.Status.Conditions, service.ConditionConfigured)
 }
 
 func configured(lb *cloudv1.LoadBalancer) string {

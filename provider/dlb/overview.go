@@ -24,7 +24,7 @@ const reasonUnreported = "Unreported"
 
 func conditionReasons() []string {
 	return []string{
-		reasonConfigured, reasonInvalid, reasonRefused, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
+		reasonConfigured, reasonInvalid, reasonRefused, reasonDrifted, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
 	}
 }
 

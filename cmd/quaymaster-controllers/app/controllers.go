@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -72,12 +73,16 @@ func NewCommand() *cobra.Command {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
 	}
-	r := &controllers{manager: manager, given: cmd.Flags().Changed}
+	r := &controllers{manager: manager, given: cmd.Flags().Changed, drift: drift{dlb.DriftRepair}}
 	sections := manager.Flags(cmd.Name())
 	r.addFlags(sections.FlagSet("without cloud"))
 	sections.FlagSet("stock controllers").BoolVar(&r.stock, flagStock, false,
 		"Run the controllers of k8s.io/cloud-provider in place of our own with the same names, for comparison and as a "+
 			"way back.")
+	sections.FlagSet("load balancers").Var(&r.drift, flagDrift,
+		"What to do about load balancers that were changed in the cloud: "+strings.Join(dlb.Drifts(), ", ")+
+			". To repair writes what the Service asks for; to report sets the condition of the Service and writes nothing "+
+			"until the Service changes; off compares nothing until then.")
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
 	}
@@ -96,6 +101,7 @@ type controllers struct {
 	class        string
 	// stock runs the app's controllers in place of those that replace them.
 	stock bool
+	drift drift
 
 	// clusterUID is set before the controllers run.
 	clusterUID string
@@ -217,38 +223,30 @@ func (r *controllers) assemble(
 	})
 	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	machines := nodegroup.NewMachines(r.cloud, copied)
-	nodes, err := ingressnode.New(ingressnode.Options{
-		Groups:      nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
-		Machines:    machines,
-		Nodes:       completed.SharedInformers.Core().V1().Nodes(),
-		Services:    completed.SharedInformers.Core().V1().Services(),
-		Synced:      []clientcache.InformerSynced{machines.HasSynced},
-		Recorder:    completed.EventRecorder,
-		InstanceID:  providerid.Parse,
-		FallbackAll: r.config.IngressNodes.Fallback == config.FallbackAll,
-
-		DrainCordoned:     r.config.IngressNodes.DrainCordoned,
-		MaxRemovedPercent: r.config.IngressNodes.MaxRemovedPercentPerMinute,
-		MaxGroups:         r.config.IngressNodes.MaxGroups,
-		Registerer:        legacyregistry.Registerer(),
-	})
+	nodes, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
+		Groups:     nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
+		Machines:   machines,
+		Nodes:      completed.SharedInformers.Core().V1().Nodes(),
+		Services:   completed.SharedInformers.Core().V1().Services(),
+		Synced:     []clientcache.InformerSynced{machines.HasSynced},
+		Recorder:   completed.EventRecorder,
+		InstanceID: providerid.Parse,
+		Registerer: legacyregistry.Registerer(),
+	}, r.config.IngressNodes))
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
 	balancer := dlb.New(dlb.Options{
-		Cloud:                    r.cloud,
-		Mirror:                   copied,
-		Cluster:                  cluster,
-		ClusterID:                r.config.ClusterID,
-		Network:                  dlb.Network{VPCID: r.config.Network.VPCID, SubnetIDs: r.config.Network.SubnetIDs},
-		LoadBalancerClass:        r.config.LoadBalancerClass,
-		KubeProxyHealthCheckPort: r.config.KubeProxyHealthCheckPort,
-		NodeGroups:               nodes,
-		Policies:                 store,
-		Services:                 completed.SharedInformers.Core().V1().Services().Lister(),
-		Brake:                    book,
-		Recorder:                 completed.EventRecorder,
-	})
+		Cloud:      r.cloud,
+		Mirror:     copied,
+		Cluster:    cluster,
+		NodeGroups: nodes,
+		Policies:   store,
+		Services:   completed.SharedInformers.Core().V1().Services().Lister(),
+		Brake:      book,
+		Recorder:   completed.EventRecorder,
+		Drift:      r.drift.value,
+	}.Configure(r.config))
 	provider := provider.New(provider.Options{
 		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
 		RouteTableID: r.config.Network.RouteTableID,

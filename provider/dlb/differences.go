@@ -1,0 +1,101 @@
+package dlb
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// Differences lists the fields in which a load balancer differs from want, in the form "path: is -> wanted". The parts of
+// a tree are named by what identifies them.
+func Differences(want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer) []string {
+	is := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	before, after := fields(ordered(is)), fields(ordered(want))
+	paths := slices.Sorted(maps.Keys(before))
+	for path := range after {
+		if _, known := before[path]; !known {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	var list []string
+	for _, path := range paths {
+		if before[path] != after[path] {
+			list = append(list, fmt.Sprintf("%s: %s -> %s", path, shown(before, path), shown(after, path)))
+		}
+	}
+	return list
+}
+
+func shown(values map[string]string, path string) string {
+	if value, set := values[path]; set {
+		return value
+	}
+	return "unset"
+}
+
+// fields returns the values of a tree by their paths, in JSON.
+func fields(spec cloudv1.LoadBalancerSpec) map[string]string {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil // a tree of strings and numbers can be encoded
+	}
+	var tree map[string]any
+	if json.Unmarshal(raw, &tree) != nil {
+		return nil
+	}
+	values := map[string]string{}
+	flatten(values, "", tree)
+	return values
+}
+
+func flatten(values map[string]string, path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, member := range v {
+			next := path + "." + key
+			if path == "" {
+				next = key
+			} else if path == "tags" {
+				next = "tags[" + key + "]"
+			}
+			flatten(values, next, member)
+		}
+		return
+	case []any:
+		if flattenParts(values, path, v) {
+			return
+		}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return // it was decoded from JSON
+	}
+	values[path] = string(raw)
+}
+
+// flattenParts is flatten for a list whose elements have a key, a family or both. It returns false for other lists.
+func flattenParts(values map[string]string, path string, list []any) bool {
+	names := make([]string, len(list))
+	for i, element := range list {
+		part, _ := element.(map[string]any)
+		var identity []string
+		for _, member := range []string{"key", "family"} {
+			if id, ok := part[member].(string); ok {
+				identity = append(identity, id)
+			}
+		}
+		if len(identity) == 0 {
+			return false
+		}
+		names[i] = strings.Join(identity, ",")
+	}
+	for i, element := range list {
+		flatten(values, path+"["+names[i]+"]", element)
+	}
+	return true
+}
