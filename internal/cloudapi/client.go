@@ -46,6 +46,9 @@ type Options struct {
 	Fence func() string
 	// OnFenced, if set, is called with the error if the cloud rejects a write because it has seen a later leader.
 	OnFenced func(error)
+	// Plan, if set, is called with every write in place of the cloud; the call fails with ErrPlanned. Reads and dry runs
+	// are sent.
+	Plan func(PlannedWrite)
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
@@ -82,6 +85,7 @@ type Client struct {
 	onCall    func(Call)
 	fence     func() string
 	onFenced  func(error)
+	onPlan    func(PlannedWrite)
 	clock     clock.Clock
 	gate      *pace.Gate
 
@@ -112,7 +116,7 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		endpoint: u, userAgent: o.UserAgent, timeout: o.Timeout, readToken: o.Token, onCall: o.OnCall,
-		fence: o.Fence, onFenced: o.OnFenced, clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
+		fence: o.Fence, onFenced: o.OnFenced, onPlan: o.Plan, clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		http: &http.Client{
 			Transport: transport,
 			// A redirect could send the token to another host, or turn a write into a read.

@@ -85,6 +85,9 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 			return nil, fmt.Errorf("%s: encode request: %w", r, err)
 		}
 	}
+	if c.plan(r, body) {
+		return nil, fmt.Errorf("%s: %w", r, ErrPlanned)
+	}
 	id := rand.Text()
 	token, err := c.bearer("")
 	if err != nil {

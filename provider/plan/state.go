@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/policystore"
+	"quaymaster.dev/provider/mirror"
+)
+
+// readTimeout limits how long the API server and the cloud are read.
+const readTimeout = time.Minute
+
+// state is what the controllers know when they start.
+type state struct {
+	nodes    coreinformers.NodeInformer
+	services coreinformers.ServiceInformer
+	policies *policystore.Store
+	mirror   *mirror.Mirror
+	brakes   *book
+}
+
+// read reads the cluster and the cloud. What it starts runs until ctx ends.
+func (p *planner) read(ctx context.Context, running *sync.WaitGroup) (*state, error) {
+	if _, err := p.cluster.UID(ctx); err != nil {
+		return nil, err
+	}
+	policies, err := policystore.NewClient(p.config)
+	if err != nil {
+		return nil, err
+	}
+	store, err := policystore.New(policystore.Options{API: policies, Cluster: p.api, Clock: clock.RealClock{}})
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := p.readBrakes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shared := informers.NewSharedInformerFactory(p.api, 0)
+	s := &state{
+		nodes: shared.Core().V1().Nodes(), services: shared.Core().V1().Services(), policies: store, brakes: recorded,
+		mirror: mirror.New(mirror.Options{Cloud: p.cloud, Cluster: p.cluster}),
+	}
+	synced := map[string]cache.InformerSynced{
+		"the nodes": s.nodes.Informer().HasSynced, "the services": s.services.Informer().HasSynced,
+		"the policies": store.HasSynced, "the cloud": s.mirror.Tried,
+	}
+	for _, run := range []func(context.Context){store.Run, s.mirror.Run, func(ctx context.Context) {
+		shared.StartWithContext(ctx)
+		<-ctx.Done()
+		shared.Shutdown()
+	}} {
+		running.Go(func() { run(ctx) })
+	}
+	waiting, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for what, done := range synced {
+		if !cache.WaitForCacheSync(waiting.Done(), done) {
+			return nil, fmt.Errorf("read %s: not finished after %s; check the rights of the user", what, readTimeout)
+		}
+	}
+	if err := s.mirror.Err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// errReadOnly is the error of requests that a plan does not send.
+var errReadOnly = errors.New("a plan writes nothing to the API server")
+
+// readOnly wraps a transport so that it sends reads only.
+func readOnly(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			return nil, errReadOnly
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// book has the recorded brakes, and those that the plan itself engages or releases.
+type book struct {
+	recorded *corev1.ConfigMap
+	changed  map[string]string
+}
+
+func (p *planner) readBrakes(ctx context.Context) (*book, error) {
+	cm, err := p.api.CoreV1().ConfigMaps(p.Namespace).Get(ctx, brakes.ConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		cm = &corev1.ConfigMap{}
+	} else if err != nil {
+		return nil, fmt.Errorf("read the brakes: %w", err)
+	}
+	return &book{recorded: cm, changed: map[string]string{}}, nil
+}
+
+// Engaged implements the brakes of the controllers.
+func (b *book) Engaged(name string) (string, time.Time, bool) {
+	if until, err := brakes.ResumedUntil(b.recorded, name); err == nil && time.Now().Before(until) {
+		return "", time.Time{}, false
+	}
+	if message, changed := b.changed[name]; changed {
+		return message, time.Time{}, message != ""
+	}
+	stored, err := brakes.Read(b.recorded, name)
+	switch {
+	case err != nil:
+		return err.Error(), time.Time{}, true
+	case stored.Engaged != nil:
+		return stored.Engaged.Message, stored.Engaged.Since, true
+	}
+	return "", time.Time{}, false
+}
+
+// Engage implements the brakes of the controllers.
+func (b *book) Engage(_ context.Context, name, message string) error {
+	b.changed[name] = message
+	return nil
+}
+
+// Release implements the brakes of the controllers.
+func (b *book) Release(_ context.Context, name string) error {
+	b.changed[name] = ""
+	return nil
+}
