@@ -43,8 +43,11 @@ const (
 
 // Origins parses AnnotationDefaulted and returns the origins by key; none if it is longer than any that admission writes.
 func Origins(annotations map[string]string) map[string]string {
-	origin := map[string]string{}
 	record := annotations[AnnotationDefaulted]
+	if record == "" {
+		return nil
+	}
+	origin := map[string]string{}
 	if len(record) > maxRecord || strings.Count(record, ",") >= maxEntries {
 		return origin
 	}
@@ -58,30 +61,39 @@ func Origins(annotations map[string]string) map[string]string {
 
 // record adds AnnotationDefaulted to the annotations that are added to a Service, if it changes.
 func record(added map[string]string, svc *corev1.Service, origin map[string]string, defaults []Default) {
+	const usual = 8 // so many need no memory of the heap
+	all := make([]entry, 0, usual)
 	for _, d := range defaults {
-		origin[d.Key] = d.origin()
+		all = append(all, entry{d.Key, d.origin()})
 	}
-	if text := formatOrigins(origin); text != svc.Annotations[AnnotationDefaulted] {
+	for key, by := range origin {
+		all = append(all, entry{key, by})
+	}
+	if text := format(all); text != svc.Annotations[AnnotationDefaulted] {
 		added[AnnotationDefaulted] = text
 	}
 }
 
-func formatOrigins(origin map[string]string) string {
-	keys, size := make([]string, 0, len(origin)), 0
-	for key, by := range origin {
-		keys = append(keys, key)
-		size += len(key) + len(by) + len(",=")
+// entry is one entry of AnnotationDefaulted: the origin of a default.
+type entry struct{ key, by string }
+
+// format returns the value of AnnotationDefaulted. Of entries with the same key, the first one counts.
+func format(all []entry) string {
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	all = slices.CompactFunc(all, func(a, b entry) bool { return a.key == b.key })
+	size := 0
+	for _, one := range all {
+		size += len(one.key) + len(one.by) + len(",=")
 	}
-	slices.Sort(keys)
 	var text strings.Builder
 	text.Grow(size)
-	for i, key := range keys {
+	for i, one := range all {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		text.WriteString(key)
+		text.WriteString(one.key)
 		text.WriteByte('=')
-		text.WriteString(origin[key])
+		text.WriteString(one.by)
 	}
 	return text.String()
 }

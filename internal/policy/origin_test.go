@@ -25,7 +25,7 @@ func TestOrigins(t *testing.T) {
 		record string
 		want   map[string]string
 	}{
-		"none":             {"", map[string]string{}},
+		"none":             {"", nil},
 		"two":              {"a=LoadBalancerPolicy/x,b=built-in", map[string]string{"a": "LoadBalancerPolicy/x", "b": "built-in"}},
 		"damaged":          {"a,,=,b=c", map[string]string{"": "", "b": "c"}},
 		"many":             {strings.Join(list, ","), many},
