@@ -2,6 +2,7 @@
 package cloudapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,6 +50,11 @@ type Options struct {
 	// Plan, if set, is called with every write in place of the cloud; the call fails with ErrPlanned. Reads and dry runs
 	// are sent.
 	Plan func(PlannedWrite)
+	// Withhold, if set, is called before every write except a claim of the cluster UID. If it returns an error, the write
+	// is not sent, and the caller gets the error.
+	Withhold func(context.Context) error
+	// OnNotHolder, if set, is called if the cloud rejects a write because another cluster holds the cluster UID.
+	OnNotHolder func()
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
@@ -69,6 +75,12 @@ func (o *Options) complete() {
 	if o.OnFenced == nil {
 		o.OnFenced = func(error) {}
 	}
+	if o.Withhold == nil {
+		o.Withhold = func(context.Context) error { return nil }
+	}
+	if o.OnNotHolder == nil {
+		o.OnNotHolder = func() {}
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -86,6 +98,8 @@ type Client struct {
 	fence     func() string
 	onFenced  func(error)
 	onPlan    func(PlannedWrite)
+	withhold  func(context.Context) error
+	onForeign func()
 	clock     clock.Clock
 	gate      *pace.Gate
 
@@ -116,7 +130,8 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		endpoint: u, userAgent: o.UserAgent, timeout: o.Timeout, readToken: o.Token, onCall: o.OnCall,
-		fence: o.Fence, onFenced: o.OnFenced, onPlan: o.Plan, clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
+		fence: o.Fence, onFenced: o.OnFenced, withhold: o.Withhold, onForeign: o.OnNotHolder, onPlan: o.Plan,
+		clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		http: &http.Client{
 			Transport: transport,
 			// A redirect could send the token to another host, or turn a write into a read.

@@ -36,6 +36,8 @@ type request struct {
 	hold time.Duration
 	// asks means that a POST changes nothing.
 	asks bool
+	// claims means that the write claims the cluster UID, which other writes wait for.
+	claims bool
 }
 
 // writes reports whether the request changes something in the cloud.
@@ -78,6 +80,11 @@ func (o WriteOptions) request(method, path, id string, body any) *request {
 
 // do sends a request and decodes a successful response into out, unless out is nil.
 func (c *Client) do(ctx context.Context, r *request, out any) (*response, error) {
+	if r.writes() && !r.claims {
+		if err := c.withhold(ctx); err != nil {
+			return nil, fmt.Errorf("%s: not sent: %w", r.operation(), err)
+		}
+	}
 	var body []byte
 	if r.body != nil {
 		var err error
@@ -120,6 +127,9 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 	c.onCall(Call{Operation: r.operation(), Code: code, Duration: c.clock.Since(start)})
 	if HasCode(err, cloudv1.CodeFenced) {
 		c.onFenced(err)
+	}
+	if HasCode(err, cloudv1.CodeNotHolder) {
+		c.onForeign()
 	}
 	return resp, err
 }

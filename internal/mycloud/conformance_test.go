@@ -259,7 +259,7 @@ func TestDocumentedConditions(t *testing.T) {
 	}
 	slices.Sort(demanding)
 	diff(t, "operations that demand If-Match", []string{
-		"adopt-load-balancer", "delete-load-balancer", "delete-node-group", "patch-load-balancer", "patch-members",
+		"adopt-load-balancer", "delete-cluster-holder", "delete-load-balancer", "delete-node-group", "patch-load-balancer", "patch-members",
 		"update-load-balancer", "update-node-group",
 	}, demanding)
 }

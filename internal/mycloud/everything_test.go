@@ -17,7 +17,7 @@ func TestEveryOperation(t *testing.T) {
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
 	diff(t, "capabilities", []string{
 		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing,
-		cloudv1.CapabilityMemberBatches,
+		cloudv1.CapabilityHolders, cloudv1.CapabilityMemberBatches,
 	}, meta.Capabilities)
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(cl.Zones(ctx, none))
 	regions := must[*cloudv1.List[cloudv1.Region]](t)(cl.Regions(ctx, none))
@@ -103,6 +103,13 @@ func TestEveryOperation(t *testing.T) {
 	must[*cloudv1.List[cloudv1.Route]](t)(cl.ListRoutes(ctx, "rt-main", none))
 	must[*cloudv1.List[cloudv1.Job]](t)(cl.ListJobs(ctx, none))
 	must[*cloudv1.Changes](t)(cl.Changes(ctx, "0", nil, 0))
+
+	claim := cloudv1.ClusterHolderSpec{Name: "prod", Fingerprints: []string{"ca-1"}}
+	held := must[*cloudv1.ClusterHolder](t)(cl.ClaimHolder(ctx, "uid-1", claim, write))
+	must[*cloudv1.ClusterHolder](t)(cl.Holder(ctx, "uid-1", read))
+	if err := cl.DeleteHolder(ctx, "uid-1", cloudapi.WriteOptions{IfMatch: held.Revision}); err != nil {
+		t.Error(err)
+	}
 
 	// There are jobs only if writes take time.
 	diff(t, "operations that this test does not use", []string{"get-job"}, c.check.unseen())

@@ -13,6 +13,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/holder"
 )
 
 const (
@@ -21,6 +22,8 @@ const (
 	// pendingPeriod is when to look again at a load balancer that the cloud is working on, in case the mirror missed the
 	// end of the work.
 	pendingPeriod = 30 * time.Second
+	// notHolderPeriod is when to try again to write, in a cluster that may not.
+	notHolderPeriod = time.Minute
 )
 
 // refusal is an error that persists until the Service or the cloud is changed. Its text is the message of the condition
@@ -91,6 +94,9 @@ func fault(p *cloudv1.Problem) string {
 
 // explain turns problems that do not resolve with time into refusals.
 func explain(err error) error {
+	if withheld, ok := errors.AsType[*holder.Refusal](err); ok {
+		return &refusal{reason: reasonNotHolder, message: withheld.Error(), cause: err, after: notHolderPeriod}
+	}
 	var known *refusal
 	var unsent *cloudapi.PostponedError
 	var answer *cloudapi.Error

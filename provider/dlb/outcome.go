@@ -34,6 +34,8 @@ const (
 	reasonMissing = "LoadBalancerMissing"
 	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.
 	reasonDisowned = "LoadBalancerNotOwned"
+	// reasonNotHolder: another cluster with the same UID may write to the cloud, this one may not.
+	reasonNotHolder = "ClusterUIDHeldByAnother"
 	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
 	reasonFailing = "SyncFailing"
 )

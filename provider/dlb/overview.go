@@ -25,6 +25,7 @@ const reasonUnreported = "Unreported"
 func conditionReasons() []string {
 	return []string{
 		reasonConfigured, reasonInvalid, reasonRefused, reasonDrifted, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
+		reasonNotHolder,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -188,4 +189,15 @@ func Problem(w http.ResponseWriter, status int, code string) {
 	// This fails only if the client is gone.
 	_ = json.NewEncoder(w).
 		Encode(cloudv1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code})
+}
+
+// Config writes a cloud config for the cluster and returns the name of the file.
+func (c *Cloud) Config(t *testing.T, clusterID string) string {
+	t.Helper()
+	token, file := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "cloud.yaml")
+	content := "clusterID: " + clusterID + "\nendpoint: " + c.Endpoint + "\ntokenFile: " + token + "\n"
+	if err := errors.Join(os.WriteFile(token, []byte(Token), 0o600), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -20,9 +20,12 @@ import (
 	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
@@ -60,7 +63,12 @@ func (w *world) stop() {
 // assemble creates the controllers and what they share, in the order in which they start.
 func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	w.t.Helper()
-	cloud := w.client(w.process.wrap(w.front.Transport()))
+	var held *holder.Holder
+	cloud := w.client(w.process.wrap(w.front.Transport()), func(o *cloudapi.Options) {
+		o.Fence = func() string { return held.Fence(clusterUID) }
+		o.Withhold = func(ctx context.Context) error { return held.Withhold(ctx) }
+		o.OnNotHolder = func() { held.Doubt() }
+	})
 	shared := informers.NewSharedInformerFactory(api, 0)
 	nodes, services := shared.Core().V1().Nodes(), shared.Core().V1().Services()
 	cluster := ownership.NewCluster(api.CoreV1())
@@ -68,6 +76,12 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	withRights := func() kubernetes.Interface { return api }
 	recorderOf := func(context.Context, kubernetes.Interface) record.EventRecorder { return recorder }
 
+	held = holder.New(holder.Options{
+		Records: cloud, ClusterUID: clusterUID, ClusterID: "dev", Recorder: recorder,
+		Identity: func() (clusterca.Identity, error) {
+			return clusterca.Identity{Proven: w.authority, Accepted: []string{w.authority}}, nil
+		},
+	})
 	book := brake.New(brake.Options{Client: api, Namespace: "kube-system", Recorder: recorder})
 	copied := mirror.New(mirror.Options{Cloud: cloud, Cluster: cluster})
 	instances := nodegroup.NewMachines(cloud, copied)
@@ -117,7 +131,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 			<-ctx.Done()
 			shared.Shutdown()
 		},
-		book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, orphans.Run,
+		held.Run, book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, orphans.Run,
 	}
 }
 

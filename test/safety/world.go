@@ -59,6 +59,9 @@ type world struct {
 	// given are the Services that have given up the address that they publish.
 	given map[types.UID]bool
 
+	// authority is the fingerprint of the certificate authority of the API server.
+	authority string
+
 	// offered is a load balancer that can be adopted.
 	offered string
 
@@ -80,7 +83,10 @@ type size struct {
 // newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.
 func newWorld(t *testing.T, o size) *world {
 	t.Helper()
-	w := &world{t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{}}
+	w := &world{
+		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{},
+		authority: "sha256:original",
+	}
 	w.api = w.server.Client(t)
 	w.server.Observe(w.checkChange)
 	w.startCloud(o)
@@ -144,12 +150,16 @@ func (w *world) startCloud(o size) {
 }
 
 // client returns a client of the cloud.
-func (w *world) client(transport http.RoundTripper) *cloudapi.Client {
+func (w *world) client(transport http.RoundTripper, configure ...func(*cloudapi.Options)) *cloudapi.Client {
 	w.t.Helper()
-	c, err := cloudapi.New(cloudapi.Options{
+	o := cloudapi.Options{
 		Endpoint: "http://" + cloudHost, Token: cloudapi.StaticToken(token),
 		Wrap: func(http.RoundTripper) http.RoundTripper { return transport },
-	})
+	}
+	for _, c := range configure {
+		c(&o)
+	}
+	c, err := cloudapi.New(o)
 	if err != nil {
 		w.t.Fatal(err)
 	}

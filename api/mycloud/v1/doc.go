@@ -15,8 +15,9 @@ const (
 	HeaderIdempotencyKey = "Idempotency-Key"
 	// HeaderIdempotencyReplayed is true on a response that repeats an earlier one for the same idempotency key.
 	HeaderIdempotencyReplayed = "Idempotency-Replayed"
-	// HeaderFence identifies the leader that sends a write: <cluster-uid>;epoch=<n>. The cloud rejects the write if it
-	// has seen a higher epoch of that cluster.
+	// HeaderFence identifies the leader that sends a write: <cluster-uid>;epoch=<n>;holder=<fingerprint>, where epoch and
+	// holder are each optional. The cloud rejects the write if the cluster UID has a holder with other fingerprints, or if
+	// it has seen a higher epoch of that cluster.
 	HeaderFence = "Mycloud-Fence"
 	// HeaderRateLimit and HeaderRateLimitPolicy report, for the classes read and write, how many requests are left and
 	// how many are allowed: "read";r=571;t=14 and "read";q=600;w=60 (draft-ietf-httpapi-ratelimit-headers).

@@ -12,6 +12,8 @@ const (
 	CapabilityChanges = "changes"
 	// CapabilityFencing is offered by clouds that reject the writes of former leaders.
 	CapabilityFencing = "fencing"
+	// CapabilityHolders is offered by clouds that record which cluster may write in the name of a cluster UID.
+	CapabilityHolders = "holders"
 	// CapabilityMemberBatches is offered by clouds that can change the members of many pools in one request.
 	CapabilityMemberBatches = "member-batches"
 )

@@ -15,6 +15,8 @@ const (
 	KindVolume       = "volume"
 	KindVolumeType   = "volume-type"
 	KindJob          = "job"
+	// KindClusterHolder is the kind of the records of who may write in the name of a cluster.
+	KindClusterHolder = "cluster-holder"
 )
 
 // Object holds the fields that all objects of the cloud share.

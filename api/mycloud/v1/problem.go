@@ -14,6 +14,7 @@ const (
 	CodePreconditionRequired = "precondition-required"
 	CodeTagsMismatch         = "tags-mismatch"
 	CodeFenced               = "fenced"
+	CodeNotHolder            = "not-holder"
 	CodeProtected            = "protected"
 	CodeQuotaExceeded        = "quota-exceeded"
 	CodeRateLimited          = "rate-limited"

@@ -32,6 +32,7 @@ import (
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
@@ -39,6 +40,7 @@ import (
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
@@ -105,6 +107,9 @@ type controllers struct {
 
 	// clusterUID is set before the controllers run.
 	clusterUID string
+	// identity observes the API server, holder decides whether the cluster may write. It is set before there is a write.
+	identity *clusterca.Observer
+	holder   *holder.Holder
 
 	config   config.Config
 	measured *cloudmetrics.Metrics
@@ -162,6 +167,7 @@ func (r *controllers) configure() []error {
 	connection := r.manager.Options.Generic.ClientConnection
 	cfg.QPS, cfg.Burst = connection.QPS, int(connection.Burst)
 	cfg.Wrap(r.manager.Guard)
+	r.identity = clusterca.Observe(cfg)
 	if r.api, err = kubernetes.NewForConfig(cfg); err != nil {
 		return append(errs, fmt.Errorf("--kubeconfig: %w", err))
 	}
@@ -184,6 +190,8 @@ func (r *controllers) configureCloud(file string) []error {
 	options := connect.Cloud(r.config, controllersUserAgent)
 	options.OnCall, options.Wrap = r.measured.Call, r.manager.Guard
 	options.Fence, options.OnFenced = r.fence, r.fenced
+	options.Withhold = func(ctx context.Context) error { return r.holder.Withhold(ctx) }
+	options.OnNotHolder = func() { r.holder.Doubt() }
 	if r.cloud, err = cloudapi.New(options); err != nil {
 		return append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
@@ -198,7 +206,11 @@ func (r *controllers) fence() string {
 	if r.clusterUID == "" {
 		return ""
 	}
-	return r.manager.Tenure().Fence(r.clusterUID)
+	leader := r.clusterUID
+	if tenure := r.manager.Tenure(); tenure != nil {
+		leader = tenure.Fence(r.clusterUID)
+	}
+	return r.holder.Fence(leader)
 }
 
 // fenced ends the leadership. The leader election then fails to renew the lease and ends the process.
@@ -221,6 +233,7 @@ func (r *controllers) assemble(
 		Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
 		Recorder: completed.EventRecorder,
 	})
+	r.holder = r.newHolder(completed.EventRecorder)
 	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	machines := nodegroup.NewMachines(r.cloud, copied)
 	nodes, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
@@ -254,8 +267,8 @@ func (r *controllers) assemble(
 		Recorder:     completed.EventRecorder,
 	})
 	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
-	collectors := []prometheus.Collector{book, orphans}
-	assembly.Leading = append(assembly.Leading, book.Run, copied.Run)
+	collectors := []prometheus.Collector{book, orphans, r.holder}
+	assembly.Leading = append(assembly.Leading, r.holder.Run, book.Run, copied.Run)
 	if r.stock {
 		collectors = append(collectors, provider.Metrics())
 	} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,14 +15,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
@@ -111,17 +115,22 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
 	uid, wishes := o.clusterUID, teardown.Wishes{}
+	var held *cloudv1.ClusterHolder
 	if uid == "" {
 		rc, err := connect.APIServer(o.kubeconfig)
 		if err != nil {
 			return err
 		}
 		rc.UserAgent = teardownUserAgent + "/" + version.Version()
+		observer := clusterca.Observe(rc)
 		api, err := kubernetes.NewForConfig(rc)
 		if err != nil {
 			return fmt.Errorf("--kubeconfig: %w", err)
 		}
 		if uid, wishes.Retained, err = o.inspectCluster(ctx, api, cfg.LoadBalancerClass); err != nil {
+			return err
+		}
+		if held, err = ownHolder(ctx, client, uid, observer); err != nil {
 			return err
 		}
 	}
@@ -134,7 +143,33 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if !o.yes {
 		return list(out, plan, uid)
 	}
-	return execute(ctx, out, client, plan, uid)
+	if err := execute(ctx, out, client, plan, uid); err != nil || held == nil {
+		return err
+	}
+	return client.DeleteHolder(ctx, uid, cloudapi.WriteOptions{IfMatch: held.Revision})
+}
+
+// ownHolder returns the record of the cluster that holds the UID, or nil if there is none. It fails if it is another
+// cluster than that of the observer: the objects with the UID are the other cluster's.
+func ownHolder(
+	ctx context.Context, client *cloudapi.Client, uid string, observer *clusterca.Observer,
+) (*cloudv1.ClusterHolder, error) {
+	held, err := holder.Read(ctx, client, uid)
+	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) || err == nil && held == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	own, err := observer.Identity()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(held.Fingerprints, own.Proven) {
+		return nil, fmt.Errorf("cluster UID %s is held by %s; its objects are not those of this cluster, which has the "+
+			"fingerprint %s; if they are, run quayctl takeover first", uid, holder.Describe(held), own.Proven)
+	}
+	return held, nil
 }
 
 // list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are

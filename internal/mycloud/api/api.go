@@ -90,6 +90,7 @@ func New(o Options) *API {
 	a.registerJobs()
 	a.registerChanges()
 	a.registerMemberBatches()
+	a.registerHolders()
 	a.mux.HandleFunc("/", a.unknownRequest)
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()
 	// The library adds its own error types to the document, but the API returns Problems.

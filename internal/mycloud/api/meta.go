@@ -38,7 +38,8 @@ func (a *API) registerMeta() {
 // capabilities returns the optional features of this cloud.
 func (a *API) capabilities() []string {
 	c := []string{
-		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing, cloudv1.CapabilityMemberBatches,
+		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing, cloudv1.CapabilityHolders,
+		cloudv1.CapabilityMemberBatches,
 	}
 	if a.JobDuration > 0 {
 		c = append(c, cloudv1.CapabilityJobs)

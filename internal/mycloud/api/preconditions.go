@@ -15,7 +15,7 @@ import (
 type WriteParams struct {
 	IfMatch string `header:"If-Match" doc:"The revision that the object must have."`
 	IfTags  string `header:"Mycloud-If-Tags" doc:"key=value,…: tags that the object must have. In a creation, the new object must have them."`
-	Fence   string `header:"Mycloud-Fence" doc:"<cluster-uid>;epoch=<n>: the leader that sends the write. If the cloud has seen a higher epoch of that cluster, the response is 412."`
+	Fence   string `header:"Mycloud-Fence" doc:"<cluster-uid>;epoch=<n>;holder=<fingerprint>: the leader that sends the write; epoch and holder are optional. If the cluster UID has a holder without this fingerprint, or the cloud has seen a higher epoch, the response is 412."`
 	DryRun  bool   `query:"dry_run" doc:"Returns the response of the write, but changes nothing."`
 }
 

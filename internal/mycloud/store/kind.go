@@ -32,6 +32,7 @@ var (
 	Volumes       = kindOf(cloudv1.KindVolume, volumeTerms)
 	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType, nil)
 	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob, nil)
+	Holders       = kindOf[cloudv1.ClusterHolder](cloudv1.KindClusterHolder, nil)
 )
 
 // kindOf returns the kind of the objects of a type.

@@ -1,0 +1,169 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
+	"quaymaster.dev/internal/config"
+	"quaymaster.dev/provider/holder"
+	"quaymaster.dev/provider/ownership"
+)
+
+// clusterInCloud holds the flags that select a cluster and its cloud.
+type clusterInCloud struct {
+	cluster
+
+	cloudConfig, fingerprint string
+	yes                      bool
+}
+
+func (o *clusterInCloud) addFlags(fs *pflag.FlagSet) {
+	o.cluster.addFlags(fs)
+	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` of the cluster (required)")
+	fs.StringVar(&o.fingerprint, "fingerprint", "",
+		"`fingerprint` by which the controllers identify the cluster, as they report it; if empty, that of the certificate "+
+			"authority of the API server as seen from here")
+}
+
+// member is a cluster as the cloud sees it.
+type member struct {
+	api   kubernetes.Interface
+	cloud *cloudapi.Client
+	uid   string
+	id    clusterca.Identity
+	cfg   config.Config
+}
+
+// connect identifies the cluster and creates the clients.
+func (o *clusterInCloud) connect(ctx context.Context) (*member, error) {
+	if o.cloudConfig == "" {
+		return nil, command.Usagef("--cloud-config is required: name the cloud config file of the cluster")
+	}
+	m := &member{}
+	var err error
+	if m.cfg, err = config.Load(o.cloudConfig); err != nil {
+		return nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	calls := connect.Cloud(m.cfg, "quayctl")
+	calls.Timeout = callTimeout
+	if m.cloud, err = cloudapi.New(calls); err != nil {
+		return nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	rc, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	observer := clusterca.Observe(rc)
+	if m.api, err = kubernetes.NewForConfig(rc); err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if m.uid, err = ownership.NewCluster(m.api.CoreV1()).UID(ctx); err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if o.fingerprint != "" {
+		m.id = clusterca.Identity{Proven: o.fingerprint, Accepted: []string{o.fingerprint}}
+		return m, nil
+	}
+	m.id, err = observer.Identity()
+	return m, err
+}
+
+// claim is the content of the record if this cluster is the holder.
+func (m *member) claim() cloudv1.ClusterHolderSpec {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown machine"
+	}
+	return cloudv1.ClusterHolderSpec{
+		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: machine + " (" + userAgent() + ")",
+	}
+}
+
+func newTakeoverCommand() *cobra.Command {
+	o := &clusterInCloud{}
+	cmd := &cobra.Command{
+		Use:   "takeover",
+		Short: "Let this cluster write to the cloud in place of another one with the same UID",
+		Long: "Let this cluster write to the cloud in place of another one with the same UID. Clusters that were\n" +
+			"restored from the same backup of etcd share their UIDs; only the one that holds the cluster UID in\n" +
+			"the cloud may change its load balancers. The command shows which one that is, asks for confirmation,\n" +
+			"and makes this cluster the holder. The controllers of the former holder then stop writing.\n\n" +
+			"The same command is needed after the certificate authority of the API server was replaced without a\n" +
+			"time in which clients trusted both, and to change the clusterID of the cloud config.",
+		Example: "  quayctl takeover --cloud-config=cloud.yaml\n  quayctl takeover --cloud-config=cloud.yaml --yes",
+		Args:    command.NoArguments,
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask for confirmation")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m, err := o.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return o.takeover(cmd.Context(), m, cmd.InOrStdin(), cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func (o *clusterInCloud) takeover(ctx context.Context, m *member, in io.Reader, out io.Writer) error {
+	held, err := holder.Read(ctx, m.cloud, m.uid)
+	if err != nil {
+		return err
+	}
+	describe(out, m, held)
+	claim := m.claim()
+	if held != nil && held.Name == claim.Name && slices.Equal(held.Fingerprints, claim.Fingerprints) {
+		_, err := fmt.Fprintln(out, "this cluster is the holder already")
+		return err
+	}
+	if !o.yes {
+		if err := confirm(in, out, "The controllers of any other cluster with this UID will stop writing to the cloud."); err != nil {
+			return err
+		}
+	}
+	err = holder.Claim(ctx, m.cloud, held, m.uid, claim)
+	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+		return fmt.Errorf("the holder has changed meanwhile; run the command again: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "this cluster is the holder now; its controllers notice within 30 seconds")
+	return err
+}
+
+// describe prints the holder of the cluster UID and this cluster.
+func describe(out io.Writer, m *member, held *cloudv1.ClusterHolder) {
+	by := "no cluster"
+	if held != nil {
+		by = holder.Describe(held)
+	}
+	fmt.Fprintf(out, "cluster UID:   %s\nheld by:       %s\nthis cluster:  cluster %q, with the fingerprint %s\n",
+		m.uid, by, m.cfg.ClusterID, m.id.Proven)
+}
+
+// confirm asks the operator to go on.
+func confirm(in io.Reader, out io.Writer, consequence string) error {
+	fmt.Fprintf(out, "%s Type yes to continue: ", consequence)
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	fmt.Fprintln(out)
+	if strings.TrimSpace(answer) != "yes" || err != nil && !errors.Is(err, io.EOF) {
+		return errors.New("not confirmed; nothing was changed")
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package app_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/cmd/quayctl/app"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/holder"
+	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/kubeapi"
+)
+
+const sharedUID = "00000000-0000-0000-0000-00000000c1a5"
+
+// clusterWith runs an API server with the kube-system namespace of that UID.
+func clusterWith(t *testing.T, uid string) *kubeapi.Server {
+	t.Helper()
+	server := kubeapi.Start(t)
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID(uid)}}
+	if _, err := server.Client(t).CoreV1().Namespaces().Create(t.Context(), system, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// answered runs quayctl and answers its question.
+func answered(t *testing.T, answer string, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := app.NewCommand("quayctl")
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(answer))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestTakeover(t *testing.T) {
+	c := cloud.Start(t, 0)
+	args := []string{
+		"takeover", "--kubeconfig=" + clusterWith(t, sharedUID).Kubeconfig(t), "--cloud-config=" + c.Config(t, "prod"),
+	}
+	record := func() *cloudv1.ClusterHolder {
+		t.Helper()
+		held, err := holder.Read(t.Context(), c.Client, sharedUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	other := cloudv1.ClusterHolderSpec{Name: "prod", Fingerprints: []string{"sha256:other"}, ClaimedBy: "cp-1"}
+	if err := holder.Claim(t.Context(), c.Client, nil, sharedUID, other); err != nil {
+		t.Fatal(err)
+	}
+
+	out, err := answered(t, "no\n", args...)
+	if err == nil || !strings.Contains(err.Error(), "not confirmed; nothing was changed") || record().Fingerprints[0] != "sha256:other" {
+		t.Errorf("without confirmation: %v, %+v", err, record())
+	}
+	for _, want := range []string{sharedUID, "sha256:other", "cp-1", "will stop writing", "this cluster:  cluster \"prod\""} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if out, err := answered(t, "yes\n", args...); err != nil || !strings.Contains(out, "this cluster is the holder now") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	mine := record()
+	if len(mine.Fingerprints) != 1 || !strings.HasPrefix(mine.Fingerprints[0], "sha256:") || mine.Fingerprints[0] == "sha256:other" {
+		t.Errorf("the record is %+v", mine)
+	}
+	if out, err := answered(t, "", args...); err != nil || !strings.Contains(out, "is the holder already") || record().Revision != mine.Revision {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// The controllers may see the API server by another authority.
+	if out, err := answered(t, "", append(args, "--yes", "--fingerprint=sha256:front")...); err != nil || record().Fingerprints[0] != "sha256:front" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := c.Client.DeleteHolder(t.Context(), sharedUID, cloudapi.WriteOptions{IfMatch: record().Revision}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := answered(t, "", append(args, "--yes")...); err != nil || !strings.Contains(out, "held by:       no cluster") || record() == nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if code, _, stderr := run(t, "takeover"); code != 2 || !strings.Contains(stderr, "--cloud-config is required") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,248 @@
+// Package holder makes sure that of several clusters with the same UID only one writes to the cloud. Clusters that were
+// restored from the same backup share the UIDs by which the cloud's objects are owned; a record in the cloud says which
+// of them holds the UID.
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
+)
+
+const (
+	// heldPeriod is how often the holder reads the record: its writes are rejected at once if it has lost it.
+	heldPeriod = 30 * time.Minute
+	// identityPeriod is how often the holder compares its identity with the one in the record.
+	identityPeriod = time.Minute
+	// refusedPeriod is how often a cluster that may not write reads the record.
+	refusedPeriod = 30 * time.Second
+	// retryBase and retryMax bound the delay after a failed read.
+	retryBase, retryMax = time.Second, 30 * time.Second
+	// attempts bounds the tries of a write of the record that meets other writers.
+	attempts = 3
+)
+
+// The reasons of Events about the namespace kube-system, whose UID is the cluster's.
+const (
+	eventRefused = "ClusterUIDHeldByAnother"
+	eventHeld    = "ClusterUIDHeld"
+)
+
+// Records are the records of holders in the cloud.
+type Records interface {
+	// Holder reads the record of a cluster UID.
+	Holder(ctx context.Context, clusterUID string, o cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error)
+	// ClaimHolder writes it.
+	ClaimHolder(ctx context.Context, clusterUID string, s cloudv1.ClusterHolderSpec, o cloudapi.WriteOptions) (
+		*cloudv1.ClusterHolder, error)
+}
+
+// Options holds the dependencies of a Holder.
+type Options struct {
+	// Records are those of the cloud.
+	Records Records
+	// ClusterUID is the UID to hold, ClusterID the name of the cluster in the cloud.
+	ClusterUID, ClusterID string
+	// Identity returns what distinguishes this cluster from others with its UID.
+	Identity func() (clusterca.Identity, error)
+	// ClaimedBy names this process in the record.
+	ClaimedBy string
+	// Recorder emits Events about the namespace kube-system.
+	Recorder record.EventRecorder
+	// Clock defaults to the real clock.
+	Clock clock.Clock
+}
+
+// Holder claims the cluster's UID, and withholds writes if another cluster holds it.
+type Holder struct {
+	Options
+
+	// wake ends the pause of Run.
+	wake chan struct{}
+	// checking is held while the record is read and written.
+	checking sync.Mutex
+
+	mu sync.Mutex
+	// known is true if the record has been read, and there is no reason to doubt it.
+	known bool
+	// refusal is why this cluster may not write, or nil. It is the last one known.
+	refusal *Refusal
+	// own is the identity by which the cluster was recognized, at the time of the last read.
+	own clusterca.Identity
+	at  time.Time
+}
+
+// New returns a Holder. It does no I/O.
+func New(o Options) *Holder {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Holder{Options: o, wake: make(chan struct{}, 1)}
+}
+
+// Run claims the UID and follows its record until ctx ends.
+func (h *Holder) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName("holder")
+	delay := backoff()
+	for ctx.Err() == nil {
+		pause := identityPeriod
+		err := h.refresh(ctx)
+		switch {
+		case errors.As(err, new(*Refusal)):
+			pause, delay = refusedPeriod, backoff()
+		case err != nil:
+			if ctx.Err() == nil {
+				logger.Error(err, "Could not find out which cluster holds the cluster UID, will retry")
+			}
+			pause = delay.Step()
+		default:
+			delay = backoff()
+		}
+		timer := h.Clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-h.wake:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+func backoff() wait.Backoff {
+	return wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.2, Steps: 10, Cap: retryMax}
+}
+
+// Withhold returns an error if this cluster may not write to the cloud, or if that is unknown and cannot be found out.
+func (h *Holder) Withhold(ctx context.Context) error {
+	if known, err := h.state(); known {
+		return err
+	}
+	h.checking.Lock()
+	defer h.checking.Unlock()
+	if known, err := h.state(); known {
+		return err
+	}
+	return h.check(ctx)
+}
+
+// Doubt makes the next write wait for another read of the record, because the cloud has rejected a write.
+func (h *Holder) Doubt() {
+	h.mu.Lock()
+	h.known = false
+	h.mu.Unlock()
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Fence adds the fingerprint of this cluster to the fence of a leader, <cluster-uid>;epoch=<n>.
+func (h *Holder) Fence(leader string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if leader == "" || h.own.Proven == "" {
+		return leader
+	}
+	return leader + ";holder=" + h.own.Proven
+}
+
+// state returns whether it is known if this cluster may write, and if so, why it may not.
+func (h *Holder) state() (known bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known && h.refusal != nil {
+		return true, h.refusal
+	}
+	return h.known, nil
+}
+
+// refresh reads the record if it is not known that it is as it should be.
+func (h *Holder) refresh(ctx context.Context) error {
+	h.checking.Lock()
+	defer h.checking.Unlock()
+	own, err := h.Identity()
+	h.mu.Lock()
+	current := err == nil && h.known && h.refusal == nil && h.Clock.Since(h.at) < heldPeriod && own.Proven == h.own.Proven &&
+		slices.Equal(own.Accepted, h.own.Accepted)
+	h.mu.Unlock()
+	if current {
+		return nil
+	}
+	return h.check(ctx)
+}
+
+// check reads the record, and claims or renews it if this cluster may. The caller holds checking.
+func (h *Holder) check(ctx context.Context) error {
+	own, err := h.Identity()
+	if err != nil {
+		return fmt.Errorf("identify the cluster: %w", err)
+	}
+	h.mu.Lock()
+	h.own, h.at = own, h.Clock.Now()
+	h.mu.Unlock()
+	for range attempts {
+		held, err := Read(cloudapi.WithClass(ctx, cloudapi.Safety), h.Records, h.ClusterUID)
+		if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
+			h.note(ctx, nil) // the cloud keeps no such records
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		step, refusal := decide(held, h.ClusterUID, own, h.ClusterID)
+		if step == stepRefuse {
+			h.note(ctx, refusal)
+			return refusal
+		}
+		if step == stepNone {
+			h.note(ctx, nil)
+			return nil
+		}
+		err = Claim(ctx, h.Records, held, h.ClusterUID, cloudv1.ClusterHolderSpec{
+			Name: h.ClusterID, Fingerprints: own.Accepted, ClaimedBy: h.ClaimedBy,
+		})
+		if err == nil {
+			klog.FromContext(ctx).Info("Holding the cluster UID", "clusterUID", h.ClusterUID, "fingerprints", own.Accepted)
+			h.note(ctx, nil)
+			return nil
+		}
+		if !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+			return err
+		}
+	}
+	return errors.New("the record of the holder keeps changing")
+}
+
+// note remembers the result of a check, and reports it if it is another than the last one.
+func (h *Holder) note(ctx context.Context, refusal *Refusal) {
+	h.mu.Lock()
+	before := h.refusal
+	h.known, h.refusal = true, refusal
+	h.mu.Unlock()
+	about := &corev1.ObjectReference{
+		Kind: "Namespace", APIVersion: "v1", Name: metav1.NamespaceSystem, UID: types.UID(h.ClusterUID),
+	}
+	switch {
+	case refusal != nil && (before == nil || before.message != refusal.message):
+		klog.FromContext(ctx).Error(refusal, "This cluster may not write to the cloud")
+		h.Recorder.Event(about, corev1.EventTypeWarning, eventRefused, refusal.message)
+	case refusal == nil && before != nil:
+		klog.FromContext(ctx).Info("This cluster may write to the cloud again", "clusterUID", h.ClusterUID)
+		h.Recorder.Event(about, corev1.EventTypeNormal, eventHeld, "this cluster holds its UID in the cloud and may write")
+	}
+}
