@@ -36,6 +36,8 @@ type inquiry struct {
 	// next is the time before which the cloud is not asked again, and attempts counts how often it was.
 	next     time.Time
 	attempts int
+	// finished says that the Node was deleted. The informer may have it a little longer.
+	finished bool
 }
 
 // inquire finds out whether the machine is gone of a Node that is not ready, and deletes the Node if so. recorded says
@@ -44,6 +46,9 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 	now := c.o.Clock.Now()
 	approved := node.Annotations[AnnotationAllowDeletion] == "true"
 	q := c.open(node)
+	if q.finished {
+		return worker.Again(recheck), nil
+	}
 	if age := now.Sub(node.CreationTimestamp.Time); !recorded && !approved && age < grace {
 		return worker.Again(grace - age), nil
 	}
@@ -81,7 +86,20 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 			return c.tooMany(ctx, node)
 		}
 	}
-	return worker.Done(), c.delete(ctx, node, found != nil)
+	if err := c.delete(ctx, node, found != nil); err != nil {
+		return worker.Done(), err
+	}
+	c.finish(node)
+	return worker.Done(), nil
+}
+
+// finish ends the inquiry about a Node that was deleted.
+func (c *Controller) finish(node *corev1.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q := c.cases[node.Name]; q != nil && q.uid == node.UID {
+		q.finished = true
+	}
 }
 
 // tooMany keeps a Node because too many others were deleted, and says so.
