@@ -95,7 +95,7 @@ func fault(p *cloudv1.Problem) string {
 // explain turns problems that do not resolve with time into refusals.
 func explain(err error) error {
 	if withheld, ok := errors.AsType[*holder.Refusal](err); ok {
-		return &refusal{reason: reasonNotHolder, message: withheld.Error(), cause: err, after: notHolderPeriod}
+		return &refusal{reason: withheld.Reason, message: withheld.Error(), cause: err, after: notHolderPeriod}
 	}
 	var known *refusal
 	var unsent *cloudapi.PostponedError

@@ -14,6 +14,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/holder"
 )
 
 // The reasons of service.ConditionConfigured, which is true if the load balancer is what the Service asks for.
@@ -35,7 +36,9 @@ const (
 	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.
 	reasonDisowned = "LoadBalancerNotOwned"
 	// reasonNotHolder: another cluster with the same UID may write to the cloud, this one may not.
-	reasonNotHolder = "ClusterUIDHeldByAnother"
+	reasonNotHolder = holder.ReasonHeldByAnother
+	// reasonClusterID: the cluster's objects are named after another clusterID, so nothing is written to the cloud.
+	reasonClusterID = holder.ReasonClusterID
 	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
 	reasonFailing = "SyncFailing"
 )

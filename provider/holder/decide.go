@@ -10,9 +10,21 @@ import (
 	"quaymaster.dev/internal/clusterca"
 )
 
+// The reasons why a cluster may not write. They are reasons of Events and conditions.
+const (
+	// ReasonHeldByAnother: another cluster with the same UID may write.
+	ReasonHeldByAnother = "ClusterUIDHeldByAnother"
+	// ReasonClusterID: the clusterID of the cloud config is not the one that the cluster's objects are named after.
+	ReasonClusterID = "ClusterIDChanged"
+)
+
 // Refusal is the error of a write that is not sent because this cluster may not write. It persists until an operator
 // decides, and its text is the same on every try.
-type Refusal struct{ message string }
+type Refusal struct {
+	// Reason is one of the reasons above.
+	Reason  string
+	message string
+}
 
 // Error says why the cluster may not write, and what an operator can do.
 func (r *Refusal) Error() string { return r.message }
@@ -27,23 +39,41 @@ const (
 	stepClaim
 	// stepRenew: the record is this cluster's, but is out of date.
 	stepRenew
-	// stepRefuse: this cluster may not write.
-	stepRefuse
 )
 
-// decide returns what to do about the record of a cluster UID, which is nil if there is none.
+// decide returns what to do about the record of a cluster UID, which is nil if there is none, or why this
+// cluster may not write.
 func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, name string) (step, *Refusal) {
 	switch {
 	case record == nil:
 		return stepClaim, nil
 	case !slices.Contains(record.Fingerprints, own.Proven):
-		return stepRefuse, &Refusal{message: fmt.Sprintf("another cluster with the UID %s holds it: %s; this one has the "+
+		return stepNone, &Refusal{Reason: ReasonHeldByAnother, message: fmt.Sprintf("another cluster with the UID %s holds it: %s; this one has the "+
 			"fingerprint %s and writes nothing to the cloud; if it is to take over, run: quayctl takeover",
 			uid, Describe(record), own.Proven)}
-	case record.Name != name, !slices.Equal(record.Fingerprints, own.Accepted):
+	case record.Name != name:
+		return stepNone, renaming(name, fmt.Sprintf("it is %q in the record of the cluster's holder in the cloud", record.Name))
+	case !slices.Equal(record.Fingerprints, own.Accepted):
 		return stepRenew, nil
 	}
 	return stepNone, nil
+}
+
+// renamed returns the refusal of a clusterID that none of the cluster's load balancers is named after, or nil. It is for
+// clusters of the time before there were records.
+func renamed(balancers []cloudv1.LoadBalancer, name string) *Refusal {
+	named := func(lb cloudv1.LoadBalancer) bool { return strings.HasPrefix(lb.Name, name+"-") }
+	if len(balancers) == 0 || slices.ContainsFunc(balancers, named) {
+		return nil
+	}
+	return renaming(name, fmt.Sprintf("the cluster's load balancers have other names, such as %q of %s",
+		balancers[0].Name, balancers[0].ID))
+}
+
+func renaming(name, found string) *Refusal {
+	return &Refusal{Reason: ReasonClusterID, message: fmt.Sprintf("clusterID of the cloud config is %q, but %s; nothing is "+
+		"written to the cloud; correct clusterID, or, if all load balancers are to be renamed, run: quayctl takeover",
+		name, found)}
 }
 
 // Describe describes a holder to operators.

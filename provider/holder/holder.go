@@ -22,6 +22,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
+	"quaymaster.dev/provider/ownership"
 )
 
 const (
@@ -37,11 +38,16 @@ const (
 	attempts = 3
 )
 
-// The reasons of Events about the namespace kube-system, whose UID is the cluster's.
-const (
-	eventRefused = "ClusterUIDHeldByAnother"
-	eventHeld    = "ClusterUIDHeld"
-)
+// eventHeld is the reason of the Event that ends the one about a refusal. Events are about the namespace kube-system,
+// whose UID is the cluster's.
+const eventHeld = "ClusterUIDHeld"
+
+// Cloud is the part of the cloud's API that a Holder needs.
+type Cloud interface {
+	Records
+	// ListLoadBalancers lists load balancers.
+	ListLoadBalancers(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error)
+}
 
 // Records are the records of holders in the cloud.
 type Records interface {
@@ -54,8 +60,8 @@ type Records interface {
 
 // Options holds the dependencies of a Holder.
 type Options struct {
-	// Records are those of the cloud.
-	Records Records
+	// Cloud has the records.
+	Cloud Cloud
 	// ClusterUID is the UID to hold, ClusterID the name of the cluster in the cloud.
 	ClusterUID, ClusterID string
 	// Identity returns what distinguishes this cluster from others with its UID.
@@ -196,7 +202,7 @@ func (h *Holder) check(ctx context.Context) error {
 	h.own, h.at = own, h.Clock.Now()
 	h.mu.Unlock()
 	for range attempts {
-		held, err := Read(cloudapi.WithClass(ctx, cloudapi.Safety), h.Records, h.ClusterUID)
+		held, err := Read(cloudapi.WithClass(ctx, cloudapi.Safety), h.Cloud, h.ClusterUID)
 		if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
 			h.note(ctx, nil) // the cloud keeps no such records
 			return nil
@@ -205,7 +211,12 @@ func (h *Holder) check(ctx context.Context) error {
 			return err
 		}
 		step, refusal := decide(held, h.ClusterUID, own, h.ClusterID)
-		if step == stepRefuse {
+		if step == stepClaim {
+			if refusal, err = h.checkNames(ctx); err != nil {
+				return err
+			}
+		}
+		if refusal != nil {
 			h.note(ctx, refusal)
 			return refusal
 		}
@@ -213,7 +224,7 @@ func (h *Holder) check(ctx context.Context) error {
 			h.note(ctx, nil)
 			return nil
 		}
-		err = Claim(ctx, h.Records, held, h.ClusterUID, cloudv1.ClusterHolderSpec{
+		err = Claim(ctx, h.Cloud, held, h.ClusterUID, cloudv1.ClusterHolderSpec{
 			Name: h.ClusterID, Fingerprints: own.Accepted, ClaimedBy: h.ClaimedBy,
 		})
 		if err == nil {
@@ -228,6 +239,15 @@ func (h *Holder) check(ctx context.Context) error {
 	return errors.New("the record of the holder keeps changing")
 }
 
+// checkNames returns a refusal if the cluster's load balancers are named after another clusterID.
+func (h *Holder) checkNames(ctx context.Context) (*Refusal, error) {
+	list, err := h.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: h.ClusterUID}})
+	if err != nil {
+		return nil, fmt.Errorf("read the names of the cluster's load balancers: %w", err)
+	}
+	return renamed(list.Items, h.ClusterID), nil
+}
+
 // note remembers the result of a check, and reports it if it is another than the last one.
 func (h *Holder) note(ctx context.Context, refusal *Refusal) {
 	h.mu.Lock()
@@ -240,7 +260,7 @@ func (h *Holder) note(ctx context.Context, refusal *Refusal) {
 	switch {
 	case refusal != nil && (before == nil || before.message != refusal.message):
 		klog.FromContext(ctx).Error(refusal, "This cluster may not write to the cloud")
-		h.Recorder.Event(about, corev1.EventTypeWarning, eventRefused, refusal.message)
+		h.Recorder.Event(about, corev1.EventTypeWarning, refusal.Reason, refusal.message)
 	case refusal == nil && before != nil:
 		klog.FromContext(ctx).Info("This cluster may write to the cloud again", "clusterUID", h.ClusterUID)
 		h.Recorder.Event(about, corev1.EventTypeNormal, eventHeld, "this cluster holds its UID in the cloud and may write")

@@ -33,7 +33,7 @@ func newCluster(c *cloud.Cloud, proven string, accepted ...string) *cluster {
 	recorder := record.NewFakeRecorder(100)
 	one := &cluster{id: clusterca.Identity{Proven: proven, Accepted: append(accepted, proven)}, events: recorder.Events}
 	one.Holder = holder.New(holder.Options{
-		Records: c.Client, ClusterUID: uid, ClusterID: "prod", ClaimedBy: "test", Recorder: recorder,
+		Cloud: c.Client, ClusterUID: uid, ClusterID: "prod", ClaimedBy: "test", Recorder: recorder,
 		Identity: func() (clusterca.Identity, error) { return one.id, nil },
 	})
 	return one
@@ -68,7 +68,7 @@ func fingerprints(t *testing.T, c *cloud.Cloud) []string {
 	return held.Fingerprints
 }
 
-// The first cluster claims the UID before its first write, with two requests, and later ones cost none.
+// The first cluster claims the UID before its first write, with three requests, and later ones cost none.
 func TestFirstClaims(t *testing.T) {
 	c := cloud.Start(t, 0)
 	first, second := newCluster(c, "a"), newCluster(c, "b")
@@ -77,7 +77,7 @@ func TestFirstClaims(t *testing.T) {
 		first.write(t, true)
 	}
 	path := "/v1/clusters/" + uid + "/holder"
-	if diff := cmp.Diff([]string{"GET " + path, "PUT " + path}, c.Calls()); diff != "" {
+	if diff := cmp.Diff([]string{"GET " + path, "GET /v1/load-balancers", "PUT " + path}, c.Calls()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	first.value(t, "1")

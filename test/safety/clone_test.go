@@ -28,7 +28,7 @@ func (w *world) clone(authority string) *world {
 	w.t.Helper()
 	c := &world{
 		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{},
-		authority: authority,
+		authority: authority, clusterID: w.clusterID,
 	}
 	c.api = c.server.Client(w.t)
 	ctx, all := w.t.Context(), metav1.ListOptions{}
@@ -93,7 +93,7 @@ func (w *world) claim() {
 	was, err := holder.Read(w.t.Context(), w.cloud, clusterUID)
 	w.must(err)
 	w.must(holder.Claim(w.t.Context(), w.cloud, was, clusterUID, cloudv1.ClusterHolderSpec{
-		Name: "dev", Fingerprints: []string{w.authority},
+		Name: w.clusterID, Fingerprints: []string{w.authority},
 	}))
 }
 

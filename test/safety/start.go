@@ -77,7 +77,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	recorderOf := func(context.Context, kubernetes.Interface) record.EventRecorder { return recorder }
 
 	held = holder.New(holder.Options{
-		Records: cloud, ClusterUID: clusterUID, ClusterID: "dev", Recorder: recorder,
+		Cloud: cloud, ClusterUID: clusterUID, ClusterID: w.clusterID, Recorder: recorder,
 		Identity: func() (clusterca.Identity, error) {
 			return clusterca.Identity{Proven: w.authority, Accepted: []string{w.authority}}, nil
 		},
@@ -86,14 +86,14 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	copied := mirror.New(mirror.Options{Cloud: cloud, Cluster: cluster})
 	instances := nodegroup.NewMachines(cloud, copied)
 	groups, err := ingressnode.New(ingressnode.Options{
-		Groups: nodegroup.New(cloud, copied.NodeGroups, cluster, "dev"), Machines: instances, Nodes: nodes,
+		Groups: nodegroup.New(cloud, copied.NodeGroups, cluster, w.clusterID), Machines: instances, Nodes: nodes,
 		Synced:   []cache.InformerSynced{instances.HasSynced},
 		Services: services, Recorder: recorder, InstanceID: providerid.Parse, FallbackAll: true,
 		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups,
 	})
 	w.must(err)
 	balancer := dlb.New(dlb.Options{
-		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: "dev", Network: dlb.Network{VPCID: "vpc-main"},
+		Cloud: cloud, Mirror: copied, Cluster: cluster, ClusterID: w.clusterID, Network: dlb.Network{VPCID: "vpc-main"},
 		LoadBalancerClass: ownClass, KubeProxyHealthCheckPort: loadbalancer.DefaultKubeProxyHealthCheckPort,
 		NodeGroups: groups, Services: services.Lister(), Brake: book, Recorder: recorder,
 	})

@@ -61,6 +61,8 @@ type world struct {
 
 	// authority is the fingerprint of the certificate authority of the API server.
 	authority string
+	// clusterID is the one of the cloud config.
+	clusterID string
 
 	// offered is a load balancer that can be adopted.
 	offered string
@@ -85,7 +87,7 @@ func newWorld(t *testing.T, o size) *world {
 	t.Helper()
 	w := &world{
 		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{},
-		authority: "sha256:original",
+		authority: "sha256:original", clusterID: "dev",
 	}
 	w.api = w.server.Client(t)
 	w.server.Observe(w.checkChange)

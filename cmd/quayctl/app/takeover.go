@@ -155,6 +155,9 @@ func describe(out io.Writer, m *member, held *cloudv1.ClusterHolder) {
 	}
 	fmt.Fprintf(out, "cluster UID:   %s\nheld by:       %s\nthis cluster:  cluster %q, with the fingerprint %s\n",
 		m.uid, by, m.cfg.ClusterID, m.id.Proven)
+	if held != nil && held.Name != m.cfg.ClusterID {
+		fmt.Fprintf(out, "The controllers will rename all load balancers from %q to %q.\n", held.Name+"-…", m.cfg.ClusterID+"-…")
+	}
 }
 
 // confirm asks the operator to go on.

@@ -17,7 +17,7 @@ func (r *controllers) newHolder(recorder record.EventRecorder) *holder.Holder {
 		machine = ""
 	}
 	return holder.New(holder.Options{
-		Records: r.cloud, ClusterUID: r.clusterUID, ClusterID: r.config.ClusterID, Identity: r.identity.Identity,
+		Cloud: r.cloud, ClusterUID: r.clusterUID, ClusterID: r.config.ClusterID, Identity: r.identity.Identity,
 		ClaimedBy: cmp.Or(machine, "unknown machine") + " (" + controllersUserAgent + "/" + version.Version() + ")",
 		Recorder:  recorder,
 	})
