@@ -209,6 +209,20 @@ func TestOtherClass(t *testing.T) {
 	}
 }
 
+// TestDefaultClassGivenUp: a Service without a class that was ours keeps its load balancer when such Services are no
+// longer ours, because a change of the configuration must not delete it. It still goes with the Service.
+func TestDefaultClassGivenUp(t *testing.T) {
+	bubble(func(t *testing.T) {
+		f := start(t, svc("web", settled, func(s *corev1.Service) { s.Labels = map[string]string{unserved: ""} }))
+		f.change("web", annotate("example.com/note", "x"))
+		f.settle()
+		f.expect("", "", "")
+		f.change("web", deleted)
+		f.settle()
+		f.expect("remove web", "web status", gone)
+	})(t)
+}
+
 // TestOthersWrite: what others write between our read and our write is not lost, and counts.
 func TestOthersWrite(t *testing.T) {
 	bubble(func(t *testing.T) {

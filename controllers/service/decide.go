@@ -29,10 +29,18 @@ func (o ownership) decide(svc *corev1.Service, owned bool) action {
 	switch {
 	case owned && svc.DeletionTimestamp == nil:
 		return ensure
+	case !owned && classless(svc) && svc.DeletionTimestamp == nil:
+		return leave
 	case owned && servicehelpers.HasLBFinalizer(svc), o.held(svc, owned):
 		return remove
 	}
 	return leave
+}
+
+// classless reports whether a Service asks for a load balancer without naming a class. If it is not ours, but was, then
+// because our configuration has changed, which must not delete load balancers.
+func classless(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
 // held reports whether the Service was ours and has not been cleaned up. Replacing the whole Service loses the claim, and

@@ -33,7 +33,9 @@ import (
 const (
 	class      = "mycloud.io/dlb"
 	otherClass = "example.com/lb"
-	finalizer  = "service.kubernetes.io/load-balancer-cleanup"
+	// unserved is the label of Services without a class that are not ours.
+	unserved  = "unserved"
+	finalizer = "service.kubernetes.io/load-balancer-cleanup"
 )
 
 // api is an API server with Services that enforces preconditions, as the real one does.
@@ -156,6 +158,9 @@ type script struct {
 }
 
 func (s *script) Owned(svc *corev1.Service) bool {
+	if _, others := svc.Labels[unserved]; others {
+		return false
+	}
 	c := svc.Spec.LoadBalancerClass
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && (c == nil || *c == class)
 }

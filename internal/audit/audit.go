@@ -23,9 +23,10 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
-	// Catalogs and Class are as in lint.ReviewerOptions.
-	Catalogs []string
-	Class    string
+	// Catalogs, Class and ClassOnly are as in lint.ReviewerOptions.
+	Catalogs  []string
+	Class     string
+	ClassOnly bool
 	// OnProgress, unless nil, is called with the number of objects of a resource read so far.
 	OnProgress func(resource string, seen int)
 }
@@ -65,7 +66,7 @@ func (a *audit) services(ctx context.Context) error {
 		return err
 	}
 	reviewer := lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: a.Catalogs, Class: a.Class, Policies: policies, Namespaces: namespaces,
+		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: namespaces,
 	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
 		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {

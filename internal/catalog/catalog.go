@@ -43,6 +43,9 @@ func (v *View) owns() bool {
 		return true
 	}
 	class := v.Service.Spec.LoadBalancerClass
+	if v.catalog.Own && v.classOnly && class == nil {
+		return false
+	}
 	if !o.class(class) && !(v.catalog.Own && class != nil && *class == v.class) {
 		return false
 	}

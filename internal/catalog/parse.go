@@ -176,7 +176,9 @@ type View struct {
 	catalog *Catalog
 	// class is the loadBalancerClass that Quaymaster's own controller serves.
 	class string
-	owned bool
+	// classOnly is Options.ClassOnly.
+	classOnly bool
+	owned     bool
 	// settings holds the annotations that the catalog knows, sorted by key.
 	settings []*Setting
 	// governing holds the setting that governs each port, by the form of an entry with forms for ports; nil for a port
@@ -232,7 +234,7 @@ func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 
 // newView parses the annotations, except for those that have been parsed before.
 func newView(c *Catalog, p *Parsed, known reusable) *View {
-	v := &View{contents: c.contents(), catalog: c, class: p.set.class, Service: p.Service}
+	v := &View{contents: c.contents(), catalog: c, class: p.set.class, classOnly: p.set.classOnly, Service: p.Service}
 	v.settings = make([]*Setting, 0, len(p.keys))
 	m := &memory{}
 	for i, key := range p.keys {

@@ -18,6 +18,8 @@ type Options struct {
 	Catalogs []string
 	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
+	// ClassOnly means that it does not serve Services without a class.
+	ClassOnly bool
 	// UnknownKeys is the severity of unknown keys by catalog. "" sets it for all other catalogs; the default is Error.
 	// Unknown keys of Quaymaster's own controller are always errors.
 	UnknownKeys map[string]finding.Severity
@@ -31,8 +33,10 @@ type Set struct {
 	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
 	domains map[string]bool
 	class   string
-	unknown map[string]finding.Severity
-	onParse func(key string)
+	// classOnly is Options.ClassOnly.
+	classOnly bool
+	unknown   map[string]finding.Severity
+	onParse   func(key string)
 }
 
 // NewSet selects catalogs. It fails if one does not exist.
@@ -43,7 +47,7 @@ func NewSet(o Options) (Set, error) {
 				name, strings.Join(Names(), ", "), didYouMean(name, Names()))
 		}
 	}
-	return Set{class: o.Class, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
+	return Set{class: o.Class, classOnly: o.ClassOnly, unknown: o.UnknownKeys, onParse: o.OnParse}.With(o.Catalogs), nil
 }
 
 // didYouMean returns a suggestion to append to an error about an unknown name, or the empty string.
@@ -195,6 +199,12 @@ func (p *Parsed) ReadByOwn(key string) bool {
 // serves, in addition to Services without one.
 func Own(class string) Set {
 	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class}
+}
+
+// ClassOnly returns the set for a controller that serves Services without a class only if only is false.
+func (s Set) ClassOnly(only bool) Set {
+	s.classOnly = only
+	return s
 }
 
 // domains returns the parts before the slash of every key that may belong to one of the catalogs.

@@ -49,8 +49,10 @@ type Config struct {
 	AllowInsecureHTTP bool `json:"allowInsecureHTTP"`
 	// QuotaPercent is the share of the quota advertised by the cloud that each process may use, in percent.
 	QuotaPercent int `json:"quotaPercent"`
-	// LoadBalancerClass is the class of Services that are handled, in addition to Services without a class.
+	// LoadBalancerClass is the class of Services that are handled.
 	LoadBalancerClass string `json:"loadBalancerClass"`
+	// DefaultClass is true if Services without a class are handled, too.
+	DefaultClass bool `json:"defaultClass"`
 	// Network places load balancers and routes in the cloud.
 	Network Network `json:"network"`
 	// IngressNodes selects the Nodes that receive the traffic of load balancers.
@@ -101,6 +103,7 @@ func Load(path string) (Config, error) {
 func Parse(data []byte) (Config, error) {
 	cfg := Config{
 		LoadBalancerClass: DefaultLoadBalancerClass,
+		DefaultClass:      true,
 		IngressNodes: IngressNodes{
 			Fallback:                   DefaultFallback,
 			MaxRemovedPercentPerMinute: DefaultMaxRemovedPercentPerMinute,

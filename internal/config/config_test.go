@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 			text: minimal,
 			want: config.Config{
 				ClusterID: "dev", Endpoint: "http://127.0.0.1:8090", TokenFile: "/etc/quaymaster/token",
-				LoadBalancerClass:        "mycloud.io/dlb",
+				LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true,
 				IngressNodes:             config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
 				KubeProxyHealthCheckPort: 10256, QuotaPercent: 50,
 			},
@@ -34,6 +34,7 @@ func TestParse(t *testing.T) {
 		"everything": {
 			text: minimal + `
 loadBalancerClass: example.com/lb
+defaultClass: false
 network: {vpcID: vpc-main, routeTableID: rt-main, subnetIDs: [subnet-a, subnet-b]}
 ingressNodes: {fallback: none, maxRemovedPercentPerMinute: 25, drainCordoned: true, maxGroups: 5}
 kubeProxyHealthCheckPort: 9876

@@ -80,6 +80,9 @@ func (e *examination) create(
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer,
 			Ports: []corev1.ServicePort{{Name: "probe", Port: 80}}},
 	}
+	if e.Class != "" {
+		svc.Spec.LoadBalancerClass = &e.Class
+	}
 	return e.API.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 

@@ -33,6 +33,8 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace and Release identify the Helm release to check.
 	Namespace, Release string
+	// Class is the loadBalancerClass of the Services that are created as a dry run; empty for none.
+	Class string
 	// Cloud is nil without a cloud config.
 	Cloud Cloud
 	// Resolve looks up the addresses of a host in the cluster's DNS; nil outside a cluster.

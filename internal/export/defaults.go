@@ -15,15 +15,15 @@ import (
 
 // Mutating returns the policy that writes the built-in defaults of the DLB into Services that become load balancers
 // without them, and its binding. The catalogs of other clouds have no such defaults.
-func Mutating(class string) (
+func Mutating(own Class) (
 	*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding,
 ) {
-	_, owned, err := checks(loadbalancer.Catalog, class)
+	_, owned, err := checks(loadbalancer.Catalog, own)
 	if err != nil {
 		panic(err) // its condition tests only the class
 	}
 	plain := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	defaults := catalog.Own(class).Parse(plain).WrittenDefaults()
+	defaults := catalog.Own(own.Name).Parse(plain).WrittenDefaults()
 	keys := slices.Sorted(maps.Keys(defaults))
 	p := &admissionregistrationv1.MutatingAdmissionPolicy{
 		TypeMeta:   typeMeta("MutatingAdmissionPolicy"),

@@ -24,6 +24,14 @@ type Unsaid struct {
 	Why     string `json:"why"`
 }
 
+// Class says which Services Quaymaster's own controller serves.
+type Class struct {
+	// Name is the loadBalancerClass of these Services.
+	Name string
+	// Only means that Services without a class are not among them.
+	Only bool
+}
+
 // Policies holds ValidatingAdmissionPolicies with their bindings: for each catalog one that denies and one that warns.
 type Policies struct {
 	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
@@ -44,12 +52,11 @@ var actions = []struct {
 	{"-warnings", finding.Warning, admissionregistrationv1.Warn, []string{"services"}},
 }
 
-// Validating returns the policies of existing catalogs. class is the loadBalancerClass that Quaymaster's own controller
-// serves.
-func Validating(names []string, class string) (Policies, error) {
+// Validating returns the policies of existing catalogs.
+func Validating(names []string, own Class) (Policies, error) {
 	var all Policies
 	for _, name := range names {
-		v, owned, err := checks(name, class)
+		v, owned, err := checks(name, own)
 		if err != nil {
 			return Policies{}, err
 		}
@@ -75,17 +82,19 @@ func Validating(names []string, class string) (Policies, error) {
 	return all, nil
 }
 
-// checks returns the checks of a catalog and the expression for the Services that its controller acts on. class is the
-// loadBalancerClass that Quaymaster's own controller serves.
-func checks(name, class string) (v *vendor, owned string, err error) {
+// checks returns the checks of a catalog and the expression for the Services that its controller acts on.
+func checks(name string, own Class) (v *vendor, owned string, err error) {
 	c, found := catalog.Find(name)
 	if !found {
 		return nil, "", fmt.Errorf("unknown catalog %q", name)
 	}
 	v = newVendor(c)
 	owns := c.Owns
-	if c.Own && class != "" {
-		owns.Classes = append(slices.Clip(owns.Classes), class)
+	if c.Own && own.Name != "" {
+		owns.Classes = append(slices.Clip(owns.Classes), own.Name)
+	}
+	if c.Own && own.Only {
+		owns.NoClass = false
 	}
 	owned, err = v.entries.ownership(owns)
 	return v, owned, err

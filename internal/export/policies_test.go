@@ -16,7 +16,7 @@ import (
 func TestPoliciesMatchProblems(t *testing.T) {
 	// The API server does not compile longer expressions.
 	const longest = 100_000
-	p, err := export.Validating(catalog.Names(), config.DefaultLoadBalancerClass)
+	p, err := export.Validating(catalog.Names(), export.Class{Name: config.DefaultLoadBalancerClass})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestPoliciesMatchProblems(t *testing.T) {
 			}
 		}
 	}
-	m, _ := export.Mutating(config.DefaultLoadBalancerClass)
+	m, _ := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass})
 	check(m.Name, m.Spec.MatchConditions, first)
 	if len(m.Spec.Mutations) != 1 {
 		t.Errorf("%d mutations, each of which copies the Service", len(m.Spec.Mutations))

@@ -20,6 +20,8 @@ type ReviewerOptions struct {
 	Catalogs []string
 	// Class is the loadBalancerClass that Quaymaster's own controller serves, in addition to Services without one.
 	Class string
+	// ClassOnly means that it does not serve Services without one.
+	ClassOnly bool
 	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
 	Policies   []*policy.Policy
 	Namespaces map[string]map[string]string
@@ -58,7 +60,7 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 }
 
 func (r *Reviewer) by(catalogs []string) review.Reviewer {
-	reviewer, err := review.New(catalog.Options{Catalogs: catalogs, Class: r.o.Class})
+	reviewer, err := review.New(catalog.Options{Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly})
 	if err != nil {
 		panic(err) // flags with unknown catalogs are rejected before
 	}
@@ -74,7 +76,7 @@ func (r *Reviewer) catalogs(svc *corev1.Service, admission bool) []string {
 	}
 	names := catalog.Detect(svc)
 	class := svc.Spec.LoadBalancerClass
-	if class != nil && *class == r.o.Class || admission && class == nil && len(names) == 0 {
+	if class != nil && *class == r.o.Class || admission && !r.o.ClassOnly && class == nil && len(names) == 0 {
 		names = append(names, loadbalancer.Catalog)
 	}
 	return names

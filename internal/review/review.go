@@ -30,6 +30,12 @@ func New(o catalog.Options) (Reviewer, error) {
 // loadBalancerClass in addition to those without one.
 func Own(class string) Reviewer { return Reviewer{set: catalog.Own(class)} }
 
+// ClassOnly returns the Reviewer for a controller that serves Services without a class only if only is false.
+func (r Reviewer) ClassOnly(only bool) Reviewer {
+	r.set = r.set.ClassOnly(only)
+	return r
+}
+
 // WithoutControllers returns the Reviewer for a cluster in which Quaymaster only runs admission: a default that admission
 // has not written never applies.
 func (r Reviewer) WithoutControllers() Reviewer {

@@ -47,8 +47,10 @@ type Options struct {
 	ClusterID string
 	// Network places new load balancers.
 	Network Network
-	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too.
+	// LoadBalancerClass is the class of the Services that are ours. Services without a class are ours, too, unless
+	// ClassOnly is set.
 	LoadBalancerClass string
+	ClassOnly         bool
 	// Drift says what to do about a load balancer that differs from what its Service asks for, although the Service has
 	// not changed; it defaults to DriftRepair.
 	Drift Drift
@@ -72,7 +74,7 @@ type Options struct {
 
 // Configure returns the options with what the cloud config decides.
 func (o Options) Configure(cfg config.Config) Options {
-	o.ClusterID, o.LoadBalancerClass = cfg.ClusterID, cfg.LoadBalancerClass
+	o.ClusterID, o.LoadBalancerClass, o.ClassOnly = cfg.ClusterID, cfg.LoadBalancerClass, !cfg.DefaultClass
 	o.Network = Network{VPCID: cfg.Network.VPCID, SubnetIDs: cfg.Network.SubnetIDs}
 	o.KubeProxyHealthCheckPort = cfg.KubeProxyHealthCheckPort
 	return o
@@ -112,7 +114,7 @@ func New(o Options) *Balancer {
 		o.KubeProxyHealthCheckPort = loadbalancer.DefaultKubeProxyHealthCheckPort
 	}
 	o.Drift = cmp.Or(o.Drift, DriftRepair)
-	reviewer := review.Own(o.LoadBalancerClass)
+	reviewer := review.Own(o.LoadBalancerClass).ClassOnly(o.ClassOnly)
 	return &Balancer{
 		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
 		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,

@@ -405,12 +405,12 @@ func TestCloudConfig(t *testing.T) {
 	for name, want := range map[string]config.Config{
 		"default": {
 			ClusterID: "kubernetes", Endpoint: "https://api.mycloud.internal", TokenFile: "/var/run/secrets/quaymaster/token",
-			LoadBalancerClass: "mycloud.io/dlb", Network: config.Network{SubnetIDs: []string{}}, IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
+			LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true, Network: config.Network{SubnetIDs: []string{}}, IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
 			QuotaPercent: 50, KubeProxyHealthCheckPort: 10256,
 		},
 		"routes": {
 			ClusterID: "prod", Endpoint: "https://api.mycloud.internal", TokenFile: "/var/run/secrets/quaymaster/token",
-			LoadBalancerClass: "mycloud.io/dlb", IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
+			LoadBalancerClass: "mycloud.io/dlb", DefaultClass: true, IngressNodes: config.IngressNodes{Fallback: "all", MaxRemovedPercentPerMinute: 10, MaxGroups: 50},
 			Network:      config.Network{RouteTableID: "rt-main", SubnetIDs: []string{"subnet-a"}},
 			QuotaPercent: 80, KubeProxyHealthCheckPort: 9999, CAFile: "/etc/quaymaster/ca.crt",
 			ClientCertFile: "/var/run/secrets/quaymaster-client/tls.crt", ClientKeyFile: "/var/run/secrets/quaymaster-client/tls.key",

@@ -214,7 +214,7 @@ func (w *world) planOptions() plan.Options {
 			Wrap: func(http.RoundTripper) http.RoundTripper { return w.front.Transport() },
 		},
 		Config: config.Config{
-			ClusterID: "dev", LoadBalancerClass: ownClass,
+			ClusterID: "dev", LoadBalancerClass: ownClass, DefaultClass: true,
 			Network: config.Network{VPCID: "vpc-main", RouteTableID: "rt-main"},
 			IngressNodes: config.IngressNodes{
 				Fallback: config.FallbackAll, MaxRemovedPercentPerMinute: config.DefaultMaxRemovedPercentPerMinute,

@@ -128,6 +128,7 @@ clientKeyFile: /var/run/secrets/quaymaster-client/tls.key
 allowInsecureHTTP: {{ .Values.cloud.allowInsecureHTTP }}
 quotaPercent: {{ .Values.cloud.quotaPercent }}
 loadBalancerClass: {{ .Values.loadBalancerClass | quote }}
+defaultClass: {{ .Values.defaultClass }}
 network:
   {{- toYaml .Values.cloud.network | nindent 2 }}
 ingressNodes:

@@ -14,7 +14,6 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/audit"
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/report"
 )
 
@@ -22,8 +21,10 @@ import (
 type auditOptions struct {
 	cluster
 
-	namespace, class, output string
-	catalogs                 []string
+	classFlags
+
+	namespace, output string
+	catalogs          []string
 }
 
 var auditOutputs = []string{outputTable, outputJSON, outputSARIF}
@@ -58,14 +59,14 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.namespace, "namespace", "n", "",
 		"`namespace` to check; empty for all namespaces and PersistentVolumes")
 	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
-	addEngineFlags(fs, &o.catalogs, &o.class)
+	addEngineFlags(fs, &o.catalogs, &o.classFlags)
 }
 
 // addEngineFlags adds the flags for validation that lint and audit share.
-func addEngineFlags(fs *pflag.FlagSet, catalogs *[]string, class *string) {
+func addEngineFlags(fs *pflag.FlagSet, catalogs *[]string, class *classFlags) {
 	fs.StringSliceVar(catalogs, "catalog", nil,
 		"`names` of the catalogs to validate annotations with; if empty, they are detected for each Service")
-	fs.StringVar(class, "load-balancer-class", config.DefaultLoadBalancerClass, classUsage)
+	class.addFlags(fs)
 }
 
 func (o *auditOptions) validate() error {
@@ -80,7 +81,7 @@ func (o *auditOptions) validate() error {
 }
 
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
-	options := audit.Options{Namespace: o.namespace, Catalogs: o.catalogs, Class: o.class}
+	options := audit.Options{Namespace: o.namespace, Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass}
 	var err error
 	if options.API, options.Objects, err = o.clients(); err != nil {
 		return command.Exit(command.ExitUsage, err)

@@ -57,7 +57,7 @@ func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
 
 // connect creates the clients.
 func (o *doctorOptions) connect() (doctor.Options, error) {
-	options := doctor.Options{Namespace: o.namespace, Release: o.release, Clock: clock.RealClock{}}
+	options := doctor.Options{Namespace: o.namespace, Release: o.release, Class: o.class, Clock: clock.RealClock{}}
 	var err error
 	if options.API, options.Objects, err = o.clients(); err != nil {
 		return options, err

@@ -19,7 +19,7 @@ import (
 type doctorOptions struct {
 	cluster
 
-	namespace, release, cloudConfig, output string
+	namespace, release, class, cloudConfig, output string
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -49,6 +49,8 @@ func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
 	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the Helm release")
 	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file`; if empty, the cloud is not checked")
+	fs.StringVar(&o.class, "load-balancer-class", "",
+		"loadBalancerClass of the Services that are created as a dry run; needed if Services without a `class` are not ours")
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: text or json")
 }
 

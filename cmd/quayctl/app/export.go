@@ -11,7 +11,6 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/catalog"
-	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/export"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/reference"
@@ -20,8 +19,9 @@ import (
 
 // exportOptions holds the flags of quayctl export.
 type exportOptions struct {
+	classFlags
+
 	catalogs []string
-	class    string
 	unsaid   bool
 }
 
@@ -74,7 +74,7 @@ func newExportCommand() *cobra.Command {
 			completeWith(one, "catalog", catalog.Names())
 		}
 		if sub.name == "vap" || sub.name == "map" {
-			one.Flags().StringVar(&o.class, "load-balancer-class", config.DefaultLoadBalancerClass, classUsage)
+			o.classFlags.addFlags(one.Flags())
 		}
 		formats = append(formats, one)
 	}
@@ -82,7 +82,7 @@ func newExportCommand() *cobra.Command {
 }
 
 func (o *exportOptions) validating(stdout, stderr io.Writer) error {
-	p, err := export.Validating(o.catalogs, o.class)
+	p, err := export.Validating(o.catalogs, export.Class{Name: o.class, Only: !o.defaultClass})
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func listUnsaid(w io.Writer, list []export.Unsaid) error {
 }
 
 func (o *exportOptions) mutating(stdout, _ io.Writer) error {
-	p, b := export.Mutating(o.class)
+	p, b := export.Mutating(export.Class{Name: o.class, Only: !o.defaultClass})
 	return writeYAML(stdout, p, b)
 }
 

@@ -76,7 +76,7 @@ func TestExportClass(t *testing.T) {
 
 // The export reports that checks are left out, and which.
 func TestExportUnsaid(t *testing.T) {
-	p, err := export.Validating([]string{"hcloud"}, "")
+	p, err := export.Validating([]string{"hcloud"}, export.Class{})
 	if err != nil || len(p.Unsaid) == 0 {
 		t.Fatalf("%v: %d findings are not covered", err, len(p.Unsaid))
 	}

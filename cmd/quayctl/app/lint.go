@@ -19,9 +19,11 @@ import (
 
 // lintOptions holds the flags of quayctl lint.
 type lintOptions struct {
-	files, policies, catalogs        []string
-	recursive, defaults              bool
-	output, colour, namespace, class string
+	classFlags
+
+	files, policies, catalogs []string
+	recursive, defaults       bool
+	output, colour, namespace string
 }
 
 var (
@@ -66,7 +68,7 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: "+orList(lintOutputs))
 	fs.BoolVar(&o.defaults, "defaults", false, "show the annotations that admission would add")
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of manifests without one; empty for default")
-	addEngineFlags(fs, &o.catalogs, &o.class)
+	addEngineFlags(fs, &o.catalogs, &o.classFlags)
 	fs.StringVar(&o.colour, "color", colours[0], "colors and source lines in text output: "+orList(colours))
 }
 
@@ -90,7 +92,7 @@ func (o *lintOptions) run(stdin io.Reader, stdout, stderr io.Writer) error {
 	linter := lint.Linter{Namespace: o.namespace, ShowDefaults: o.defaults}
 	policies, results := linter.Policies(objects(policyFiles), namespaces)
 	services := linter.Files(files, lint.NewReviewer(lint.ReviewerOptions{
-		Catalogs: o.catalogs, Class: o.class, Policies: policies, Namespaces: namespaces,
+		Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass, Policies: policies, Namespaces: namespaces,
 	}))
 	results = append(results, services...)
 	if err := o.show(stdout, stderr, results); err != nil {

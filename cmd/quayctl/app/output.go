@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/reference"
 	"quaymaster.dev/internal/report"
@@ -27,8 +29,16 @@ const (
 	outputGitHub = "github"
 )
 
-// classUsage describes the flag --load-balancer-class.
-const classUsage = "loadBalancerClass of mycloud's Services, in addition to Services without a `class`"
+// classFlags say which Services are ours, as in the cloud config.
+type classFlags struct {
+	class        string
+	defaultClass bool
+}
+
+func (c *classFlags) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.class, "load-balancer-class", config.DefaultLoadBalancerClass, "loadBalancerClass of mycloud's Services")
+	fs.BoolVar(&c.defaultClass, "default-class", true, "Services without a class are mycloud's, too")
+}
 
 // orList joins words as in "a, b or c".
 func orList(words []string) string {

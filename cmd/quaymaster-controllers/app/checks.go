@@ -48,9 +48,11 @@ func (r *controllers) checkFlags() []error {
 		errs = append(errs, errors.New("--cloud-config is required: name the cloud config file, "+
 			"or run with --without-cloud"))
 	}
-	if r.given(flagClass) {
-		errs = append(errs, fmt.Errorf("--%s requires --%s; set loadBalancerClass in the cloud config instead",
-			flagClass, flagWithoutCloud))
+	for flag, field := range map[string]string{flagClass: "loadBalancerClass", flagDefaultClass: "defaultClass"} {
+		if r.given(flag) {
+			errs = append(errs, fmt.Errorf("--%s requires --%s; set %s in the cloud config instead",
+				flag, flagWithoutCloud, field))
+		}
 	}
 	if r.manager.RoutesEnabled() {
 		if err := checkClusterCIDR(shared.ClusterCIDR); err != nil {
@@ -87,6 +89,10 @@ func (r *controllers) checkConfig() []error {
 	if r.given("cluster-name") && shared.ClusterName != r.config.ClusterID {
 		errs = append(errs, fmt.Errorf("--cluster-name must be unset or %q, the clusterID of cloud config %s; got %q",
 			r.config.ClusterID, file, shared.ClusterName))
+	}
+	if r.stock && !r.config.DefaultClass {
+		errs = append(errs, fmt.Errorf("cloud config %s: defaultClass must be true with --%s: the controllers of "+
+			"k8s.io/cloud-provider serve Services without a class", file, flagStock))
 	}
 	if r.manager.RoutesEnabled() && r.config.Network.RouteTableID == "" {
 		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID is required while cloud routes are "+

@@ -98,9 +98,11 @@ type controllers struct {
 	manager *cloud.Manager
 	// given reports whether a flag was set on the command line.
 	given func(flag string) bool
-	// withoutCloud runs only the controller of the policies' status, for Services of class.
+	// withoutCloud runs only the controller of the policies' status, for Services of class and, with defaultClass, those
+	// without a class.
 	withoutCloud bool
 	class        string
+	defaultClass bool
 	// stock runs the app's controllers in place of those that replace them.
 	stock bool
 	drift drift
@@ -325,7 +327,7 @@ func (r *controllers) assemblePolicies(
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
 		informers.WithTransform(cache.TransformStripManagedFields()))
-	reviewer := review.Own(r.config.LoadBalancerClass)
+	reviewer := review.Own(r.config.LoadBalancerClass).ClassOnly(!r.config.DefaultClass)
 	if r.withoutCloud {
 		reviewer = reviewer.WithoutControllers()
 	}

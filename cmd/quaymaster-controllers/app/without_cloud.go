@@ -23,6 +23,7 @@ import (
 const (
 	flagWithoutCloud = "without-cloud"
 	flagClass        = "load-balancer-class"
+	flagDefaultClass = "default-class"
 	flagLease        = "leader-elect-resource-name"
 	flagStock        = "stock-controllers"
 )
@@ -33,8 +34,11 @@ func (r *controllers) addFlags(fs *pflag.FlagSet) {
 			"cloud is called. The lease defaults to "+leadership.PolicyLease+
 			" instead of the default of --"+flagLease+".")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
-		"loadBalancerClass of Services that policies apply to, in addition to Services without a class, as for the "+
-			"webhooks. Requires --"+flagWithoutCloud+"; otherwise the class is set in the cloud config.")
+		"loadBalancerClass of Services that policies apply to, as for the webhooks. Requires --"+flagWithoutCloud+
+			"; otherwise the class is set in the cloud config.")
+	fs.BoolVar(&r.defaultClass, flagDefaultClass, true,
+		"Policies also apply to Services without a class, as for the webhooks. Requires --"+flagWithoutCloud+
+			"; otherwise set defaultClass in the cloud config.")
 }
 
 // runWithoutCloud runs only the controller of the policies' status. The app owns lease, health, metrics and configz,
@@ -49,7 +53,7 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	case len(files) > 0:
 		return command.JoinLine(files)
 	}
-	r.config.LoadBalancerClass = r.class
+	r.config.LoadBalancerClass, r.config.DefaultClass = r.class, r.defaultClass
 	if err := r.checkAddress(ctx); err != nil {
 		return err
 	}

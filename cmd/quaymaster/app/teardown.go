@@ -18,6 +18,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
@@ -127,7 +128,8 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("--kubeconfig: %w", err)
 		}
-		if uid, wishes.Retained, err = o.inspectCluster(ctx, api, cfg.LoadBalancerClass); err != nil {
+		own := review.Own(cfg.LoadBalancerClass).ClassOnly(!cfg.DefaultClass)
+		if uid, wishes.Retained, err = o.inspectCluster(ctx, api, own); err != nil {
 			return err
 		}
 		if held, err = ownHolder(ctx, client, uid, observer); err != nil {
@@ -234,7 +236,7 @@ const namedServices = 3
 // inspectCluster returns the cluster's UID and the Services whose load balancers are retained. It fails while the
 // cluster is in use: its Services would lose their load balancers, or the controllers would recreate them.
 func (o *teardownOptions) inspectCluster(
-	ctx context.Context, api kubernetes.Interface, class string,
+	ctx context.Context, api kubernetes.Interface, own review.Reviewer,
 ) (uid string, retained map[string]string, err error) {
 	if uid, err = ownership.NewCluster(api.CoreV1()).UID(ctx); err != nil {
 		return "", nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -244,7 +246,7 @@ func (o *teardownOptions) inspectCluster(
 	if err != nil {
 		return "", nil, fmt.Errorf("list services: %w", err)
 	}
-	ours, retained := ownServices(services.Items, class)
+	ours, retained := ownServices(services.Items, own)
 	if len(ours) > 0 && !o.ignoreServices {
 		return "", nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
 			"controllers are running, or set --ignore-services",
@@ -267,11 +269,12 @@ func (o *teardownOptions) inspectCluster(
 
 // ownServices returns the names of the Services we handle and, by UID, those whose load balancers are retained. An
 // invalid value of the annotation also retains: a wrong guess would delete a load balancer that must be kept.
-func ownServices(services []corev1.Service, class string) (ours []string, retained map[string]string) {
+func ownServices(services []corev1.Service, own review.Reviewer) (ours []string, retained map[string]string) {
 	retained = map[string]string{}
 	for i := range services {
 		svc := &services[i]
-		if !review.Own(class).Owned(svc) {
+		// A Service that we have claimed keeps its load balancer when the class in the cloud config changes.
+		if _, claimed := svc.Annotations[service.AnnotationClaim]; !claimed && !own.Owned(svc) {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name

@@ -208,6 +208,10 @@ func (o *webhookOptions) loadCloudConfig(logger klog.Logger) (*config.Config, er
 		return nil, fmt.Errorf("--load-balancer-class must be %q, the loadBalancerClass of --cloud-config; got %q",
 			cfg.LoadBalancerClass, o.loadBalancerClass)
 	}
+	if cfg.DefaultClass != o.defaultClass {
+		return nil, fmt.Errorf("--default-class must be %t, the defaultClass of --cloud-config; got %t",
+			cfg.DefaultClass, o.defaultClass)
+	}
 	if _, err := cfg.TokenFile.Read(); err != nil {
 		logger.Error(err, "Cannot read the cloud token; volumes are admitted with a warning until it is available")
 	}

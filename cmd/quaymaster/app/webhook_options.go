@@ -44,6 +44,7 @@ type webhookOptions struct {
 	clientNames       []string
 	shutdownDelay     time.Duration
 	loadBalancerClass string
+	defaultClass      bool
 	catalogs          []string
 	unknownKeys       []string
 	cloudController   bool
@@ -83,7 +84,8 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.shutdownDelay, "shutdown-delay", 0,
 		"how long to continue serving, while not ready, after a termination signal")
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass,
-		"loadBalancerClass of Services to handle, in addition to Services without a `class`")
+		"loadBalancerClass of Services to handle")
+	fs.BoolVar(&o.defaultClass, "default-class", true, "handle Services without a class")
 	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog},
 		"`names` of the catalogs to validate annotations with: "+strings.Join(catalog.Names(), ", "))
 	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn},
@@ -196,7 +198,9 @@ func (o *webhookOptions) selectCatalogs() []error {
 		}
 		unknown[name] = severity
 	}
-	reviewer, err := review.New(catalog.Options{Catalogs: o.catalogs, Class: o.loadBalancerClass, UnknownKeys: unknown})
+	reviewer, err := review.New(catalog.Options{
+		Catalogs: o.catalogs, Class: o.loadBalancerClass, ClassOnly: !o.defaultClass, UnknownKeys: unknown,
+	})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--catalogs: %w", err))
 	}

@@ -181,6 +181,7 @@ func TestWebhookCannotStart(t *testing.T) {
 	taken := listener.Addr().String()
 	port := taken[strings.LastIndex(taken, ":")+1:]
 	inMemory := []string{"--cert-mode=self-signed", "--cert-hosts=127.0.0.1", "--cert-secret="}
+	cloud := write(t, "cloud.yaml", "clusterID: dev\nendpoint: http://127.0.0.1:1\ntokenFile: /absent\ndefaultClass: false\n")
 	tests := map[string]struct {
 		args []string
 		want string
@@ -212,6 +213,10 @@ func TestWebhookCannotStart(t *testing.T) {
 		"no client CA": {
 			append(inMemory, "--kubeconfig="+good, "--client-ca-file=/absent.crt"),
 			"--client-ca-file: read client CA: open /absent.crt: no such file or directory",
+		},
+		"another default class than in the cloud config": {
+			append(inMemory, "--kubeconfig="+good, "--cloud-config="+cloud),
+			"--default-class must be false, the defaultClass of --cloud-config; got true",
 		},
 		"webhook port taken": {
 			append(inMemory, "--kubeconfig="+good, "--bind-address=127.0.0.1", "--secure-port="+port),

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 func setup(ctx context.Context, e *env.Env) error {
 	cluster = e
 	var err error
-	if exported, err = export.Validating(catalog.Names(), config.DefaultLoadBalancerClass); err != nil {
+	if exported, err = export.Validating(catalog.Names(), export.Class{Name: config.DefaultLoadBalancerClass}); err != nil {
 		return err
 	}
 	for _, name := range catalog.Names() {
@@ -138,7 +138,7 @@ func TestCorpus(t *testing.T) {
 // addDefaults creates the policy that adds defaults, for a namespace.
 func addDefaults(t *testing.T, scope *admissionregistrationv1.MatchResources) {
 	t.Helper()
-	p, b := export.Mutating(config.DefaultLoadBalancerClass)
+	p, b := export.Mutating(export.Class{Name: config.DefaultLoadBalancerClass})
 	if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), p)); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,42 @@
+package review_test
+
+import (
+	"testing"
+
+	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/internal/review"
+	"quaymaster.dev/test/builder"
+)
+
+// Without defaultClass, admission and controllers leave Services without a class to others: their keys of the DLB only
+// cause a warning, and they get no defaults. Services of the class are as before.
+func TestDefaultClass(t *testing.T) {
+	const class = "mycloud.io/dlb"
+	bad := builder.DLB("listener-maxqps", "many")
+	for _, only := range []bool{false, true} {
+		admission, err := review.New(catalog.Options{Catalogs: []string{loadbalancer.Catalog}, Class: class, ClassOnly: only})
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllers := review.Own(class).ClassOnly(only)
+		for _, reviewer := range []review.Reviewer{admission, controllers} {
+			if owned := reviewer.Owned(builder.Service()); owned == only {
+				t.Errorf("class only %t: a service without a class is owned: %t", only, owned)
+			}
+			if !reviewer.Owned(builder.Service(builder.Class(class))) || reviewer.Owned(builder.Service(builder.Class("example.com/other"))) {
+				t.Errorf("class only %t: services with a class are not owned as before", only)
+			}
+			if denied := finding.Deny(reviewer.Review(nil, builder.Service(bad), nil)); denied == only {
+				t.Errorf("class only %t: a service without a class is denied: %t", only, denied)
+			}
+			if !finding.Deny(reviewer.Review(nil, builder.Service(bad, builder.Class(class)), nil)) {
+				t.Errorf("class only %t: a service of the class is not denied", only)
+			}
+		}
+		if written := len(admission.Defaults(builder.Service(), nil)) > 0; written == only {
+			t.Errorf("class only %t: defaults of a service without a class are written: %t", only, written)
+		}
+	}
+}
