@@ -71,6 +71,8 @@ type Controller struct {
 	queue      *worker.Queue[string]
 	conditions *conditions
 	departures departures
+	// synced reports whether all Nodes are known, and have been touched.
+	synced cache.InformerSynced
 	// driftDue makes the next pass check for changes by others.
 	driftDue atomic.Bool
 
@@ -99,7 +101,7 @@ func New(o Options) (*Controller, error) {
 		Name: name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
 		Clock: o.Clock,
 	})
-	_, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: c.touch,
 		UpdateFunc: func(oldObj, newObj any) {
 			before, ok1 := oldObj.(*corev1.Node)
@@ -113,6 +115,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
+	c.synced = registration.HasSynced
 	return c, nil
 }
 
@@ -156,7 +159,7 @@ func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	c.queue.Add(wholeTable)
-	running.Go(func() { c.queue.Run(ctx, c.o.Nodes.Informer().HasSynced) })
+	running.Go(func() { c.queue.Run(ctx, c.synced) })
 	running.Go(func() { c.conditions.run(ctx) })
 	ticker := c.o.Clock.NewTicker(c.o.Period)
 	defer ticker.Stop()

@@ -22,6 +22,9 @@ func (c *Controller) WriteConditions(ctx context.Context) {
 	}
 }
 
+// Synced reports whether all Nodes are known, and have been touched.
+func (c *Controller) Synced() bool { return c.synced() }
+
 // Knows reports whether the controller knows a Node.
 func (c *Controller) Knows(name string) bool {
 	_, err := c.o.Nodes.Lister().Get(name)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -101,7 +102,7 @@ func (f *fixture) create(clock clock.WithTicker) {
 		f.t.Fatal(err)
 	}
 	factory.StartWithContext(f.t.Context())
-	factory.WaitForCacheSync(f.t.Context().Done())
+	cache.WaitForCacheSync(f.t.Context().Done(), f.Synced)
 }
 
 // pass reconciles once and writes the conditions.
