@@ -160,7 +160,8 @@ func TestAnswersDuringAttacks(t *testing.T) {
 				}
 				// A flood of valid requests from the victim's own address cannot be told apart from the victim, whose
 				// connections are closed as often as those of others. How often depends on the machine.
-				tolerated := 0
+				// From another address, one may be lost on a machine that is too slow for the timeouts.
+				tolerated := 1
 				if from == "127.0.0.1" {
 					tolerated = answers / 2
 				}
