@@ -21,7 +21,7 @@ import (
 func (b *Balancer) create(
 	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
-	plain, unique := names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
+	plain, unique := Names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
 	var taken error
 	for _, name := range []string{plain, unique} {
 		spec.Name = name
@@ -99,10 +99,10 @@ func (b *Balancer) holder(
 // suffixLength is the number of characters of the hash in the name's suffix.
 const suffixLength = 8
 
-// names returns the possible names of a Service's load balancer: the plain one, and the one to use if that is taken.
+// Names returns the possible names of a Service's load balancer: the plain one, and the one to use if that is taken.
 // They are for human readers: two Services can have the same plain name, since names of namespaces and Services may
 // contain dashes.
-func names(clusterID, clusterUID string, svc *corev1.Service) (plain, unique string) {
+func Names(clusterID, clusterUID string, svc *corev1.Service) (plain, unique string) {
 	plain = strings.Join([]string{clusterID, svc.Namespace, svc.Name}, "-")
 	hash := sha256.Sum256([]byte(strings.Join([]string{clusterUID, svc.Namespace, svc.Name}, "/")))
 	return plain, plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]

@@ -188,7 +188,7 @@ func (b *Balancer) wanted(
 	r *round, spec cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
 ) cloudv1.LoadBalancerSpec {
 	want := settle(spec, r.desired, r.record, lb)
-	plain, unique := names(b.clusterID, r.tags[ownership.ClusterUID], r.svc)
+	plain, unique := Names(b.clusterID, r.tags[ownership.ClusterUID], r.svc)
 	want.Name = plain
 	if lb.Name == unique {
 		want.Name = unique
@@ -206,7 +206,7 @@ func (b *Balancer) put(
 	if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		return updated, err
 	}
-	plain, unique := names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
+	plain, unique := Names(b.clusterID, want.Tags[ownership.ClusterUID], svc)
 	if want.Name == plain {
 		want.Name = unique
 		updated, _, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, want, o)

@@ -46,7 +46,7 @@ func NewStock(b *Balancer, services typedcorev1.ServicesGetter) *Stock {
 
 // GetLoadBalancerName returns the plain name. If that name is taken, the load balancer's name has a suffix.
 func (s *Stock) GetLoadBalancerName(_ context.Context, _ string, svc *corev1.Service) string {
-	plain, _ := names(s.clusterID, "", svc)
+	plain, _ := Names(s.clusterID, "", svc)
 	return plain
 }
 

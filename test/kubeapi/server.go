@@ -145,10 +145,24 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
+// fromProtobuf returns an object that was sent in protobuf as JSON.
+func fromProtobuf(body []byte) ([]byte, error) {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
+}
+
 func (s *Server) answer(r *http.Request, t target) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	if r.Header.Get("Content-Type") == runtime.ContentTypeProtobuf {
+		if body, err = fromProtobuf(body); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 	}
 	dry := r.URL.Query().Get("dryRun") != ""
 	switch {

@@ -35,7 +35,7 @@ func (w *world) violation(format string, args ...any) {
 
 // checkCloud runs after every write to the cloud: a Service never has two load balancers.
 func (w *world) checkCloud(handler http.Handler) {
-	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+clusterUID, nil)
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+w.uid, nil)
 	request.Header.Set("Authorization", "Bearer "+token)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, request)
@@ -119,7 +119,7 @@ func (w *world) checkSettled() {
 
 func (w *world) checkBalancers() {
 	w.t.Helper()
-	list, err := w.cloud.ListLoadBalancers(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	list, err := w.cloud.ListLoadBalancers(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: w.uid}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func (w *world) checkNodes() {
 // checkGroups checks that every group exists once and has the ready Nodes.
 func (w *world) checkGroups() {
 	w.t.Helper()
-	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: w.uid}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (w *world) clone(authority string) *world {
 	w.t.Helper()
 	c := &world{
 		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{},
-		authority: authority, clusterID: w.clusterID,
+		uid: w.uid, authority: authority, clusterID: w.clusterID,
 	}
 	c.api = c.server.Client(w.t)
 	ctx, all := w.t.Context(), metav1.ListOptions{}
@@ -90,9 +90,9 @@ func (w *world) changeEverything(node int) {
 // claim makes the cluster the holder, as quayctl takeover does.
 func (w *world) claim() {
 	w.t.Helper()
-	was, err := holder.Read(w.t.Context(), w.cloud, clusterUID)
+	was, err := holder.Read(w.t.Context(), w.cloud, w.uid)
 	w.must(err)
-	w.must(holder.Claim(w.t.Context(), w.cloud, was, clusterUID, cloudv1.ClusterHolderSpec{
+	w.must(holder.Claim(w.t.Context(), w.cloud, was, w.uid, cloudv1.ClusterHolderSpec{
 		Name: w.clusterID, Fingerprints: []string{w.authority},
 	}))
 }

@@ -258,7 +258,7 @@ func (w *world) meddle() {
 // balancer returns the only load balancer of the cluster.
 func (w *world) balancer() *cloudv1.LoadBalancer {
 	w.t.Helper()
-	list, err := w.cloud.ListLoadBalancers(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	list, err := w.cloud.ListLoadBalancers(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: w.uid}})
 	w.must(err)
 	if len(list.Items) != 1 {
 		w.t.Fatalf("%d load balancers", len(list.Items))
@@ -269,7 +269,7 @@ func (w *world) balancer() *cloudv1.LoadBalancer {
 // dropRoutes removes the routes of the cluster.
 func (w *world) dropRoutes() {
 	w.t.Helper()
-	list, err := w.cloud.ListRoutes(w.t.Context(), "rt-main", cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: clusterUID}})
+	list, err := w.cloud.ListRoutes(w.t.Context(), "rt-main", cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: w.uid}})
 	w.must(err)
 	var batch cloudv1.RoutesBatch
 	for _, r := range list.Items {

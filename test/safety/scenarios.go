@@ -120,7 +120,7 @@ func (w *world) deleteMachine(hostname string) {
 // offer creates a load balancer that its owner offers to the Service web.
 func offer(w *world) {
 	lb, _, err := w.cloud.CreateLoadBalancer(w.t.Context(), cloudv1.LoadBalancerSpec{
-		Name: "theirs", Tags: map[string]string{ownership.Adopt: clusterUID + "/" + namespace + "/web"},
+		Name: "theirs", Tags: map[string]string{ownership.Adopt: w.uid + "/" + namespace + "/web"},
 		LoadBalancerFields: cloudv1.LoadBalancerFields{
 			Scheme: cloudv1.SchemePublic, VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip"}},
 			Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},

@@ -65,7 +65,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	w.t.Helper()
 	var held *holder.Holder
 	cloud := w.client(w.process.wrap(w.front.Transport()), func(o *cloudapi.Options) {
-		o.Fence = func() string { return held.Fence(clusterUID) }
+		o.Fence = func() string { return held.Fence(w.uid) }
 		o.Withhold = func(ctx context.Context) error { return held.Withhold(ctx) }
 		o.OnNotHolder = func() { held.Doubt() }
 	})
@@ -77,7 +77,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	recorderOf := func(context.Context, kubernetes.Interface) record.EventRecorder { return recorder }
 
 	held = holder.New(holder.Options{
-		Cloud: cloud, ClusterUID: clusterUID, ClusterID: w.clusterID, Recorder: recorder,
+		Cloud: cloud, ClusterUID: w.uid, ClusterID: w.clusterID, Recorder: recorder,
 		Identity: func() (clusterca.Identity, error) {
 			return clusterca.Identity{Proven: w.authority, Accepted: []string{w.authority}}, nil
 		},

@@ -59,6 +59,8 @@ type world struct {
 	// given are the Services that have given up the address that they publish.
 	given map[types.UID]bool
 
+	// uid is the UID of the cluster.
+	uid string
 	// authority is the fingerprint of the certificate authority of the API server.
 	authority string
 	// clusterID is the one of the cloud config.
@@ -87,12 +89,12 @@ func newWorld(t *testing.T, o size) *world {
 	t.Helper()
 	w := &world{
 		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{},
-		authority: "sha256:original", clusterID: "dev",
+		uid: clusterUID, authority: "sha256:original", clusterID: "dev",
 	}
 	w.api = w.server.Client(t)
 	w.server.Observe(w.checkChange)
 	w.startCloud(o)
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: clusterUID}})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID(w.uid)}})
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for i := 1; i <= o.nodes; i++ {
 		w.addNode(i)

@@ -29,7 +29,6 @@ type clusterInCloud struct {
 	cluster
 
 	cloudConfig, fingerprint string
-	yes                      bool
 }
 
 func (o *clusterInCloud) addFlags(fs *pflag.FlagSet) {
@@ -95,7 +94,7 @@ func (m *member) claim() cloudv1.ClusterHolderSpec {
 }
 
 func newTakeoverCommand() *cobra.Command {
-	o := &clusterInCloud{}
+	o, yes := &clusterInCloud{}, false
 	cmd := &cobra.Command{
 		Use:   "takeover",
 		Short: "Let this cluster write to the cloud in place of another one with the same UID",
@@ -109,18 +108,18 @@ func newTakeoverCommand() *cobra.Command {
 		Args:    command.NoArguments,
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m, err := o.connect(cmd.Context())
 		if err != nil {
 			return err
 		}
-		return o.takeover(cmd.Context(), m, cmd.InOrStdin(), cmd.OutOrStdout())
+		return m.takeover(cmd.Context(), yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-func (o *clusterInCloud) takeover(ctx context.Context, m *member, in io.Reader, out io.Writer) error {
+func (m *member) takeover(ctx context.Context, yes bool, in io.Reader, out io.Writer) error {
 	held, err := holder.Read(ctx, m.cloud, m.uid)
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func (o *clusterInCloud) takeover(ctx context.Context, m *member, in io.Reader, 
 		_, err := fmt.Fprintln(out, "this cluster is the holder already")
 		return err
 	}
-	if !o.yes {
+	if !yes {
 		if err := confirm(in, out, "The controllers of any other cluster with this UID will stop writing to the cloud."); err != nil {
 			return err
 		}

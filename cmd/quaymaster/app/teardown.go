@@ -136,6 +136,11 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
+	if o.clusterUID != "" {
+		if held, err = recorded(ctx, client, uid); err != nil {
+			return err
+		}
+	}
 	wishes.IncludeProtected = o.includeProtected
 	found, err := teardown.Take(ctx, client, uid)
 	if err != nil {
@@ -151,16 +156,22 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	return client.DeleteHolder(ctx, uid, cloudapi.WriteOptions{IfMatch: held.Revision})
 }
 
+// recorded returns the record of the cluster that holds the UID, or nil if there is none.
+func recorded(ctx context.Context, client *cloudapi.Client, uid string) (*cloudv1.ClusterHolder, error) {
+	held, err := holder.Read(ctx, client, uid)
+	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
+		return nil, nil
+	}
+	return held, err
+}
+
 // ownHolder returns the record of the cluster that holds the UID, or nil if there is none. It fails if it is another
 // cluster than that of the observer: the objects with the UID are the other cluster's.
 func ownHolder(
 	ctx context.Context, client *cloudapi.Client, uid string, observer *clusterca.Observer,
 ) (*cloudv1.ClusterHolder, error) {
-	held, err := holder.Read(ctx, client, uid)
-	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) || err == nil && held == nil {
-		return nil, nil
-	}
-	if err != nil {
+	held, err := recorded(ctx, client, uid)
+	if held == nil || err != nil {
 		return nil, err
 	}
 	own, err := observer.Identity()

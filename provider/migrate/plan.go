@@ -1,0 +1,169 @@
+// Package migrate moves the objects of one cluster in the cloud to another cluster: load balancers keep their IDs and
+// addresses, and get the Services with the same names as their owners. The plan is made without the cloud; every write
+// is sent with the preconditions under which it was planned.
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/teardown"
+)
+
+// Cluster is a cluster as the cloud knows it.
+type Cluster struct {
+	// UID is the value of the tag of its objects, ID the prefix of the names of its load balancers.
+	UID, ID string
+	// Owned are its objects in the cloud.
+	Owned teardown.Inventory
+}
+
+// Item is one object of the cloud and what to do with it.
+type Item struct {
+	// Kind, ID, Name and Detail are those of teardown.Item.
+	Kind, ID, Name, Detail string
+	// Service is the namespace/name of the new owner of a load balancer.
+	Service string
+	// Keep is the reason why the object stays with the old cluster; it is empty for objects to move.
+	Keep string
+
+	balancer *cloudv1.LoadBalancer
+	service  *corev1.Service
+	group    *cloudv1.NodeGroup
+	route    *cloudv1.Route
+}
+
+// Plan decides what moves from one cluster to another, whose Services with load balancers of ours are given: node groups
+// first, because pools refer to them, then load balancers, then routes.
+func Plan(from, to Cluster, services []corev1.Service) []Item {
+	var items []Item
+	for i := range from.Owned.NodeGroups {
+		group := &from.Owned.NodeGroups[i]
+		items = append(items, Item{
+			Kind: cloudv1.KindNodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)),
+			Keep: keepGroup(group, to), group: group,
+		})
+	}
+	owners := match(from, services)
+	for i := range from.Owned.LoadBalancers {
+		lb := &from.Owned.LoadBalancers[i]
+		item := Item{Kind: cloudv1.KindLoadBalancer, ID: lb.ID, Name: lb.Name, Detail: strings.Join(addresses(lb), ","), balancer: lb}
+		item.service, item.Keep = owners.of(lb, to)
+		if item.service != nil {
+			item.Service = nameOf(item.service)
+		}
+		items = append(items, item)
+	}
+	for i := range from.Owned.Routes {
+		route := &from.Owned.Routes[i]
+		items = append(items, Item{
+			Kind: cloudv1.KindRoute, ID: route.ID, Name: route.Destination, route: route,
+			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
+		})
+	}
+	order := []string{cloudv1.KindNodeGroup, cloudv1.KindLoadBalancer, cloudv1.KindRoute}
+	slices.SortStableFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return items
+}
+
+// keepGroup returns the reason why a node group stays, or an empty string: there must not be two of the same name.
+func keepGroup(group *cloudv1.NodeGroup, to Cluster) string {
+	for i := range to.Owned.NodeGroups {
+		own := &to.Owned.NodeGroups[i]
+		if own.Tags[ownership.IngressGroup] == group.Tags[ownership.IngressGroup] {
+			return fmt.Sprintf("the new cluster has its own, %s, which load balancers will use after the migration", own.ID)
+		}
+	}
+	return ""
+}
+
+// owners has the Services that a load balancer may belong to, by the ID of the load balancer.
+type owners map[string][]*corev1.Service
+
+// match finds the Services of load balancers: by what a Service records, else by the name that is unique, else by the
+// plain name, which those of two Services may share.
+func match(from Cluster, services []corev1.Service) owners {
+	found := owners{}
+	matched := map[*corev1.Service]bool{}
+	for _, fits := range []func(*corev1.Service, *cloudv1.LoadBalancer) bool{
+		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool { return dlb.RecordedID(svc) == lb.ID },
+		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
+			_, unique := dlb.Names(from.ID, from.UID, svc)
+			return lb.Name == unique
+		},
+		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
+			plain, _ := dlb.Names(from.ID, from.UID, svc)
+			return lb.Name == plain
+		},
+	} {
+		var now []*corev1.Service
+		for i := range from.Owned.LoadBalancers {
+			lb := &from.Owned.LoadBalancers[i]
+			if len(found[lb.ID]) > 0 {
+				continue
+			}
+			for j := range services {
+				if svc := &services[j]; !matched[svc] && fits(svc, lb) {
+					found[lb.ID] = append(found[lb.ID], svc)
+					now = append(now, svc)
+				}
+			}
+		}
+		for _, svc := range now {
+			matched[svc] = true
+		}
+	}
+	return found
+}
+
+// of returns the Service that a load balancer will belong to, or the reason why it stays.
+func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, keep string) {
+	found := o[lb.ID]
+	switch {
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
+		return nil, "it is being deleted"
+	case len(found) == 0:
+		return nil, "no Service of the new cluster has its name or records it"
+	case len(found) > 1:
+		return nil, fmt.Sprintf("its name is that of Services %s and %s; set the annotation %s of the right one to "+
+			`{"id":%q}`, nameOf(found[0]), nameOf(found[1]), dlb.AnnotationRecord, lb.ID)
+	}
+	svc = found[0]
+	if svc.DeletionTimestamp != nil {
+		return nil, fmt.Sprintf("Service %s is being deleted", nameOf(svc))
+	}
+	for i := range to.Owned.LoadBalancers {
+		if own := &to.Owned.LoadBalancers[i]; own.Tags[ownership.ServiceUID] == string(svc.UID) {
+			return nil, fmt.Sprintf("Service %s already has load balancer %s; delete that one in the cloud to migrate this one",
+				nameOf(svc), own.ID)
+		}
+	}
+	for id, others := range o {
+		if id != lb.ID && len(others) == 1 && others[0] == svc {
+			return nil, fmt.Sprintf("Service %s has the name of load balancer %s, too; set its annotation %s to {\"id\":\"…\"}",
+				nameOf(svc), id, dlb.AnnotationRecord)
+		}
+	}
+	return svc, ""
+}
+
+func nameOf(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
+
+func addresses(lb *cloudv1.LoadBalancer) []string {
+	var list []string
+	for _, vip := range lb.VIPs {
+		if vip.Address != "" {
+			list = append(list, vip.Address)
+		}
+	}
+	return list
+}
