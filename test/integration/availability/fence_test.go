@@ -22,7 +22,7 @@ func TestFencedLeader(t *testing.T) {
 		t.Fatalf("the first leader has the fence %q and the epochs %v", uid, epochs)
 	}
 	w.cloud.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
-		fenced := strings.HasSuffix(r.Header.Get(cloudv1.HeaderFence), ";epoch=0")
+		fenced := strings.Contains(r.Header.Get(cloudv1.HeaderFence), ";epoch=0;")
 		if fenced {
 			cloud.Problem(rw, http.StatusPreconditionFailed, cloudv1.CodeFenced)
 		}
@@ -46,13 +46,15 @@ func TestFencedLeader(t *testing.T) {
 	}
 }
 
-// fences returns the cluster and the epochs of all writes; no write may be without.
+// fences returns the cluster and the epochs of all writes; no write may be without. The holder of the cluster UID
+// follows the epoch.
 func (w *way) fences() (cluster string, epochs map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	epochs = map[string]bool{}
 	for _, fence := range w.fence {
-		uid, epoch, _ := strings.Cut(fence, ";epoch=")
+		uid, rest, _ := strings.Cut(fence, ";epoch=")
+		epoch, _, _ := strings.Cut(rest, ";holder=")
 		cluster, epochs[epoch] = uid, true
 	}
 	return cluster, epochs
