@@ -191,6 +191,9 @@ func (c *Controller) watch() error {
 	return err
 }
 
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.queue }
+
 // Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup

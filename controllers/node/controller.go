@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,6 +139,9 @@ func (c *Controller) changed(providerID, hostname string) {
 		}
 	}
 }
+
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.queue }
 
 // Run initializes Nodes until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {

@@ -219,7 +219,7 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) (worker.Result
 	case errors.Is(err, machine.ErrForeign):
 		return worker.Done(), nil
 	case err != nil:
-		return worker.Again(c.delay(node, err)), nil
+		return worker.RetryAfter(c.delay(node, err)), nil
 	case found != nil && found.State != machine.Deleted:
 		c.close(node.Name)
 		if found.State == machine.Stopped {

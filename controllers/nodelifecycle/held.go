@@ -63,10 +63,14 @@ var held = prometheus.NewDesc("quaymaster_node_deletions_held",
 var _ prometheus.Collector = (*Controller)(nil)
 
 // Describe implements prometheus.Collector.
-func (c *Controller) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- held }
+func (c *Controller) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- held
+	c.queue.Describe(descriptions)
+}
 
 // Collect implements prometheus.Collector.
 func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
+	c.queue.Collect(metrics)
 	c.mu.Lock()
 	running := c.running
 	c.mu.Unlock()

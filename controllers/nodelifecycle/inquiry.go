@@ -67,7 +67,7 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 	}
 	found, err := c.o.Machines.Ask(ctx, node)
 	if err != nil {
-		return worker.Again(c.delay(node, err)), nil
+		return worker.RetryAfter(c.delay(node, err)), nil
 	}
 	switch {
 	case found != nil && found.State != machine.Deleted:

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -117,6 +118,9 @@ func observe(pv *corev1.PersistentVolume) observed {
 		labels: pv.Labels, affinity: pv.Spec.NodeAffinity,
 	}
 }
+
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.queue }
 
 // Run completes PersistentVolumes until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx, c.volumes.Informer().HasSynced) }

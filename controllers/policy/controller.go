@@ -122,6 +122,9 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.statuses }
+
 // Run maintains the status of policies until ctx ends. It returns when no goroutine of the controller runs any more,
 // and is called once.
 func (c *Controller) Run(ctx context.Context) {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -152,6 +153,9 @@ func (c *Controller) depart(obj any) {
 	c.queue.AddAfter(wholeTable, settle)
 }
 
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.queue }
+
 // Run maintains routes until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
 	stop := c.connect(ctx)
@@ -191,7 +195,7 @@ func (c *Controller) process(ctx context.Context, _ string) worker.Result {
 		return worker.Retry()
 	}
 	if next > 0 {
-		return worker.Again(next)
+		return worker.RetryAfter(next) // a change has failed
 	}
 	return worker.Done()
 }

@@ -125,6 +125,9 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 	_ = cache.ListAllByNamespace(c.services.GetIndexer(), namespace, labels.Everything(), add)
 }
 
+// Metrics returns the collector that counts failures.
+func (c *Controller) Metrics() prometheus.Collector { return c.queue }
+
 // Run reconciles Services until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
 	client := c.o.Client()
@@ -158,7 +161,7 @@ func (c *Controller) process(ctx context.Context, uid types.UID) worker.Result {
 		logger.V(2).Info("Still could not reconcile the load balancer of a service", "err", err)
 	}
 	if state.RetryAfter > 0 {
-		return worker.Again(min(state.RetryAfter, retryMax))
+		return worker.RetryAfter(min(state.RetryAfter, retryMax))
 	}
 	return worker.Retry()
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -17,15 +18,18 @@ import (
 
 // Result is what happens to an item next.
 type Result struct {
-	retry bool
-	after time.Duration
+	failed bool
+	after  time.Duration
 }
 
 // Done leaves an item alone until it is added again.
 func Done() Result { return Result{} }
 
 // Retry repeats an item at the rate limit.
-func Retry() Result { return Result{retry: true} }
+func Retry() Result { return Result{failed: true} }
+
+// RetryAfter repeats a failed item after a delay that is known, instead of at the rate limit.
+func RetryAfter(delay time.Duration) Result { return Result{failed: true, after: delay} }
 
 // Again repeats an item after a fixed time, whatever its failures so far.
 func Again(after time.Duration) Result { return Result{after: after} }
@@ -50,8 +54,11 @@ type Options[T comparable] struct {
 // Queue is a rate-limited work queue and its workers. Items may be added before Run.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	o Options[T]
+	o        Options[T]
+	failures prometheus.Counter
 }
+
+var _ prometheus.Collector = (*Queue[string])(nil)
 
 // New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
@@ -61,8 +68,18 @@ func New[T comparable](o Options[T]) *Queue[T] {
 			workqueue.TypedRateLimitingQueueConfig[T]{Name: o.Name, Clock: o.Clock},
 		),
 		o: o,
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "quaymaster_sync_failures_total", ConstLabels: prometheus.Labels{"name": o.Name},
+			Help: "Attempts of controllers that failed, by the name of their queue.",
+		}),
 	}
 }
+
+// Describe implements prometheus.Collector.
+func (q *Queue[T]) Describe(descriptions chan<- *prometheus.Desc) { q.failures.Describe(descriptions) }
+
+// Collect implements prometheus.Collector. The metrics of work queues do not tell failures from other delays.
+func (q *Queue[T]) Collect(metrics chan<- prometheus.Metric) { q.failures.Collect(metrics) }
 
 // Run waits until the caches have synced and processes items until ctx ends. It returns when no worker runs any more.
 func (q *Queue[T]) Run(ctx context.Context, synced ...cache.InformerSynced) {
@@ -89,8 +106,12 @@ func (q *Queue[T]) next(ctx context.Context) bool {
 		return false
 	}
 	defer q.Done(item)
-	switch result := q.process(ctx, item); {
-	case result.retry:
+	result := q.process(ctx, item)
+	if result.failed {
+		q.failures.Inc()
+	}
+	switch {
+	case result.failed && result.after == 0:
 		q.AddRateLimited(item)
 	case result.after > 0:
 		q.Forget(item)

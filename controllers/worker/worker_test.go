@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"quaymaster.dev/controllers/worker"
 )
 
@@ -113,6 +115,30 @@ func TestBounds(t *testing.T) {
 		defer mu.Unlock()
 		if most != 2 || running != 0 || q.Len() != 0 {
 			t.Errorf("at most %d items at the same time, %d running, %d waiting; want 2, 0, 0", most, running, q.Len())
+		}
+	})
+}
+
+// Only failures count, unlike in the metrics of work queues, which count every delay.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := []worker.Result{
+			worker.Retry(), worker.RetryAfter(time.Minute), worker.Again(time.Minute), worker.Retry(), worker.Done(),
+		}
+		q := worker.New(worker.Options[string]{
+			Name: "test", Workers: 1, RetryBase: time.Second, RetryMax: time.Second,
+			Process: func(context.Context, string) worker.Result {
+				result := results[0]
+				results = results[1:]
+				return result
+			},
+		})
+		stop := run(t, q)
+		q.AddAfter("item", time.Second)
+		time.Sleep(time.Hour)
+		stop()
+		if got := testutil.ToFloat64(q); got != 3 || len(results) > 0 {
+			t.Errorf("%g failures, %d results left", got, len(results))
 		}
 	})
 }

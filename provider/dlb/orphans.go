@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/worker"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -32,7 +33,14 @@ const (
 	orphanAge = 30 * time.Minute
 	// orphanPeriod is the time between two sweeps.
 	orphanPeriod = 5 * time.Minute
+	// A failed sweep is repeated after orphanRetry; the delay doubles with every failure, up to orphanPeriod.
+	orphanRetry = 10 * time.Second
+	// orphanTimeout bounds one sweep.
+	orphanTimeout = 5 * time.Minute
 )
+
+// allOrphans is the only item of the queue.
+const allOrphans = "all"
 
 // Why an orphan still exists: values of the metric's label reason.
 const (
@@ -59,6 +67,7 @@ type Orphans struct {
 	balancer *Balancer
 	services typedcorev1.ServicesGetter
 	clock    clock.WithTicker
+	queue    *worker.Queue[string]
 
 	mu sync.Mutex
 	// found has the orphans by their IDs.
@@ -76,23 +85,26 @@ var _ prometheus.Collector = (*Orphans)(nil)
 // NewOrphans returns the collector of a Balancer's orphans. It lists Services with services, not from a cache, before
 // it deletes.
 func NewOrphans(b *Balancer, services typedcorev1.ServicesGetter, clock clock.WithTicker) *Orphans {
-	return &Orphans{balancer: b, services: services, clock: clock, found: map[string]orphan{}}
+	o := &Orphans{balancer: b, services: services, clock: clock, found: map[string]orphan{}}
+	o.queue = worker.New(worker.Options[string]{
+		Name: OrphansName, Workers: 1, RetryBase: orphanRetry, RetryMax: orphanPeriod, Timeout: orphanTimeout,
+		Process: o.process, Clock: clock,
+	})
+	return o
 }
 
-// Run sweeps until ctx ends.
+// Run sweeps until ctx ends, when the load balancers have been read.
 func (o *Orphans) Run(ctx context.Context) {
-	ticker := o.clock.NewTicker(orphanPeriod)
-	defer ticker.Stop()
-	for {
-		if err := o.Sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Could not look for load balancers without a Service, will retry")
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
+	o.queue.Add(allOrphans)
+	o.queue.Run(ctx, o.balancer.mirror.LoadBalancers.Synced)
+}
+
+func (o *Orphans) process(ctx context.Context, _ string) worker.Result {
+	if err := o.Sweep(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not look for load balancers without a Service, will retry")
+		return worker.Retry()
 	}
+	return worker.Again(orphanPeriod)
 }
 
 // Sweep marks orphans, and deletes those that were marked long enough ago.
@@ -267,10 +279,14 @@ func (o *Orphans) forget(id string) {
 }
 
 // Describe implements prometheus.Collector.
-func (o *Orphans) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- descOrphans }
+func (o *Orphans) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- descOrphans
+	o.queue.Describe(descriptions)
+}
 
 // Collect implements prometheus.Collector.
 func (o *Orphans) Collect(metrics chan<- prometheus.Metric) {
+	o.queue.Collect(metrics)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	count := map[string]int{}

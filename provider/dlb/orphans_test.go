@@ -128,7 +128,7 @@ func TestOrphans(t *testing.T) {
 				want += fmt.Sprintf("quaymaster_load_balancer_orphans{reason=%q} %d\n", reason, count)
 			}
 			sweep()
-			if err := testutil.CollectAndCompare(orphans, strings.NewReader(want)); err != nil {
+			if err := testutil.CollectAndCompare(orphans, strings.NewReader(want), "quaymaster_load_balancer_orphans"); err != nil {
 				t.Error(err)
 			}
 		})

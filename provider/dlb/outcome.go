@@ -43,6 +43,16 @@ const (
 	reasonFailing = "SyncFailing"
 )
 
+// The reasons of service.ConditionDegraded, which is true if the load balancer does not serve as it should.
+const (
+	// reasonOffline: no backend is healthy.
+	reasonOffline = "Offline"
+	// reasonNoBackends: there is no backend.
+	reasonNoBackends = "NoBackends"
+	// reasonDegraded: some backends are not healthy.
+	reasonDegraded = "Degraded"
+)
+
 // longestMessage is the API's limit for a condition's message, in bytes.
 const longestMessage = 32768
 
@@ -126,11 +136,11 @@ func degraded(lb *cloudv1.LoadBalancer) metav1.Condition {
 	c := metav1.Condition{Type: service.ConditionDegraded, Status: metav1.ConditionTrue}
 	switch lb.OperatingState {
 	case cloudv1.OperatingOffline:
-		c.Reason, c.Message = "Offline", "no backend of the load balancer is healthy"
+		c.Reason, c.Message = reasonOffline, "no backend of the load balancer is healthy"
 	case cloudv1.OperatingDegraded:
-		c.Reason, c.Message = "Degraded", "some backends of the load balancer are not healthy"
+		c.Reason, c.Message = reasonDegraded, "some backends of the load balancer are not healthy"
 	case cloudv1.OperatingNoMembers:
-		c.Reason, c.Message = "NoBackends", "the load balancer has no backends"
+		c.Reason, c.Message = reasonNoBackends, "the load balancer has no backends"
 	case cloudv1.OperatingOnline:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Online", "the load balancer serves"
 	default:

@@ -39,6 +39,15 @@ var (
 		[]string{"reason"}, nil)
 )
 
+// The metrics about the data plane, with the reasons of service.ConditionDegraded.
+var (
+	descDegraded = prometheus.NewDesc("quaymaster_load_balancer_degraded_services",
+		"Services whose load balancers do not serve as they should, by the reason.", []string{"reason"}, nil)
+	descDegradedSince = prometheus.NewDesc("quaymaster_load_balancer_degraded_timestamp_seconds",
+		"Time since which a load balancer does not serve as it should: the earliest of those with the reason, 0 if there "+
+			"is none.", []string{"reason"}, nil)
+)
+
 // overview counts Services by the state of their load balancers. It takes that from their conditions and from the last
 // try, so it needs no requests to the cloud.
 type overview struct {
@@ -68,6 +77,8 @@ func (o *overview) note(svc *corev1.Service, err error) {
 func (o *overview) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- descServices
 	descriptions <- descUnsettled
+	descriptions <- descDegraded
+	descriptions <- descDegradedSince
 }
 
 // Collect implements prometheus.Collector.
@@ -76,6 +87,13 @@ func (o *overview) Collect(metrics chan<- prometheus.Metric) {
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(descServices, err)
 		return
+	}
+	degraded, degradedSince := o.countDegraded(services)
+	for _, reason := range []string{reasonOffline, reasonNoBackends, reasonDegraded} {
+		metrics <- prometheus.MustNewConstMetric(
+			descDegraded, prometheus.GaugeValue, float64(degraded[reason]), reason)
+		metrics <- prometheus.MustNewConstMetric(
+			descDegradedSince, prometheus.GaugeValue, float64(degradedSince[reason]), reason)
 	}
 	count, unsettled := o.count(services)
 	for _, reason := range append(conditionReasons(), reasonFailing, reasonUnreported) {
@@ -108,6 +126,23 @@ func (o *overview) count(services []*corev1.Service) (count map[string]int, unse
 	// Deleted Services are not reported, so they are dropped here.
 	o.failing = still
 	return count, unsettled
+}
+
+// countDegraded counts the Services whose load balancers do not serve as they should. The time is that since which
+// this holds, whatever the reason was at first and however often the Service has changed since.
+func (o *overview) countDegraded(services []*corev1.Service) (count map[string]int, since map[string]int64) {
+	count, since = map[string]int{}, map[string]int64{}
+	for _, svc := range services {
+		c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionDegraded)
+		if c == nil || c.Status != metav1.ConditionTrue || !o.reviewer.Owned(svc) {
+			continue
+		}
+		count[c.Reason]++
+		if at := c.LastTransitionTime.Unix(); since[c.Reason] == 0 || at < since[c.Reason] {
+			since[c.Reason] = at
+		}
+	}
+	return count, since
 }
 
 // standing returns the state of a Service's load balancer and, unless it is configured as requested, since when.

@@ -47,7 +47,8 @@ func (w *fixture) expectMetrics(when string, want map[string][2]int) {
 		"the earliest of those with the reason, 0 if there is none.\n" +
 		"# TYPE quaymaster_load_balancer_unsettled_timestamp_seconds gauge\n" + unsettled.String()
 	w.cloud.Calls()
-	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text)); err != nil {
+	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text),
+		"quaymaster_load_balancer_services", "quaymaster_load_balancer_unsettled_timestamp_seconds"); err != nil {
 		w.t.Errorf("%s: %v", when, err)
 	}
 	if calls := w.cloud.Calls(); len(calls) > 0 {
@@ -160,4 +161,29 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	w.expectMetrics("all are gone", nil)
 	w.see(second)
 	w.expectMetrics("one comes back as it was", map[string][2]int{"SyncFailing": {1, 10}})
+}
+
+// Load balancers that do not serve count from the time at which that began.
+func TestMetricsOfTheDataPlane(t *testing.T) {
+	w := start(t, 0)
+	w.mustEnsure(named("first"))
+	w.pass(10)
+	w.mustEnsure(named("second"))
+	w.pass(10)
+	w.mustEnsure(named("first"))
+	text := "# HELP quaymaster_load_balancer_degraded_services Services whose load balancers do not serve as they should, by the reason.\n" +
+		"# TYPE quaymaster_load_balancer_degraded_services gauge\n" +
+		"quaymaster_load_balancer_degraded_services{reason=\"Degraded\"} 0\n" +
+		"quaymaster_load_balancer_degraded_services{reason=\"NoBackends\"} 2\n" +
+		"quaymaster_load_balancer_degraded_services{reason=\"Offline\"} 0\n" +
+		"# HELP quaymaster_load_balancer_degraded_timestamp_seconds Time since which a load balancer does not serve as it should: " +
+		"the earliest of those with the reason, 0 if there is none.\n" +
+		"# TYPE quaymaster_load_balancer_degraded_timestamp_seconds gauge\n" +
+		"quaymaster_load_balancer_degraded_timestamp_seconds{reason=\"Degraded\"} 0\n" +
+		fmt.Sprintf("quaymaster_load_balancer_degraded_timestamp_seconds{reason=\"NoBackends\"} %d\n", begin) +
+		"quaymaster_load_balancer_degraded_timestamp_seconds{reason=\"Offline\"} 0\n"
+	if err := testutil.CollectAndCompare(w.Metrics(), strings.NewReader(text),
+		"quaymaster_load_balancer_degraded_services", "quaymaster_load_balancer_degraded_timestamp_seconds"); err != nil {
+		t.Error(err)
+	}
 }

@@ -278,17 +278,12 @@ func (r *controllers) assemble(
 		if err != nil {
 			return cloud.Assembly{}, err
 		}
-		collectors = append(collectors, lifecycle)
+		collectors = append(collectors, initializer.Metrics(), lifecycle)
 		assembly.Run[node.Name], assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
 	}
 	// Without the service controller there is nothing to report about Services.
 	if r.manager.Enabled(names.ServiceLBController) {
 		collectors = append(collectors, balancer.Metrics())
-	}
-	for _, collector := range collectors {
-		if err := legacyregistry.Registerer().Register(collector); err != nil {
-			return cloud.Assembly{}, fmt.Errorf("register metrics: %w", err)
-		}
 	}
 	volumes, err := persistentvolume.New(persistentvolume.Options{
 		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
@@ -298,6 +293,11 @@ func (r *controllers) assemble(
 	})
 	if err != nil {
 		return cloud.Assembly{}, err
+	}
+	for _, collector := range append(collectors, nodes.Metrics(), volumes.Metrics()) {
+		if err := legacyregistry.Registerer().Register(collector); err != nil {
+			return cloud.Assembly{}, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	assembly.Cloud = provider
 	assembly.Run[ingressnode.Name] = nodes.Run
@@ -337,6 +337,9 @@ func (r *controllers) assemblePolicies(
 	})
 	if err != nil {
 		return cloud.Assembly{}, nil, err
+	}
+	if err := legacyregistry.Registerer().Register(status.Metrics()); err != nil {
+		return cloud.Assembly{}, nil, fmt.Errorf("register metrics: %w", err)
 	}
 	run := func(ctx context.Context) {
 		services.StartWithContext(ctx)

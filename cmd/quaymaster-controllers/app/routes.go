@@ -9,6 +9,7 @@ import (
 	ccmapp "k8s.io/cloud-provider/app"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
@@ -48,6 +49,9 @@ func (r *controllers) addRoutes(
 	})
 	if err != nil {
 		return fmt.Errorf("create the route controller: %w", err)
+	}
+	if err := legacyregistry.Registerer().Register(c.Metrics()); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	assembly.Run[names.NodeRouteController] = c.Run
 	return nil

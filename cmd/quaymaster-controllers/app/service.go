@@ -45,6 +45,9 @@ func (r *controllers) addService(
 	if err != nil {
 		return fmt.Errorf("create the service controller: %w", err)
 	}
+	if err := legacyregistry.Registerer().Register(c.Metrics()); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
 		for _, lb := range []*cloudv1.LoadBalancer{before, after} {
 			if lb != nil {
