@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,5 +85,30 @@ func (e *examination) cloud(ctx context.Context) Result {
 		return warn("synchronize the clocks with NTP", "API %s; its clock is %s", meta.APIVersion,
 			ahead(d, "this machine's"))
 	}
+	if by := e.otherHolder(ctx); by != "" {
+		return warn("the controllers of this cluster write nothing to the cloud; if they are to, run quayctl takeover",
+			"API %s responds; another cluster holds the cluster UID: %s", meta.APIVersion, by)
+	}
 	return ok("API %s responds", meta.APIVersion)
+}
+
+// otherHolder describes the holder of the cluster's UID, if it is another cluster. It returns an empty string if that
+// is unknown: the controllers report the same.
+func (e *examination) otherHolder(ctx context.Context) string {
+	if e.Identity == nil {
+		return ""
+	}
+	system, err := e.API.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	held, err := e.Cloud.Holder(ctx, string(system.UID), cloudapi.ReadOptions{})
+	if err != nil {
+		return ""
+	}
+	own, err := e.Identity()
+	if err != nil || slices.Contains(held.Fingerprints, own.Proven) {
+		return ""
+	}
+	return fmt.Sprintf("%q with the fingerprint %s, not %s", held.Name, strings.Join(held.Fingerprints, ", "), own.Proven)
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 )
 
 // checkLimit limits the duration of one check, so that a part that hangs does not hide the others.
@@ -24,6 +26,8 @@ const checkLimit = 20 * time.Second
 type Cloud interface {
 	// Meta describes the cloud; it is also the cheapest call that checks the token.
 	Meta(ctx context.Context) (*cloudv1.Meta, error)
+	// Holder reads which cluster may write in the name of a cluster UID.
+	Holder(ctx context.Context, clusterUID string, o cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error)
 }
 
 // Options holds the dependencies of an examination.
@@ -37,6 +41,8 @@ type Options struct {
 	Class string
 	// Cloud is nil without a cloud config.
 	Cloud Cloud
+	// Identity returns what distinguishes the cluster from others with its UID; it may be nil.
+	Identity func() (clusterca.Identity, error)
 	// Resolve looks up the addresses of a host in the cluster's DNS; nil outside a cluster.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 	// Clock is the clock of this machine.

@@ -16,6 +16,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -170,10 +171,19 @@ func TestNotAccepted(t *testing.T) {
 // answer is a cloud with a fixed response.
 type answer struct {
 	meta cloudv1.Meta
-	err  error
+	// holder is the fingerprint of the holder of the cluster's UID, or empty.
+	holder string
+	err    error
 }
 
 func (a answer) Meta(context.Context) (*cloudv1.Meta, error) { return &a.meta, a.err }
+
+func (a answer) Holder(_ context.Context, uid string, _ cloudapi.ReadOptions) (*cloudv1.ClusterHolder, error) {
+	if a.holder == "" || uid != "uid" {
+		return nil, &cloudapi.Error{Status: 404, Problem: &cloudv1.Problem{Code: cloudv1.CodeResourceNotFound}}
+	}
+	return &cloudv1.ClusterHolder{Object: cloudv1.Object{Name: "prod"}, Fingerprints: []string{a.holder}}, nil
+}
 
 func TestCloud(t *testing.T) {
 	meta := cloudv1.Meta{APIVersion: "1.0.0", Status: "ok", ServerTime: noon}
@@ -184,8 +194,13 @@ func TestCloud(t *testing.T) {
 		level Level
 		found string
 	}{
-		"none":        {nil, Skip, "--cloud-config is not set"},
-		"healthy":     {answer{meta: meta}, OK, "API 1.0.0 responds"},
+		"none":         {nil, Skip, "--cloud-config is not set"},
+		"healthy":      {answer{meta: meta}, OK, "API 1.0.0 responds"},
+		"held by this": {answer{meta: meta, holder: "own"}, OK, "API 1.0.0 responds"},
+		"held by another": {
+			answer{meta: meta, holder: "other"}, Warn,
+			`API 1.0.0 responds; another cluster holds the cluster UID: "prod" with the fingerprint other, not own`,
+		},
 		"degraded":    {answer{meta: degraded}, Warn, "API 1.0.0 is degraded"},
 		"other clock": {answer{meta: late}, Warn, "API 1.0.0; its clock is 1m0s behind this machine's"},
 		"unreachable": {answer{err: errors.New("connection refused")}, Fail, "no response: connection refused"},
@@ -195,8 +210,9 @@ func TestCloud(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := installation(fake.NewClientset())
+			e := installation(fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid"}}))
 			e.Cloud = tc.cloud
+			e.Identity = func() (clusterca.Identity, error) { return clusterca.Identity{Proven: "own"}, nil }
 			got := e.cloud(t.Context())
 			if got.Level != tc.level || got.Found != tc.found ||
 				(got.Remedy != "") != (tc.level == Fail || tc.level == Warn) {

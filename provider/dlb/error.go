@@ -94,7 +94,7 @@ func fault(p *cloudv1.Problem) string {
 
 // explain turns problems that do not resolve with time into refusals.
 func explain(err error) error {
-	if withheld, ok := errors.AsType[*holder.Refusal](err); ok {
+	if withheld, ok := errors.AsType[*holder.RefusedError](err); ok {
 		return &refusal{reason: withheld.Reason, message: withheld.Error(), cause: err, after: notHolderPeriod}
 	}
 	var known *refusal

@@ -18,16 +18,16 @@ const (
 	ReasonClusterID = "ClusterIDChanged"
 )
 
-// Refusal is the error of a write that is not sent because this cluster may not write. It persists until an operator
+// RefusedError is the error of a write that is not sent because this cluster may not write. It persists until an operator
 // decides, and its text is the same on every try.
-type Refusal struct {
+type RefusedError struct {
 	// Reason is one of the reasons above.
 	Reason  string
 	message string
 }
 
 // Error says why the cluster may not write, and what an operator can do.
-func (r *Refusal) Error() string { return r.message }
+func (r *RefusedError) Error() string { return r.message }
 
 // step is what to do about the record.
 type step int
@@ -43,12 +43,12 @@ const (
 
 // decide returns what to do about the record of a cluster UID, which is nil if there is none, or why this
 // cluster may not write.
-func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, name string) (step, *Refusal) {
+func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, name string) (step, *RefusedError) {
 	switch {
 	case record == nil:
 		return stepClaim, nil
 	case !slices.Contains(record.Fingerprints, own.Proven):
-		return stepNone, &Refusal{Reason: ReasonHeldByAnother, message: fmt.Sprintf("another cluster with the UID %s holds it: %s; this one has the "+
+		return stepNone, &RefusedError{Reason: ReasonHeldByAnother, message: fmt.Sprintf("another cluster with the UID %s holds it: %s; this one has the "+
 			"fingerprint %s and writes nothing to the cloud; if it is to take over, run: quayctl takeover",
 			uid, Describe(record), own.Proven)}
 	case record.Name != name:
@@ -61,7 +61,7 @@ func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, n
 
 // renamed returns the refusal of a clusterID that none of the cluster's load balancers is named after, or nil. It is for
 // clusters of the time before there were records.
-func renamed(balancers []cloudv1.LoadBalancer, name string) *Refusal {
+func renamed(balancers []cloudv1.LoadBalancer, name string) *RefusedError {
 	named := func(lb cloudv1.LoadBalancer) bool { return strings.HasPrefix(lb.Name, name+"-") }
 	if len(balancers) == 0 || slices.ContainsFunc(balancers, named) {
 		return nil
@@ -70,8 +70,8 @@ func renamed(balancers []cloudv1.LoadBalancer, name string) *Refusal {
 		balancers[0].Name, balancers[0].ID))
 }
 
-func renaming(name, found string) *Refusal {
-	return &Refusal{Reason: ReasonClusterID, message: fmt.Sprintf("clusterID of the cloud config is %q, but %s; nothing is "+
+func renaming(name, found string) *RefusedError {
+	return &RefusedError{Reason: ReasonClusterID, message: fmt.Sprintf("clusterID of the cloud config is %q, but %s; nothing is "+
 		"written to the cloud; correct clusterID, or, if all load balancers are to be renamed, run: quayctl takeover",
 		name, found)}
 }

@@ -87,7 +87,7 @@ type Holder struct {
 	// known is true if the record has been read, and there is no reason to doubt it.
 	known bool
 	// refusal is why this cluster may not write, or nil. It is the last one known.
-	refusal *Refusal
+	refusal *RefusedError
 	// own is the identity by which the cluster was recognized, at the time of the last read.
 	own clusterca.Identity
 	at  time.Time
@@ -109,7 +109,7 @@ func (h *Holder) Run(ctx context.Context) {
 		pause := identityPeriod
 		err := h.refresh(ctx)
 		switch {
-		case errors.As(err, new(*Refusal)):
+		case errors.As(err, new(*RefusedError)):
 			pause, delay = refusedPeriod, backoff()
 		case err != nil:
 			if ctx.Err() == nil {
@@ -240,7 +240,7 @@ func (h *Holder) check(ctx context.Context) error {
 }
 
 // checkNames returns a refusal if the cluster's load balancers are named after another clusterID.
-func (h *Holder) checkNames(ctx context.Context) (*Refusal, error) {
+func (h *Holder) checkNames(ctx context.Context) (*RefusedError, error) {
 	list, err := h.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: h.ClusterUID}})
 	if err != nil {
 		return nil, fmt.Errorf("read the names of the cluster's load balancers: %w", err)
@@ -249,7 +249,7 @@ func (h *Holder) checkNames(ctx context.Context) (*Refusal, error) {
 }
 
 // note remembers the result of a check, and reports it if it is another than the last one.
-func (h *Holder) note(ctx context.Context, refusal *Refusal) {
+func (h *Holder) note(ctx context.Context, refusal *RefusedError) {
 	h.mu.Lock()
 	before := h.refusal
 	h.known, h.refusal = true, refusal

@@ -43,7 +43,7 @@ func newCluster(c *cloud.Cloud, proven string, accepted ...string) *cluster {
 func (o *cluster) write(t *testing.T, want bool) {
 	t.Helper()
 	err := o.Withhold(t.Context())
-	if refused := errors.As(err, new(*holder.Refusal)); refused == want || err != nil && !refused {
+	if refused := errors.As(err, new(*holder.RefusedError)); refused == want || err != nil && !refused {
 		t.Errorf("%s: may write %t, want %t: %v", o.id.Proven, err == nil, want, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/doctor"
 	"quaymaster.dev/internal/version"
@@ -44,6 +45,10 @@ func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	return clientsOf(cfg)
+}
+
+func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -58,8 +63,12 @@ func (c *cluster) clients() (kubernetes.Interface, dynamic.Interface, error) {
 // connect creates the clients.
 func (o *doctorOptions) connect() (doctor.Options, error) {
 	options := doctor.Options{Namespace: o.namespace, Release: o.release, Class: o.class, Clock: clock.RealClock{}}
-	var err error
-	if options.API, options.Objects, err = o.clients(); err != nil {
+	cfg, err := o.restConfig()
+	if err != nil {
+		return options, err
+	}
+	options.Identity = clusterca.Observe(cfg).Identity
+	if options.API, options.Objects, err = clientsOf(cfg); err != nil {
 		return options, err
 	}
 	if os.Getenv(podVariable) != "" {
