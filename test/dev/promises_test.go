@@ -164,7 +164,7 @@ func (d *demonstration) changesMaxQPS(t *testing.T) {
 }
 
 func (d *demonstration) selectsIngressNode(t *testing.T) {
-	before := d.service(t).ResourceVersion
+	before := d.settled(t)
 	if got := d.members(t); len(got) != 4 {
 		t.Errorf("members %v before a Node is marked, want all four", got)
 	}
@@ -178,6 +178,22 @@ func (d *demonstration) selectsIngressNode(t *testing.T) {
 	if after := d.service(t).ResourceVersion; after != before {
 		t.Errorf("resource version of the Service changed from %s to %s", before, after)
 	}
+}
+
+// settled returns the resource version of the Service once the controllers have reported earlier changes in its status.
+func (d *demonstration) settled(t *testing.T) (version string) {
+	t.Helper()
+	var since time.Time
+	env.Eventually(t, 10*time.Second, "the end of earlier changes", func(context.Context) error {
+		if now := d.service(t).ResourceVersion; now != version {
+			version, since = now, time.Now()
+		}
+		if age := time.Since(since); age < time.Second {
+			return fmt.Errorf("resource version %s is only %s old", version, age)
+		}
+		return nil
+	})
+	return version
 }
 
 func (d *demonstration) routesPods(t *testing.T) {
