@@ -44,6 +44,8 @@ ONLY ?=
 VIA ?=
 PAGE ?=
 PROFILES ?=
+# The sizes of clusters that make bench-controllers measures, as Services x Nodes; see test/benchcontrollers.
+SIZES ?= 100x100,1000x1000,10000x5000
 # The variables that were set by the user, so that the results name them.
 BENCH_CHANGES = $(foreach name,ROUNDS ATTACK_ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
 
@@ -194,6 +196,13 @@ bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, 
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	@bin/bench/benchadmission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
 		-via '$(VIA)' -page '$(PAGE)' -profiles '$(PROFILES)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
+
+.PHONY: bench-controllers
+bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES, PAGE); takes about 20 minutes.
+	@tools/build.sh etcd kube-apiserver helm
+	@$(MAKE) build
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers
+	@bin/bench/benchcontrollers -sizes '$(SIZES)' -page '$(PAGE)' -command '$(strip make bench-controllers $(if $(filter file,$(origin SIZES)),,SIZES=$(SIZES)))'
 
 .PHONY: verify
 verify: ## Check format, lint, chart, modules and generated files; fails if the tree is dirty.

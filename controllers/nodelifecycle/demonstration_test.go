@@ -7,18 +7,15 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	cloudprovider "k8s.io/cloud-provider"
 	stock "k8s.io/cloud-provider/controllers/nodelifecycle"
 	"k8s.io/component-base/metrics/prometheus/controllers"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/providerid"
 	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/plain"
 )
 
 // TestFalseNotFound is the demonstration: of the requests about instances of 200 Nodes that are not ready, 5 % get the
@@ -31,7 +28,7 @@ func TestFalseNotFound(t *testing.T) {
 	for who, start := range map[string]func(*world){"k8s.io/cloud-provider": startStock, "Quaymaster": (*world).start} {
 		t.Run(who, func(t *testing.T) {
 			bubble(t, nodes, func(w *world) {
-				random := rand.New(rand.NewPCG(1, 0)) //nolint:gosec // reproducible faults
+				random := rand.New(rand.NewPCG(1, 0))
 				w.lie(func(rw http.ResponseWriter, _ *http.Request) bool {
 					time.Sleep(20 * time.Millisecond) // the latency of the cloud
 					if random.Float64() >= 0.05 {
@@ -80,7 +77,7 @@ func startStock(w *world) {
 	}
 	w.api = api
 	factory := informers.NewSharedInformerFactory(w.api, 0)
-	c, err := stock.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), w.api, plain{cloud: w.cloud.Client}, 5*time.Second)
+	c, err := stock.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), w.api, plain.Provider{Cloud: w.cloud.Client}, 5*time.Second)
 	w.must(err)
 	factory.Core().V1().Nodes().Informer()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -96,40 +93,4 @@ func startStock(w *world) {
 		<-done
 		factory.Shutdown()
 	}
-}
-
-// plain is a provider that passes the cloud's answers on, as those of many clouds do.
-type plain struct {
-	cloudprovider.Interface
-
-	cloud *cloudapi.Client
-}
-
-func (p plain) InstancesV2() (cloudprovider.InstancesV2, bool) { return p, true }
-
-func (p plain) Instances() (cloudprovider.Instances, bool) { return nil, false }
-
-func (p plain) instance(ctx context.Context, node *corev1.Node) (*cloudv1.Instance, error) {
-	id, err := providerid.Parse(node.Spec.ProviderID)
-	if err != nil {
-		return nil, err
-	}
-	return p.cloud.Instance(ctx, id, cloudapi.ReadOptions{})
-}
-
-func (p plain) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
-	_, err := p.instance(ctx, node)
-	if cloudapi.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (p plain) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
-	instance, err := p.instance(ctx, node)
-	return err == nil && instance.State == cloudv1.InstanceStopped, err
-}
-
-func (p plain) InstanceMetadata(context.Context, *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	return nil, cloudprovider.NotImplemented
 }

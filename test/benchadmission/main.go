@@ -22,7 +22,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"quaymaster.dev/test/benchadmission/machine"
+	"quaymaster.dev/test/benchadmission/results"
 )
+
+// target is the make target that runs the benchmark.
+const target = "bench-admission"
 
 // options holds the flags.
 type options struct {
@@ -137,18 +141,18 @@ func run(ctx context.Context, o *options, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	results, err := b.measure(ctx)
+	measured, err := b.measure(ctx)
 	if err := errors.Join(err, b.close(err == nil)); err != nil {
 		return err
 	}
-	text := results.markdown()
+	text := measured.markdown()
 	fmt.Fprintln(out, text)
 	fmt.Fprintf(progress, "finished in %s\n", time.Since(began).Round(time.Second))
-	if err := results.failed(); err != nil {
+	if err := measured.failed(); err != nil {
 		return err
 	}
 	if o.page == "" {
 		return nil
 	}
-	return writePage(o.page, text)
+	return results.Write(o.page, target, text)
 }

@@ -1,22 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/discovery"
-
 	"quaymaster.dev/test/benchadmission/machine"
-	"quaymaster.dev/test/env"
+	"quaymaster.dev/test/benchadmission/results"
 )
 
 // report is everything that a run has found out.
@@ -55,7 +48,7 @@ func (b *bench) newReport(ctx context.Context) (*report, error) {
 		}
 	}
 	var err error
-	if r.versions, err = b.versions(ctx); err != nil {
+	if r.versions, err = results.Versions(ctx, b.Env, "sigs.k8s.io/controller-runtime"); err != nil {
 		return nil, err
 	}
 	if r.used, err = machine.Used(); err != nil {
@@ -63,45 +56,6 @@ func (b *bench) newReport(ctx context.Context) (*report, error) {
 	}
 	r.own, err = b.ownCPU()
 	return r, err
-}
-
-// versions returns the programs that take part with their versions.
-func (b *bench) versions(ctx context.Context) ([]string, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(b.Admin)
-	if err != nil {
-		return nil, err
-	}
-	server, err := client.ServerVersion()
-	if err != nil {
-		return nil, err
-	}
-	var versions []string
-	for _, program := range []struct {
-		name string
-		find func(string) (string, error)
-		arg  string
-	}{{"quayctl", env.Program, "version"}, {"etcd", env.Tool, "--version"}} {
-		path, err := program.find(program.name)
-		if err != nil {
-			return nil, err
-		}
-		output, err := env.Run(ctx, "", path, program.arg)
-		if err != nil {
-			return nil, err
-		}
-		line, _, _ := strings.Cut(output.Stdout, "\n")
-		line, _, _ = strings.Cut(strings.TrimPrefix(line, "etcd Version: "), " ")
-		versions = append(versions, line)
-	}
-	list := []string{"Quaymaster " + versions[0], "kube-apiserver " + server.GitVersion, "etcd v" + versions[1]}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			if module.Path == "sigs.k8s.io/controller-runtime" {
-				list = append(list, "controller-runtime "+module.Version)
-			}
-		}
-	}
-	return append(list, strings.Replace(runtime.Version(), "go", "Go ", 1)), nil
 }
 
 // ownCPU returns the CPU time of the benchmark and its processes.
@@ -151,27 +105,6 @@ func (r *report) failed() error {
 	}
 	return fmt.Errorf("%d requests failed, so the results are not valid:\n%s", len(failures),
 		strings.Join(failures[:min(5, len(failures))], "\n"))
-}
-
-// Markers enclose the results in a page.
-const (
-	beginMarker = "<!-- Results of make bench-admission; do not edit. -->"
-	endMarker   = "<!-- End of results. -->"
-)
-
-// writePage replaces the results in a page.
-func writePage(file, results string) error {
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, begins := bytes.Cut(page, []byte(beginMarker))
-	_, after, ends := bytes.Cut(rest, []byte(endMarker))
-	if !begins || !ends {
-		return fmt.Errorf("write %s: it must contain %q and then %q", file, beginMarker, endMarker)
-	}
-	text := slices.Concat(before, []byte(beginMarker+"\n\n"+strings.TrimSpace(results)+"\n\n"+endMarker), after)
-	return errors.Join(os.WriteFile(file, text, 0o600), os.Chmod(file, 0o644)) //nolint:gosec // a public page
 }
 
 // number formats a figure with about three significant digits, or a dash for one that was not measured.

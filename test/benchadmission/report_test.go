@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/test/benchadmission/machine"
+	"quaymaster.dev/test/benchadmission/results"
 )
 
 func example() *report {
@@ -149,19 +150,19 @@ func TestWritePage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("before\n\n" + beginMarker + "\n\nold\n\n" + endMarker + "\n\nafter\n")
-	if err := writePage(file, "new\n"); err != nil {
+	write("before\n\n" + results.Begin(target) + "\n\nold\n\n" + results.End + "\n\nafter\n")
+	if err := results.Write(file, target, "new\n"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "before\n\n" + beginMarker + "\n\nnew\n\n" + endMarker + "\n\nafter\n"; string(text) != want {
+	if want := "before\n\n" + results.Begin(target) + "\n\nnew\n\n" + results.End + "\n\nafter\n"; string(text) != want {
 		t.Errorf("the page is %q, want %q", text, want)
 	}
 	write("a page without markers\n")
-	if err := writePage(file, "new"); err == nil {
+	if err := results.Write(file, target, "new"); err == nil {
 		t.Error("a page without markers was written")
 	}
 }
@@ -172,9 +173,9 @@ func TestPageHasMarkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), beginMarker)
-	if !strings.Contains(rest, endMarker) {
-		t.Errorf("docs/explanation/performance.md must contain %q and then %q", beginMarker, endMarker)
+	_, rest, _ := strings.Cut(string(text), results.Begin(target))
+	if !strings.Contains(rest, results.End) {
+		t.Errorf("docs/explanation/performance.md must contain %q and then %q", results.Begin(target), results.End)
 	}
 }
 

@@ -227,6 +227,9 @@ func (r *controllers) fenced(err error) {
 func (r *controllers) assemble(
 	completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster,
 ) (cloud.Assembly, error) {
+	if err := trimCaches(completed.SharedInformers); err != nil {
+		return cloud.Assembly{}, err
+	}
 	assembly, store, err := r.assemblePolicies(completed)
 	if err != nil {
 		return cloud.Assembly{}, err
