@@ -31,6 +31,7 @@ import (
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/nodegroup"
@@ -45,6 +46,8 @@ type Options struct {
 	Cluster *rest.Config
 	// Cloud reaches the cloud. Only reads and dry runs are sent to it.
 	Cloud cloudapi.Options
+	// Identity returns what distinguishes the cluster from others with its UID.
+	Identity func() (clusterca.Identity, error)
 	// Config is the cloud config of the controllers.
 	Config config.Config
 	// Drift is as for the controllers.
@@ -93,6 +96,15 @@ func Make(ctx context.Context, o Options) (*Plan, error) {
 	p := &planner{Options: o, record: &record{}}
 	if err := p.connect(); err != nil {
 		return nil, err
+	}
+	why, err := p.withheld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		p.record.begin("cluster", nil)
+		p.record.wait(why)
+		return p.record.plan(), nil
 	}
 	state, err := p.read(ctx, &running)
 	if err != nil {

@@ -35,9 +35,6 @@ type state struct {
 
 // read reads the cluster and the cloud. What it starts runs until ctx ends.
 func (p *planner) read(ctx context.Context, running *sync.WaitGroup) (*state, error) {
-	if _, err := p.cluster.UID(ctx); err != nil {
-		return nil, err
-	}
 	policies, err := policystore.NewClient(p.config)
 	if err != nil {
 		return nil, err

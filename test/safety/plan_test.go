@@ -17,6 +17,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/dlb"
@@ -126,6 +127,26 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanOfAClone: a cluster that may not write has no changes, whatever it lacks.
+func TestPlanOfAClone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size{nodes: 3})
+		web(w)
+		w.start()
+		w.settle(0)
+		w.stop()
+		w.service("other", nil)
+		w.authority = "another"
+		made, err := plan.Make(t.Context(), w.planOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(made.Changes) > 0 || len(made.Waiting) != 1 || !strings.Contains(made.Waiting[0].Reason, "quayctl takeover") {
+			t.Errorf("plan %+v", made)
+		}
+	})
+}
+
 // compare compares a plan with what the controllers sent: the first write of every planned object is the planned one.
 func compare(t *testing.T, made *plan.Plan, sent []plan.Change, planned, later []string) {
 	t.Helper()
@@ -212,6 +233,9 @@ func (w *world) planOptions() plan.Options {
 		Cloud: cloudapi.Options{
 			Endpoint: "http://" + cloudHost, Token: cloudapi.StaticToken(token),
 			Wrap: func(http.RoundTripper) http.RoundTripper { return w.front.Transport() },
+		},
+		Identity: func() (clusterca.Identity, error) {
+			return clusterca.Identity{Proven: w.authority, Accepted: []string{w.authority}}, nil
 		},
 		Config: config.Config{
 			ClusterID: "dev", LoadBalancerClass: ownClass, DefaultClass: true,

@@ -16,6 +16,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/plan"
@@ -26,10 +27,10 @@ const exitChanges = 2
 
 // planOptions holds the flags of quayctl plan.
 type planOptions struct {
-	cluster
+	clusterInCloud
 
-	cloudConfig, namespace, drift, output string
-	clusterCIDRs                          []string
+	namespace, drift, output string
+	clusterCIDRs             []string
 }
 
 var planOutputs = []string{outputText, outputJSON}
@@ -70,8 +71,7 @@ func failure(err error) error {
 }
 
 func (o *planOptions) addFlags(fs *pflag.FlagSet) {
-	o.cluster.addFlags(fs)
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` of the controllers; required")
+	o.clusterInCloud.addFlags(fs)
 	fs.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 	fs.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil,
 		"pod `CIDRs`, as for the controllers; if empty, routes are not planned")
@@ -105,6 +105,12 @@ func (o *planOptions) options() (plan.Options, error) {
 	options.Cloud = connect.Cloud(options.Config, name)
 	// A watch of the cluster may last longer than one call.
 	options.Cluster.Timeout = 0
+	options.Identity = clusterca.Observe(options.Cluster).Identity
+	if o.fingerprint != "" {
+		options.Identity = func() (clusterca.Identity, error) {
+			return clusterca.Identity{Proven: o.fingerprint, Accepted: []string{o.fingerprint}}, nil
+		}
+	}
 	return options, nil
 }
 

@@ -43,7 +43,7 @@ func planFlags(t *testing.T, services ...*corev1.Service) (flags []string, runni
 	}, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--kubeconfig", kubeconfig, "--cloud-config", cloudConfig(t, running.Endpoint)}, running
+	return []string{"--kubeconfig", kubeconfig, "--fingerprint=abc", "--cloud-config", cloudConfig(t, running.Endpoint)}, running
 }
 
 func cloudConfig(t *testing.T, endpoint string) string {
@@ -92,7 +92,7 @@ func TestPlanWithChanges(t *testing.T) {
 // TestPlanFailures: exit code 2 means changes, so that no error may have it.
 func TestPlanFailures(t *testing.T) {
 	flags, _ := planFlags(t)
-	unreachable := append(append([]string{}, flags[:2]...), "--cloud-config", cloudConfig(t, "http://127.0.0.1:1"))
+	unreachable := append(append([]string{}, flags[:3]...), "--cloud-config", cloudConfig(t, "http://127.0.0.1:1"))
 	for want, args := range map[string][]string{
 		`--cloud-config is required`:            flags[:2],
 		`--drift must be repair, report or off`: append([]string{"--drift=fix"}, flags...),
