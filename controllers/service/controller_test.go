@@ -505,6 +505,20 @@ func TestConditions(t *testing.T) {
 	})(t)
 }
 
+// TestReportedDifference: of a load balancer that differs but is not changed, only the cloud's side emits an Event.
+func TestReportedDifference(t *testing.T) {
+	bubble(func(t *testing.T) {
+		f := start(t, svc("web", settled))
+		f.expect("ensure web", "", "")
+		f.ensure = func(s *corev1.Service) (service.State, error) {
+			return service.State{Conditions: []metav1.Condition{{Type: service.ConditionConfigured, Status: metav1.ConditionFalse, Reason: "Drifted"}}}, nil
+		}
+		f.controller.Enqueue("uid-web")
+		f.settle()
+		f.expect("ensure web", "web status", "")
+	})(t)
+}
+
 // TestRestart: a Service that left us while the controller was down is cleaned up, and one that came is served.
 func TestRestart(t *testing.T) {
 	bubble(func(t *testing.T) {

@@ -78,7 +78,8 @@ func (c *Controller) announce(svc, before, after *corev1.Service) {
 	is := meta.FindStatusCondition(after.Status.Conditions, ConditionConfigured)
 	switch {
 	case !configured(after):
-		if configured(before) {
+		// Of a difference that is only reported, the cloud's side has an Event of its own.
+		if configured(before) && meta.IsStatusConditionTrue(after.Status.Conditions, ConditionProgressing) {
 			c.event(svc, reasonEnsuring, "Ensuring load balancer")
 		}
 	case was == nil || *was != *is,

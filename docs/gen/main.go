@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	mycloud "quaymaster.dev/cmd/mycloud/app"
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/reference"
 )
@@ -22,9 +23,14 @@ func main() {
 }
 
 func write(folder string) error {
+	serve, _, err := mycloud.NewCommand().Find([]string{"serve"})
+	if err != nil {
+		return err
+	}
 	pages := map[string]string{
-		"findings.md": reference.FindingsPage(reference.Chapters()),
-		"catalogs.md": reference.CatalogsPage(catalog.Names()),
+		"findings.md":      reference.FindingsPage(reference.Chapters()),
+		"catalogs.md":      reference.CatalogsPage(catalog.Names()),
+		"mycloud-serve.md": flagsPage(serve),
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)
