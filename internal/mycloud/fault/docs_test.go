@@ -24,8 +24,8 @@ func TestReference(t *testing.T) {
 	}
 	var names []string
 	for _, kind := range []reflect.Type{reflect.TypeFor[fault.Plan](), reflect.TypeFor[fault.Rule]()} {
-		for i := range kind.NumField() {
-			names = append(names, kind.Field(i).Tag.Get("json"))
+		for field := range kind.Fields() {
+			names = append(names, field.Tag.Get("json"))
 		}
 	}
 	for _, kind := range []fault.Kind{fault.Status, fault.HTML, fault.NotFound, fault.Reset, fault.Truncate, fault.Stale} {
