@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +26,17 @@ const uid = "00000000-0000-0000-0000-00000000c1a5"
 // cluster is one of several with the same UID.
 type cluster struct {
 	*holder.Holder
-	id     clusterca.Identity
+	id     atomic.Pointer[clusterca.Identity]
 	events chan string
 }
 
 func newCluster(c *cloud.Cloud, proven string, accepted ...string) *cluster {
 	recorder := record.NewFakeRecorder(100)
-	one := &cluster{id: clusterca.Identity{Proven: proven, Accepted: append(accepted, proven)}, events: recorder.Events}
+	one := &cluster{events: recorder.Events}
+	one.id.Store(&clusterca.Identity{Proven: proven, Accepted: append(accepted, proven)})
 	one.Holder = holder.New(holder.Options{
 		Cloud: c.Client, ClusterUID: uid, ClusterID: "prod", ClaimedBy: "test", Recorder: recorder,
-		Identity: func() (clusterca.Identity, error) { return one.id, nil },
+		Identity: func() (clusterca.Identity, error) { return *one.id.Load(), nil },
 	})
 	return one
 }
@@ -44,7 +46,7 @@ func (o *cluster) write(t *testing.T, want bool) {
 	t.Helper()
 	err := o.Withhold(t.Context())
 	if refused := errors.As(err, new(*holder.RefusedError)); refused == want || err != nil && !refused {
-		t.Errorf("%s: may write %t, want %t: %v", o.id.Proven, err == nil, want, err)
+		t.Errorf("%s: may write %t, want %t: %v", o.id.Load().Proven, err == nil, want, err)
 	}
 }
 
@@ -208,7 +210,7 @@ func TestRotationWhileRunning(t *testing.T) {
 		if calls := c.Calls(); len(calls) > 0 {
 			t.Errorf("requests without a reason: %q", calls)
 		}
-		one.id = clusterca.Identity{Proven: "old", Accepted: []string{"new", "old"}}
+		one.id.Store(&clusterca.Identity{Proven: "old", Accepted: []string{"new", "old"}})
 		time.Sleep(90 * time.Second)
 		if diff := cmp.Diff([]string{"new", "old"}, fingerprints(t, c)); diff != "" {
 			t.Errorf("fingerprints (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,6 +135,47 @@ func migrated(t *testing.T, killed int, after bool) (calls int) {
 	}
 	w.finish()
 	return calls
+}
+
+// TestMigrationIsNotFinished: controllers that start in the middle of a migration create nothing in place of what is not
+// moved yet.
+func TestMigrationIsNotFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := newWorld(t, size{nodes: 3})
+		old.service("web", nil)
+		old.start()
+		old.settle(0)
+		before := old.balancers()
+		old.stop()
+		w := old.successor()
+		w.service("web", nil)
+		p := &process{kill: func() {}}
+		p.arm(3, false)
+		w.migrate(old, p)
+		if made := p.made(); len(made) != 3 || !strings.Contains(made[2], "/v1/load-balancers/") {
+			t.Fatalf("the migration has made %q", made)
+		}
+		w.start()
+		w.settle(2 * time.Hour)
+		if now := w.balancers(); len(now) > 0 {
+			t.Errorf("the new cluster has created %v", now)
+		}
+		if c := w.configured("web"); c == nil || c.Reason != "LoadBalancerNotOwned" {
+			t.Errorf("the condition is %+v", c)
+		}
+		w.stop()
+		for _, err := range w.migrate(old, &process{kill: func() {}}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		w.start()
+		w.settle(0)
+		if now := w.balancers(); !maps.Equal(before, now) {
+			t.Errorf("the load balancers were %v, and are %v", before, now)
+		}
+		w.finish()
+	})
 }
 
 // creations returns the creations and deletions of load balancers and node groups by the controllers.
