@@ -20,18 +20,23 @@ import (
 // outageIsReported: a changed Service does not stay configured while the cloud rejects the token or fails, and recovers.
 func outageIsReported(w *world) {
 	svc := w.web()
-	for qps, status := range map[string]int{"6001": http.StatusInternalServerError, "6000": http.StatusUnauthorized} {
-		code := map[int]string{
-			http.StatusInternalServerError: cloudv1.CodeInternal, http.StatusUnauthorized: cloudv1.CodeUnauthenticated,
-		}[status]
+	// Each changes what the one before it has set.
+	for _, outage := range []struct {
+		qps    string
+		status int
+		code   string
+	}{
+		{"6001", http.StatusInternalServerError, cloudv1.CodeInternal},
+		{"6000", http.StatusUnauthorized, cloudv1.CodeUnauthenticated},
+	} {
 		w.cloud.Intercept(func(answer http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet {
 				return false
 			}
-			cloud.Problem(answer, status, code)
+			cloud.Problem(answer, outage.status, outage.code)
 			return true
 		})
-		w.patch(svc, map[string]string{annotation + "listener-maxqps": qps})
+		w.patch(svc, map[string]string{annotation + "listener-maxqps": outage.qps})
 		w.condition(svc, metav1.ConditionUnknown, "SyncFailing", "")
 		w.cloud.Intercept(nil)
 		w.condition(svc, metav1.ConditionTrue, "Configured", "")
