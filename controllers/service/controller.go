@@ -68,11 +68,8 @@ type Controller struct {
 	o         Options
 	services  cache.SharedIndexInformer
 	client    typedcorev1.ServicesGetter
-	balancers Balancers
 	ownership ownership
-	synced    []cache.InformerSynced
 	recorder  record.EventRecorder
-	clock     clock.WithTicker
 	queue     *worker.Queue[types.UID]
 	written   *written
 	departed  *departed
@@ -90,8 +87,7 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		o: o, services: o.Services.Informer(), balancers: o.Balancers, synced: o.Synced,
-		ownership: ownership{class: o.LoadBalancerClass}, clock: o.Clock, progress: progress,
+		o: o, services: o.Services.Informer(), ownership: ownership{class: o.LoadBalancerClass}, progress: progress,
 		written:  &written{services: map[types.UID]*corev1.Service{}},
 		departed: &departed{services: map[types.UID]*corev1.Service{}},
 		told:     &told{said: map[types.UID]map[string]bool{}},
@@ -132,7 +128,7 @@ func (c *Controller) Metrics() prometheus.Collector { return c.queue }
 func (c *Controller) Run(ctx context.Context) {
 	client := c.o.Client()
 	c.client, c.recorder = client.CoreV1(), c.o.Recorder(ctx, client)
-	c.queue.Run(ctx, append([]cache.InformerSynced{c.services.HasSynced}, c.synced...)...)
+	c.queue.Run(ctx, append([]cache.InformerSynced{c.services.HasSynced}, c.o.Synced...)...)
 }
 
 // process runs a pass for a Service and decides when the next one is.

@@ -36,7 +36,7 @@ func (c *Controller) reconcile(ctx context.Context, svc *corev1.Service) (State,
 }
 
 func (c *Controller) pass(ctx context.Context, svc *corev1.Service) (State, error) {
-	owned := c.balancers.Owned(svc)
+	owned := c.o.Balancers.Owned(svc)
 	switch c.ownership.decide(svc, owned) {
 	case ensure:
 		return c.ensure(ctx, svc)
@@ -58,8 +58,8 @@ func (c *Controller) ensure(ctx context.Context, svc *corev1.Service) (State, er
 	if !servicehelpers.HasLBFinalizer(svc) {
 		c.event(svc, reasonEnsuring, "Ensuring load balancer")
 	}
-	state, failure := c.balancers.Ensure(ctx, claimed)
-	stored, err := c.write(ctx, claimed, func(svc *corev1.Service) { store(svc, state, c.clock.Now()) })
+	state, failure := c.o.Balancers.Ensure(ctx, claimed)
+	stored, err := c.write(ctx, claimed, func(svc *corev1.Service) { store(svc, state, c.o.Clock.Now()) })
 	if failure != nil {
 		failure = fmt.Errorf("failed to ensure load balancer: %w", failure)
 		c.failed(claimed, failure)
@@ -93,7 +93,7 @@ func (c *Controller) announce(svc, before, after *corev1.Service) {
 // from the Service, in one write.
 func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool) (State, error) {
 	c.progress.forget(svc.UID)
-	state, failure := c.balancers.Remove(ctx, svc)
+	state, failure := c.o.Balancers.Remove(ctx, svc)
 	if failure == nil && state.Gone {
 		if _, err := c.write(ctx, svc, func(svc *corev1.Service) { c.ownership.release(svc, owned) }); err != nil {
 			return state, err
@@ -104,7 +104,7 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 	}
 	_, err := c.write(ctx, svc, func(svc *corev1.Service) {
 		// What is published stays until the load balancer is gone.
-		store(svc, State{Record: state.Record, Conditions: state.Conditions}, c.clock.Now())
+		store(svc, State{Record: state.Record, Conditions: state.Conditions}, c.o.Clock.Now())
 	})
 	switch {
 	case failure != nil:
@@ -118,10 +118,10 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 
 // clean removes the load balancer of a Service that no longer exists. Its record is only kept in memory.
 func (c *Controller) clean(ctx context.Context, svc *corev1.Service) (State, error) {
-	state, err := c.balancers.Remove(ctx, svc)
+	state, err := c.o.Balancers.Remove(ctx, svc)
 	if state.Record != "" {
 		svc = svc.DeepCopy()
-		store(svc, State{Record: state.Record}, c.clock.Now())
+		store(svc, State{Record: state.Record}, c.o.Clock.Now())
 		c.departed.put(svc)
 	}
 	if err != nil {

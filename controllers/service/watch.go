@@ -53,11 +53,11 @@ func (c *Controller) watch() error {
 
 // concerns reports whether a Service needs anything.
 func (c *Controller) concerns(svc *corev1.Service) bool {
-	return c.ownership.decide(svc, c.balancers.Owned(svc)) != leave
+	return c.ownership.decide(svc, c.o.Balancers.Owned(svc)) != leave
 }
 
 func (c *Controller) added(svc *corev1.Service) {
-	switch c.ownership.decide(svc, c.balancers.Owned(svc)) {
+	switch c.ownership.decide(svc, c.o.Balancers.Owned(svc)) {
 	case leave:
 		return
 	case ensure:
@@ -76,7 +76,7 @@ func (c *Controller) updated(before, after *corev1.Service) {
 	if known || same && (ours || sameEntries(before, after)) {
 		return
 	}
-	action := c.ownership.decide(after, c.balancers.Owned(after))
+	action := c.ownership.decide(after, c.o.Balancers.Owned(after))
 	if action == leave {
 		c.progress.forget(after.UID)
 		return
@@ -94,7 +94,7 @@ func (c *Controller) deleted(svc *corev1.Service) {
 	c.written.forget(svc.UID)
 	c.progress.forget(svc.UID)
 	c.told.forget(svc.UID)
-	if !c.ownership.held(svc, c.balancers.Owned(svc)) || svc.DeletionTimestamp == nil && servicehelpers.HasLBFinalizer(svc) {
+	if !c.ownership.held(svc, c.o.Balancers.Owned(svc)) || svc.DeletionTimestamp == nil && servicehelpers.HasLBFinalizer(svc) {
 		return
 	}
 	c.departed.put(svc)

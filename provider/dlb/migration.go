@@ -21,15 +21,9 @@ func MigratedRecord(svc *corev1.Service, lb *cloudv1.LoadBalancer) string {
 		r = record{ID: lb.ID}
 	}
 	// The Service is not known to be configured as it is.
-	r.Service, r.Deleting, r.Addresses, r.NodeGroup = "", false, nil, ""
-	for _, vip := range lb.VIPs {
-		if vip.Address != "" {
-			r.Addresses = append(r.Addresses, vip.Address)
-		}
-	}
-	for i := range lb.Pools {
-		r.NodeGroup = lb.Pools[i].NodeGroupID
-		break
+	r.Service, r.Deleting, r.Addresses, r.NodeGroup = "", false, addressesOf(lb), ""
+	if len(lb.Pools) > 0 {
+		r.NodeGroup = lb.Pools[0].NodeGroupID
 	}
 	return r.encode()
 }

@@ -210,13 +210,7 @@ func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb 
 	if r.record.ID != lb.ID {
 		r.record = record{ID: lb.ID, Original: r.record.Original}
 	}
-	r.record.NodeGroup, r.record.Deleting = group, false
-	r.record.Addresses = nil
-	for _, vip := range lb.VIPs {
-		if vip.Address != "" {
-			r.record.Addresses = append(r.record.Addresses, vip.Address)
-		}
-	}
+	r.record.NodeGroup, r.record.Deleting, r.record.Addresses = group, false, addressesOf(lb)
 	if same(want, lb) {
 		r.record.Applied = appliedOf(d)
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {

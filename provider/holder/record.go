@@ -1,12 +1,29 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"slices"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 )
+
+// ClaimedBy names this process in a record. agent is the program with its version.
+func ClaimedBy(agent string) string {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = ""
+	}
+	return cmp.Or(machine, "unknown machine") + " (" + agent + ")"
+}
+
+// Holds reports whether the record, which may be nil, already says what a claim would write.
+func Holds(record *cloudv1.ClusterHolder, s cloudv1.ClusterHolderSpec) bool {
+	return record != nil && record.Name == s.Name && slices.Equal(record.Fingerprints, s.Fingerprints)
+}
 
 // Read reads the record of a cluster UID, which is nil if there is none.
 func Read(ctx context.Context, records Records, uid string) (*cloudv1.ClusterHolder, error) {

@@ -77,16 +77,27 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 	if o.cloudConfig == "" {
 		return options, nil
 	}
-	cloud, err := config.Load(o.cloudConfig)
+	_, client, err := cloud(o.cloudConfig)
 	if err != nil {
-		return options, fmt.Errorf("--cloud-config: %w", err)
+		return options, err
 	}
-	calls := connect.Cloud(cloud, "quayctl")
-	calls.Timeout = callTimeout
-	if options.Cloud, err = cloudapi.New(calls); err != nil {
-		return options, fmt.Errorf("--cloud-config: %w", err)
-	}
+	options.Cloud = client
 	return options, nil
+}
+
+// cloud loads a cloud config and creates the client of its cloud.
+func cloud(file string) (config.Config, *cloudapi.Client, error) {
+	cfg, err := config.Load(file)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	calls := connect.Cloud(cfg, "quayctl")
+	calls.Timeout = callTimeout
+	client, err := cloudapi.New(calls)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)
+	}
+	return cfg, client, nil
 }
 
 // restConfig locates the API server as kubectl does.

@@ -168,7 +168,7 @@ func readHolder(ctx context.Context, m *member, uid string) (*cloudv1.ClusterHol
 // claimer returns a function that makes this cluster the holder of a cluster UID, unless it is.
 func (m *member) claimer(uid string, was *cloudv1.ClusterHolder, s cloudv1.ClusterHolderSpec) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if was != nil && was.Name == s.Name && slices.Equal(was.Fingerprints, s.Fingerprints) {
+		if holder.Holds(was, s) {
 			return nil
 		}
 		err := holder.Claim(ctx, m.cloud, was, uid, s)

@@ -16,7 +16,6 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
-	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/plan"
@@ -105,12 +104,7 @@ func (o *planOptions) options() (plan.Options, error) {
 	options.Cloud = connect.Cloud(options.Config, name)
 	// A watch of the cluster may last longer than one call.
 	options.Cluster.Timeout = 0
-	options.Identity = clusterca.Observe(options.Cluster).Identity
-	if o.fingerprint != "" {
-		options.Identity = func() (clusterca.Identity, error) {
-			return clusterca.Identity{Proven: o.fingerprint, Accepted: []string{o.fingerprint}}, nil
-		}
-	}
+	options.Identity = o.identity(options.Cluster)
 	return options, nil
 }
 

@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
@@ -55,41 +53,39 @@ func (o *clusterInCloud) connect(ctx context.Context) (*member, error) {
 	}
 	m := &member{}
 	var err error
-	if m.cfg, err = config.Load(o.cloudConfig); err != nil {
-		return nil, fmt.Errorf("--cloud-config: %w", err)
-	}
-	calls := connect.Cloud(m.cfg, "quayctl")
-	calls.Timeout = callTimeout
-	if m.cloud, err = cloudapi.New(calls); err != nil {
-		return nil, fmt.Errorf("--cloud-config: %w", err)
+	if m.cfg, m.cloud, err = cloud(o.cloudConfig); err != nil {
+		return nil, err
 	}
 	rc, err := o.restConfig()
 	if err != nil {
 		return nil, err
 	}
-	observer := clusterca.Observe(rc)
+	identity := o.identity(rc)
 	if m.api, err = kubernetes.NewForConfig(rc); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if m.uid, err = ownership.NewCluster(m.api.CoreV1()).UID(ctx); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if o.fingerprint != "" {
-		m.id = clusterca.Identity{Proven: o.fingerprint, Accepted: []string{o.fingerprint}}
-		return m, nil
-	}
-	m.id, err = observer.Identity()
+	m.id, err = identity()
 	return m, err
+}
+
+// identity returns the function that identifies the cluster: by the fingerprint of the flag, or by the certificate
+// authority that the clients of rc, which are created later, meet.
+func (o *clusterInCloud) identity(rc *rest.Config) func() (clusterca.Identity, error) {
+	if o.fingerprint == "" {
+		return clusterca.Observe(rc).Identity
+	}
+	return func() (clusterca.Identity, error) {
+		return clusterca.Identity{Proven: o.fingerprint, Accepted: []string{o.fingerprint}}, nil
+	}
 }
 
 // claim is the content of the record if this cluster is the holder.
 func (m *member) claim() cloudv1.ClusterHolderSpec {
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = "unknown machine"
-	}
 	return cloudv1.ClusterHolderSpec{
-		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: machine + " (" + userAgent() + ")",
+		Name: m.cfg.ClusterID, Fingerprints: m.id.Accepted, ClaimedBy: holder.ClaimedBy(userAgent()),
 	}
 }
 
@@ -126,7 +122,7 @@ func (m *member) takeover(ctx context.Context, yes bool, in io.Reader, out io.Wr
 	}
 	describe(out, m, held)
 	claim := m.claim()
-	if held != nil && held.Name == claim.Name && slices.Equal(held.Fingerprints, claim.Fingerprints) {
+	if holder.Holds(held, claim) {
 		_, err := fmt.Fprintln(out, "this cluster is the holder already")
 		return err
 	}

@@ -1,9 +1,6 @@
 package app
 
 import (
-	"cmp"
-	"os"
-
 	"k8s.io/client-go/tools/record"
 
 	"quaymaster.dev/internal/version"
@@ -12,13 +9,8 @@ import (
 
 // newHolder creates what claims the cluster's UID in the cloud, and withholds writes if another cluster holds it.
 func (r *controllers) newHolder(recorder record.EventRecorder) *holder.Holder {
-	machine, err := os.Hostname()
-	if err != nil {
-		machine = ""
-	}
 	return holder.New(holder.Options{
 		Cloud: r.cloud, ClusterUID: r.clusterUID, ClusterID: r.config.ClusterID, Identity: r.identity.Identity,
-		ClaimedBy: cmp.Or(machine, "unknown machine") + " (" + controllersUserAgent + "/" + version.Version() + ")",
-		Recorder:  recorder,
+		ClaimedBy: holder.ClaimedBy(controllersUserAgent + "/" + version.Version()), Recorder: recorder,
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // trimCaches makes the caches that all controllers share leave out what none of them reads: in a large cluster, that is
@@ -25,11 +25,8 @@ func trimCaches(shared informers.SharedInformerFactory) error {
 }
 
 func trim(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
 	if node, ok := obj.(*corev1.Node); ok {
 		node.Status.Images = nil
 	}
-	return obj, nil
+	return ctrlcache.TransformStripManagedFields()(obj)
 }
