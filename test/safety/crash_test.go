@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// TestCrashes kills the controllers before and after every call to the cloud and to the API server that a change
-// causes, starts them again, and checks that no promise is broken and that the work gets done.
+// TestCrashes kills the controllers before and after every write to the cloud and to the API server that a change
+// causes, and the calls next to it, starts them again, and checks that no promise is broken and that the work gets done.
 func TestCrashes(t *testing.T) {
 	all := scenarios()
 	total := 0
