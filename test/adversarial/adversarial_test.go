@@ -11,9 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +35,8 @@ const (
 type server struct {
 	target  adversarial.Target
 	metrics string
+	// trust is a file with the CA of the server.
+	trust string
 }
 
 const kubeconfig = `apiVersion: v1
@@ -51,6 +53,10 @@ func start(t *testing.T, caller tls.Certificate, args ...string) *server {
 	dir := t.TempDir()
 	ca := authority.New(t, "adversarial", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	cert, key, err := ca.Serving(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)).Write(dir, "tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, _, err := ca.Write(dir, "ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +98,7 @@ func start(t *testing.T, caller tls.Certificate, args ...string) *server {
 			},
 		},
 		metrics: "http://127.0.0.1:" + metrics + "/metrics",
+		trust:   trust,
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := adversarial.NewVictim(s.target).Ask(t.Context(), adversarial.Review(adversarial.SmallService()))
@@ -102,6 +109,69 @@ func start(t *testing.T, caller tls.Certificate, args ...string) *server {
 			t.Fatalf("the server does not answer: %v", err)
 		}
 	}
+}
+
+// attackVariable makes the test program an attacker; its arguments are those of runAttack.
+const attackVariable = "QUAYMASTER_TEST_ATTACK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(attackVariable) != "" {
+		if err := runAttack(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runAttack runs an attack on an address, with the CA of a file, from an IP address, until its standard input ends.
+func runAttack(args []string) error {
+	if len(args) != 4 {
+		return fmt.Errorf("want name, address, file and origin of an attack, got %q", args)
+	}
+	pem, err := os.ReadFile(args[2])
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	attacks := adversarial.Attacks()
+	i := slices.IndexFunc(attacks, func(a adversarial.Attack) bool { return a.Name == args[0] })
+	if i < 0 {
+		return fmt.Errorf("unknown attack %q", args[0])
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	attacks[i].Run(ctx, adversarial.Target{
+		Address: args[1], Path: "/validate-service", TLS: &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, From: args[3],
+	}, attackers)
+	return nil
+}
+
+// attack runs an attack until the end of the test. It is a process of low priority: an attacker on another machine would
+// take no time from the processors of the server and of the victim.
+func (s *server) attack(t *testing.T, name, from string) {
+	t.Helper()
+	cmd := exec.Command("nice", "-n", "19", os.Args[0], name, s.target.Address, s.trust, from)
+	cmd.Env = append(os.Environ(), attackVariable+"=1")
+	cmd.Stderr = t.Output()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
 }
 
 // measure returns a metric without labels.
@@ -144,13 +214,7 @@ func TestAnswersDuringAttacks(t *testing.T) {
 		l.Close()
 		for _, attack := range adversarial.Attacks() {
 			t.Run(fmt.Sprintf("%s from %s", attack.Name, from), func(t *testing.T) {
-				target := s.target
-				target.From = from
-				ctx, stop := context.WithCancel(t.Context())
-				var attacking sync.WaitGroup
-				attacking.Go(func() { attack.Run(ctx, target, attackers) })
-				defer attacking.Wait()
-				defer stop()
+				s.attack(t, attack.Name, from)
 				victim := adversarial.NewVictim(s.target)
 				// The attack is under way when it has taken what it can get.
 				for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
