@@ -150,6 +150,12 @@ type Listener struct {
 	TLS          *TLS     `json:"tls,omitempty" doc:"Required with protocol https, not allowed with any other."`
 }
 
+// NeedsProxy reports whether the listener needs a proxy wherever it is. All other listeners can be forwarded by a kernel.
+func (l *Listener) NeedsProxy() bool {
+	return l.Protocol == ProtocolHTTP || l.Protocol == ProtocolHTTPS || l.Protocol == ProtocolTCP &&
+		(l.MaxConnections > 0 || l.ProxyProtocol == ProxyProtocolV1 || l.ProxyProtocol == ProxyProtocolV2)
+}
+
 // TLS names the certificates of an https listener.
 type TLS struct {
 	CertificateIDs []string `json:"certificate_ids" minItems:"1" maxItems:"25"`

@@ -17,6 +17,8 @@ const (
 	KindJob          = "job"
 	// KindClusterHolder is the kind of the records of who may write in the name of a cluster.
 	KindClusterHolder = "cluster-holder"
+	KindEdge          = "edge"
+	KindCertificate   = "certificate"
 )
 
 // Object holds the fields that all objects of the cloud share.

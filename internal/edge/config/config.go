@@ -1,0 +1,99 @@
+// Package config compiles the load balancers of a cloud into what an edge has to do. It does no I/O.
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Engine is what carries the traffic of a listener.
+type Engine string
+
+// The engines.
+const (
+	// Direct forwards packets unchanged to a node, which knows the load balancer's address.
+	Direct Engine = "direct"
+	// NAT forwards packets to a member's address and port, and masquerades them.
+	NAT Engine = "nat"
+	// Proxy is HAProxy.
+	Proxy Engine = "proxy"
+)
+
+// Config is what an edge has to do. All lists are sorted, so that equal configurations are deeply equal.
+type Config struct {
+	// Addresses are those of the load balancers, for which the edge answers.
+	Addresses []netip.Addr
+	Listeners []Listener
+	Pools     []Pool
+}
+
+// Listener is a listener of a load balancer on one of its addresses.
+type Listener struct {
+	// LoadBalancer is an id, Key such as tcp/80. Together with the family of Address they are the identity.
+	LoadBalancer, Key string
+	Address           netip.Addr
+	Port              uint16
+	// Protocol is tcp, udp, http or https.
+	Protocol string
+	Engine   Engine
+	// Pool is the ID of a pool.
+	Pool PoolID
+	// MaxQPS is this edge's share of the limit in requests, connections or flows per second; 0 means no limit.
+	MaxQPS float64
+	// MaxConnections is this edge's share; 0 means no limit.
+	MaxConnections int
+	// IdleTimeout is how long a connection or flow may be idle; 0 leaves it to the engine.
+	IdleTimeout time.Duration
+	// ProxyProtocol is the version that members receive: empty, v1 or v2.
+	ProxyProtocol string
+	// Allowed are the source ranges of clients, of the family of Address; nil allows all.
+	Allowed []netip.Prefix
+	// Certificates are ids, the default certificate first.
+	Certificates []string
+}
+
+// PoolID is the identity of a pool.
+type PoolID struct {
+	// LoadBalancer is an id, Key such as tcp/80.
+	LoadBalancer, Key string
+	// Family is ipv4 or ipv6.
+	Family string
+}
+
+// Pool has the members among which listeners distribute their traffic.
+type Pool struct {
+	ID PoolID
+	// Protocol is tcp, udp or http.
+	Protocol string
+	// Algorithm is round_robin, weighted_round_robin, least_connections or source_ip.
+	Algorithm string
+	// Affinity is how long a client stays on its member after its last connection; 0 means no affinity.
+	Affinity time.Duration
+	// Drain is how long connections of a member that leaves may go on.
+	Drain   time.Duration
+	Members []Member
+	// Monitor probes the members; nil means that all count as healthy.
+	Monitor *Monitor
+}
+
+// Member is a backend.
+type Member struct {
+	Key     string
+	Address netip.Addr
+	// Port is 0 if the member has none, so that only Direct can reach it.
+	Port   uint16
+	Weight int
+	// Draining members keep the connections they have.
+	Draining bool
+}
+
+// Monitor probes members.
+type Monitor struct {
+	// Type is tcp, http or https.
+	Type string
+	Port uint16
+	// Path and ExpectedCodes, such as 200-399,404, are empty for tcp.
+	Path, ExpectedCodes string
+	Interval, Timeout   time.Duration
+	Rise, Fall          int
+}
