@@ -139,6 +139,10 @@ var rules = map[string]rule{
 		folders: []string{"internal/mycloud", "cmd/mycloud"},
 		never:   []string{"provider"},
 	},
+	"edges know the cloud through its client": {
+		folders: []string{"internal/edge"},
+		never:   []string{"internal/mycloud", "k8s.io/client-go", "k8s.io/api"},
+	},
 	"the cloud's server and its client share the API alone": {
 		folders: []string{"internal/mycloud"},
 		never:   []string{"internal/cloudapi"},

@@ -1,0 +1,251 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/state"
+)
+
+// Options says what kind of edge it is.
+type Options struct {
+	// Name is the edge's name, Zone its zone; empty for none.
+	Name, Zone string
+	// NAT is true if the edge is not on one link with the nodes, so that it cannot forward packets unchanged.
+	NAT bool
+	// Shared is true if all active edges carry traffic at the same time, so that each gets a part of the limits.
+	Shared bool
+}
+
+// noSources is a source range that no client is in.
+var noSources = map[string]netip.Prefix{
+	cloudv1.FamilyIPv4: netip.PrefixFrom(netip.IPv4Unspecified(), 32),
+	cloudv1.FamilyIPv6: netip.PrefixFrom(netip.IPv6Unspecified(), 128),
+}
+
+// Compile returns what the edge has to do, and what it cannot do. A fault leaves out one listener, and nothing else.
+func Compile(s *state.State, o Options) (*Config, []cloudv1.EdgeFault) {
+	c := &compiler{state: s, options: o, edges: 1, config: &Config{}}
+	if o.Shared {
+		c.edges = activeEdges(s, o.Name)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
+		if lb := s.LoadBalancers[id]; c.carries(lb) {
+			c.loadBalancer(lb)
+		}
+	}
+	slices.SortFunc(c.config.Addresses, netip.Addr.Compare)
+	return c.config, c.faults
+}
+
+// activeEdges returns the number of edges that share the traffic, of which this is one.
+func activeEdges(s *state.State, name string) int {
+	n := 1
+	for _, e := range s.Edges {
+		if e.Name != name && e.State == cloudv1.EdgeActive && !e.Draining {
+			n++
+		}
+	}
+	return n
+}
+
+// Leaving reports whether the edge of that name is asked to drain.
+func Leaving(s *state.State, name string) bool {
+	for _, e := range s.Edges {
+		if e.Name == name {
+			return e.Draining
+		}
+	}
+	return false
+}
+
+type compiler struct {
+	state   *state.State
+	options Options
+	edges   int
+	config  *Config
+	faults  []cloudv1.EdgeFault
+}
+
+// carries reports whether the edge serves a load balancer.
+func (c *compiler) carries(lb *cloudv1.LoadBalancer) bool {
+	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		return false
+	}
+	return c.options.Zone == "" || len(lb.Zones) == 0 || slices.Contains(lb.Zones, c.options.Zone)
+}
+
+func (c *compiler) fault(lb *cloudv1.LoadBalancer, listener, format string, args ...any) {
+	c.faults = append(c.faults, cloudv1.EdgeFault{
+		LoadBalancerID: lb.ID, ListenerKey: listener, Detail: fmt.Sprintf(format, args...),
+	})
+}
+
+func (c *compiler) loadBalancer(lb *cloudv1.LoadBalancer) {
+	listeners := slices.Clone(lb.Listeners)
+	slices.SortFunc(listeners, func(a, b cloudv1.Listener) int { return cmp.Compare(a.Key, b.Key) })
+	vips := slices.Clone(lb.VIPs)
+	slices.SortFunc(vips, func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) })
+	done := map[PoolID]bool{}
+	for _, vip := range vips {
+		address, err := netip.ParseAddr(vip.Address)
+		if err != nil {
+			c.fault(lb, "", "address %q of family %s is not an IP address", vip.Address, vip.Family)
+			continue
+		}
+		c.config.Addresses = append(c.config.Addresses, address)
+		for i := range listeners {
+			l, p := c.listener(lb, &listeners[i], vip, address)
+			if l == nil {
+				continue
+			}
+			c.config.Listeners = append(c.config.Listeners, *l)
+			if !done[l.Pool] {
+				done[l.Pool] = true
+				c.config.Pools = append(c.config.Pools, *p)
+			}
+		}
+	}
+}
+
+// engine returns what carries the traffic of a listener.
+func (c *compiler) engine(l *cloudv1.Listener, vip cloudv1.VIP) Engine {
+	switch {
+	case l.NeedsProxy(), vip.Mode == cloudv1.VIPModeProxy && l.Protocol == cloudv1.ProtocolTCP:
+		return Proxy
+	case vip.Mode == cloudv1.VIPModeProxy, c.options.NAT:
+		// Nodes do not answer for the address of a load balancer in mode proxy.
+		return NAT
+	}
+	return Direct
+}
+
+func (c *compiler) listener(
+	lb *cloudv1.LoadBalancer, l *cloudv1.Listener, vip cloudv1.VIP, address netip.Addr,
+) (*Listener, *Pool) {
+	at := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == l.PoolKey && p.Family == vip.Family })
+	if at < 0 {
+		c.fault(lb, l.Key, "there is no pool %q of family %s", l.PoolKey, vip.Family)
+		return nil, nil
+	}
+	engine := c.engine(l, vip)
+	if lb.Pools[at].TargetPort == 0 && len(lb.Pools[at].Members) == 0 && engine != Direct {
+		c.fault(lb, l.Key, "pool %q has no target port, which only edges that forward directly can do without", l.PoolKey)
+		return nil, nil
+	}
+	pool, err := c.pool(lb, &lb.Pools[at])
+	if err != nil {
+		c.fault(lb, l.Key, "pool %q: %v", l.PoolKey, err)
+		return nil, nil
+	}
+	allowed, err := sources(l.AllowedCIDRs, vip.Family)
+	if err != nil {
+		c.fault(lb, l.Key, "allowed_cidrs: %v", err)
+		return nil, nil
+	}
+	compiled := &Listener{
+		LoadBalancer: lb.ID, Key: l.Key, Address: address, Port: uint16(l.Port), Protocol: l.Protocol, Engine: engine,
+		Pool: pool.ID, MaxQPS: float64(l.MaxQPS) / float64(c.edges),
+		MaxConnections: int(math.Ceil(float64(l.MaxConnections) / float64(c.edges))),
+		IdleTimeout:    time.Duration(l.IdleTimeoutMS) * time.Millisecond, Allowed: allowed,
+	}
+	if l.ProxyProtocol != cloudv1.ProxyProtocolNone {
+		compiled.ProxyProtocol = l.ProxyProtocol
+	}
+	if l.TLS != nil {
+		compiled.Certificates = slices.Clone(l.TLS.CertificateIDs)
+	}
+	return compiled, pool
+}
+
+// sources returns the source ranges of a family. If there are only ranges of the other family, no client is allowed.
+func sources(cidrs []string, family string) ([]netip.Prefix, error) {
+	var allowed []netip.Prefix
+	for _, cidr := range cidrs {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, err
+		}
+		if familyOf(prefix.Addr()) == family {
+			allowed = append(allowed, prefix)
+		}
+	}
+	if len(cidrs) > 0 && allowed == nil {
+		return []netip.Prefix{noSources[family]}, nil
+	}
+	slices.SortFunc(allowed, netip.Prefix.Compare)
+	return slices.Compact(allowed), nil
+}
+
+func familyOf(a netip.Addr) string {
+	if a.Is4() {
+		return cloudv1.FamilyIPv4
+	}
+	return cloudv1.FamilyIPv6
+}
+
+func (c *compiler) pool(lb *cloudv1.LoadBalancer, p *cloudv1.Pool) (*Pool, error) {
+	pool := &Pool{
+		ID: PoolID{lb.ID, p.Key, p.Family}, Protocol: p.Protocol, Algorithm: p.Algorithm,
+		Drain: time.Duration(p.DrainTimeoutS) * time.Second,
+	}
+	if a := p.SessionAffinity; a != nil {
+		pool.Affinity = time.Duration(a.TimeoutS) * time.Second
+	}
+	if m := p.HealthMonitor; m != nil && m.Type != cloudv1.ProtocolNone {
+		pool.Monitor = &Monitor{
+			Type: m.Type, Port: uint16(cmp.Or(m.Port, p.TargetPort)), Path: m.Path, ExpectedCodes: m.ExpectedCodes,
+			Interval: time.Duration(m.IntervalMS) * time.Millisecond, Timeout: time.Duration(m.TimeoutMS) * time.Millisecond,
+			Rise: m.Rise, Fall: m.Fall,
+		}
+	}
+	var err error
+	pool.Members, err = c.members(p)
+	slices.SortFunc(pool.Members, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
+	return pool, err
+}
+
+func (c *compiler) members(p *cloudv1.Pool) ([]Member, error) {
+	var members []Member
+	add := func(key, address string, port int32, weight int, state string) error {
+		a, err := netip.ParseAddr(address)
+		if err != nil || familyOf(a) != p.Family || a.Zone() != "" {
+			return fmt.Errorf("member %q: %q is not an address of family %s", key, address, p.Family)
+		}
+		members = append(members, Member{
+			Key: key, Address: a, Port: uint16(port), Weight: weight,
+			// A weight of 0 takes no new connections either.
+			Draining: state == cloudv1.MemberDraining || weight == 0,
+		})
+		return nil
+	}
+	if p.NodeGroupID == "" {
+		for _, m := range p.Members {
+			if err := add(m.Key, m.Address, m.Port, m.Weight, m.State); err != nil {
+				return nil, err
+			}
+		}
+		return members, nil
+	}
+	group := c.state.NodeGroups[p.NodeGroupID]
+	if group == nil {
+		return nil, fmt.Errorf("there is no node group %s", p.NodeGroupID)
+	}
+	for _, m := range group.Members {
+		for _, a := range m.Addresses {
+			if a.Family == p.Family {
+				if err := add(m.Key, a.Address, p.TargetPort, m.Weight, m.State); err != nil {
+					return nil, err
+				}
+				break
+			}
+		}
+	}
+	return members, nil
+}

@@ -1,0 +1,196 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+)
+
+const (
+	// hold is how long the cloud may hold a request for changes.
+	hold = 55 * time.Second
+	// retryBase and retryMax bound the delay after a failed request.
+	retryBase, retryMax = 250 * time.Millisecond, 15 * time.Second
+)
+
+// kinds are the kinds of objects that concern edges.
+var kinds = []string{cloudv1.KindLoadBalancer, cloudv1.KindNodeGroup, cloudv1.KindEdge, cloudv1.KindCertificate}
+
+// Cloud is the part of the cloud's API that Follow reads.
+type Cloud interface {
+	Meta(ctx context.Context) (*cloudv1.Meta, error)
+	Changes(ctx context.Context, since string, kinds []string, wait time.Duration) (*cloudv1.Changes, error)
+	ListLoadBalancers(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error)
+	ListNodeGroups(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.NodeGroup], error)
+	ListEdges(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.Edge], error)
+	ListCertificates(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.Certificate], error)
+	KeyPair(ctx context.Context, id string) (*cloudv1.KeyPair, error)
+}
+
+// Follower follows the cloud.
+type Follower struct {
+	Cloud Cloud
+	// Clock defaults to the real clock.
+	Clock clock.Clock
+	// OnState is called with every new state, in order.
+	OnState func(*State)
+	// OnError is called with the error of every request that failed, and with nil when one has succeeded after it.
+	OnError func(error)
+
+	// unread are certificates whose key pairs could not be read yet, with their revisions.
+	unread map[string]string
+}
+
+// Follow follows the cloud from a state, until the context ends.
+func (f *Follower) Follow(ctx context.Context, s *State) {
+	if f.Clock == nil {
+		f.Clock = clock.RealClock{}
+	}
+	f.unread = map[string]string{}
+	backoff := wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.5, Steps: 10, Cap: retryMax}
+	delay := backoff
+	for ctx.Err() == nil {
+		next, err := f.step(ctx, s)
+		if next != nil && next != s {
+			s = next
+			f.OnState(s)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		f.OnError(err)
+		if err == nil {
+			delay = backoff
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.Clock.After(delay.Step()):
+		}
+	}
+}
+
+// step returns the state after the next changes, which may be incomplete if there is an error.
+func (f *Follower) step(ctx context.Context, s *State) (*State, error) {
+	if s.Revision == "" {
+		return f.list(ctx, s)
+	}
+	held := hold
+	if len(f.unread) > 0 {
+		held = 0
+	}
+	changes, err := f.Cloud.Changes(ctx, s.Revision, kinds, held)
+	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
+		return f.list(ctx, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("follow the cloud: %w", err)
+	}
+	next, certificates, err := s.apply(changes)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(f.unread, certificates)
+	return next, f.readKeyPairs(ctx, next)
+}
+
+// list reads everything. An edge never believes a list that is not complete: it would stop load balancers that exist.
+func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
+	// The revision is read first: what changes during the lists is then reported again.
+	meta, err := f.Cloud.Meta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the cloud's revision: %w", err)
+	}
+	if meta.Status != cloudv1.StatusOK {
+		return nil, errors.New("list: the cloud reports that it may not know all its objects")
+	}
+	next := New()
+	next.Revision = meta.Revision
+	if err := errors.Join(
+		collect(ctx, f.Cloud.ListLoadBalancers, next.LoadBalancers), collect(ctx, f.Cloud.ListNodeGroups, next.NodeGroups),
+		collect(ctx, f.Cloud.ListEdges, next.Edges),
+	); err != nil {
+		return nil, err
+	}
+	if err := checkLosses(was, next); err != nil {
+		return nil, err
+	}
+	certificates := map[string]*cloudv1.Certificate{}
+	if err := collect(ctx, f.Cloud.ListCertificates, certificates); err != nil {
+		return nil, err
+	}
+	f.unread = map[string]string{}
+	for id, c := range certificates {
+		if known, ok := was.KeyPairs[id]; ok && known.Revision == c.Revision {
+			next.KeyPairs[id] = known
+		} else {
+			f.unread[id] = c.Revision
+		}
+	}
+	return next, f.readKeyPairs(ctx, next)
+}
+
+// checkLosses returns an error if most load balancers are missing from a list. Changes report each deletion; a list that
+// lacks most of what was there is more likely that of a cloud that was restored from nothing, or of another cloud.
+func checkLosses(was, next *State) error {
+	missing := 0
+	for id := range was.LoadBalancers {
+		if next.LoadBalancers[id] == nil {
+			missing++
+		}
+	}
+	if missing < 2 || 2*missing <= len(was.LoadBalancers) {
+		return nil
+	}
+	return fmt.Errorf(
+		"list: the cloud lacks %d of %d load balancers, which this edge goes on serving; if they were deleted, "+
+			"stop the edge, delete its state file and start it again", missing, len(was.LoadBalancers),
+	)
+}
+
+func collect[T any, P interface {
+	*T
+	Metadata() *cloudv1.Object
+}](
+	ctx context.Context, list func(context.Context, cloudapi.ListOptions) (*cloudv1.List[T], error), into map[string]*T,
+) error {
+	found, err := list(ctx, cloudapi.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	if !found.Complete {
+		return errors.New("list: the cloud's list is not complete")
+	}
+	for i := range found.Items {
+		object := &found.Items[i]
+		into[P(object).Metadata().ID] = object
+	}
+	return nil
+}
+
+// readKeyPairs adds the unread key pairs to a state that is not in use yet.
+func (f *Follower) readKeyPairs(ctx context.Context, s *State) error {
+	var failed []error
+	for id, revision := range f.unread {
+		pair, err := f.Cloud.KeyPair(ctx, id)
+		switch {
+		case cloudapi.IsNotFound(err):
+			delete(s.KeyPairs, id)
+		case err != nil:
+			failed = append(failed, fmt.Errorf("read certificate %s: %w", id, err))
+			continue
+		default:
+			s.KeyPairs[id] = CertificateWithKeyPair{Revision: revision, KeyPair: *pair}
+		}
+		delete(f.unread, id)
+	}
+	return errors.Join(failed...)
+}
