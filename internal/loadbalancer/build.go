@@ -44,9 +44,9 @@ func listener(v *catalog.View, i int, p corev1.ServicePort, kubeProxyPort int32)
 		f.set(&l, value)
 	}
 	// Kubernetes defines how nodes report their health: with traffic policy Local each node reports whether it has
-	// backends of the Service. UDP cannot be probed at all.
+	// backends of the Service. UDP cannot be probed at all, nor can a Service without node ports.
 	local := v.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	if check := &l.HealthCheck; local || transport == "udp" {
+	if check := &l.HealthCheck; local || transport == "udp" || NoNodePort(v.Service, p) {
 		check.Protocol, check.Path, check.ExpectedCodes = "http", healthzPath, []string{"200"}
 		check.Port = kubeProxyPort
 		if local {
@@ -54,6 +54,12 @@ func listener(v *catalog.View, i int, p corev1.ServicePort, kubeProxyPort int32)
 		}
 	}
 	return l
+}
+
+// NoNodePort reports whether a port of the Service has no node port and will not get one.
+func NoNodePort(svc *corev1.Service, p corev1.ServicePort) bool {
+	allocate := svc.Spec.AllocateLoadBalancerNodePorts
+	return p.NodePort == 0 && allocate != nil && !*allocate
 }
 
 func affinityTimeout(svc *corev1.Service) time.Duration {

@@ -77,6 +77,16 @@ func TestBuildListeners(t *testing.T) {
 				l.HealthCheck.ExpectedCodes = []string{"200"}
 			})},
 		},
+		"without a node port, kube-proxy is probed, too": {
+			builder.Service(builder.Ports(corev1.ServicePort{Port: 80}), builder.Spec(func(s *corev1.ServiceSpec) {
+				s.AllocateLoadBalancerNodePorts = new(false)
+			})),
+			[]loadbalancer.Listener{defaultListener(func(l *loadbalancer.Listener) {
+				l.NodePort = 0
+				l.HealthCheck.Protocol, l.HealthCheck.Port, l.HealthCheck.Path = "http", 10256, "/healthz"
+				l.HealthCheck.ExpectedCodes = []string{"200"}
+			})},
+		},
 		"traffic policy Local is probed at the health check node port": {
 			builder.Service(builder.DLB("health-check-interval", "3s"), builder.DLB("health-check-timeout", "1s"),
 				builder.Spec(func(s *corev1.ServiceSpec) {
@@ -130,6 +140,11 @@ func TestBuildIPMode(t *testing.T) {
 		"tcp":            {builder.Service(), "vip"},
 		"http":           {builder.Service(builder.DLB("listener-protocol", "http")), "proxy"},
 		"PROXY protocol": {builder.Service(builder.DLB("listener-proxy-protocol", "v1")), "proxy"},
+		"host name":      {builder.Service(builder.DLB("hostname", "shop.example.com")), "proxy"},
+		"connections":    {builder.Service(builder.DLB("listener-maxconn.80", "10")), "proxy"},
+		"idle timeout":   {builder.Service(builder.DLB("listener-idle-timeout", "61s")), "proxy"},
+		"usual timeout":  {builder.Service(builder.DLB("listener-idle-timeout", "60s")), "vip"},
+		"usual minute":   {builder.Service(builder.DLB("listener-idle-timeout", "1m")), "vip"},
 		"explicit vip":   {builder.Service(builder.DLB("listener-protocol", "http"), builder.DLB("ip-mode", "vip")), "vip"},
 		"explicit proxy": {builder.Service(builder.DLB("ip-mode", "proxy")), "proxy"},
 	}
@@ -153,7 +168,7 @@ func TestBuildWhole(t *testing.T) {
 	want := &loadbalancer.Desired{
 		NetworkType: "private", SubnetID: "subnet-a", Zones: []string{"b", "a"}, Flavor: "large", BandwidthMbps: 50,
 		IngressGroup: "edge", DrainTimeout: time.Minute, Tags: map[string]string{"team": "a"}, DeletionProtection: true,
-		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b", IPMode: "vip",
+		RetainOnDelete: true, AdoptID: "lb-1", Hostname: "a.b", IPMode: "proxy",
 		AllowedSources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
 		Families:       []string{"ipv6", "ipv4"},
 		Listeners:      []loadbalancer.Listener{defaultListener(nil)},

@@ -50,7 +50,8 @@ type Desired struct {
 type Listener struct {
 	// Transport is tcp or udp, as in the Service's port.
 	Transport string
-	// Port is the listening port, NodePort the backends' port (0 if the API server has not allocated it yet).
+	// Port is the listening port, NodePort the backends' port (0 if the API server has not allocated it yet, or
+	// will not).
 	Port, NodePort int32
 
 	Protocol       string        `key:"listener-protocol"`

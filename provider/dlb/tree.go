@@ -25,10 +25,11 @@ type Network struct {
 	SubnetIDs []string
 }
 
-// checkAllocated checks that the API server has allocated the ports that backends listen on.
+// checkAllocated checks that the API server has allocated the ports that backends listen on, unless it will not. Load
+// balancers that forward packets unchanged need none; validation refuses the others.
 func checkAllocated(svc *corev1.Service) error {
 	for _, p := range svc.Spec.Ports {
-		if p.NodePort == 0 {
+		if p.NodePort == 0 && !loadbalancer.NoNodePort(svc, p) {
 			return &postponed{cause: fmt.Errorf("port %d has no node port yet", p.Port)}
 		}
 	}
