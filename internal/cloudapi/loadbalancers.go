@@ -87,6 +87,16 @@ func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*cloudv1.He
 	return &h, nil
 }
 
+// LoadBalancerStats reads what the listeners have done on all edges.
+func (c *Client) LoadBalancerStats(ctx context.Context, id string) (*cloudv1.Stats, error) {
+	var s cloudv1.Stats
+	r := &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/stats", id: id}
+	if _, err := c.do(ctx, r, &s); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
 func writeLB(
 	ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions,
 ) (*cloudv1.LoadBalancer, string, error) {

@@ -36,6 +36,8 @@ type request struct {
 	hold time.Duration
 	// asks means that a POST changes nothing.
 	asks bool
+	// unpaced means that the request is sent whatever the pace of requests: it has a rhythm of its own.
+	unpaced bool
 	// claims means that the write claims the cluster UID, which other writes wait for.
 	claims bool
 }
@@ -116,14 +118,19 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 
 // call sends the request once, if the pace of requests allows it, and reports how it ended.
 func (c *Client) call(ctx context.Context, r *request, body []byte, id, token string, out any) (*response, error) {
-	pass, err := c.enter(ctx, r)
-	if err != nil {
-		return nil, err
+	var pass *pace.Pass
+	if !r.unpaced {
+		var err error
+		if pass, err = c.enter(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	start := c.clock.Now()
 	resp, header, err := c.exchange(ctx, r, body, id, token, out)
 	code := r.code(ctx, resp, err)
-	pass.Done(outcome(code, header, err), c.clock.Now())
+	if pass != nil {
+		pass.Done(outcome(code, header, err), c.clock.Now())
+	}
 	c.onCall(Call{Operation: r.operation(), Code: code, Duration: c.clock.Since(start)})
 	if HasCode(err, cloudv1.CodeFenced) {
 		c.onFenced(err)

@@ -22,7 +22,10 @@ import (
 	"quaymaster.dev/internal/mycloud/inventory"
 )
 
-const token = "sesame"
+const (
+	token     = "sesame"
+	edgeToken = "open-edge"
+)
 
 // cloud is a server under test. Every exchange with it is checked against the OpenAPI document.
 type cloud struct {
@@ -31,8 +34,10 @@ type cloud struct {
 	url    string
 	http   *http.Client
 	client *cloudapi.Client
-	check  *conformance
-	stop   func()
+	// edge has the token of edges.
+	edge  *cloudapi.Client
+	check *conformance
+	stop  func()
 }
 
 type setting func(*mycloud.Options)
@@ -58,7 +63,7 @@ func exampleInventory(t *testing.T) *inventory.Inventory {
 
 func newCloud(t *testing.T, settings ...setting) *cloud {
 	t.Helper()
-	o := mycloud.Options{DataDir: t.TempDir(), Inventory: exampleInventory(t), Token: token}
+	o := mycloud.Options{DataDir: t.TempDir(), Inventory: exampleInventory(t), Token: token, EdgeToken: edgeToken}
 	for _, s := range settings {
 		s(&o)
 	}
@@ -72,12 +77,14 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	wg.Go(func() { server.Run(ctx) })
 	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t)}
 	c.http = &http.Client{Transport: c.check}
-	c.client, err = cloudapi.New(cloudapi.Options{
-		Endpoint: ts.URL, Token: cloudapi.StaticToken(token),
-		Wrap: func(http.RoundTripper) http.RoundTripper { return c.check },
-	})
-	if err != nil {
-		t.Fatal(err)
+	for which, secret := range map[**cloudapi.Client]string{&c.client: token, &c.edge: edgeToken} {
+		*which, err = cloudapi.New(cloudapi.Options{
+			Endpoint: ts.URL, Token: cloudapi.StaticToken(secret),
+			Wrap: func(http.RoundTripper) http.RoundTripper { return c.check },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.stop = sync.OnceFunc(func() {
 		ts.Close()

@@ -17,7 +17,7 @@ func TestEveryOperation(t *testing.T) {
 	meta := must[*cloudv1.Meta](t)(cl.Meta(ctx))
 	diff(t, "capabilities", []string{
 		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing,
-		cloudv1.CapabilityHolders, cloudv1.CapabilityMemberBatches,
+		cloudv1.CapabilityHolders, cloudv1.CapabilityMemberBatches, cloudv1.CapabilityJobs, cloudv1.CapabilityEdges,
 	}, meta.Capabilities)
 	zones := must[*cloudv1.List[cloudv1.Zone]](t)(cl.Zones(ctx, none))
 	regions := must[*cloudv1.List[cloudv1.Region]](t)(cl.Regions(ctx, none))
@@ -70,6 +70,7 @@ func TestEveryOperation(t *testing.T) {
 	}
 	lb := c.createLB(tree("one"))
 	must[*cloudv1.Health](t)(cl.LoadBalancerHealth(ctx, lb.ID))
+	must[*cloudv1.Stats](t)(cl.LoadBalancerStats(ctx, lb.ID))
 	lb, _, err := cl.AdoptLoadBalancer(
 		ctx, lb.ID, map[string]string{"k": "v"}, cloudapi.WriteOptions{IfMatch: lb.Revision},
 	)
@@ -108,6 +109,25 @@ func TestEveryOperation(t *testing.T) {
 	held := must[*cloudv1.ClusterHolder](t)(cl.ClaimHolder(ctx, "uid-1", claim, write))
 	must[*cloudv1.ClusterHolder](t)(cl.Holder(ctx, "uid-1", read))
 	if err := cl.DeleteHolder(ctx, "uid-1", cloudapi.WriteOptions{IfMatch: held.Revision}); err != nil {
+		t.Error(err)
+	}
+
+	edge := must[*cloudv1.Edge](t)(c.edge.RegisterEdge(ctx, cloudv1.EdgeSpec{Name: "edge-1"}, write))
+	must[*cloudv1.Edge](t)(cl.Edge(ctx, edge.ID, read))
+	must[*cloudv1.List[cloudv1.Edge]](t)(cl.ListEdges(ctx, none))
+	must[*cloudv1.HeartbeatReply](t)(c.edge.Heartbeat(ctx, edge.ID, cloudv1.Heartbeat{AppliedRevision: "0"}))
+	must[*cloudv1.Edge](t)(cl.PatchEdge(ctx, edge.ID, cloudv1.EdgePatch{Draining: new(true)}, write))
+	if err := cl.DeleteEdge(ctx, edge.ID, write); err != nil {
+		t.Error(err)
+	}
+
+	pair := newPair(t, "shop.example.com")
+	cert := must[*cloudv1.Certificate](t)(cl.CreateCertificate(ctx, pair.spec("shop"), write))
+	must[*cloudv1.Certificate](t)(cl.Certificate(ctx, cert.ID, read))
+	must[*cloudv1.List[cloudv1.Certificate]](t)(cl.ListCertificates(ctx, none))
+	must[*cloudv1.Certificate](t)(cl.UpdateCertificate(ctx, cert.ID, pair.spec("other"), write))
+	must[*cloudv1.KeyPair](t)(c.edge.KeyPair(ctx, cert.ID))
+	if err := cl.DeleteCertificate(ctx, cert.ID, write); err != nil {
 		t.Error(err)
 	}
 

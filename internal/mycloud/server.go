@@ -1,9 +1,10 @@
 // Package mycloud is the reference implementation of the mycloud API: a cloud's control plane on one machine, for
-// development, tests and demonstrations. Its state is durable; it moves no packets.
+// development, tests and demonstrations. Its state is durable. The packets of load balancers are moved by edges.
 package mycloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,10 +16,18 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
+)
+
+const (
+	// heartbeatInterval is the time between heartbeats of an edge.
+	heartbeatInterval = 2 * time.Second
+	// encryptionKeyFile is in the data directory unless there is a key elsewhere.
+	encryptionKeyFile = "encryption.key"
 )
 
 // Options configures a Server.
@@ -33,6 +42,13 @@ type Options struct {
 	Quotas map[string]int
 	// Token is the bearer token that clients must send.
 	Token string
+	// EdgeToken is the bearer token of edges, which must not be Token; if empty, there are no edges.
+	EdgeToken string
+	// HeartbeatInterval is the time between heartbeats of an edge; it defaults to two seconds.
+	HeartbeatInterval time.Duration
+	// EncryptionKey encrypts the key pairs of certificates: 32 bytes in base64. If empty, it is in a file in DataDir, which
+	// is created if it does not exist.
+	EncryptionKey string
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
 	// Faults injects faults into requests and jobs; if nil, there are none. Load balancers whose last job failed are in
@@ -66,11 +82,19 @@ func Open(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.HeartbeatInterval == 0 {
+		o.HeartbeatInterval = heartbeatInterval
+	}
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	st, err := store.Open(filepath.Join(o.DataDir, "state.db"), o.Clock)
 	if err != nil {
+		return nil, err
+	}
+	cipher, err := o.cipher()
+	if err != nil {
+		_ = st.Close()
 		return nil, err
 	}
 	if o.Inventory != nil {
@@ -85,8 +109,13 @@ func Open(o Options) (*Server, error) {
 	}
 	a := api.New(api.Options{
 		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
-		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, Logger: o.Logger,
+		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken,
+		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
+	if err := errors.Join(a.LoadEdges(), a.CheckKeyPairs()); err != nil {
+		_ = st.Close()
+		return nil, err
+	}
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
@@ -95,13 +124,26 @@ func Open(o Options) (*Server, error) {
 	}, nil
 }
 
+// cipher returns the cipher of key pairs.
+func (o *Options) cipher() (*certificate.Cipher, error) {
+	key := o.EncryptionKey
+	if key == "" {
+		var err error
+		if key, err = certificate.LoadOrCreateKey(filepath.Join(o.DataDir, encryptionKeyFile)); err != nil {
+			return nil, err
+		}
+	}
+	return certificate.NewCipher(key)
+}
+
 // Handler returns the HTTP handler of the API.
 func (s *Server) Handler() http.Handler { return s.api.Handler() }
 
-// Run runs jobs and deletes expired records until ctx is done.
+// Run runs jobs, watches edges and deletes expired records until ctx is done.
 func (s *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.runner.Run(ctx) })
+	wg.Go(func() { s.api.WatchEdges(ctx) })
 	wg.Go(func() { s.clear(ctx) })
 	wg.Wait()
 }

@@ -36,7 +36,12 @@ type EdgeFields struct {
 	Zone         string   `json:"zone,omitempty" maxLength:"63"`
 	Addresses    []string `json:"addresses,omitempty" maxItems:"16" doc:"The addresses of the machine itself."`
 	Capabilities []string `json:"capabilities,omitempty" maxItems:"16" doc:"direct, proxy or what later versions add."`
-	Draining     bool     `json:"draining,omitempty" doc:"The edge is about to leave."`
+	Draining     bool     `json:"draining,omitempty" doc:"The edge is about to leave. A registration without it does not end a drain."`
+}
+
+// EdgePatch changes only the fields that it sets (RFC 7396).
+type EdgePatch struct {
+	Draining *bool `json:"draining,omitempty" doc:"Whether the edge is about to leave."`
 }
 
 // EdgeSpec is the body of a request to register an edge. Its name is unique: an edge that registers again gets the same
@@ -56,11 +61,11 @@ type EdgeFault struct {
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
-	AppliedRevision string      `json:"applied_revision" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults."`
+	AppliedRevision string      `json:"applied_revision" pattern:"^[0-9]{0,20}$" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it has applied nothing yet."`
 	Faults          []EdgeFault `json:"faults,omitempty" maxItems:"1000"`
 	// Health and Counters replace what was reported before; nil means that it has not changed.
-	Health   *[]MemberHealth    `json:"health,omitempty" doc:"The health of all members. Absent if it has not changed since the last heartbeat."`
-	Counters *[]ListenerCounter `json:"counters,omitempty" doc:"The counters of all listeners. Absent if they have not changed since the last heartbeat."`
+	Health   *[]MemberHealth    `json:"health,omitempty" maxItems:"100000" doc:"The health of all members. Absent if it has not changed since the last heartbeat."`
+	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000" doc:"The counters of all listeners. Absent if they have not changed since the last heartbeat."`
 }
 
 // HeartbeatReply is the response to a heartbeat.
@@ -95,7 +100,8 @@ type ListenerCounter struct {
 	BytesOut uint64 `json:"bytes_out" doc:"0 where responses go past the edge."`
 }
 
-// Stats is what the listeners of a load balancer have done on all edges.
+// Stats is what the listeners of a load balancer have done on all edges. It decreases when an edge restarts its engine
+// or is deleted.
 type Stats struct {
 	Listeners []ListenerCounter `json:"listeners" nullable:"false"`
 }

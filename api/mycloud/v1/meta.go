@@ -16,6 +16,8 @@ const (
 	CapabilityHolders = "holders"
 	// CapabilityMemberBatches is offered by clouds that can change the members of many pools in one request.
 	CapabilityMemberBatches = "member-batches"
+	// CapabilityEdges is offered by clouds that accept edges, which carry the traffic of load balancers.
+	CapabilityEdges = "edges"
 )
 
 // The states of a cloud.

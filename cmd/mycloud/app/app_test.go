@@ -11,10 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/mycloud/app"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/test/authority"
 )
 
 // TestMain makes the test binary act as the program: tests that kill a server start it as a process.
@@ -134,7 +138,17 @@ func TestBadInputGetsOneLine(t *testing.T) {
 		"unknown output": {
 			args: []string{"get", "zones", "-o", "xml"}, code: 2, want: []string{`--output "xml"`, "table, json or yaml"},
 		},
-		"nothing to delete": {args: []string{"delete", "i-1"}, code: 2, want: []string{"instance ID"}},
+		"nothing to delete": {args: []string{"delete", "i-1"}, code: 2, want: []string{`unknown command "i-1"`}},
+		"no instance":       {args: []string{"delete", "instance"}, code: 2, want: []string{"requires the argument ID"}},
+		"one token for all": {
+			args: serve("--edge-token-file", tokenFile), code: 1, want: []string{"the token of edges must not be the token of clients"},
+		},
+		"missing encryption key": {
+			args: serve("--encryption-key-file", dir+"/none"), code: 1, want: []string{"--encryption-key-file", dir + "/none"},
+		},
+		"malformed encryption key": {
+			args: serve("--encryption-key-file", tokenFile), code: 1, want: []string{"must be 32 bytes in base64", "openssl rand"},
+		},
 		"absent object": {
 			args: []string{"get", "load-balancers", "lb-none", "--endpoint", held.endpoint},
 			env:  map[string]string{"MYCLOUD_TOKEN": held.token},
@@ -164,6 +178,60 @@ func TestBadInputGetsOneLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCertificatesAndEdges creates a certificate from files, and drains and deletes an edge.
+func TestCertificatesAndEdges(t *testing.T) {
+	s := startServer(t, t.TempDir(), "--edge-token-file", write(t, "edge-token", "open-edge\n"))
+	t.Setenv("MYCLOUD_ENDPOINT", s.endpoint)
+	t.Setenv("MYCLOUD_TOKEN", s.token)
+	do := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := run(t, args...)
+		if code != 0 || stderr != "" {
+			t.Fatalf("%v: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	now := time.Now()
+	pair, err := authority.New(t, "test", now, now.Add(time.Hour)).
+		IssueServing("shop", now, now.Add(time.Hour), "shop.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := pair.Write(t.TempDir(), "tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := strings.Fields(do("create", "certificate", "shop", "--cert", cert, "--key", key))
+	if len(created) < 2 || !strings.HasPrefix(created[1], "cert-") {
+		t.Fatalf("created: %v", created)
+	}
+	if out := do("get", "certificates", created[1]); !strings.Contains(out, "shop.example.com") {
+		t.Errorf("certificates: %s", out)
+	}
+	if code, _, stderr := run(t, "create", "certificate", "two", "--cert", key, "--key", cert); code != 1 ||
+		!strings.Contains(stderr, "key must be one private key in PEM") {
+		t.Errorf("swapped files: %d %s", code, stderr)
+	}
+	do("delete", "certificate", created[1])
+
+	agent, err := cloudapi.New(cloudapi.Options{Endpoint: s.endpoint, Token: cloudapi.StaticToken("open-edge")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge, err := agent.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-1"}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff("edge "+edge.ID+" is draining\n", do("drain", "edge", edge.ID)); d != "" {
+		t.Error(d)
+	}
+	if out := do("get", "edges"); !strings.Contains(out, "edge-1   draining") {
+		t.Errorf("edges: %s", out)
+	}
+	do("drain", "edge", edge.ID, "--end")
+	do("delete", "edge", edge.ID)
 }
 
 func TestGet(t *testing.T) {
@@ -207,7 +275,7 @@ func TestGet(t *testing.T) {
 		!strings.Contains(yaml, "id: eu-1c") {
 		t.Errorf("YAML:\n%s", yaml)
 	}
-	for _, kind := range []string{"load-balancers", "node-groups", "routes", "route-tables", "volumes", "volume-types", "regions", "instance-types", "jobs"} {
+	for _, kind := range []string{"load-balancers", "node-groups", "routes", "route-tables", "volumes", "volume-types", "regions", "instance-types", "jobs", "edges", "certificates"} {
 		if out := get("get", kind); !strings.HasPrefix(out, "ID") {
 			t.Errorf("%s: %q", kind, out)
 		}

@@ -1,17 +1,14 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
+	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/version"
 )
@@ -59,107 +56,6 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 	return client, err
 }
 
-// newInstanceCommands returns the commands that change instances.
-func newInstanceCommands() []*cobra.Command {
-	return []*cobra.Command{
-		newCreateCommand(),
-		newInstanceCommand(
-			"delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance,
-		),
-		newInstanceCommand("start", "Start an instance", (*cloudapi.Client).StartInstance),
-		newInstanceCommand("stop", "Stop an instance", (*cloudapi.Client).StopInstance),
-	}
-}
-
-// instanceWrite is a method of the client.
-type instanceWrite func(
-	c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions,
-) (*cloudv1.Instance, error)
-
-func newInstanceCommand(verb, short string, do instanceWrite) *cobra.Command {
-	var o clientOptions
-	cmd := &cobra.Command{
-		Use:     verb + " instance ID",
-		Short:   short,
-		Example: "  mycloud " + verb + " instance i-node-1",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 || args[0] != "instance" {
-				return command.Usagef("requires the arguments \"instance ID\"")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.client()
-			if err != nil {
-				return err
-			}
-			i, err := do(c, cmd.Context(), args[1], cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "instance %s is %s\n", i.ID, i.State)
-			return err
-		},
-	}
-	o.addFlags(cmd.Flags())
-	return cmd
-}
-
-// newCreateCommand returns the command that creates instances.
-func newCreateCommand() *cobra.Command {
-	var o clientOptions
-	var spec cloudv1.InstanceSpec
-	var addresses []string
-	cmd := &cobra.Command{
-		Use:   "create instance HOSTNAME",
-		Short: "Create and start an instance",
-		Long: "Creates and starts an instance. The hostname may be that of a deleted instance, such as one whose machine was\n" +
-			"rebuilt; the new instance has another id.",
-		Example: "  mycloud create instance node-5 --type m1.medium --zone eu-1a --address 10.0.0.15",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 || args[0] != "instance" {
-				return command.Usagef("requires the arguments \"instance HOSTNAME\"")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec.Hostname = args[1]
-			for _, a := range addresses {
-				ip, err := netip.ParseAddr(a)
-				if err != nil {
-					return command.Usagef("--address %s: must be an IP address", a)
-				}
-				family := cloudv1.FamilyIPv6
-				if ip.Is4() {
-					family = cloudv1.FamilyIPv4
-				}
-				spec.Addresses = append(
-					spec.Addresses, cloudv1.InstanceAddress{Type: cloudv1.AddressInternal, Family: family, Address: a},
-				)
-			}
-			c, err := o.client()
-			if err != nil {
-				return err
-			}
-			i, err := c.CreateInstance(cmd.Context(), spec, cloudapi.WriteOptions{})
-			if err != nil {
-				return explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "instance %s is %s\n", i.ID, i.State)
-			return err
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&spec.Type, "type", "", "instance type (required)")
-	f.StringVar(&spec.Zone, "zone", "", "zone (required)")
-	f.StringSliceVar(&addresses, "address", nil, "internal IP address; may be repeated")
-	f.StringToStringVar(&spec.Tags, "tag", nil, "tag of the instance, such as team=edge; may be repeated")
-	o.addFlags(f)
-	// This fails only for flags that do not exist.
-	_ = errors.Join(cmd.MarkFlagRequired("type"), cmd.MarkFlagRequired("zone"))
-	return cmd
-}
-
 // explain returns a problem of the cloud as one line for the user.
 func explain(err error) error {
 	var e *cloudapi.Error
@@ -169,5 +65,9 @@ func explain(err error) error {
 	if e.Problem.Code == cloudv1.CodeUnauthenticated {
 		return fmt.Errorf("the cloud rejected the token; set --token-file or %s to the token of mycloud serve", tokenVariable)
 	}
-	return fmt.Errorf("%s (%s)", e.Problem.Detail, e.Problem.Code)
+	detail := e.Problem.Detail
+	for _, f := range e.Problem.Errors {
+		detail += fmt.Sprintf("; %s %s", strings.TrimPrefix(f.Pointer, "/"), f.Detail)
+	}
+	return fmt.Errorf("%s (%s)", detail, e.Problem.Code)
 }

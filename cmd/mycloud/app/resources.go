@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -94,6 +95,10 @@ func resources() []resource {
 			func(t *cloudv1.InstanceType) []string {
 				return []string{t.ID, strconv.Itoa(t.CPUs), strconv.Itoa(t.MemoryMiB)}
 			}),
+		newResource("edges edge", "ID NAME STATE ZONE ADDRESSES APPLIED HEARTBEAT FAULTS",
+			(*cloudapi.Client).ListEdges, edgeRow),
+		newResource("certificates certificate", "ID NAME NOT-AFTER DNS-NAMES REVISION",
+			(*cloudapi.Client).ListCertificates, certificateRow),
 		newResource("jobs job", "ID NAME TARGET STATE PROGRESS", (*cloudapi.Client).ListJobs,
 			func(j *cloudv1.Job) []string {
 				return []string{j.ID, j.Name, j.Target.ID, string(j.State), strconv.Itoa(j.Progress) + "%"}
@@ -125,6 +130,21 @@ func loadBalancerRow(lb *cloudv1.LoadBalancer) []string {
 		lb.ID, lb.Name, string(lb.ProvisioningState), lb.OperatingState,
 		strings.Join(addresses, ","), strings.Join(listeners, ","), lb.Revision,
 	}
+}
+
+func edgeRow(e *cloudv1.Edge) []string {
+	heartbeat := ""
+	if e.HeartbeatAt != nil {
+		heartbeat = e.HeartbeatAt.UTC().Format(time.RFC3339)
+	}
+	return []string{
+		e.ID, e.Name, e.State, e.Zone, strings.Join(e.Addresses, ","), e.AppliedRevision, heartbeat,
+		strconv.Itoa(len(e.Faults)),
+	}
+}
+
+func certificateRow(c *cloudv1.Certificate) []string {
+	return []string{c.ID, c.Name, c.NotAfter.UTC().Format(time.RFC3339), strings.Join(c.DNSNames, ","), c.Revision}
 }
 
 func nodeGroupRow(g *cloudv1.NodeGroup) []string {

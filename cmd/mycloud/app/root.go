@@ -15,6 +15,8 @@ import (
 const (
 	endpointVariable = "MYCLOUD_ENDPOINT"
 	tokenVariable    = "MYCLOUD_TOKEN"
+	// edgeTokenVariable has the token of edges.
+	edgeTokenVariable = "MYCLOUD_EDGE_TOKEN"
 )
 
 // Run runs the command and returns the exit code. It prints an error as one line on stderr.
@@ -30,7 +32,7 @@ func NewCommand() *cobra.Command {
 		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, for development, tests and demonstrations.\n" +
 			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
 			"and the token from " + tokenVariable + ".",
-	}, append(newInstanceCommands(), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
+	}, append(newChangeCommands(), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
 }
 
 func newOpenAPICommand() *cobra.Command {

@@ -22,6 +22,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/api"
+	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
 	"quaymaster.dev/internal/mycloud/inventory"
 )
@@ -35,13 +36,15 @@ const (
 
 // serveOptions holds the flags of serve.
 type serveOptions struct {
-	listen, dataDir, inventory, tokenFile string
-	jobDuration                           time.Duration
-	logRequests                           bool
-	limits                                api.RateLimits
-	quotas                                map[string]int
-	faults                                string
-	faultEndpoint                         bool
+	listen, dataDir, inventory string
+	tokenFile, edgeTokenFile   string
+	encryptionKeyFile          string
+	jobDuration                time.Duration
+	logRequests                bool
+	limits                     api.RateLimits
+	quotas                     map[string]int
+	faults                     string
+	faultEndpoint              bool
 }
 
 func newServeCommand() *cobra.Command {
@@ -50,7 +53,9 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
-			"The state is kept in --data-dir; every acknowledged write is on disk.",
+			"The state is kept in --data-dir; every acknowledged write is on disk.\n" +
+			"Traffic is carried by edges, which use a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
+			"Without it there are no edges, and the operating state of load balancers is unknown.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
@@ -60,6 +65,15 @@ func newServeCommand() *cobra.Command {
 	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
 	f.StringVar(
 		&o.tokenFile, "token-file", "", "file with the bearer token that clients must send; overrides "+tokenVariable,
+	)
+	f.StringVar(
+		&o.edgeTokenFile, "edge-token-file", "",
+		"file with the bearer token that edges must send; overrides "+edgeTokenVariable+"; empty for no edges",
+	)
+	f.StringVar(
+		&o.encryptionKeyFile, "encryption-key-file", "",
+		"file with the key that encrypts the private keys of certificates: 32 bytes in base64; if empty, encryption.key in "+
+			"--data-dir, which is created: then a copy of --data-dir is enough to read the private keys",
 	)
 	f.DurationVar(
 		&o.jobDuration, "job-duration", 0,
@@ -103,9 +117,25 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 				kind, o.quotas[kind], strings.Join(api.QuotaKinds(), ", "))
 		}
 	}
-	token, err := o.token()
+	token, err := readToken("--token-file", o.tokenFile, tokenVariable)
 	if err != nil {
 		return err
+	}
+	if token == "" {
+		return fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
+	}
+	edgeToken, err := readToken("--edge-token-file", o.edgeTokenFile, edgeTokenVariable)
+	if err != nil {
+		return err
+	}
+	if edgeToken == token {
+		return errors.New("the token of edges must not be the token of clients; it would allow edges to do everything")
+	}
+	encryptionKey := ""
+	if o.encryptionKeyFile != "" {
+		if encryptionKey, err = certificate.LoadKey(o.encryptionKeyFile); err != nil {
+			return fmt.Errorf("--encryption-key-file: %w", err)
+		}
 	}
 	var inv *inventory.Inventory
 	if o.inventory != "" {
@@ -130,8 +160,8 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("--listen %s: %w; choose another address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := mycloud.Open(mycloud.Options{
-		DataDir: o.dataDir, Inventory: inv, Token: token, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
-		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
+		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EncryptionKey: encryptionKey,
+		JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas, Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()
@@ -187,17 +217,15 @@ func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, l
 	return nil
 }
 
-// token reads the token that clients must send.
-func (o serveOptions) token() (string, error) {
-	if o.tokenFile != "" {
-		t, err := cloudapi.TokenFile(o.tokenFile)()
-		if err != nil {
-			return "", fmt.Errorf("--token-file: %w", err)
-		}
-		return t, nil
+// readToken reads a token from the file of a flag or from an environment variable. It returns an empty string if neither
+// is set.
+func readToken(flag, file, variable string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(os.Getenv(variable)), nil
 	}
-	if t := strings.TrimSpace(os.Getenv(tokenVariable)); t != "" {
-		return t, nil
+	t, err := cloudapi.TokenFile(file)()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	return "", fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
+	return t, nil
 }

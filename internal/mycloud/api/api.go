@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/certificate"
+	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -30,7 +32,7 @@ const (
 // Options holds the dependencies of an API.
 type Options struct {
 	Store *store.Store
-	Clock clock.PassiveClock
+	Clock clock.Clock
 	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
 	JobDuration time.Duration
 	// Limits are the rate limits.
@@ -42,7 +44,13 @@ type Options struct {
 	// Admin serves /admin/faults; it may be nil.
 	Admin http.Handler
 	// Token is the bearer token that clients must send.
-	Token  string
+	Token string
+	// EdgeToken is the bearer token of edges; if empty, there are none.
+	EdgeToken string
+	// HeartbeatInterval is the time between heartbeats of an edge.
+	HeartbeatInterval time.Duration
+	// Cipher encrypts the key pairs of certificates.
+	Cipher *certificate.Cipher
 	Logger *slog.Logger
 }
 
@@ -54,23 +62,26 @@ type API struct {
 	snapshots *snapshots
 	inFlight  inFlight
 	limiter   *limiter
+	edges     *edges.Registry
 }
 
 // New returns an API. It does no I/O.
 func New(o Options) *API {
-	a := &API{Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock, snapshotBytes), limiter: newLimiter(o.Clock, o.Limits)}
+	a := &API{
+		Options: o, mux: http.NewServeMux(), snapshots: newSnapshots(o.Clock, snapshotBytes),
+		limiter: newLimiter(o.Clock, o.Limits), edges: edges.New(o.Clock, o.HeartbeatInterval),
+	}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "mycloud", Version: cloudv1.Version,
 				Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
-					"load balancers, routes and volumes.",
+					"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.",
 			},
-			Security: []map[string][]string{{"bearer": {}}},
 			Components: &huma.Components{
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
-				SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}},
+				SecuritySchemes: schemes(),
 			},
 		},
 		Formats:       map[string]huma.Format{cloudv1.MediaTypeJSON: jsonFormat(), "json": jsonFormat()},
@@ -91,6 +102,8 @@ func New(o Options) *API {
 	a.registerChanges()
 	a.registerMemberBatches()
 	a.registerHolders()
+	a.registerEdges()
+	a.registerCertificates()
 	a.mux.HandleFunc("/", a.unknownRequest)
 	schemas := a.huma.OpenAPI().Components.Schemas.Map()
 	// The library adds its own error types to the document, but the API returns Problems.

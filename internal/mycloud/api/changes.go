@@ -18,7 +18,7 @@ const changesBytes = 4 << 20
 // ChangesParams holds the parameters of list-changes.
 type ChangesParams struct {
 	Since string   `query:"since" required:"true" minLength:"1" doc:"The revision of an earlier response or of any list. If not all changes after it are known, the response is 410."`
-	Kinds []string `query:"kinds" enum:"instance,region,zone,instance-type,node-group,load-balancer,route-table,route,volume,volume-type,job,cluster-holder" doc:"Separated by commas; without it, all kinds."`
+	Kinds []string `query:"kinds" enum:"instance,region,zone,instance-type,node-group,load-balancer,route-table,route,volume,volume-type,job,cluster-holder,edge,certificate" doc:"Separated by commas; without it, all kinds."`
 	Tag   []string `query:"tag,explode" maxItems:"20" doc:"key:value. Only objects that have all these tags; one that had other tags before is reported as deleted. Jobs have the tags of their targets."`
 	Limit int      `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Changes per response."`
 	Wait  int      `query:"wait" minimum:"0" maximum:"60" doc:"Maximum time in seconds to hold the response until there is a change."`
@@ -59,6 +59,8 @@ func (a *API) feeds() map[string]feed {
 		cloudv1.KindJob:          feedOf(a.jobs()),
 
 		cloudv1.KindClusterHolder: feedOf(view[cloudv1.ClusterHolder]{kind: store.Holders}),
+		cloudv1.KindEdge:          feedOf(a.edgeView()),
+		cloudv1.KindCertificate:   feedOf(view[cloudv1.Certificate]{kind: store.Certificates}),
 	}
 }
 

@@ -2,13 +2,14 @@ package api
 
 import (
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"net/http"
 	"path"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
@@ -117,22 +118,12 @@ func (a *API) health(next http.Handler) http.Handler {
 
 // admin serves the endpoint of administrators, which is not part of the API.
 func (a *API) admin(next http.Handler) http.Handler {
-	authenticated := a.authenticate(a.Admin)
+	op := &huma.Operation{OperationID: "the administration of faults"}
+	permit(roleClient)(op)
+	authenticated := a.authenticate(authorize(op, a.Admin.ServeHTTP))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/admin/faults" {
 			authenticated.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func (a *API) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(a.Token)) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="mycloud"`)
-			writeFailure(w, r, fail(http.StatusUnauthorized, cloudv1.CodeUnauthenticated, "a valid bearer token is required"))
 			return
 		}
 		next.ServeHTTP(w, r)

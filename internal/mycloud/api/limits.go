@@ -38,6 +38,8 @@ type class struct {
 const (
 	classRead  = "read"
 	classWrite = "write"
+	// classNone is that of requests that no limit applies to.
+	classNone = ""
 )
 
 func newLimiter(c clock.PassiveClock, limits RateLimits) *limiter {
@@ -97,8 +99,12 @@ func (a *API) limit(next http.Handler) http.Handler {
 	})
 }
 
-// requestClass returns the class of a request. A POST that changes nothing is a read.
+// requestClass returns the class of a request. A POST that changes nothing is a read. Heartbeats are not limited: an edge
+// would count as offline because of the requests of others.
 func requestClass(r *http.Request) string {
+	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, ":heartbeat") {
+		return classNone
+	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead ||
 		r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, ":lookup") || strings.HasSuffix(r.URL.Path, ":validate")) {
 		return classRead

@@ -71,6 +71,8 @@ func (a *API) registerLoadBalancers() {
 	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
 	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"},
 		path+"/{id}/health", a.loadBalancerHealth)
+	registerRead(a, operation{"get-load-balancer-stats", tag, "What the listeners have done on all edges"},
+		path+"/{id}/stats", a.loadBalancerStats)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
 	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
@@ -79,7 +81,7 @@ func (a *API) registerLoadBalancers() {
 	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree; vips of unchanged families are kept"},
 		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
-		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, a.takesMergePatch)
+		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, takesMergePatch[cloudv1.LoadBalancerPatch](a))
 	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags for which the load balancer has no other values"},
 		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision)
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},

@@ -69,12 +69,14 @@ func jsonNames[T any]() map[string]bool {
 }
 
 // takesMergePatch documents the content types of a patch.
-func (a *API) takesMergePatch(op *huma.Operation) {
-	schemas := a.huma.OpenAPI().Components.Schemas
-	content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[cloudv1.LoadBalancerPatch](), true, "")}
-	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-		cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
-	}}
+func takesMergePatch[T any](a *API) func(*huma.Operation) {
+	return func(op *huma.Operation) {
+		schemas := a.huma.OpenAPI().Components.Schemas
+		content := &huma.MediaType{Schema: schemas.Schema(reflect.TypeFor[T](), true, "")}
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
+			cloudv1.MediaTypeMergePatch: content, cloudv1.MediaTypeJSON: content,
+		}}
+	}
 }
 
 // patchLoadBalancer changes fields that do not affect the data path, so it needs no job.

@@ -41,8 +41,11 @@ func (a *API) capabilities() []string {
 		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing, cloudv1.CapabilityHolders,
 		cloudv1.CapabilityMemberBatches,
 	}
-	if a.JobDuration > 0 {
+	if a.JobDuration > 0 || a.EdgeToken != "" {
 		c = append(c, cloudv1.CapabilityJobs)
+	}
+	if a.EdgeToken != "" {
+		c = append(c, cloudv1.CapabilityEdges)
 	}
 	return c
 }

@@ -114,7 +114,7 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 		if err := p.checkTags(store.NodeGroups.Name, &g.Object); err != nil {
 			return nil, err
 		}
-		if err := groupNameFree(tx, g.Name); err != nil {
+		if err := nameFree(tx, store.NodeGroups, g.Name); err != nil {
 			return nil, err
 		}
 		if err := quota(a, tx, store.NodeGroups, nil); err != nil {
@@ -125,11 +125,11 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 	})
 }
 
-// groupNameFree checks that no node group has the name.
-func groupNameFree(tx *store.Tx, name string) error {
-	for _, id := range store.NodeGroups.Find(tx, store.NameTerm(name)) {
-		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by node group %s", name, id).
-			on(store.NodeGroups.Name, id)
+// nameFree checks that no object of a kind whose names are unique has the name.
+func nameFree[T any](tx *store.Tx, k store.Kind[T], name string) error {
+	for _, id := range k.Find(tx, store.NameTerm(name)) {
+		return fail(http.StatusConflict, cloudv1.CodeNameTaken, "name %q is taken by %s %s",
+			name, strings.ReplaceAll(k.Name, "-", " "), id).on(k.Name, id)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*gro
 		was := g.Name
 		edit(g)
 		if g.Name != was {
-			if err := groupNameFree(tx, g.Name); err != nil {
+			if err := nameFree(tx, store.NodeGroups, g.Name); err != nil {
 				return nil, err
 			}
 		}

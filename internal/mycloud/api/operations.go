@@ -19,27 +19,39 @@ type adapter struct{ *http.ServeMux }
 // Handle adds an operation to the mux.
 func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	pattern := op.Method + " " + strings.Replace(op.Path, "}:", "}/:", 1)
-	a.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	a.HandleFunc(pattern, authorize(op, func(w http.ResponseWriter, r *http.Request) {
 		handler(humago.NewContext(op, r.WithContext(withNotes(r.Context())), w))
-	})
+	}))
 }
 
 // operation describes an operation in the document.
 type operation struct{ id, tag, summary string }
 
-// registerRead adds a GET.
-func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
+// registerRead adds a GET. The edits complete its description in the document.
+func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error),
+	edits ...func(*huma.Operation),
+) {
 	op := a.describe(o, http.MethodGet, path)
+	permit(roleClient, roleEdge)(&op)
 	if _, conditional := reflect.TypeFor[I]().FieldByName("IfNoneMatch"); conditional {
 		op.Responses["304"] = &huma.Response{Description: "The caller's revision is still current."}
+	}
+	for _, edit := range edits {
+		edit(&op)
 	}
 	huma.Register(a.huma, op, handler)
 }
 
-// registerQuestion adds a POST that changes nothing.
-func registerQuestion[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error)) {
+// registerQuestion adds a POST that changes nothing that is stored. The edits complete its description in the document.
+func registerQuestion[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error),
+	edits ...func(*huma.Operation),
+) {
 	op := a.describe(o, http.MethodPost, path)
+	permit(roleClient, roleEdge)(&op)
 	op.MaxBodyBytes = bodyMax
+	for _, edit := range edits {
+		edit(&op)
+	}
 	huma.Register(a.huma, op, handler)
 }
 
@@ -49,6 +61,7 @@ func registerWrite[I, T any](a *API, o operation, method, path string, statuses 
 	handler func(context.Context, *I) (*Answer[T], error), edits ...func(*huma.Operation),
 ) {
 	op := a.describe(o, method, path)
+	permit(roleClient)(&op)
 	op.DefaultStatus = statuses[0]
 	op.MaxBodyBytes = bodyMax
 	for _, s := range statuses {

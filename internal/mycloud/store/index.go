@@ -26,6 +26,8 @@ const (
 	OpenJobTargets Index = "open-job-targets"
 	// Fences maps a cluster to the highest epoch of a leader that the cloud has seen.
 	Fences Index = "fences"
+	// KeyPairs maps a certificate to its encrypted chain and key.
+	KeyPairs Index = "key-pairs"
 	// Seeded has the objects that were ever added from an inventory.
 	Seeded Index = "seeded"
 )

@@ -33,6 +33,8 @@ var (
 	VolumeTypes   = kindOf[cloudv1.VolumeType](cloudv1.KindVolumeType, nil)
 	Jobs          = kindOf[cloudv1.Job](cloudv1.KindJob, nil)
 	Holders       = kindOf[cloudv1.ClusterHolder](cloudv1.KindClusterHolder, nil)
+	Edges         = kindOf(cloudv1.KindEdge, func(e *cloudv1.Edge) []Term { return []Term{NameTerm(e.Name)} })
+	Certificates  = kindOf(cloudv1.KindCertificate, func(c *cloudv1.Certificate) []Term { return []Term{NameTerm(c.Name)} })
 )
 
 // kindOf returns the kind of the objects of a type.

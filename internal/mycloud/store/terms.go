@@ -48,6 +48,14 @@ func loadBalancerTerms(lb *cloudv1.LoadBalancer) []Term {
 			terms = append(terms, ReferenceTerm(cloudv1.KindNodeGroup, p.NodeGroupID))
 		}
 	}
+	for _, l := range lb.Listeners {
+		if l.TLS == nil {
+			continue
+		}
+		for _, id := range l.TLS.CertificateIDs {
+			terms = append(terms, ReferenceTerm(cloudv1.KindCertificate, id))
+		}
+	}
 	return terms
 }
 

@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
+)
+
+// newChangeCommands returns the commands that change objects of the cloud.
+func newChangeCommands() []*cobra.Command {
+	return []*cobra.Command{
+		command.Group(&cobra.Command{Use: "create", Short: "Create an object of the cloud"},
+			newCreateInstanceCommand(), newCreateCertificateCommand()),
+		command.Group(&cobra.Command{Use: "delete", Short: "Delete an object of the cloud"},
+			newInstanceCommand(
+				"delete", "Delete an instance; its tombstone is kept for some days", (*cloudapi.Client).DeleteInstance,
+			),
+			newDeleteCommand("certificate", "Delete a certificate that no listener names", (*cloudapi.Client).DeleteCertificate),
+			newDeleteCommand("edge", "Delete an edge that no longer exists", (*cloudapi.Client).DeleteEdge)),
+		command.Group(&cobra.Command{Use: "start", Short: "Start an object of the cloud"},
+			newInstanceCommand("start", "Start an instance", (*cloudapi.Client).StartInstance)),
+		command.Group(&cobra.Command{Use: "stop", Short: "Stop an object of the cloud"},
+			newInstanceCommand("stop", "Stop an instance", (*cloudapi.Client).StopInstance)),
+		command.Group(&cobra.Command{Use: "drain", Short: "Take an object of the cloud out of use"}, newDrainCommand()),
+	}
+}
+
+// oneArgument demands one argument.
+func oneArgument(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return command.Usagef("requires the argument %s", name)
+		}
+		return nil
+	}
+}
+
+func newDeleteCommand(
+	kind, short string, do func(c *cloudapi.Client, ctx context.Context, id string, o cloudapi.WriteOptions) error,
+) *cobra.Command {
+	var o clientOptions
+	cmd := &cobra.Command{
+		Use:   kind + " ID",
+		Short: short,
+		Args:  oneArgument("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.client()
+			if err != nil {
+				return err
+			}
+			if err := do(c, cmd.Context(), args[0], cloudapi.WriteOptions{}); err != nil {
+				return explain(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s is deleted\n", kind, args[0])
+			return err
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func newCreateCertificateCommand() *cobra.Command {
+	var o clientOptions
+	var spec cloudv1.CertificateSpec
+	var chain, key string
+	cmd := &cobra.Command{
+		Use:   "certificate NAME",
+		Short: "Create a certificate for https listeners from PEM files",
+		Long: "Creates a certificate for https listeners. The key is encrypted in the cloud, and only edges can read it.\n" +
+			"The id that is printed is what listeners and annotations name.",
+		Example: "  mycloud create certificate shop --cert tls.crt --key tls.key",
+		Args:    oneArgument("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chainPEM, err := os.ReadFile(chain)
+			if err != nil {
+				return fmt.Errorf("--cert: %w", err)
+			}
+			keyPEM, err := os.ReadFile(key)
+			if err != nil {
+				return fmt.Errorf("--key: %w", err)
+			}
+			spec.Name, spec.Chain, spec.Key = args[0], string(chainPEM), string(keyPEM)
+			c, err := o.client()
+			if err != nil {
+				return err
+			}
+			created, err := c.CreateCertificate(cmd.Context(), spec, cloudapi.WriteOptions{})
+			if err != nil {
+				return explain(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "certificate %s is valid until %s\n",
+				created.ID, created.NotAfter.UTC().Format(time.RFC3339))
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&chain, "cert", "", "PEM file with the certificate, followed by its intermediate certificates (required)")
+	f.StringVar(&key, "key", "", "PEM file with the private key (required)")
+	f.StringToStringVar(&spec.Tags, "tag", nil, "tag of the certificate, such as team=shop; may be repeated")
+	o.addFlags(f)
+	// This fails only for flags that do not exist.
+	_ = errors.Join(cmd.MarkFlagRequired("cert"), cmd.MarkFlagRequired("key"))
+	return cmd
+}
+
+func newDrainCommand() *cobra.Command {
+	var o clientOptions
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "edge ID",
+		Short: "Drain an edge: its machine can be stopped when no traffic arrives any more",
+		Args:  oneArgument("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.client()
+			if err != nil {
+				return err
+			}
+			drain := !end
+			e, err := c.PatchEdge(cmd.Context(), args[0], cloudv1.EdgePatch{Draining: &drain}, cloudapi.WriteOptions{})
+			if err != nil {
+				return explain(err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "edge %s is %s\n", e.ID, e.State)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&end, "end", false, "end the drain: the edge carries traffic again")
+	o.addFlags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,299 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/store"
+)
+
+const (
+	// edgesMax limits the number of edges, each of which costs memory.
+	edgesMax = 256
+	// heartbeatMax is enough for the health of all members that a heartbeat may report.
+	heartbeatMax = 32 << 20
+)
+
+// RegisterEdgeParams holds the parameters of register-edge.
+type RegisterEdgeParams struct {
+	WriteParams
+	Body cloudv1.EdgeSpec
+}
+
+// Resolve validates what the schema cannot express.
+func (p *RegisterEdgeParams) Resolve(huma.Context) []error {
+	problems := validateTags(p.Body.Tags)
+	for i, address := range p.Body.Addresses {
+		if _, err := netip.ParseAddr(address); err != nil {
+			problems = append(problems, cloudv1.ProblemField{
+				Pointer: fmt.Sprintf("/addresses/%d", i), Detail: fmt.Sprintf("must be an IP address, not %q", address),
+			})
+		}
+	}
+	return fields(problems)
+}
+
+// PatchEdgeParams holds the parameters of patch-edge.
+type PatchEdgeParams struct {
+	DeleteParams
+	Body cloudv1.EdgePatch
+}
+
+// HeartbeatParams holds the parameters of heartbeat-edge.
+type HeartbeatParams struct {
+	ID   string `path:"id" maxLength:"255"`
+	Body cloudv1.Heartbeat
+}
+
+// edgeAnswer is the response to a write of an edge.
+type edgeAnswer = Answer[cloudv1.Edge]
+
+func (a *API) registerEdges() {
+	const tag, path = "edges", "/v1/edges"
+	registerList(a, operation{"list-edges", tag, "The machines that carry the traffic of load balancers"}, path, a.edgeView())
+	registerGet(a, operation{"get-edge", tag, "An edge"}, path+"/{id}", a.edgeView())
+	registerWrite(a, operation{"register-edge", tag, "Creates the edge with a name, or updates it"},
+		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge))
+	registerQuestion(a, operation{"heartbeat-edge", tag, "What an edge reports of itself: at the interval of the response, and at once when it has applied something"},
+		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge), func(op *huma.Operation) { op.MaxBodyBytes = heartbeatMax })
+	registerWrite(a, operation{"patch-edge", tag, "Begins or ends a drain"},
+		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, takesMergePatch[cloudv1.EdgePatch](a))
+	registerWrite(a, operation{"delete-edge", tag, "Deletes an edge; one that is still there registers again"},
+		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteEdge)
+}
+
+func (a *API) edgeView() view[cloudv1.Edge] {
+	return view[cloudv1.Edge]{
+		kind:  store.Edges,
+		state: func(e *cloudv1.Edge) string { return e.State },
+		show: func(*store.Tx) func(*cloudv1.Edge) error {
+			return func(e *cloudv1.Edge) error {
+				a.showEdge(e)
+				return nil
+			}
+		},
+	}
+}
+
+// showEdge adds what the edge has reported.
+func (a *API) showEdge(e *cloudv1.Edge) {
+	e.Faults = []cloudv1.EdgeFault{}
+	reported := a.edges.Get(e.ID)
+	if reported == nil || reported.HeartbeatAt.IsZero() {
+		return
+	}
+	at := reported.HeartbeatAt.UTC().Truncate(time.Millisecond)
+	e.HeartbeatAt, e.AppliedRevision = &at, strconv.FormatUint(reported.Applied, 10)
+	e.Faults = append(e.Faults, reported.Faults...)
+}
+
+func (a *API) registerEdge(_ context.Context, p *RegisterEdgeParams) (*edgeAnswer, error) {
+	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
+		known, err := store.Edges.Having(tx, store.NameTerm(p.Body.Name))
+		if err != nil {
+			return nil, err
+		}
+		if len(known) == 0 {
+			return a.createEdge(tx, p)
+		}
+		e := known[0]
+		if err := p.check(store.Edges.Name, &e.Object); err != nil {
+			return nil, err
+		}
+		// An operator's drain lasts until an operator ends it, also if the machine restarts.
+		draining := e.Draining || p.Body.Draining
+		e.Tags, e.EdgeFields = p.Body.Tags, p.Body.EdgeFields
+		e.Draining = draining
+		if e.State != cloudv1.EdgeOffline {
+			e.State = onlineState(e)
+		}
+		if _, err := store.Edges.Put(tx, e); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.Edges, e), nil
+	})
+	if err != nil || p.DryRun {
+		return answer, err
+	}
+	a.edges.Put(&answer.Body, true)
+	a.showEdge(&answer.Body)
+	return answer, nil
+}
+
+func (a *API) createEdge(tx *store.Tx, p *RegisterEdgeParams) (*edgeAnswer, error) {
+	e := &cloudv1.Edge{
+		Object:     cloudv1.Object{Name: p.Body.Name, Tags: p.Body.Tags},
+		EdgeFields: p.Body.EdgeFields, Faults: []cloudv1.EdgeFault{},
+	}
+	if err := p.checkTags(store.Edges.Name, &e.Object); err != nil {
+		return nil, err
+	}
+	if store.Edges.Count(tx) >= edgesMax {
+		return nil, fail(http.StatusForbidden, cloudv1.CodeQuotaExceeded,
+			"the cloud has %d edges, which is the maximum; delete those that no longer exist", edgesMax)
+	}
+	e.State = onlineState(e)
+	return create(tx, p.DryRun, "edge-", store.Edges, e)
+}
+
+// onlineState returns the state of an edge that is not offline.
+func onlineState(e *cloudv1.Edge) string {
+	if e.Draining {
+		return cloudv1.EdgeDraining
+	}
+	return cloudv1.EdgeActive
+}
+
+// heartbeat stores nothing, except that an edge is back.
+func (a *API) heartbeat(_ context.Context, p *HeartbeatParams) (*Plain[cloudv1.HeartbeatReply], error) {
+	var revision uint64
+	offline := false
+	err := a.Store.View(func(tx *store.Tx) error {
+		e, err := store.Edges.Get(tx, p.ID)
+		if err != nil {
+			return absent(err)
+		}
+		offline = e.State == cloudv1.EdgeOffline
+		revision = number(tx.Revision())
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	applied := number(p.Body.AppliedRevision)
+	if applied > revision {
+		// The edge has applied the state of another cloud, or of this one before it was restored from a backup.
+		applied = 0
+	}
+	complete := a.edges.Report(p.ID, applied, &p.Body)
+	if offline {
+		if err := a.setOnline(p.ID, true); err != nil {
+			return nil, err
+		}
+	}
+	return &Plain[cloudv1.HeartbeatReply]{Body: cloudv1.HeartbeatReply{
+		Complete: complete, IntervalMS: a.edges.Interval().Milliseconds(),
+	}}, nil
+}
+
+// number returns a revision as a number; 0 if it is none.
+func number(revision string) uint64 {
+	n, _ := strconv.ParseUint(revision, 10, 64)
+	return n
+}
+
+// setOnline stores whether an edge has been heard of lately.
+func (a *API) setOnline(id string, online bool) error {
+	var e *cloudv1.Edge
+	err := a.Store.Update(func(tx *store.Tx) (err error) {
+		if e, err = store.Edges.Get(tx, id); err != nil {
+			return absent(err)
+		}
+		if e.State = cloudv1.EdgeOffline; online {
+			e.State = onlineState(e)
+		}
+		_, err = store.Edges.Put(tx, e)
+		return err
+	})
+	if err == nil {
+		a.edges.Put(e, online)
+	}
+	return err
+}
+
+func (a *API) patchEdge(_ context.Context, p *PatchEdgeParams) (*edgeAnswer, error) {
+	return a.changeEdge(p.DeleteParams, func(tx *store.Tx, e *cloudv1.Edge) error {
+		if p.Body.Draining != nil {
+			e.Draining = *p.Body.Draining
+		}
+		if e.State != cloudv1.EdgeOffline {
+			e.State = onlineState(e)
+		}
+		_, err := store.Edges.Put(tx, e)
+		return err
+	}, func(e *cloudv1.Edge) { a.edges.Put(e, false) })
+}
+
+func (a *API) deleteEdge(_ context.Context, p *DeleteParams) (*edgeAnswer, error) {
+	return a.changeEdge(*p, func(tx *store.Tx, e *cloudv1.Edge) error {
+		return store.Edges.Delete(tx, e.ID)
+	}, func(e *cloudv1.Edge) { a.edges.Drop(e.ID) })
+}
+
+// changeEdge changes a stored edge, and then what is in memory of it.
+func (a *API) changeEdge(
+	p DeleteParams, edit func(*store.Tx, *cloudv1.Edge) error, committed func(*cloudv1.Edge),
+) (*edgeAnswer, error) {
+	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
+		e, err := store.Edges.Get(tx, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.check(store.Edges.Name, &e.Object); err != nil {
+			return nil, err
+		}
+		if err := edit(tx, e); err != nil {
+			return nil, err
+		}
+		return done(http.StatusOK, store.Edges, e), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.showEdge(&answer.Body)
+	if !p.DryRun {
+		committed(&answer.Body)
+	}
+	return answer, nil
+}
+
+// LoadEdges reads the edges that registered with an earlier server. They have time for a heartbeat before they are
+// offline.
+func (a *API) LoadEdges() error {
+	return a.Store.View(func(tx *store.Tx) error {
+		return store.Edges.Each(tx, func(e *cloudv1.Edge) error {
+			a.edges.Put(e, false)
+			return nil
+		})
+	})
+}
+
+// WatchEdges marks edges as offline that are not heard of any more, until ctx is done.
+func (a *API) WatchEdges(ctx context.Context) {
+	for {
+		changed := a.edges.Changed()
+		silent, next := a.edges.Silent()
+		for _, id := range silent {
+			if err := a.setOnline(id, false); err != nil {
+				a.Logger.ErrorContext(ctx, "Could not mark an edge as offline", "edge", id, "error", err)
+				next = a.edges.Interval()
+			}
+		}
+		if !a.sleep(ctx, next, changed) {
+			return
+		}
+	}
+}
+
+// sleep waits for a time, or without limit if that is 0, or until news is closed. It returns false if ctx is done.
+func (a *API) sleep(ctx context.Context, d time.Duration, news <-chan struct{}) bool {
+	var fire <-chan time.Time
+	if d > 0 {
+		timer := a.Clock.NewTimer(d)
+		defer timer.Stop()
+		fire = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-news:
+	case <-fire:
+	}
+	return ctx.Err() == nil
+}

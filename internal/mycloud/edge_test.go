@@ -1,0 +1,192 @@
+package mycloud_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/api"
+)
+
+// register registers an edge by its name.
+func (c *cloud) register(name string) *cloudv1.Edge {
+	c.t.Helper()
+	spec := cloudv1.EdgeSpec{Name: name, EdgeFields: cloudv1.EdgeFields{
+		Zone: "eu-1a", Addresses: []string{"10.0.0.101"}, Capabilities: []string{cloudv1.EdgeDirect, cloudv1.EdgeProxy},
+	}}
+	return must[*cloudv1.Edge](c.t)(c.edge.RegisterEdge(c.t.Context(), spec, cloudapi.WriteOptions{}))
+}
+
+// beat sends a heartbeat.
+func (c *cloud) beat(id string, h cloudv1.Heartbeat) *cloudv1.HeartbeatReply {
+	c.t.Helper()
+	return must[*cloudv1.HeartbeatReply](c.t)(c.edge.Heartbeat(c.t.Context(), id, h))
+}
+
+func (c *cloud) edgeState(id string) string {
+	c.t.Helper()
+	return must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id, cloudapi.ReadOptions{})).State
+}
+
+func TestRegisterEdge(t *testing.T) {
+	c := newCloud(t)
+	e := c.register("edge-1")
+	if !strings.HasPrefix(e.ID, "edge-") || e.State != cloudv1.EdgeActive || e.HeartbeatAt != nil || e.AppliedRevision != "" {
+		t.Errorf("a new edge: %+v", e)
+	}
+	again := c.register("edge-1")
+	diff(t, "id and revision of an edge that registers again", []string{e.ID, e.Revision}, []string{again.ID, again.Revision})
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"}, "Authorization", "Bearer "+edgeToken).want(t, 200, "")
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-2"}, "Authorization", "Bearer "+edgeToken).want(t, 201, "")
+	got := c.send("POST", "/v1/edges", `{"name":"x","addresses":["there"],"tags":{" ":""}}`, "Authorization", "Bearer "+edgeToken).
+		want(t, 422, cloudv1.CodeInvalid)
+	diff(t, "invalid fields", []string{"/tags/ ", "/addresses/0"}, got.pointers())
+
+	// A drain is an operator's decision, which a restart of the machine does not end.
+	drained := must[*cloudv1.Edge](t)(
+		c.client.PatchEdge(t.Context(), e.ID, cloudv1.EdgePatch{Draining: new(true)}, cloudapi.WriteOptions{}),
+	)
+	diff(t, "state", cloudv1.EdgeDraining, drained.State)
+	diff(t, "state of an edge that registers again", cloudv1.EdgeDraining, c.register("edge-1").State)
+	drained = must[*cloudv1.Edge](t)(
+		c.client.PatchEdge(t.Context(), e.ID, cloudv1.EdgePatch{Draining: new(false)}, cloudapi.WriteOptions{}),
+	)
+	diff(t, "state", cloudv1.EdgeActive, drained.State)
+	path := "/v1/edges/" + e.ID
+	c.send("PATCH", path, `{"draining":true}`, "If-Match", `"0"`).want(t, 412, cloudv1.CodeStaleRevision)
+	c.send("PATCH", path+"?dry_run=true", `{"draining":true}`).want(t, 200, "")
+	diff(t, "state after a dry run", cloudv1.EdgeActive, c.edgeState(e.ID))
+	c.send("DELETE", path, nil).want(t, 200, "")
+	c.send("GET", path, nil).want(t, 404, cloudv1.CodeResourceNotFound)
+	_, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{})
+	if !cloudapi.IsNotFound(err) {
+		t.Errorf("heartbeat of a deleted edge: %v", err)
+	}
+}
+
+// TestRoles checks what each token must not do.
+func TestRoles(t *testing.T) {
+	c := newCloud(t)
+	edge, cert := c.register("edge-1"), c.createCertificate("shop", newPair(t, "shop.example.com"))
+	asEdge := []string{"Authorization", "Bearer " + edgeToken}
+	for _, path := range []string{
+		"/v1/meta", "/v1/load-balancers?expand=tree", "/v1/node-groups", "/v1/edges", "/v1/certificates", "/v1/changes?since=0",
+	} {
+		c.send("GET", path, nil, asEdge...).want(t, 200, "")
+	}
+	c.send("POST", "/v1/instances:lookup", `{"ids":["i-node-1"]}`, asEdge...).want(t, 200, "")
+	for _, call := range [][2]string{
+		{"POST", "/v1/load-balancers"}, {"PUT", "/v1/load-balancers/lb-1"}, {"DELETE", "/v1/load-balancers/lb-1"},
+		{"POST", "/v1/node-groups"}, {"PATCH", "/v1/node-groups/ng-1/members"}, {"POST", "/v1/certificates"},
+		{"DELETE", "/v1/certificates/" + cert.ID}, {"PATCH", "/v1/edges/" + edge.ID}, {"DELETE", "/v1/edges/" + edge.ID},
+		{"POST", "/v1/instances/i-node-1:stop"},
+	} {
+		got := c.send(call[0], call[1], `{}`, asEdge...).want(t, 403, cloudv1.CodeForbidden)
+		if !strings.Contains(got.problem.Detail, "requires the token of clients") {
+			t.Errorf("%v: %s", call, got.problem.Detail)
+		}
+	}
+	for _, call := range [][2]string{
+		{"POST", "/v1/edges"}, {"POST", "/v1/edges/" + edge.ID + ":heartbeat"}, {"GET", "/v1/certificates/" + cert.ID + "/key-pair"},
+	} {
+		var body any
+		if call[0] == "POST" {
+			body = `{}`
+		}
+		c.send(call[0], call[1], body).want(t, 403, cloudv1.CodeForbidden)
+	}
+	c.send("GET", "/v1/meta", nil, "Authorization", "Bearer ").want(t, 401, cloudv1.CodeUnauthenticated)
+
+	without := newCloud(t, func(o *mycloud.Options) { o.EdgeToken = "" })
+	for _, secret := range []string{edgeToken, ""} {
+		without.send("POST", "/v1/edges", `{"name":"x"}`, "Authorization", "Bearer "+secret).
+			want(t, 401, cloudv1.CodeUnauthenticated)
+	}
+	meta := must[*cloudv1.Meta](t)(without.client.Meta(t.Context()))
+	if strings.Contains(strings.Join(meta.Capabilities, " "), cloudv1.CapabilityEdges) {
+		t.Errorf("a cloud without edges offers %v", meta.Capabilities)
+	}
+}
+
+// TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk.
+func TestHeartbeats(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock))
+	e := c.register("edge-1")
+	before := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	fault := cloudv1.EdgeFault{LoadBalancerID: "lb-1", ListenerKey: "tcp/443", Detail: "certificate cert-1 does not exist"}
+	got := c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}})
+	diff(t, "first reply", &cloudv1.HeartbeatReply{Complete: false, IntervalMS: 2000}, got)
+	health, counters := []cloudv1.MemberHealth{}, []cloudv1.ListenerCounter{}
+	got = c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}, Health: &health, Counters: &counters})
+	diff(t, "complete", true, got.Complete)
+	diff(t, "complete", true, c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}}).Complete)
+	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	diff(t, "applied revision", before, read.AppliedRevision)
+	diff(t, "faults", []cloudv1.EdgeFault{fault}, read.Faults)
+	diff(t, "time of the heartbeat", clock.Now(), *read.HeartbeatAt)
+	diff(t, "revision of the cloud", before, must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision)
+
+	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before + "0"})
+	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	diff(t, "applied revision of an edge that is ahead of the cloud", "0", read.AppliedRevision)
+	diff(t, "faults", []cloudv1.EdgeFault{}, read.Faults)
+	_, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{AppliedRevision: "x"})
+	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
+		t.Errorf("a malformed revision: %v", err)
+	}
+	long := make([]cloudv1.EdgeFault, 1001)
+	if _, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Faults: long}); !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
+		t.Errorf("too many faults: %v", err)
+	}
+}
+
+// TestHeartbeatsAreNotLimited checks that the requests of others cannot make an edge count as offline.
+func TestHeartbeatsAreNotLimited(t *testing.T) {
+	c := newCloud(t, func(o *mycloud.Options) { o.Limits = api.RateLimits{Read: 100, Write: 1} })
+	e := c.register("edge-1")
+	for range 5 {
+		c.beat(e.ID, cloudv1.Heartbeat{})
+	}
+	if _, err := c.edge.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-2"}, cloudapi.WriteOptions{}); err == nil {
+		t.Fatal("the limit does not apply to writes")
+	}
+	c.beat(e.ID, cloudv1.Heartbeat{})
+}
+
+func TestOffline(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock))
+	e := c.register("edge-1")
+	since := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	for range 10 {
+		clock.Step(5 * time.Second)
+		c.beat(e.ID, cloudv1.Heartbeat{})
+		diff(t, "state", cloudv1.EdgeActive, c.edgeState(e.ID))
+	}
+	diff(t, "changes while heartbeats arrive", 0, len(c.changes(since, cloudv1.KindEdge).Items))
+	goOffline := func() {
+		t.Helper()
+		eventually(t, "it is offline", func() bool {
+			clock.Step(time.Second)
+			return c.edgeState(e.ID) == cloudv1.EdgeOffline
+		})
+	}
+	goOffline()
+	diff(t, "changes", []string{"edge " + e.ID + " upsert"}, short(c.changes(since, cloudv1.KindEdge)))
+	diff(t, "state after it has registered, and before a heartbeat", cloudv1.EdgeOffline, c.register("edge-1").State)
+	c.beat(e.ID, cloudv1.Heartbeat{})
+	diff(t, "state", cloudv1.EdgeActive, c.edgeState(e.ID))
+
+	// After a restart of the server, the edge has the time of three intervals for a heartbeat.
+	c.stop()
+	clock.Step(time.Hour)
+	c = newCloud(t, withClock(clock), withDir(c.dir))
+	clock.Step(5 * time.Second)
+	diff(t, "state after a restart of the server", cloudv1.EdgeActive, c.edgeState(e.ID))
+	diff(t, "complete after a restart of the server", false, c.beat(e.ID, cloudv1.Heartbeat{}).Complete)
+	goOffline()
+}

@@ -1,0 +1,204 @@
+// Package edges keeps in memory what edges report of themselves: it changes with every heartbeat, so it is not stored.
+package edges
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// missed is the number of intervals without a heartbeat after which an edge is offline.
+const missed = 3
+
+// Edge is an edge with what it last reported. It is never changed.
+type Edge struct {
+	ID, Name, State string
+	// Since is the time from which the edge has been expected to follow changes: when it registered, came back, or the
+	// server started.
+	Since time.Time
+	// HeartbeatAt is the time of the last heartbeat; zero if there was none since the server started.
+	HeartbeatAt time.Time
+	// Applied is the revision up to which the edge has applied all changes, except for those in Faults.
+	Applied uint64
+	Faults  []cloudv1.EdgeFault
+
+	revision uint64
+	// heard is the last sign of life.
+	heard    time.Time
+	health   map[memberID]cloudv1.MemberHealth
+	counters *[]cloudv1.ListenerCounter
+}
+
+type memberID struct{ loadBalancer, pool, family, key string }
+
+// Online reports whether the edge has been heard of lately.
+func (e *Edge) Online() bool { return e.State != cloudv1.EdgeOffline }
+
+// Live reports whether the edge carries traffic and is there to stay.
+func (e *Edge) Live() bool { return e.State == cloudv1.EdgeActive }
+
+// FaultsOf returns what the edge could not apply of a load balancer.
+func (e *Edge) FaultsOf(loadBalancer string) []cloudv1.EdgeFault {
+	var found []cloudv1.EdgeFault
+	for _, f := range e.Faults {
+		if f.LoadBalancerID == loadBalancer {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Health returns the health of a member as the edge sees it, and false if it has not reported any.
+func (e *Edge) Health(loadBalancer, pool, family, key string) (cloudv1.MemberHealth, bool) {
+	h, ok := e.health[memberID{loadBalancer, pool, family, key}]
+	return h, ok
+}
+
+// Counters returns the counters of all listeners.
+func (e *Edge) Counters() []cloudv1.ListenerCounter {
+	if e.counters == nil {
+		return nil
+	}
+	return *e.counters
+}
+
+// complete reports whether the cloud has all that the edge reports.
+func (e *Edge) complete() bool { return e.health != nil && e.counters != nil }
+
+// Registry has the registered edges. It is safe for concurrent use.
+type Registry struct {
+	clock    clock.PassiveClock
+	interval time.Duration
+
+	mu      sync.Mutex
+	edges   map[string]*Edge
+	changed chan struct{}
+}
+
+// New returns a registry of edges that send a heartbeat every interval.
+func New(c clock.PassiveClock, interval time.Duration) *Registry {
+	return &Registry{clock: c, interval: interval, edges: map[string]*Edge{}, changed: make(chan struct{})}
+}
+
+// Interval returns the time between heartbeats.
+func (r *Registry) Interval() time.Duration { return r.interval }
+
+// Put adds or replaces the durable part of an edge, as it was committed. A sign of life is one of the edge itself.
+func (r *Registry) Put(stored *cloudv1.Edge, signOfLife bool) {
+	// The store counts revisions, so this does not fail.
+	revision, _ := strconv.ParseUint(stored.Revision, 10, 64)
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := Edge{ID: stored.ID, Since: now, heard: now}
+	if old := r.edges[stored.ID]; old != nil {
+		if e = *old; signOfLife {
+			e.heard = now
+		}
+		// Commits arrive in any order.
+		if revision < old.revision {
+			return
+		}
+		if !old.Online() {
+			e.Since, e.heard = now, now
+		}
+	}
+	e.Name, e.State, e.revision = stored.Name, stored.State, revision
+	r.edges[e.ID] = &e
+	r.wake()
+}
+
+// Drop removes an edge.
+func (r *Registry) Drop(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.edges, id)
+	r.wake()
+}
+
+// Report stores a heartbeat of a registered edge. applied is 0 if the edge has applied nothing of this cloud. It returns
+// false if the cloud lacks health or counters of the edge.
+func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.edges[id]
+	if old == nil {
+		return false
+	}
+	e, now := *old, r.clock.Now()
+	e.HeartbeatAt, e.heard, e.Applied, e.Faults = now, now, applied, h.Faults
+	if h.Health != nil {
+		e.health = make(map[memberID]cloudv1.MemberHealth, len(*h.Health))
+		for _, m := range *h.Health {
+			e.health[memberID{m.LoadBalancerID, m.PoolKey, m.Family, m.MemberKey}] = m
+		}
+	}
+	if h.Counters != nil {
+		e.counters = h.Counters
+	}
+	r.edges[id] = &e
+	if applied != old.Applied || !slices.Equal(h.Faults, old.Faults) {
+		r.wake()
+	}
+	return e.complete()
+}
+
+// Get returns an edge, or nil.
+func (r *Registry) Get(id string) *Edge {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.edges[id]
+}
+
+// Select returns the edges for which keep returns true, in the order of their names.
+func (r *Registry) Select(keep func(*Edge) bool) []*Edge {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*Edge
+	for _, e := range r.edges {
+		if keep(e) {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Edge) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Silent returns the ids of edges that have missed too many heartbeats to be online, and the time until the next edge may
+// have; 0 if there is none.
+func (r *Registry) Silent() (ids []string, next time.Duration) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.edges {
+		left := e.heard.Add(missed * r.interval).Sub(now)
+		switch {
+		case !e.Online():
+		case left <= 0:
+			ids = append(ids, e.ID)
+		case next == 0 || left < next:
+			next = left
+		}
+	}
+	return ids, next
+}
+
+// Changed returns a channel that is closed when the edges, what they have applied or their faults change. To wait for a
+// condition, get the channel before checking it.
+func (r *Registry) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// wake requires the lock.
+func (r *Registry) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
