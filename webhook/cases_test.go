@@ -43,7 +43,7 @@ type call struct {
 // in some cases with other annotations.
 func calls(t testing.TB) []call {
 	t.Helper()
-	own := review.Own("mycloud.io/dlb")
+	own := review.Own("mycloud.io/dlb", true)
 	all, err := review.New(catalog.Options{Catalogs: catalog.Names()})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func newServers(t testing.TB) []*server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer := review.Own("mycloud.io/dlb")
+	reviewer := review.Own("mycloud.io/dlb", true)
 	known := policies{compiled(t)}
 	claims := persistentvolumeclaim.Options{Classes: storage{}, Volumes: storage{}}
 	newService := func() runtime.Object { return &corev1.Service{} }

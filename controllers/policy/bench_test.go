@@ -51,7 +51,7 @@ func tenThousand(b *testing.B) (*Controller, *one) {
 	store.put(1)
 	c, err := New(Options{
 		Services: factory.Core().V1().Services(), Store: store, Registerer: prometheus.NewRegistry(),
-		Reviewer: review.Own("mycloud.io/dlb"),
+		Reviewer: review.Own("mycloud.io/dlb", true),
 	})
 	if err != nil {
 		b.Fatal(err)

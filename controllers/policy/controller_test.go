@@ -195,7 +195,7 @@ func start(t *testing.T, policies []*v1alpha1.ClusterLoadBalancerPolicy, existin
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	c, err := policy.New(policy.Options{
 		Services: services, Store: f.cluster, Status: f.cluster,
-		Reviewer: review.Own("mycloud.io/dlb"),
+		Reviewer: review.Own("mycloud.io/dlb", true),
 		Recorder: f.events, Registerer: f.registry,
 	})
 	if err != nil {

@@ -196,15 +196,9 @@ func (p *Parsed) ReadByOwn(key string) bool {
 }
 
 // Own returns the set of only the catalogs of Quaymaster's own controller. class is the loadBalancerClass that it
-// serves, in addition to Services without one.
-func Own(class string) Set {
-	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class}
-}
-
-// ClassOnly returns the set for a controller that serves Services without a class only if only is false.
-func (s Set) ClassOnly(only bool) Set {
-	s.classOnly = only
-	return s
+// serves; with defaultClass, it also serves Services without one.
+func Own(class string, defaultClass bool) Set {
+	return Set{catalogs: ownCatalogs(), domains: domains(ownCatalogs()), class: class, classOnly: !defaultClass}
 }
 
 // domains returns the parts before the slash of every key that may belong to one of the catalogs.

@@ -127,7 +127,7 @@ func (e *examination) checkGood(svc *corev1.Service, err error, namespace string
 			"%s, but for a valid one the API server cannot call the webhook: %v", bad, err)
 	}
 	plain := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	for key := range catalog.Own("").Parse(plain).WrittenDefaults() {
+	for key := range catalog.Own("", true).Parse(plain).WrittenDefaults() {
 		if _, written := svc.Annotations[key]; !written {
 			return warn("if the chart's value catalogs contains mycloud, see the logs of the webhook's pods",
 				"%s and a valid one is admitted, but without the default of %s: %s does not answer, or catalog "+

@@ -23,7 +23,7 @@ func Mutating(own Class) (
 		panic(err) // its condition tests only the class
 	}
 	plain := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
-	defaults := catalog.Own(own.Name).Parse(plain).WrittenDefaults()
+	defaults := catalog.Own(own.Name, true).Parse(plain).WrittenDefaults()
 	keys := slices.Sorted(maps.Keys(defaults))
 	p := &admissionregistrationv1.MutatingAdmissionPolicy{
 		TypeMeta:   typeMeta("MutatingAdmissionPolicy"),

@@ -34,7 +34,7 @@ func defaultListener(change func(*loadbalancer.Listener)) loadbalancer.Listener 
 // parse returns the View of Quaymaster's own catalog of a Service without errors.
 func parse(t testing.TB, svc *corev1.Service) *catalog.View {
 	t.Helper()
-	parsed := catalog.Own("mycloud.io/dlb").Parse(svc)
+	parsed := catalog.Own("mycloud.io/dlb", true).Parse(svc)
 	if errs := finding.Errors(parsed.Validate()); len(errs) > 0 {
 		t.Fatal(finding.Summary(errs))
 	}

@@ -13,4 +13,6 @@ const (
 )
 
 // parse parses a Service by the catalog of Quaymaster's own controller.
-func parse(svc *corev1.Service) *catalog.Parsed { return catalog.Own("mycloud.io/dlb").Parse(svc) }
+func parse(svc *corev1.Service) *catalog.Parsed {
+	return catalog.Own("mycloud.io/dlb", true).Parse(svc)
+}

@@ -20,7 +20,7 @@ func TestDefaultClass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		controllers := review.Own(class).ClassOnly(only)
+		controllers := review.Own(class, !only)
 		for _, reviewer := range []review.Reviewer{admission, controllers} {
 			if owned := reviewer.Owned(builder.Service()); owned == only {
 				t.Errorf("class only %t: a service without a class is owned: %t", only, owned)

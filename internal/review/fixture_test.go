@@ -5,7 +5,7 @@ import (
 	"quaymaster.dev/internal/review"
 )
 
-var own = review.Own("mycloud.io/dlb")
+var own = review.Own("mycloud.io/dlb", true)
 
 const (
 	ofNamespace = v1alpha1.KindLoadBalancerPolicy

@@ -88,7 +88,7 @@ func TestTooLargeServices(t *testing.T) {
 		"unknown ports": "too-many-annotations", "known ports": "too-many-annotations too-many-ports",
 		"unknown keys": "too-many-annotations", "many ports": "too-many-ports", "other keys": "",
 	}
-	r := review.Own("mycloud.io/dlb")
+	r := review.Own("mycloud.io/dlb", true)
 	services := hostile()
 	for name, want := range tests {
 		var ids []string
@@ -124,7 +124,7 @@ func TestWorkOfRulesIsBounded(t *testing.T) {
 	for size, want := range map[int]bool{100: false, 4000: true} {
 		svc := builder.Service(builder.Annotation(key, strings.Repeat("a", size)))
 		found := false
-		for _, f := range review.Own("mycloud.io/dlb").Review(nil, svc, []*policy.Policy{compiled}) {
+		for _, f := range review.Own("mycloud.io/dlb", true).Review(nil, svc, []*policy.Policy{compiled}) {
 			found = found || f.ID == "policy-too-long" && f.Severity == finding.Error
 		}
 		if found != want {
@@ -157,7 +157,7 @@ func TestIncompleteValidationIsNoLoophole(t *testing.T) {
 	long := func(value string) *corev1.Service {
 		return builder.Service(builder.Annotation(note, strings.Repeat("a", 8000)), builder.Annotation(plan, value))
 	}
-	r := review.Own("mycloud.io/dlb")
+	r := review.Own("mycloud.io/dlb", true)
 	for name, of := range map[string]func(string) *corev1.Service{"policy-too-long": long, "too-many-annotations": large} {
 		for value, denied := range map[string]bool{"gold": false, "iron": true} {
 			findings := r.Review(of("gold"), of(value), policies)
@@ -186,7 +186,7 @@ func TestFindingsOfRulesAreBounded(t *testing.T) {
 	svc := hostile()["many ports"].DeepCopy()
 	svc.Spec.Ports = svc.Spec.Ports[:3000]
 	svc.Annotations[maxQPS] = "5"
-	findings := policy.Validate(review.Own("mycloud.io/dlb").Parse(svc), []*policy.Policy{compiled})
+	findings := policy.Validate(review.Own("mycloud.io/dlb", true).Parse(svc), []*policy.Policy{compiled})
 	last := findings[len(findings)-1]
 	if len(findings) > 10_000 || last.ID != policy.IDTooLong || last.Severity != finding.Error {
 		t.Errorf("%d findings, the last is %+v", len(findings), last)
@@ -194,7 +194,7 @@ func TestFindingsOfRulesAreBounded(t *testing.T) {
 }
 
 func BenchmarkHostile(b *testing.B) {
-	own, all := review.Own("mycloud.io/dlb"), mustReviewer(b, catalog.Names()...)
+	own, all := review.Own("mycloud.io/dlb", true), mustReviewer(b, catalog.Names()...)
 	var defaults, patterns []*policy.Policy
 	compile := func(spec v1alpha1.LoadBalancerPolicySpec) *policy.Policy {
 		p := &v1alpha1.LoadBalancerPolicy{Spec: spec}

@@ -27,13 +27,9 @@ func New(o catalog.Options) (Reviewer, error) {
 }
 
 // Own returns a Reviewer with the catalog of Quaymaster's own controller, which serves Services with the
-// loadBalancerClass in addition to those without one.
-func Own(class string) Reviewer { return Reviewer{set: catalog.Own(class)} }
-
-// ClassOnly returns the Reviewer for a controller that serves Services without a class only if only is false.
-func (r Reviewer) ClassOnly(only bool) Reviewer {
-	r.set = r.set.ClassOnly(only)
-	return r
+// loadBalancerClass and, with defaultClass, those without one.
+func Own(class string, defaultClass bool) Reviewer {
+	return Reviewer{set: catalog.Own(class, defaultClass)}
 }
 
 // WithoutControllers returns the Reviewer for a cluster in which Quaymaster only runs admission: a default that admission

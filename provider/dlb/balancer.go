@@ -114,7 +114,7 @@ func New(o Options) *Balancer {
 		o.KubeProxyHealthCheckPort = loadbalancer.DefaultKubeProxyHealthCheckPort
 	}
 	o.Drift = cmp.Or(o.Drift, DriftRepair)
-	reviewer := review.Own(o.LoadBalancerClass).ClassOnly(o.ClassOnly)
+	reviewer := review.Own(o.LoadBalancerClass, !o.ClassOnly)
 	return &Balancer{
 		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
 		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,

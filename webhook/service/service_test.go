@@ -20,7 +20,7 @@ import (
 
 const prefix = loadbalancer.Prefix
 
-var reviewer = review.Own("mycloud.io/dlb")
+var reviewer = review.Own("mycloud.io/dlb", true)
 
 // policies returns the same policies for every namespace.
 type policies struct {

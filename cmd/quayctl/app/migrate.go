@@ -147,7 +147,7 @@ func (o *migrateOptions) plan(ctx context.Context, m *member) ([]migrate.Item, [
 	if err != nil {
 		return nil, nil, fmt.Errorf("list services: %w", err)
 	}
-	reviewer := review.Own(m.cfg.LoadBalancerClass)
+	reviewer := review.Own(m.cfg.LoadBalancerClass, m.cfg.DefaultClass)
 	ours := slices.DeleteFunc(services.Items, func(svc corev1.Service) bool { return !reviewer.Owned(&svc) })
 	successor := m.claim()
 	successor.Name, successor.ClaimedBy = from.ID, "the migration to cluster UID "+to.UID

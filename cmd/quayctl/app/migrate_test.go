@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
@@ -103,13 +105,40 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// TestMigrateWithoutDefaultClass: what the cloud config leaves to other controllers gets no load balancer.
+func TestMigrateWithoutDefaultClass(t *testing.T) {
+	c, server := cloud.Start(t, 0), clusterWith(t, sharedUID)
+	formerBalancer(t, c, "shop-plain")
+	formerBalancer(t, c, "shop-ours")
+	for name, class := range map[string]*string{"plain": nil, "ours": new(config.DefaultLoadBalancerClass)} {
+		if _, err := server.Client(t).CoreV1().Services("shop").Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := c.Config(t, "old")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(content, "defaultClass: false\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, "migrate", "--kubeconfig="+server.Kubeconfig(t), "--cloud-config="+file, "--from=former")
+	if code != 0 || !strings.Contains(stdout, "will move to Service shop/ours") || strings.Contains(stdout, "to Service shop/plain") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
 func TestMigrateUsage(t *testing.T) {
 	c := cloud.Start(t, 0)
-	kubeconfig, config := "--kubeconfig="+clusterWith(t, sharedUID).Kubeconfig(t), "--cloud-config="+c.Config(t, "new")
+	kubeconfig, cloudConfig := "--kubeconfig="+clusterWith(t, sharedUID).Kubeconfig(t), "--cloud-config="+c.Config(t, "new")
 	for want, args := range map[string][]string{
-		"--from is required":             {config},
+		"--from is required":             {cloudConfig},
 		"--cloud-config is required":     {"--from=former"},
-		"--from must be another cluster": {config, kubeconfig, "--from=" + sharedUID},
+		"--from must be another cluster": {cloudConfig, kubeconfig, "--from=" + sharedUID},
 	} {
 		if code, _, stderr := run(t, append([]string{"migrate"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d: %s, want %s", code, stderr, want)
@@ -118,7 +147,7 @@ func TestMigrateUsage(t *testing.T) {
 	if err := holder.Claim(t.Context(), c.Client, nil, sharedUID, cloudv1.ClusterHolderSpec{Name: "new", Fingerprints: []string{"sha256:other"}}); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := run(t, "migrate", kubeconfig, config, "--from=former"); code != 1 || !strings.Contains(stderr, "run quayctl takeover first") {
+	if code, _, stderr := run(t, "migrate", kubeconfig, cloudConfig, "--from=former"); code != 1 || !strings.Contains(stderr, "run quayctl takeover first") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

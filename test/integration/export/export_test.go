@@ -150,7 +150,7 @@ func addDefaults(t *testing.T, scope *admissionregistrationv1.MatchResources) {
 
 // written returns the defaults that are added.
 func written() map[string]string {
-	return catalog.Own(config.DefaultLoadBalancerClass).Parse(builder.Service()).WrittenDefaults()
+	return catalog.Own(config.DefaultLoadBalancerClass, true).Parse(builder.Service()).WrittenDefaults()
 }
 
 func TestDefaults(t *testing.T) {

@@ -128,4 +128,4 @@ func causesOf(oldSvc, newSvc *corev1.Service) []string {
 	return causes
 }
 
-var ours = review.Own("mycloud.io/dlb")
+var ours = review.Own("mycloud.io/dlb", true)
