@@ -88,7 +88,7 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(), ownership: ownership{class: o.LoadBalancerClass}, progress: progress,
-		written:  &written{services: map[types.UID]*corev1.Service{}},
+		written:  newWritten(),
 		departed: &departed{services: map[types.UID]*corev1.Service{}},
 		told:     &told{said: map[types.UID]map[string]bool{}},
 	}

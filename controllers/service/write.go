@@ -34,7 +34,7 @@ func (c *Controller) write(
 	if err != nil {
 		return svc, fmt.Errorf("encode the patch of the service: %w", err)
 	}
-	c.written.expect(after)
+	c.written.begin(after)
 	written, err := c.client.Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, data,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Controller) write(
 		}
 		return svc, fmt.Errorf("write the service: %w", err)
 	}
-	c.written.expect(written)
+	c.written.end(written)
 	return written, nil
 }
 

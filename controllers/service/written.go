@@ -15,20 +15,41 @@ import (
 type written struct {
 	mu       sync.Mutex
 	services map[types.UID]*corev1.Service
+	// pending are those that are about to be written: their resourceVersion is the one before the write.
+	pending map[types.UID]bool
 }
 
-// expect remembers a Service that is about to be written or was written.
-func (w *written) expect(svc *corev1.Service) {
+func newWritten() *written {
+	return &written{services: map[types.UID]*corev1.Service{}, pending: map[types.UID]bool{}}
+}
+
+// begin remembers a Service that is about to be written.
+func (w *written) begin(svc *corev1.Service) { w.put(svc, true) }
+
+// end remembers a Service that was written.
+func (w *written) end(svc *corev1.Service) { w.put(svc, false) }
+
+func (w *written) put(svc *corev1.Service, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.services[svc.UID] = svc
+	delete(w.pending, svc.UID)
+	if pending {
+		w.pending[svc.UID] = true
+	}
 }
 
 // forget drops a Service that could not be written or is gone.
 func (w *written) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.drop(uid)
+}
+
+// drop is forget for callers that hold the lock.
+func (w *written) drop(uid types.UID) {
 	delete(w.services, uid)
+	delete(w.pending, uid)
 }
 
 // newest returns the Service as written if that is later than what the informer has.
@@ -42,7 +63,7 @@ func (w *written) newest(informed *corev1.Service) *corev1.Service {
 	case later(ours, informed):
 		return ours
 	}
-	delete(w.services, informed.UID)
+	w.drop(informed.UID)
 	return informed
 }
 
@@ -58,8 +79,10 @@ func (w *written) informed(svc *corev1.Service) (known, ours bool) {
 		return false, false
 	case later(last, svc):
 		return true, true
+	case w.pending[svc.UID] && last.ResourceVersion == svc.ResourceVersion:
+		return true, true // the informer is late: it shows the state that the write starts from
 	}
-	delete(w.services, svc.UID)
+	w.drop(svc.UID)
 	return last.ResourceVersion == svc.ResourceVersion, sameEntries(last, svc)
 }
 
