@@ -86,34 +86,30 @@ func keepGroup(group *cloudv1.NodeGroup, to Cluster) string {
 	return ""
 }
 
-// owners has the Services that a load balancer may belong to, by the ID of the load balancer.
-type owners map[string][]*corev1.Service
+// owners finds the Services that the load balancers of a cluster may belong to.
+type owners struct {
+	from Cluster
+	// candidates are by the ID of the load balancer.
+	candidates map[string][]*corev1.Service
+	// namesakes are those Services that a load balancer is named after, whether or not they are candidates.
+	namesakes map[string][]*corev1.Service
+}
 
 // match finds the Services of load balancers: by what a Service records, else by the name that is unique, else by the
 // plain name, which those of two Services may share.
 func match(from Cluster, services []corev1.Service) owners {
-	found := owners{}
+	o := owners{from: from, candidates: map[string][]*corev1.Service{}, namesakes: map[string][]*corev1.Service{}}
 	matched := map[*corev1.Service]bool{}
-	for _, fits := range []func(*corev1.Service, *cloudv1.LoadBalancer) bool{
-		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool { return dlb.RecordedID(svc) == lb.ID },
-		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
-			_, unique := dlb.Names(from.ID, from.UID, svc)
-			return lb.Name == unique
-		},
-		func(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
-			plain, _ := dlb.Names(from.ID, from.UID, svc)
-			return lb.Name == plain
-		},
-	} {
+	for _, fits := range []func(*corev1.Service, *cloudv1.LoadBalancer) bool{records, o.unique, o.plain} {
 		var now []*corev1.Service
 		for i := range from.Owned.LoadBalancers {
 			lb := &from.Owned.LoadBalancers[i]
-			if len(found[lb.ID]) > 0 {
+			if len(o.candidates[lb.ID]) > 0 {
 				continue
 			}
 			for j := range services {
 				if svc := &services[j]; !matched[svc] && fits(svc, lb) {
-					found[lb.ID] = append(found[lb.ID], svc)
+					o.candidates[lb.ID] = append(o.candidates[lb.ID], svc)
 					now = append(now, svc)
 				}
 			}
@@ -122,22 +118,55 @@ func match(from Cluster, services []corev1.Service) owners {
 			matched[svc] = true
 		}
 	}
-	return found
+	for i := range from.Owned.LoadBalancers {
+		lb := &from.Owned.LoadBalancers[i]
+		for j := range services {
+			if svc := &services[j]; o.named(svc, lb) {
+				o.namesakes[lb.ID] = append(o.namesakes[lb.ID], svc)
+			}
+		}
+	}
+	return o
+}
+
+func records(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool { return dlb.RecordedID(svc) == lb.ID }
+
+func (o owners) unique(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
+	_, unique := dlb.Names(o.from.ID, o.from.UID, svc)
+	return lb.Name == unique
+}
+
+func (o owners) plain(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
+	plain, _ := dlb.Names(o.from.ID, o.from.UID, svc)
+	return lb.Name == plain
+}
+
+func (o owners) named(svc *corev1.Service, lb *cloudv1.LoadBalancer) bool {
+	return o.unique(svc, lb) || o.plain(svc, lb)
 }
 
 // of returns the Service that a load balancer will belong to, or the reason why it stays.
 func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, keep string) {
-	found := o[lb.ID]
+	found := o.candidates[lb.ID]
 	switch {
 	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 		return nil, "it is being deleted"
 	case len(found) == 0:
 		return nil, "no Service of the new cluster has its name or records it"
 	case len(found) > 1:
-		return nil, fmt.Sprintf("its name is that of Services %s and %s; set the annotation %s of the right one to "+
-			`{"id":%q}`, nameOf(found[0]), nameOf(found[1]), dlb.AnnotationRecord, lb.ID)
+		return nil, ambiguous(lb, found[0], found[1])
 	}
 	svc = found[0]
+	if other := dlb.RecordedID(svc); other != "" && other != lb.ID {
+		return nil, fmt.Sprintf("Service %s records load balancer %s; remove its annotation %s to migrate this one",
+			nameOf(svc), other, dlb.AnnotationRecord)
+	}
+	// Users can edit what their Services record, but not what a load balancer is named after.
+	for _, namesake := range o.namesakes[lb.ID] {
+		if !o.named(svc, lb) && dlb.RecordedID(namesake) == "" {
+			return nil, ambiguous(lb, svc, namesake)
+		}
+	}
 	if svc.DeletionTimestamp != nil {
 		return nil, fmt.Sprintf("Service %s is being deleted", nameOf(svc))
 	}
@@ -147,13 +176,18 @@ func (o owners) of(lb *cloudv1.LoadBalancer, to Cluster) (svc *corev1.Service, k
 				nameOf(svc), own.ID)
 		}
 	}
-	for id, others := range o {
+	for id, others := range o.candidates {
 		if id != lb.ID && len(others) == 1 && others[0] == svc {
 			return nil, fmt.Sprintf("Service %s has the name of load balancer %s, too; set its annotation %s to {\"id\":\"…\"}",
 				nameOf(svc), id, dlb.AnnotationRecord)
 		}
 	}
 	return svc, ""
+}
+
+func ambiguous(lb *cloudv1.LoadBalancer, one, other *corev1.Service) string {
+	return fmt.Sprintf("Services %s and %s have its name or record it; set the annotation %s of the right one to "+
+		`{"id":%q}, and remove it from the other`, nameOf(one), nameOf(other), dlb.AnnotationRecord, lb.ID)
 }
 
 func nameOf(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }

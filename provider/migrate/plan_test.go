@@ -78,12 +78,27 @@ func TestPlan(t *testing.T) {
 		"one of two Services with one plain name": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-a-b-c")}},
 			services: []corev1.Service{service("a-b", "c", ""), service("a", "b-c", "")},
-			want:     []string{"lb-1 stays: its name is that of Services a-b/c and a/b-c"},
+			want:     []string{"lb-1 stays: Services a-b/c and a/b-c have its name or record it"},
 		},
 		"one of two Services, and a record decides": {
 			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-a-b-c")}},
 			services: []corev1.Service{service("a-b", "c", ""), service("a", "b-c", "lb-1")},
 			want:     []string{"lb-1 > a/b-c"},
+		},
+		"a record that its user has forged": {
+			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-bank-pay")}},
+			services: []corev1.Service{service("bank", "pay", ""), service("mallory", "web", "lb-1")},
+			want:     []string{"lb-1 stays: Services mallory/web and bank/pay have its name or record it"},
+		},
+		"a forged record of a unique name": {
+			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", unique("bank", "pay"))}},
+			services: []corev1.Service{service("bank", "pay", ""), service("mallory", "web", "lb-1")},
+			want:     []string{"lb-1 stays: Services mallory/web and bank/pay have its name or record it"},
+		},
+		"a Service with the record of a load balancer that has lost its tags": {
+			from:     teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web")}},
+			services: []corev1.Service{service("shop", "web", "lb-9")},
+			want:     []string{"lb-1 stays: Service shop/web records load balancer lb-9"},
 		},
 		"no Service": {
 			from: teardown.Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("lb-1", "old-shop-web")}},
