@@ -84,6 +84,10 @@ func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
 		return fmt.Sprintf("Service %s has retain-on-delete; delete that Service while the controllers run", service)
 	}
+	if _, adopted := lb.Tags[ownership.Adopt]; adopted {
+		return fmt.Sprintf("a Service adopted it, so it is its owner's; delete that Service while the controllers run, or "+
+			"remove the tags %s and %s in the cloud", ownership.ClusterUID, ownership.ServiceUID)
+	}
 	if lb.DeletionProtection && !w.IncludeProtected {
 		return "it has deletion protection; to delete it, use --include-protected"
 	}

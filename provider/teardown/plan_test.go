@@ -68,6 +68,18 @@ func TestPlan(t *testing.T) {
 			wishes: Wishes{IncludeProtected: true, Retained: map[string]string{"uid-a": "shop/web"}},
 			want:   []string{"a: Service shop/web has retain-on-delete; delete that Service while the controllers run"},
 		},
+		"adopted, even if protected ones are included": {
+			found: Inventory{
+				LoadBalancers: []cloudv1.LoadBalancer{balancer("a", protected, func(lb *cloudv1.LoadBalancer) { lb.Tags[ownership.Adopt] = "" })},
+				NodeGroups:    []cloudv1.NodeGroup{group("a")},
+			},
+			wishes: Wishes{IncludeProtected: true},
+			want: []string{
+				"a: a Service adopted it, so it is its owner's; delete that Service while the controllers run, or remove the tags " +
+					"quaymaster.dev/cluster-uid and quaymaster.dev/service-uid in the cloud",
+				"ng-a: load balancer a, which is kept, needs it",
+			},
+		},
 		"without a Service": {
 			found:  Inventory{LoadBalancers: []cloudv1.LoadBalancer{balancer("a", func(lb *cloudv1.LoadBalancer) { lb.Tags = nil })}},
 			wishes: Wishes{Retained: map[string]string{"uid-b": "shop/web"}},

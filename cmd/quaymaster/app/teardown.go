@@ -115,36 +115,39 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--cloud-config: %w", err)
 	}
-	uid, wishes := o.clusterUID, teardown.Wishes{}
-	var held *cloudv1.ClusterHolder
+	uid, wishes := o.clusterUID, teardown.Wishes{IncludeProtected: o.includeProtected}
+	var cluster *kubernetes.Clientset
+	var observer *clusterca.Observer
 	if uid == "" {
 		rc, err := connect.APIServer(o.kubeconfig)
 		if err != nil {
 			return err
 		}
 		rc.UserAgent = teardownUserAgent + "/" + version.Version()
-		observer := clusterca.Observe(rc)
-		api, err := kubernetes.NewForConfig(rc)
-		if err != nil {
+		observer = clusterca.Observe(rc)
+		if cluster, err = kubernetes.NewForConfig(rc); err != nil {
 			return fmt.Errorf("--kubeconfig: %w", err)
 		}
-		own := review.Own(cfg.LoadBalancerClass).ClassOnly(!cfg.DefaultClass)
-		if uid, wishes.Retained, err = o.inspectCluster(ctx, api, own); err != nil {
-			return err
-		}
-		if held, err = ownHolder(ctx, client, uid, observer); err != nil {
-			return err
+		if uid, err = ownership.NewCluster(cluster.CoreV1()).UID(ctx); err != nil {
+			return fmt.Errorf("--kubeconfig: %w", err)
 		}
 	}
-	if o.clusterUID != "" {
-		if held, err = recorded(ctx, client, uid); err != nil {
-			return err
-		}
-	}
-	wishes.IncludeProtected = o.includeProtected
 	found, err := teardown.Take(ctx, client, uid)
 	if err != nil {
 		return err
+	}
+	held, err := recorded(ctx, client, uid)
+	if err != nil {
+		return err
+	}
+	if cluster != nil {
+		own := review.Own(cfg.LoadBalancerClass, cfg.DefaultClass)
+		if wishes.Retained, err = o.inspectCluster(ctx, cluster, own, found); err != nil {
+			return err
+		}
+		if err := checkHolder(held, uid, observer); err != nil {
+			return err
+		}
 	}
 	plan := teardown.Plan(found, wishes)
 	if !o.yes {
@@ -165,24 +168,21 @@ func recorded(ctx context.Context, client *cloudapi.Client, uid string) (*cloudv
 	return held, err
 }
 
-// ownHolder returns the record of the cluster that holds the UID, or nil if there is none. It fails if it is another
-// cluster than that of the observer: the objects with the UID are the other cluster's.
-func ownHolder(
-	ctx context.Context, client *cloudapi.Client, uid string, observer *clusterca.Observer,
-) (*cloudv1.ClusterHolder, error) {
-	held, err := recorded(ctx, client, uid)
-	if held == nil || err != nil {
-		return nil, err
+// checkHolder fails if the record, which may be nil, is that of another cluster than that of the observer: the objects
+// with the UID are the other cluster's.
+func checkHolder(held *cloudv1.ClusterHolder, uid string, observer *clusterca.Observer) error {
+	if held == nil {
+		return nil
 	}
 	own, err := observer.Identity()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !slices.Contains(held.Fingerprints, own.Proven) {
-		return nil, fmt.Errorf("cluster UID %s is held by %s; its objects are not those of this cluster, which has the "+
+		return fmt.Errorf("cluster UID %s is held by %s; its objects are not those of this cluster, which has the "+
 			"fingerprint %s; if they are, run quayctl takeover first", uid, holder.Describe(held), own.Proven)
 	}
-	return held, nil
+	return nil
 }
 
 // list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are
@@ -244,48 +244,52 @@ const keyRetain = loadbalancer.Prefix + "retain-on-delete"
 // namedServices is how many Services an error lists.
 const namedServices = 3
 
-// inspectCluster returns the cluster's UID and the Services whose load balancers are retained. It fails while the
-// cluster is in use: its Services would lose their load balancers, or the controllers would recreate them.
+// inspectCluster returns the Services whose load balancers are retained. It fails while the cluster is in use: its
+// Services would lose their load balancers, or the controllers would recreate them.
 func (o *teardownOptions) inspectCluster(
-	ctx context.Context, api kubernetes.Interface, own review.Reviewer,
-) (uid string, retained map[string]string, err error) {
-	if uid, err = ownership.NewCluster(api.CoreV1()).UID(ctx); err != nil {
-		return "", nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx,
-		metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer"})
+	ctx context.Context, api kubernetes.Interface, own review.Reviewer, found teardown.Inventory,
+) (retained map[string]string, err error) {
+	// Of all types: the load balancer of one that was changed may still be there.
+	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", nil, fmt.Errorf("list services: %w", err)
+		return nil, fmt.Errorf("list services: %w", err)
 	}
-	ours, retained := ownServices(services.Items, own)
+	ours, retained := ownServices(services.Items, own, found)
 	if len(ours) > 0 && !o.ignoreServices {
-		return "", nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
+		return nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
 			"controllers are running, or set --ignore-services",
 			len(ours), summary(ours))
 	}
 	if o.ignoreControllers {
-		return uid, retained, nil
+		return retained, nil
 	}
 	state, err := leadership.Read(ctx, api, leadership.Namespace, leadership.CloudLease)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if state.Held {
-		return "", nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some "+
+		return nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some "+
 			"seconds after it stops; uninstall them first, or set --ignore-controllers",
 			state.Holder, leadership.Namespace, leadership.CloudLease)
 	}
-	return uid, retained, nil
+	return retained, nil
 }
 
-// ownServices returns the names of the Services we handle and, by UID, those whose load balancers are retained. An
-// invalid value of the annotation also retains: a wrong guess would delete a load balancer that must be kept.
-func ownServices(services []corev1.Service, own review.Reviewer) (ours []string, retained map[string]string) {
+// ownServices returns the names of the Services that we handle, have claimed or that have a load balancer, and, by UID,
+// those whose load balancers are retained. An invalid value of the annotation also retains: a wrong guess would delete a
+// load balancer that must be kept.
+func ownServices(
+	services []corev1.Service, own review.Reviewer, found teardown.Inventory,
+) (ours []string, retained map[string]string) {
+	has := map[string]bool{}
+	for i := range found.LoadBalancers {
+		has[found.LoadBalancers[i].Tags[ownership.ServiceUID]] = true
+	}
 	retained = map[string]string{}
 	for i := range services {
 		svc := &services[i]
-		// A Service that we have claimed keeps its load balancer when the class in the cloud config changes.
-		if _, claimed := svc.Annotations[service.AnnotationClaim]; !claimed && !own.Owned(svc) {
+		// A Service keeps its load balancer when the classes in the cloud config change.
+		if _, claimed := svc.Annotations[service.AnnotationClaim]; !claimed && !own.Owned(svc) && !has[string(svc.UID)] {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name
