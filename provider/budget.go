@@ -6,14 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"quaymaster.dev/controllers/nodelifecycle"
 )
-
-// AnnotationAllowDeletion set to true on a Node is an operator's approval to delete the Node together with its machine,
-// however many other Nodes are deleted.
-const AnnotationAllowDeletion = "quaymaster.dev/allow-deletion"
-
-// taintScaledDown is the taint that the cluster autoscaler sets on a Node before it deletes the machine.
-const taintScaledDown = "ToBeDeletedByClusterAutoscaler"
 
 const (
 	// Per budgetWindow, one in budgetShare Nodes, and at least one, may be reported as gone.
@@ -22,7 +17,7 @@ const (
 )
 
 // budget limits how many Nodes are deleted on the cloud's word alone: a faulty cloud may return any number of
-// tombstones.
+// tombstones. It is only for the stock controllers, and a restart renews it: ours count in controllers/brake.
 type budget struct {
 	// spent maps the Nodes that were reported as gone to the time of the report.
 	spent map[types.UID]time.Time
@@ -48,13 +43,9 @@ func (b *budget) spend(uid types.UID, nodes []*corev1.Node, now time.Time) bool 
 	return true
 }
 
-// expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
-// cloud's word alone.
+// expected reports whether the cluster or an operator expects the deletion of the Node, so that it does not depend on
+// the cloud's word alone.
 func expected(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == taintScaledDown {
-			return true
-		}
-	}
-	return node.DeletionTimestamp != nil || node.Annotations[AnnotationAllowDeletion] == "true"
+	return nodelifecycle.Expected(node) || node.DeletionTimestamp != nil ||
+		node.Annotations[nodelifecycle.AnnotationAllowDeletion] == "true"
 }

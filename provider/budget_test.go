@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/provider"
+	"quaymaster.dev/controllers/nodelifecycle"
 )
 
 // massacre returns a cluster all of whose machines the cloud reports as deleted.
@@ -118,7 +118,7 @@ func TestPastTheLimitAPersonDecides(t *testing.T) {
 	}
 	g.expect("a day later", held{tooMany: 2}, "i-node-2")
 
-	all[1].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
+	all[1].Annotations = map[string]string{nodelifecycle.AnnotationAllowDeletion: "true"}
 	g.put(all[1])
 	if got := g.bury(all[1], all[2]); got != 1 {
 		t.Errorf("%d Nodes are reported as gone, want the one that the operator has annotated", got)
@@ -138,12 +138,12 @@ func TestExpectedDeletionsAreFree(t *testing.T) {
 	g, all := massacre(t, 4)
 	all[0].Spec.Taints = []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}
 	all[1].DeletionTimestamp = &metav1.Time{Time: g.clock.Now()}
-	all[2].Annotations = map[string]string{provider.AnnotationAllowDeletion: "true"}
+	all[2].Annotations = map[string]string{nodelifecycle.AnnotationAllowDeletion: "true"}
 	if got := g.bury(all...); got != 4 {
 		t.Errorf("%d Nodes are reported gone, want three that are expected and one that is not", got)
 	}
 	other := g.add("node-5", "mycloud://i-node-5")
-	other.Annotations = map[string]string{provider.AnnotationAllowDeletion: "yes"}
+	other.Annotations = map[string]string{nodelifecycle.AnnotationAllowDeletion: "yes"}
 	if got := g.bury(other); got != 0 {
 		t.Error("a Node goes by an annotation that is not true")
 	}

@@ -35,7 +35,8 @@ const eventHeld = "DeletionHeld"
 var heldDeletions = prometheus.NewDesc("quaymaster_node_deletions_held",
 	"Nodes that are kept although the cloud reports no machine for them, by reason.", []string{"reason"}, nil)
 
-// guard decides which Nodes are kept although the cloud reports no machine for them, and remembers them.
+// guard decides which Nodes are kept although the cloud reports no machine for them, and remembers them. It is only for
+// the stock controllers, which delete what a provider does not find; ours decide in controllers/nodelifecycle.
 type guard struct {
 	recorder record.EventRecorder
 	clock    clock.PassiveClock

@@ -10,6 +10,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/providerid"
@@ -43,7 +44,8 @@ func (i *instancesV2) InstanceExists(ctx context.Context, node *corev1.Node) (bo
 	deleted := instance.State == cloudv1.InstanceDeleted
 	if deleted && !i.guard.mayGo(node) {
 		i.guard.hold(node, tooMany, fmt.Sprintf("The cloud reports instance %s as deleted, and those of too many "+
-			"other nodes, too. The node is kept until you delete it or annotate it with %s=true", instance.ID, AnnotationAllowDeletion))
+			"other nodes, too. The node is kept until you delete it or annotate it with %s=true", instance.ID,
+			nodelifecycle.AnnotationAllowDeletion))
 		return false, fmt.Errorf("node %s: instance %s is deleted, but so are those of too many other nodes",
 			node.Name, instance.ID)
 	}

@@ -1,4 +1,6 @@
-// Package provider implements the cloud provider interface of Kubernetes for mycloud, with one file per capability.
+// Package provider implements the cloud provider interface of Kubernetes for mycloud, with one file per capability. Nodes,
+// load balancers and routes are served to the stock controllers of --stock-controllers, which know neither budgets nor
+// brakes; our controllers use the packages below this one.
 package provider
 
 import (

@@ -59,9 +59,9 @@ func (c *Controller) releaseBrake(ctx context.Context) {
 	}
 }
 
-// expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
+// Expected reports whether the cluster itself expects the deletion of the Node, so that it does not depend on the
 // cloud's word alone.
-func expected(node *corev1.Node) bool {
+func Expected(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == taintScaledDown {
 			return true

@@ -58,7 +58,7 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 			AnnotationAllowDeletion+"=true")
 		return worker.Done(), nil // until the Node or a machine of its name changes
 	}
-	limited := !approved && !expected(node)
+	limited := !approved && !Expected(node)
 	if limited && !c.room(node) {
 		return c.tooMany(ctx, node)
 	}

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
@@ -496,7 +496,7 @@ func secondDeletedInstance(w *world) {
 	}
 	node := w.node("node-3")
 	w.event(node, "lost the machine of the node, and those of too many other nodes, too")
-	w.patch(node, map[string]string{provider.AnnotationAllowDeletion: "true"})
+	w.patch(node, map[string]string{nodelifecycle.AnnotationAllowDeletion: "true"})
 	w.gone(node, 20*time.Second)
 }
 
@@ -504,7 +504,7 @@ func nodeWithoutMachine(w *world) {
 	w.register("ghost", "10.244.9.0/24")
 	w.setReady("ghost", corev1.ConditionUnknown)
 	ghost := w.node("ghost")
-	w.patch(ghost, map[string]string{provider.AnnotationAllowDeletion: "true"})
+	w.patch(ghost, map[string]string{nodelifecycle.AnnotationAllowDeletion: "true"})
 	w.gone(ghost, 20*time.Second)
 }
 
