@@ -149,7 +149,7 @@ test-unit: ## Run the unit tests, which need only Go, with the race detector.
 	@$(GO) test -count=1 ./test/architecture ./test/words
 
 .PHONY: test-safety
-test-safety: ## Kill the controllers around every write, count their calls, and play random sequences; needs only Go.
+test-safety: ## Kill the controllers around every call, count their calls, and play random sequences; needs only Go.
 	@echo "safety of the controllers, on virtual time"
 	@mkdir -p bin && rm -f bin/safety-figures
 	@$(GO) test -count=1 -timeout 15m ./test/safety -figures '$(CURDIR)/bin/safety-figures'
