@@ -107,15 +107,12 @@ func (b *Book) Engaged(name string) (message string, since time.Time, engaged bo
 	if b.known == nil {
 		return "the record of brakes has not been read yet", time.Time{}, true
 	}
-	if b.resumed(b.known, name) {
+	now := b.clock.Now()
+	if brakes.Resumed(b.known, name, now) {
 		return "", time.Time{}, false
 	}
-	stored, err := brakes.Read(b.known, name)
-	if err != nil {
-		return err.Error(), time.Time{}, true
-	}
-	if stored.Engaged != nil {
-		return stored.Engaged.Message, stored.Engaged.Since, true
+	if message, since, engaged = brakes.Engaged(b.known, name, now); engaged {
+		return message, since, engaged
 	}
 	local, engaged := b.unstored[name]
 	return local.Message, local.Since, engaged
@@ -131,7 +128,7 @@ func (b *Book) Engage(ctx context.Context, name, message string) error {
 	b.mu.Unlock()
 	err := b.update(ctx, name, func(cm *corev1.ConfigMap, brake *brakes.Brake) string {
 		switch {
-		case b.resumed(cm, name):
+		case brakes.Resumed(cm, name, b.clock.Now()):
 			return ""
 		case brake.Engaged == nil:
 			brake.Engaged = &brakes.Engagement{Since: now, Message: message}
@@ -179,7 +176,7 @@ func (b *Book) Spend(ctx context.Context, name, key string, limit int, window ti
 	var ok bool
 	err := b.update(ctx, name, func(cm *corev1.ConfigMap, brake *brakes.Brake) string {
 		var counted bool
-		ok, counted = brake.Spend(key, limit, window, b.clock.Now(), b.resumed(cm, name))
+		ok, counted = brake.Spend(key, limit, window, b.clock.Now(), brakes.Resumed(cm, name, b.clock.Now()))
 		if counted {
 			return counting
 		}
@@ -202,7 +199,7 @@ func (b *Book) Room(name string, limit int, window time.Duration) bool {
 	if err != nil {
 		return false
 	}
-	return b.resumed(cm, name) || len(brake.Within(window, b.clock.Now())) < limit
+	return brakes.Resumed(cm, name, b.clock.Now()) || len(brake.Within(window, b.clock.Now())) < limit
 }
 
 // Spent returns, without a request, the keys that were counted within the window.
@@ -222,10 +219,10 @@ func (b *Book) Spent(name string, window time.Duration) []string {
 	return keys
 }
 
-// resumed reports whether an operator has resumed the work of a brake.
-func (b *Book) resumed(cm *corev1.ConfigMap, name string) bool {
-	until, err := brakes.ResumedUntil(cm, name)
-	return err == nil && b.clock.Now().Before(until)
+// Resumed reports whether an operator has resumed the work of a brake.
+func (b *Book) Resumed(name string) bool {
+	cm := b.current()
+	return cm != nil && brakes.Resumed(cm, name, b.clock.Now())
 }
 
 // observe remembers the state of the ConfigMap, and reports what operators have changed.
@@ -247,7 +244,7 @@ func (b *Book) observe(obj any) {
 		switch {
 		case err != nil:
 			b.recorder.Event(cm, corev1.EventTypeWarning, eventInvalid, err.Error())
-		case b.resumed(cm, name):
+		case brakes.Resumed(cm, name, b.clock.Now()):
 			b.recorder.Eventf(cm, corev1.EventTypeNormal, eventResumed, "Brake %s: the work is resumed until %s", name,
 				until.Format(time.RFC3339))
 		}

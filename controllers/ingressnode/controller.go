@@ -80,6 +80,8 @@ type Options struct {
 	DrainCordoned bool
 	// MaxRemovedPercent is the share of a group's members that may leave per minute without a decision about their Node.
 	MaxRemovedPercent int
+	// Resumed reports whether an operator lets all of them leave for now; nil means never.
+	Resumed func() bool
 	// MaxGroups is the number of groups that the cluster may have.
 	MaxGroups int
 	// Registerer registers the metric.
@@ -100,6 +102,7 @@ type Controller struct {
 	instanceID  func(string) (string, error)
 	fallbackAll bool
 	maxRemoved  int
+	resumed     func() bool
 	maxGroups   int
 	clock       clock.WithTicker
 	queue       *worker.Queue[string]
@@ -144,9 +147,13 @@ func New(o Options) (*Controller, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	if o.Resumed == nil {
+		o.Resumed = func() bool { return false }
+	}
 	c := &Controller{
 		groups: o.Groups, nodes: o.Nodes, services: o.Services, synced: o.Synced, instanceID: o.InstanceID,
-		fallbackAll: o.FallbackAll, maxRemoved: o.MaxRemovedPercent, maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
+		fallbackAll: o.FallbackAll, maxRemoved: o.MaxRemovedPercent, resumed: o.Resumed,
+		maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
 		marks:     newMarks(o.Recorder),
 		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/brakes"
 )
 
 // reasonHeld is the reason of Events about members that the brake keeps.
@@ -126,7 +128,11 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 		c.brakes[name] = &brake{percent: c.maxRemoved, since: now}
 	}
 	limit := c.brakes[name]
-	d := c.members(name, group, s, limit.allowance(now, len(group.Members)))
+	allowance := limit.allowance(now, len(group.Members))
+	if c.resumed() {
+		allowance = len(group.Members)
+	}
+	d := c.members(name, group, s, allowance)
 	c.report(ctx, name, s, d)
 	next := time.Duration(0)
 	switch {
@@ -203,8 +209,8 @@ func (c *Controller) report(ctx context.Context, name string, s situation, d dep
 		if node, err := c.nodes.Lister().Get(n.name); err == nil {
 			c.recorder.Eventf(node, corev1.EventTypeWarning, reasonHeld,
 				"%d nodes would leave ingress group %s at once; %d%% of its members (at least one) leave per minute, and "+
-					"the last one stays; to remove a node now, annotate it with %s=false", len(d.held)+d.braked, name, c.maxRemoved,
-				Annotation)
+					"the last one stays; to remove a node now, annotate it with %s=false; to lift the limit for an hour, run: "+
+					"quayctl resume %s", len(d.held)+d.braked, name, c.maxRemoved, Annotation, brakes.PoolMembers)
 			return
 		}
 	}

@@ -243,6 +243,27 @@ func TestBrakeHoldsFailedNodes(t *testing.T) {
 	s.count(100, "an hour later")
 }
 
+// TestResumedLeaveAtOnce: an operator lifts the limit for a while.
+func TestResumedLeaveAtOnce(t *testing.T) {
+	resumed := false
+	s := stepwise(t, 100, func(o *ingressnode.Options) { o.Resumed = func() bool { return resumed } })
+	s.put(each(100)...)
+	s.begin()
+	s.put(each(99, status(corev1.ConditionFalse))...)
+	s.sync()
+	s.count(90, "before")
+	resumed = true
+	s.sync()
+	s.count(1, "after")
+	resumed = false
+	s.put(each(100)...)
+	s.clock.Step(time.Minute)
+	s.sync()
+	s.put(each(99, status(corev1.ConditionFalse))...)
+	s.sync()
+	s.count(90, "when the limit holds again")
+}
+
 // A person marks the first ingress node: the others leave one after the other, and the marked one is never missing.
 func TestFirstMarkMovesThePoolGradually(t *testing.T) {
 	s := stepwise(t, 20)

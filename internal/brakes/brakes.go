@@ -38,7 +38,7 @@ func All() []Doc {
 	return []Doc{
 		{MissingLoadBalancers, "the creation of load balancers in place of those that disappeared from the cloud"},
 		{NodeDeletions, "the deletion of Nodes whose machines are gone"},
-		{PoolMembers, "the removal of Nodes from load balancers"},
+		{PoolMembers, "the removal of many Nodes at a time from load balancers"},
 		{Routes, "the removal of routes to Nodes"},
 	}
 }
@@ -125,6 +125,28 @@ func ResumedUntil(cm *corev1.ConfigMap, name string) (time.Time, error) {
 			AnnotationResume(name), cm.Name, value)
 	}
 	return until, nil
+}
+
+// Engaged reports whether the work of a brake must stop, since when and why, according to the ConfigMap. An operator's
+// resumption ends an engagement; an invalid entry is one.
+func Engaged(cm *corev1.ConfigMap, name string, now time.Time) (message string, since time.Time, engaged bool) {
+	if Resumed(cm, name, now) {
+		return "", time.Time{}, false
+	}
+	b, err := Read(cm, name)
+	switch {
+	case err != nil:
+		return err.Error(), time.Time{}, true
+	case b.Engaged != nil:
+		return b.Engaged.Message, b.Engaged.Since, true
+	}
+	return "", time.Time{}, false
+}
+
+// Resumed reports whether an operator has resumed the work of a brake. An invalid time does not.
+func Resumed(cm *corev1.ConfigMap, name string, now time.Time) bool {
+	until, err := ResumedUntil(cm, name)
+	return err == nil && now.Before(until)
 }
 
 // Names returns the names of the brakes in the ConfigMap, in order.

@@ -30,6 +30,7 @@ import (
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
@@ -217,6 +218,7 @@ func (p *planner) ingressNodes(ctx context.Context) error {
 	controller, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
 		Groups: p.groups.cloud, Machines: nodegroup.NewMachines(p.cloud, p.mirror), Nodes: p.nodes,
 		Services: p.state.services, Recorder: p.record, InstanceID: providerid.Parse, Registerer: prometheus.NewRegistry(),
+		Resumed: func() bool { return p.brakes.resumed(brakes.PoolMembers) },
 	}, p.Options.Config.IngressNodes))
 	if err != nil {
 		return err

@@ -97,11 +97,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// book has the recorded brakes, and those that the plan itself engages or releases.
-type book struct {
-	recorded *corev1.ConfigMap
-	changed  map[string]string
-}
+// book has the recorded brakes, in which the plan itself engages and releases them.
+type book struct{ recorded *corev1.ConfigMap }
 
 func (p *planner) readBrakes(ctx context.Context) (*book, error) {
 	cm, err := p.api.CoreV1().ConfigMaps(p.Namespace).Get(ctx, brakes.ConfigMap, metav1.GetOptions{})
@@ -110,35 +107,38 @@ func (p *planner) readBrakes(ctx context.Context) (*book, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read the brakes: %w", err)
 	}
-	return &book{recorded: cm, changed: map[string]string{}}, nil
+	return &book{recorded: cm}, nil
 }
 
 // Engaged implements the brakes of the controllers.
-func (b *book) Engaged(name string) (string, time.Time, bool) {
-	if until, err := brakes.ResumedUntil(b.recorded, name); err == nil && time.Now().Before(until) {
-		return "", time.Time{}, false
-	}
-	if message, changed := b.changed[name]; changed {
-		return message, time.Time{}, message != ""
-	}
-	stored, err := brakes.Read(b.recorded, name)
-	switch {
-	case err != nil:
-		return err.Error(), time.Time{}, true
-	case stored.Engaged != nil:
-		return stored.Engaged.Message, stored.Engaged.Since, true
-	}
-	return "", time.Time{}, false
+func (b *book) Engaged(name string) (message string, since time.Time, engaged bool) {
+	return brakes.Engaged(b.recorded, name, time.Now())
 }
+
+// resumed reports whether an operator has resumed the work of a brake.
+func (b *book) resumed(name string) bool { return brakes.Resumed(b.recorded, name, time.Now()) }
 
 // Engage implements the brakes of the controllers.
 func (b *book) Engage(_ context.Context, name, message string) error {
-	b.changed[name] = message
-	return nil
+	return b.set(name, &brakes.Engagement{Message: message})
 }
 
 // Release implements the brakes of the controllers.
-func (b *book) Release(_ context.Context, name string) error {
-	b.changed[name] = ""
+func (b *book) Release(_ context.Context, name string) error { return b.set(name, nil) }
+
+func (b *book) set(name string, engaged *brakes.Engagement) error {
+	brake, err := brakes.Read(b.recorded, name)
+	if err != nil {
+		return err
+	}
+	brake.Engaged = engaged
+	entry, err := brake.Encode()
+	if err != nil {
+		return err
+	}
+	if b.recorded.Data == nil {
+		b.recorded.Data = map[string]string{}
+	}
+	b.recorded.Data[name] = entry
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/controllers/route"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
@@ -90,6 +91,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Synced:   []cache.InformerSynced{instances.HasSynced},
 		Services: services, Recorder: recorder, InstanceID: providerid.Parse, FallbackAll: true,
 		MaxRemovedPercent: config.DefaultMaxRemovedPercentPerMinute, MaxGroups: config.DefaultMaxGroups,
+		Resumed: func() bool { return book.Resumed(brakes.PoolMembers) },
 	})
 	w.must(err)
 	balancer := dlb.New(dlb.Options{

@@ -31,6 +31,7 @@ import (
 	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/controllers/policy"
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
@@ -249,6 +250,7 @@ func (r *controllers) assemble(
 		Synced:     []clientcache.InformerSynced{machines.HasSynced},
 		Recorder:   completed.EventRecorder,
 		InstanceID: providerid.Parse,
+		Resumed:    func() bool { return book.Resumed(brakes.PoolMembers) },
 		Registerer: legacyregistry.Registerer(),
 	}, r.config.IngressNodes))
 	if err != nil {
@@ -330,7 +332,7 @@ func (r *controllers) assemblePolicies(
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
 		informers.WithTransform(cache.TransformStripManagedFields()))
-	reviewer := review.Own(r.config.LoadBalancerClass).ClassOnly(!r.config.DefaultClass)
+	reviewer := review.Own(r.config.LoadBalancerClass, r.config.DefaultClass)
 	if r.withoutCloud {
 		reviewer = reviewer.WithoutControllers()
 	}
