@@ -58,6 +58,12 @@ func newMachine(name string) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find loopback of %s: %w", name, err)
 	}
+	// Without duplicate address detection, IPv6 works at once.
+	for _, name := range []string{"all", "default"} {
+		if err := m.Sysctl("net.ipv6.conf."+name+".accept_dad", "0"); err != nil {
+			return nil, fmt.Errorf("set up %s: %w", name, err)
+		}
+	}
 	return m, m.Links.LinkSetUp(lo)
 }
 

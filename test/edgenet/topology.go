@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // The addresses of load balancers; the client's routes to them are set by Topology.RouteTo.
@@ -166,9 +165,7 @@ func (t *Topology) connect(m *Machine, side string, prefixes ...netip.Prefix) er
 		return err
 	}
 	for _, prefix := range prefixes {
-		// Without duplicate address detection, an IPv6 address works at once.
-		addr := &netlink.Addr{IPNet: IPNet(prefix), Flags: unix.IFA_F_NODAD}
-		if err := m.Links.AddrAdd(link, addr); err != nil {
+		if err := m.Links.AddrAdd(link, &netlink.Addr{IPNet: IPNet(prefix)}); err != nil {
 			return err
 		}
 	}

@@ -44,6 +44,8 @@ type Kernel interface {
 	Apply(
 		ctx context.Context, c *config.Config, healthy func(pool config.PoolID, member string) bool,
 	) ([]cloudv1.EdgeFault, error)
+	// Due reports whether Apply has something to do even if nothing has changed, because a member's drain is over.
+	Due() bool
 	Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error)
 }
 
@@ -347,7 +349,7 @@ func (a *Agent) applyHealth(ctx context.Context) error {
 	counters := append(proxied, forwarded...)
 	a.Metrics.observe(found, counters)
 	a.setReport(func(r *report) { r.health, r.counters = found, counters })
-	if reflect.DeepEqual(healthy, a.healthy) {
+	if reflect.DeepEqual(healthy, a.healthy) && !a.Kernel.Due() {
 		return errors.Join(err1, err2)
 	}
 	a.healthy = healthy

@@ -1,0 +1,244 @@
+//go:build linux
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// The priorities of the routing rules. Marked packets are routed before the kernel finds that their address is its own.
+const (
+	skipPriority  = 10
+	markPriority  = 11
+	localPriority = 20
+)
+
+var families = []int{unix.AF_INET, unix.AF_INET6}
+
+// network changes routes, settings and conntrack of the machine.
+type network struct {
+	// translations are those of the last call of forget; nil before the first.
+	translations map[translation]bool
+}
+
+// link is the interface of a network that the machine is on, or why there is none.
+type link struct {
+	index int
+	name  string
+	err   error
+}
+
+// link returns the interface by which packets reach an address without a router.
+func (n *network) link(address netip.Addr) link {
+	routes, err := netlink.RouteGet(address.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return link{err: fmt.Errorf("there is no route to %s", address)}
+	}
+	switch r := routes[0]; {
+	case r.Type == unix.RTN_LOCAL:
+		return link{err: fmt.Errorf("%s is an address of the edge itself", address)}
+	case r.Gw != nil || r.Via != nil:
+		return link{err: fmt.Errorf(
+			"%s is behind a router; direct forwarding needs edges and nodes on one network, use NAT", address)}
+	default:
+		l, err := netlink.LinkByIndex(r.LinkIndex)
+		if err != nil {
+			return link{err: fmt.Errorf("find interface to %s: %w", address, err)}
+		}
+		return link{index: r.LinkIndex, name: l.Attrs().Name}
+	}
+}
+
+// prepare makes the machine a router, if there is something to route, and remembers its settings.
+func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
+	s := settings{previous: p.memory.Settings}
+	for _, family := range []string{cloudv1.FamilyIPv4, cloudv1.FamilyIPv6} {
+		if slices.ContainsFunc(p.services, func(s *service) bool { return s.id.family == family }) {
+			s.forward(family)
+		}
+	}
+	for address, l := range links {
+		if l.name != "" && address.Is4() {
+			s.accept(l.name)
+		}
+	}
+	return s.err
+}
+
+// addRoutes adds a routing table for each mark, and the rules that lead to them.
+func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]link) error {
+	for _, family := range families {
+		wanted := maps.Clone(routes)
+		maps.DeleteFunc(wanted, func(_ uint32, a netip.Addr) bool { return a.Is6() != (family == unix.AF_INET6) })
+		if len(wanted) == 0 {
+			continue
+		}
+		if err := addRules(family, wanted); err != nil {
+			return fmt.Errorf("add routing rules: %w", err)
+		}
+		existing, err := markRoutes(family)
+		if err != nil {
+			return err
+		}
+		for m, address := range wanted {
+			l, ok := links[address]
+			if !ok {
+				// A member that has left.
+				if l = n.link(address); l.err != nil {
+					continue
+				}
+			}
+			if old, ok := existing[m]; ok && old.LinkIndex == l.index && old.Gw.Equal(address.AsSlice()) {
+				continue
+			}
+			route := &netlink.Route{Table: int(m), Gw: address.AsSlice(), LinkIndex: l.index, Protocol: unix.RTPROT_STATIC}
+			if err := netlink.RouteReplace(route); err != nil {
+				return fmt.Errorf("add route to member %s: %w", address, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addRules adds the rules that are missing.
+func addRules(family int, routes map[uint32]netip.Addr) error {
+	existing, err := netlink.RuleList(family)
+	if err != nil {
+		return err
+	}
+	has := map[int]bool{}
+	marked := map[uint32]bool{}
+	for _, r := range existing {
+		has[r.Priority] = true
+		if r.Priority == markPriority {
+			marked[r.Mark] = true
+		}
+	}
+	rule := func(priority int) *netlink.Rule {
+		r := netlink.NewRule()
+		r.Family, r.Priority = family, priority
+		return r
+	}
+	if !has[localPriority] {
+		local := rule(localPriority)
+		local.Table = unix.RT_TABLE_LOCAL
+		if err := netlink.RuleAdd(local); err != nil {
+			return err
+		}
+	}
+	if !has[skipPriority] {
+		// All other packets pass one rule, however many members there are.
+		skip := rule(skipPriority)
+		skip.Mark, skip.Mask, skip.Invert, skip.Goto = markPrefix, new(uint32(markMask)), true, localPriority
+		if err := netlink.RuleAdd(skip); err != nil {
+			return err
+		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(routes)) {
+		if marked[m] {
+			continue
+		}
+		r := rule(markPriority)
+		r.Mark, r.Table = m, int(m)
+		if err := netlink.RuleAdd(r); err != nil {
+			return err
+		}
+	}
+	if has[0] {
+		first := rule(0)
+		first.Table = unix.RT_TABLE_LOCAL
+		return netlink.RuleDel(first)
+	}
+	return nil
+}
+
+// markRoutes returns the routes of marks.
+func markRoutes(family int) (map[uint32]netlink.Route, error) {
+	// The table 0 stands for all of them.
+	routes, err := netlink.RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	byMark := map[uint32]netlink.Route{}
+	for _, r := range routes {
+		if m := uint32(r.Table); m&markMask == markPrefix && r.Gw != nil {
+			byMark[m] = r
+		}
+	}
+	return byMark, nil
+}
+
+// removeRoutes removes the rules and routes of other marks.
+func (n *network) removeRoutes(wanted map[uint32]netip.Addr) error {
+	for _, family := range families {
+		rules, err := netlink.RuleList(family)
+		if err != nil {
+			return fmt.Errorf("list routing rules: %w", err)
+		}
+		for _, r := range rules {
+			if _, ok := wanted[r.Mark]; ok || r.Priority != markPriority || r.Mark&markMask != markPrefix {
+				continue
+			}
+			if err := netlink.RuleDel(&r); err != nil {
+				return fmt.Errorf("remove routing rule: %w", err)
+			}
+		}
+		routes, err := markRoutes(family)
+		if err != nil {
+			return err
+		}
+		for m, r := range routes {
+			if _, ok := wanted[m]; ok {
+				continue
+			}
+			if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("remove route of mark %#x: %w", m, err)
+			}
+		}
+	}
+	return nil
+}
+
+// forget makes conntrack forget the connections of members that are gone, so that what still arrives goes to another.
+func (n *network) forget(wanted map[translation]bool) error {
+	gone := n.translations == nil
+	for t := range n.translations {
+		gone = gone || !wanted[t]
+	}
+	if gone {
+		for _, family := range families {
+			_, err := netlink.ConntrackDeleteFilters(
+				netlink.ConntrackTable, netlink.InetFamily(family), unwanted(wanted))
+			if err != nil {
+				return fmt.Errorf("remove connections of members that are gone: %w", err)
+			}
+		}
+	}
+	n.translations = wanted
+	return nil
+}
+
+// unwanted matches connections of NAT listeners whose member is not among these.
+type unwanted map[translation]bool
+
+// MatchConntrackFlow reports whether the connection has to be forgotten.
+func (u unwanted) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	address, ok := netip.AddrFromSlice(flow.Forward.DstIP)
+	if !ok || flow.Mark&markMask != markPrefix {
+		return false
+	}
+	protocol := cloudv1.ProtocolTCP
+	if flow.Forward.Protocol == unix.IPPROTO_UDP {
+		protocol = cloudv1.ProtocolUDP
+	}
+	return !u[translation{protocol, netip.AddrPortFrom(address.Unmap(), flow.Forward.DstPort), flow.Mark}]
+}

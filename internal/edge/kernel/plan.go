@@ -1,0 +1,189 @@
+//go:build linux
+
+package kernel
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/config"
+)
+
+// healthFunc reports whether a member may get traffic.
+type healthFunc func(pool config.PoolID, memberKey string) bool
+
+// plan is what the engine has to do.
+type plan struct {
+	services []*service
+	faults   []cloudv1.EdgeFault
+	memory   *memory
+	// addresses are those of the edge, proxied the addresses and ports that a proxy serves.
+	addresses []netip.Addr
+	proxied   []proxied
+	// due is when the plan changes by itself, because a drain ends; zero for never.
+	due time.Time
+}
+
+type proxied struct {
+	protocol string
+	at       netip.AddrPort
+}
+
+// planner makes plans. It does no I/O.
+type planner struct {
+	healthy healthFunc
+	// reachable returns why packets cannot be forwarded unchanged to an address, if they cannot.
+	reachable func(netip.Addr) error
+	now       time.Time
+	before    *memory
+}
+
+func (r *planner) plan(c *config.Config) *plan {
+	pools := make(map[config.PoolID]*config.Pool, len(c.Pools))
+	for i := range c.Pools {
+		pools[c.Pools[i].ID] = &c.Pools[i]
+	}
+	p := &plan{memory: r.before.clone(), addresses: c.Addresses}
+	p.memory.Kept = make(map[string]map[string]time.Time, len(c.Listeners))
+	taken := map[proxied]serviceID{}
+	for _, l := range c.Listeners {
+		if l.Engine == config.Proxy {
+			p.proxied = append(p.proxied, proxied{cloudv1.ProtocolTCP, netip.AddrPortFrom(l.Address, l.Port)})
+			continue
+		}
+		pool := pools[l.Pool]
+		if pool == nil {
+			pool = &config.Pool{ID: l.Pool}
+		}
+		s, err := newService(l, pool)
+		if err != nil {
+			p.faults = append(p.faults, serviceID{l.LoadBalancer, l.Key, l.Pool.Family}.fault("%v", err))
+			continue
+		}
+		at := proxied{s.protocol, s.at}
+		if other, ok := taken[at]; ok {
+			p.faults = append(p.faults, s.id.fault("%s port %d of %s is already served for load balancer %s",
+				s.protocol, s.at.Port(), s.at.Addr(), other.loadBalancer))
+			continue
+		}
+		taken[at] = s.id
+		r.members(p, s, pool)
+		p.services = append(p.services, s)
+	}
+	return p
+}
+
+// members decides which members get new connections, and which keep those they have: healthy and draining ones, and for
+// the pool's drain time those that have left.
+func (r *planner) members(p *plan, s *service, pool *config.Pool) {
+	kept := map[string]time.Time{}
+	members := map[string]bool{}
+	weighted := pool.Algorithm == cloudv1.AlgorithmWeightedRoundRobin
+	for _, m := range pool.Members {
+		t := target{address: m.Address}
+		if s.nat {
+			t.port = m.Port
+		}
+		if members[t.String()] {
+			continue
+		}
+		if s.nat && m.Port == 0 {
+			p.faults = append(p.faults, s.id.fault("member %s has no port, which only direct forwarding can do without", m.Key))
+			continue
+		}
+		if !s.nat {
+			if err := r.reachable(m.Address); err != nil {
+				p.faults = append(p.faults, s.id.fault("member %s: %v", m.Key, err))
+				continue
+			}
+		}
+		members[t.String()] = true
+		healthy := r.healthy(pool.ID, m.Key)
+		switch {
+		case m.Draining:
+			// A node that is about to leave fails its probes and still has connections. Packets of UDP have none.
+			if healthy || s.protocol == cloudv1.ProtocolTCP {
+				kept[t.String()] = time.Time{}
+			}
+		case healthy:
+			kept[t.String()] = time.Time{}
+			weight := 1
+			if weighted {
+				weight = max(1, m.Weight)
+			}
+			s.open = append(s.open, share{t, p.memory.mark(t), weight})
+		}
+	}
+	for name, until := range r.before.Kept[s.id.String()] {
+		if members[name] {
+			continue
+		}
+		if until.IsZero() {
+			until = r.now.Add(pool.Drain)
+		}
+		if !until.After(r.now) {
+			continue
+		}
+		kept[name] = until
+		if p.due.IsZero() || until.Before(p.due) {
+			p.due = until
+		}
+	}
+	slices.SortFunc(s.open, func(a, b share) int {
+		return cmp.Or(a.target.address.Compare(b.target.address), cmp.Compare(a.target.port, b.target.port))
+	})
+	if len(kept) > 0 {
+		p.memory.Kept[s.id.String()] = kept
+	}
+	for name := range kept {
+		if number, ok := p.memory.Marks[name]; ok {
+			s.kept = append(s.kept, markPrefix|number)
+		}
+	}
+	slices.Sort(s.kept)
+}
+
+// routes returns where the packets of marks go.
+func (p *plan) routes() map[uint32]netip.Addr {
+	routes := map[uint32]netip.Addr{}
+	byMark := make(map[uint32]string, len(p.memory.Marks))
+	for name, number := range p.memory.Marks {
+		byMark[markPrefix|number] = name
+	}
+	for _, s := range p.services {
+		if s.nat {
+			continue
+		}
+		for _, m := range s.kept {
+			// The names of direct targets are addresses.
+			if address, err := netip.ParseAddr(byMark[m]); err == nil {
+				routes[m] = address
+			}
+		}
+	}
+	return routes
+}
+
+// translation is what conntrack translates for a member of a NAT listener.
+type translation struct {
+	protocol string
+	at       netip.AddrPort
+	mark     uint32
+}
+
+// translations returns those of all members whose connections go on.
+func (p *plan) translations() map[translation]bool {
+	all := map[translation]bool{}
+	for _, s := range p.services {
+		if !s.nat {
+			continue
+		}
+		for _, m := range s.kept {
+			all[translation{s.protocol, s.at, m}] = true
+		}
+	}
+	return all
+}

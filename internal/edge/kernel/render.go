@@ -1,0 +1,301 @@
+//go:build linux
+
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// newConnection matches the first packet of a TCP connection.
+const newConnection = "tcp flags & (fin | syn | rst | ack) == syn"
+
+// renderer writes rulesets. It keeps the tables of places, which take some time to build.
+type renderer struct {
+	flows uint64
+	// places are the tables by content, and used those of the last ruleset.
+	places map[string]*table
+}
+
+// render returns the ruleset that does what the services say.
+func (r *renderer) render(services []*service, addresses []netip.Addr, proxies []proxied) *ruleset {
+	rs := newRuleset()
+	rs.static(r.flows)
+	for _, a := range addresses {
+		rs.tables["addresses"+suffixOf(a)].elements[a.String()] = ""
+	}
+	for _, p := range proxies {
+		rs.tables["proxied"+suffixOf(p.at.Addr())].elements[endpoint(p.protocol, p.at)] = ""
+	}
+	used := make(map[string]*table, len(r.places))
+	for _, s := range services {
+		r.service(rs, s, used)
+	}
+	r.places = used
+	return rs
+}
+
+func suffixOf(a netip.Addr) string {
+	if a.Is6() {
+		return "6"
+	}
+	return "4"
+}
+
+func endpoint(protocol string, at netip.AddrPort) string {
+	return fmt.Sprintf("%s . %s . %d", at.Addr(), protocol, at.Port())
+}
+
+func (r *renderer) service(rs *ruleset, s *service, used map[string]*table) {
+	for _, name := range []string{"refused/", "traffic/"} {
+		rs.counters[name+s.id.String()] = true
+	}
+	if s.protocol == cloudv1.ProtocolTCP {
+		rs.counters["accepted/"+s.id.String()] = true
+	}
+	at := endpoint(s.protocol, s.at)
+	point := func(name, target string) { rs.tables[name+s.suffix()].elements[at] = target }
+	point(chooseMap, "jump "+r.choose(rs, s, used))
+	if s.nat {
+		for _, m := range s.open {
+			rs.tables[targetMap+s.suffix()].elements[mark(m.mark)] = fmt.Sprintf("%s . %d", m.target.address, m.target.port)
+		}
+		rs.chain("guard/"+s.id.String(), s.guard()...)
+		rs.chain("nat/"+s.id.String(), s.translate()...)
+		point(guardMap, "goto guard/"+s.id.String())
+		point(natMap, "goto nat/"+s.id.String())
+		point(rawMap, "goto "+rs.shared("timeout", fmt.Sprintf("ct timeout set %q", s.conntrackTimeout(rs))))
+		return
+	}
+	rs.chain("direct/"+s.id.String(), s.direct()...)
+	point(rawMap, "goto direct/"+s.id.String())
+	point(knownMap, "jump "+rs.shared("known", s.known()...))
+}
+
+// direct returns the rules for the packets of a listener that are forwarded unchanged.
+func (s *service) direct() []string {
+	flow := fmt.Sprintf("{ %s timeout %s : meta mark }", flowKeys[s.suffix()], seconds(s.idleTimeout()))
+	rules := []string{"notrack"}
+	rules = append(rules, s.allow()...)
+	rules = append(rules,
+		"meta mark set 0",
+		fmt.Sprintf("meta mark set %s map @flows/%s", flowKeys[s.suffix()], s.maps()),
+		fmt.Sprintf("meta mark != 0 %s vmap @%s", s.key(), knownMap+s.suffix()),
+	)
+	isNew := newConnection
+	if s.protocol == cloudv1.ProtocolUDP {
+		isNew = "meta mark 0"
+	}
+	rules = append(rules, s.limit(isNew)...)
+	rules = append(rules,
+		fmt.Sprintf("meta mark 0 %s vmap @%s", s.key(), chooseMap+s.suffix()),
+		"meta mark 0 goto refuse",
+	)
+	rules = append(rules, s.count(newConnection)...)
+	rules = append(rules, fmt.Sprintf("update @flows/%s %s", s.maps(), flow))
+	return append(append(rules, s.remember()...), "accept")
+}
+
+// guard returns the rules for the packets of a NAT listener after conntrack.
+func (s *service) guard() []string {
+	rules := s.allow()
+	rules = append(rules, s.limit("ct state new")...)
+	if len(s.open) == 0 {
+		rules = append(rules, "ct state new goto refuse")
+	}
+	return append(rules, s.count("ct state new")...)
+}
+
+// translate returns the rules for the first packet of a flow of a NAT listener.
+func (s *service) translate() []string {
+	rules := []string{"meta mark set 0", fmt.Sprintf("%s vmap @%s", s.key(), chooseMap+s.suffix())}
+	rules = append(rules, s.remember()...)
+	return append(rules, fmt.Sprintf("meta l4proto %s ct mark set meta mark dnat %s to meta mark map @%s",
+		s.protocol, s.ip(), targetMap+s.suffix()))
+}
+
+// known returns the rules that check the mark of a known flow: the flow of a member that is gone is forgotten. So is
+// that of a draining member if the client starts a new connection with an old port.
+func (s *service) known() []string {
+	forget := " goto forget/" + s.maps()
+	var rules []string
+	if s.protocol == cloudv1.ProtocolTCP {
+		rules = append(rules, newConnection+unless(s.marks())+forget)
+	}
+	return append(rules, strings.TrimSpace(unless(s.kept)+forget))
+}
+
+// unless matches all marks but these.
+func unless(marks []uint32) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	names := make([]string, len(marks))
+	for i, m := range marks {
+		names[i] = mark(m)
+	}
+	return " meta mark != { " + strings.Join(names, ", ") + " }"
+}
+
+// choose adds the chain that sets the mark of a new flow, if there is a member for it, and returns its name.
+func (r *renderer) choose(rs *ruleset, s *service, used map[string]*table) string {
+	if len(s.open) == 0 {
+		return rs.shared("choose")
+	}
+	source := s.ip() + " saddr"
+	var rules []string
+	if s.affinity > 0 {
+		key := clientKeys[s.suffix()]
+		rules = append(rules,
+			fmt.Sprintf("meta mark set %s map @clients/%s", key, s.maps()),
+			fmt.Sprintf("meta mark != 0%s delete @clients/%s { %s : meta mark } meta mark set 0", unless(s.marks()), s.maps(), key),
+			"meta mark != 0 return",
+		)
+	}
+	if !s.sticky {
+		source += " . th sport"
+	}
+	table := r.table(rs, s.open, used)
+	rules = append(rules, fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
+	return rs.shared("choose", rules...)
+}
+
+// table adds the table of places of the members, and returns its name.
+func (r *renderer) table(rs *ruleset, open []share, used map[string]*table) string {
+	var content strings.Builder
+	for _, m := range open {
+		fmt.Fprintf(&content, "%s %d %d\n", m.target, m.mark, m.weight)
+	}
+	name := "places/" + digest(content.String())
+	t := cmp.Or(used[name], r.places[name])
+	if t == nil {
+		t = &table{
+			typeof: fmt.Sprintf("numgen inc mod %d : meta mark", places), elements: make(map[string]string, places),
+		}
+		for place, m := range rendezvous(open) {
+			t.elements[strconv.Itoa(place)] = mark(m)
+		}
+	}
+	used[name], rs.tables[name] = t, t
+	return name
+}
+
+// allow returns the rules that keep out clients of other ranges.
+func (s *service) allow() []string {
+	if s.sources == nil {
+		return nil
+	}
+	refuse := fmt.Sprintf("counter name %q drop", "refused/"+s.id.String())
+	if len(s.sources) == 0 {
+		return []string{refuse}
+	}
+	ranges := make([]string, len(s.sources))
+	for i, p := range s.sources {
+		ranges[i] = p.String()
+	}
+	return []string{fmt.Sprintf("%s saddr != { %s } %s", s.ip(), strings.Join(ranges, ", "), refuse)}
+}
+
+// limit returns the rules that keep out new flows above the rate.
+func (s *service) limit(isNew string) []string {
+	if s.maxQPS <= 0 {
+		return nil
+	}
+	verdict := "drop"
+	if s.protocol == cloudv1.ProtocolTCP {
+		verdict = "reject with tcp reset"
+	}
+	return []string{fmt.Sprintf("%s limit rate over %s counter name %q %s", isNew, rate(s.maxQPS), "refused/"+s.id.String(), verdict)}
+}
+
+// burstTime is for how long a limit may make up for what it did not use. Shorter times admit less than the limit when
+// packets arrive in batches; longer ones admit noticeably more when traffic begins.
+const burstTime = 80 * time.Millisecond
+
+// rate returns a rate in the largest unit that nftables needs for it: it knows only integers.
+func rate(perSecond float64) string {
+	burst := max(1, math.Ceil(perSecond*burstTime.Seconds()))
+	amount, unit := perSecond, "second"
+	for _, next := range []struct {
+		unit   string
+		factor float64
+	}{{"minute", 60}, {"hour", 60}} {
+		if amount == math.Trunc(amount) {
+			break
+		}
+		amount *= next.factor
+		unit = next.unit
+	}
+	return fmt.Sprintf("%d/%s burst %d packets", max(1, int64(math.Round(amount))), unit, int64(burst))
+}
+
+// count returns the rules that count what was let through.
+func (s *service) count(isNew string) []string {
+	traffic := fmt.Sprintf("counter name %q", "traffic/"+s.id.String())
+	if s.protocol == cloudv1.ProtocolUDP {
+		return []string{traffic}
+	}
+	return []string{fmt.Sprintf("%s counter name %q", isNew, "accepted/"+s.id.String()), traffic}
+}
+
+// remember returns the rules that remember a client's member.
+func (s *service) remember() []string {
+	if s.affinity <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("update @clients/%s { %s timeout %s : meta mark }",
+		s.maps(), clientKeys[s.suffix()], seconds(s.affinity))}
+}
+
+// conntrackTimeout adds the timeout of the service's flows in conntrack, and returns its name.
+func (s *service) conntrackTimeout(rs *ruleset) string {
+	idle := int64(math.Ceil(s.idleTimeout().Seconds()))
+	t := timeout{protocol: s.protocol, family: s.ip(), policy: fmt.Sprintf("replied : %d, unreplied : %[1]d", idle)}
+	if s.protocol == cloudv1.ProtocolTCP {
+		t.policy = fmt.Sprintf("established : %d", idle)
+	}
+	name := fmt.Sprintf("%s-%d", s.maps(), idle)
+	rs.timeouts[name] = t
+	return name
+}
+
+func (s *service) idleTimeout() time.Duration {
+	switch {
+	case s.idle > 0:
+		return s.idle
+	case s.protocol == cloudv1.ProtocolUDP:
+		return udpIdle
+	case s.nat:
+		// The default of most load balancers' conntrack; a connection cannot be found again without its entry.
+		return natIdle
+	}
+	return tcpIdle
+}
+
+// natIdle is how long a TCP connection of a NAT listener may be idle.
+const natIdle = time.Hour
+
+// key returns the key of the maps of listeners.
+func (s *service) key() string {
+	return s.ip() + " daddr . meta l4proto . th dport"
+}
+
+// maps returns the second part of the names of flow maps.
+func (s *service) maps() string {
+	return s.protocol + s.suffix()
+}
+
+func mark(m uint32) string {
+	return fmt.Sprintf("%#x", m)
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10) + "s"
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// settings changes the kernel's settings, and notes how they were. The first error stops it.
+type settings struct {
+	previous map[string]string
+	err      error
+}
+
+// set changes a setting to one value if it is another of those given, or any without.
+func (s *settings) set(path, value string, from ...string) {
+	if s.err != nil {
+		return
+	}
+	file := "/proc/sys/" + path
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return // the interface is gone, or the machine has no IPv6
+	}
+	current := strings.TrimSpace(string(data))
+	if err == nil && (current == value || len(from) > 0 && current != from[0]) {
+		return
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte(value), 0)
+	}
+	if err != nil {
+		s.err = fmt.Errorf("change kernel setting: %w", err)
+		return
+	}
+	if _, ok := s.previous[path]; !ok {
+		s.previous[path] = current
+	}
+}
+
+// forward makes the machine route packets of a family.
+func (s *settings) forward(family string) {
+	if family == cloudv1.FamilyIPv4 {
+		s.set("net/ipv4/ip_forward", "1")
+		return
+	}
+	// A router accepts no routes from other routers unless the value is 2.
+	interfaces, _ := filepath.Glob("/proc/sys/net/ipv6/conf/*/accept_ra")
+	for _, path := range interfaces {
+		s.set(strings.TrimPrefix(path, "/proc/sys/"), "2", "1")
+	}
+	s.set("net/ipv6/conf/all/forwarding", "1")
+}
+
+// accept makes an interface to nodes accept their answers, which have the addresses of load balancers as source. The
+// machine has these addresses too.
+func (s *settings) accept(name string) {
+	conf := "net/ipv4/conf/" + name
+	s.set(conf+"/accept_local", "1")
+	// The strict check looks for the way back to the source. Either setting of 1 makes it strict, 2 overrides both.
+	s.set(conf+"/rp_filter", "2")
+	s.set(conf+"/send_redirects", "0")
+	s.set("net/ipv4/conf/all/send_redirects", "0")
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// hashSeed is the seed of all hashes. It must be the same on all edges, forever.
+const hashSeed = "0x4d43"
+
+// The times for which flows are remembered that their listeners set no idle timeout for.
+const (
+	tcpIdle = 5 * time.Minute
+	udpIdle = 30 * time.Second
+)
+
+// The maps from a listener's address, protocol and port to what handles its packets. Each has an IPv4 and an IPv6 form.
+const (
+	// rawMap leads to the chain that sees packets before conntrack.
+	rawMap = "listeners"
+	// guardMap and natMap lead to the chains that see packets of NAT listeners after conntrack.
+	guardMap = "guards"
+	natMap   = "nat"
+	// knownMap leads to the chain that checks the mark of a known flow, and chooseMap to the chain that sets one.
+	knownMap  = "known"
+	chooseMap = "choose"
+	// targetMap has the address and port of each mark of NAT listeners.
+	targetMap = "targets"
+)
+
+// static adds the objects that are always there. Base chains are never changed: hooking one again loses packets.
+func (r *ruleset) static(flows uint64) {
+	r.chains["hook/raw"] = &chain{hook: &hook{"filter", "prerouting", -300}, rules: []string{
+		"ip daddr . meta l4proto . th dport vmap @listeners4",
+		"ip6 daddr . meta l4proto . th dport vmap @listeners6",
+	}}
+	r.chains["hook/guard"] = &chain{hook: &hook{"filter", "prerouting", -110}, rules: []string{
+		"ip daddr . meta l4proto . th dport vmap @guards4",
+		"ip6 daddr . meta l4proto . th dport vmap @guards6",
+	}}
+	r.chains["hook/nat"] = &chain{hook: &hook{"nat", "prerouting", -100}, rules: []string{
+		"ip daddr . meta l4proto . th dport vmap @nat4",
+		"ip6 daddr . meta l4proto . th dport vmap @nat6",
+	}}
+	r.chains["hook/masquerade"] = &chain{hook: &hook{"nat", "postrouting", 100}, rules: []string{
+		fmt.Sprintf("ct mark and %#x == %#x masquerade", markMask, markPrefix),
+	}}
+	// Programs of the machine that listen on all addresses must not be reached by those of load balancers.
+	r.chains["hook/input"] = &chain{hook: &hook{"filter", "input", 0}, rules: []string{
+		"ip daddr @addresses4 meta l4proto { tcp, udp } ip daddr . meta l4proto . th dport != @proxied4 goto refuse",
+		"ip6 daddr @addresses6 meta l4proto { tcp, udp } ip6 daddr . meta l4proto . th dport != @proxied6 goto refuse",
+	}}
+	// Where client and node are on one network, the kernel would send the client past the edge.
+	r.chains["hook/output"] = &chain{hook: &hook{"filter", "output", 0}, rules: []string{
+		"icmp type redirect drop",
+		"icmpv6 type nd-redirect drop",
+	}}
+	r.chain("refuse", "meta l4proto tcp reject with tcp reset", "reject with icmpx port-unreachable")
+
+	for suffix, address := range map[string]string{"4": "ipv4_addr", "6": "ipv6_addr"} {
+		endpoint := address + " . inet_proto . inet_service"
+		for _, name := range []string{rawMap, guardMap, natMap, knownMap, chooseMap} {
+			r.tables[name+suffix] = &table{kind: endpoint + " : verdict", elements: map[string]string{}}
+		}
+		r.tables[targetMap+suffix] = &table{
+			kind: "mark : " + address + " . inet_service", elements: map[string]string{},
+		}
+		r.tables["addresses"+suffix] = &table{kind: address, set: true, elements: map[string]string{}}
+		r.tables["proxied"+suffix] = &table{kind: endpoint, set: true, elements: map[string]string{}}
+	}
+	for _, protocol := range []string{cloudv1.ProtocolTCP, cloudv1.ProtocolUDP} {
+		r.flows["flows/"+protocol+"4"] = flowMap{
+			kind: "ipv4_addr . ipv4_addr . inet_service . inet_service : mark", timeout: tcpIdle, size: flows,
+		}
+		r.flows["clients/"+protocol+"4"] = flowMap{
+			kind: "ipv4_addr . ipv4_addr . inet_service : mark", timeout: tcpIdle, size: flows,
+		}
+		// nft 1.0.6 cannot write keys of more than 16 bytes to a map, so that IPv6 addresses are hashed.
+		r.flows["flows/"+protocol+"6"] = flowMap{
+			typeof: "numgen inc mod 4294967295 . th sport . th dport : meta mark", timeout: tcpIdle, size: flows,
+		}
+		r.flows["clients/"+protocol+"6"] = flowMap{
+			typeof: "numgen inc mod 4294967295 . th dport : meta mark", timeout: tcpIdle, size: flows,
+		}
+		for _, suffix := range []string{"4", "6"} {
+			name := protocol + suffix
+			r.chain("forget/"+name,
+				fmt.Sprintf("delete @flows/%s { %s : meta mark }", name, flowKeys[suffix]), "meta mark set 0")
+		}
+	}
+}
+
+// flowKeys and clientKeys are the keys of flows, and of clients at a listener.
+var (
+	flowKeys = map[string]string{
+		"4": "ip saddr . ip daddr . th sport . th dport",
+		"6": "jhash ip6 saddr . ip6 daddr mod 4294967295 seed " + hashSeed + " . th sport . th dport",
+	}
+	clientKeys = map[string]string{
+		"4": "ip saddr . ip daddr . th dport",
+		"6": "jhash ip6 saddr . ip6 daddr mod 4294967295 seed " + hashSeed + " . th dport",
+	}
+)
