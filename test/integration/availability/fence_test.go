@@ -12,6 +12,7 @@ import (
 // The cloud has seen a later leader than the one that writes: that one writes no more and exits. The next leader has a
 // higher epoch, and goes on.
 func TestFencedLeader(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.start("first")
 	holder := w.leader("", soon)

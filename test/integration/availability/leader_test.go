@@ -24,6 +24,7 @@ const afterLease = 5 * time.Second
 
 // A leader dies; another one is paused for longer than its lease lasts. The steps depend on each other.
 func TestLeader(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first := w.start("first")
 	holder := w.leader("", soon)

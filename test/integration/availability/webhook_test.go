@@ -113,6 +113,7 @@ func (w *webhooks) roll(t *testing.T, old *env.Webhook) *env.Webhook {
 
 // Every replica is replaced without a failed call.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
 	first, second := w.replica(t), w.replica(t)
 	l := w.load(t)
@@ -129,6 +130,7 @@ func shared() []string {
 
 // The authority in the Secret of two replicas is due for rotation.
 func TestAuthorityRotation(t *testing.T) {
+	t.Parallel()
 	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
 	now := time.Now()
 	old := authority.New(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
@@ -163,6 +165,7 @@ func TestAuthorityRotation(t *testing.T) {
 
 // Files are rotated in the documented order: the new authority is trusted first, and the old one is removed last.
 func TestFileRotation(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	from, until := now.Add(-time.Hour), now.Add(time.Hour)
 	before, after := authority.New(t, "before", from, until), authority.New(t, "after", from, until)

@@ -35,6 +35,7 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 
 // The steps depend on each other: they are the life of one cluster.
 func TestControllers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	for _, step := range []struct {

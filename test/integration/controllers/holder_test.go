@@ -20,6 +20,7 @@ import (
 // TestClone: the controllers of a cluster that does not hold its UID write nothing and say so. quayctl takeover sees the
 // same fingerprint as the controllers, and makes them write.
 func TestClone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	original := cloudv1.ClusterHolderSpec{Name: "dev", Fingerprints: []string{"sha256:original"}}
 	w.must(holder.Claim(t.Context(), w.cloud.Client, nil, w.clusterUID, original))

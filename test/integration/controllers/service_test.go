@@ -86,6 +86,7 @@ func changesHands(w *world) {
 // TestStockControllers: the stock service controller does the same, and both can follow each other without a write to
 // the cloud.
 func TestStockControllers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start("--stock-controllers")
 	nodesAreInitialised(w)

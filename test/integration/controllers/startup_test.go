@@ -21,6 +21,7 @@ import (
 
 // Every problem at the start is reported in one line that names the flag, file or field, without a stack trace.
 func TestStartup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
 	kubeconfig, err := w.env.ServiceAccountKubeconfig(ctx, env.Namespace, "quaymaster-controllers")
@@ -148,6 +149,7 @@ func runToEnd(t *testing.T, args []string) (int, string) {
 
 // The cloud is unavailable when the controllers start and appears later. The leading replica also ends when asked to.
 func TestStartWithoutTheCloud(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	port, err := env.FreePort()
 	if err != nil {

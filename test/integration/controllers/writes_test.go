@@ -67,6 +67,7 @@ func (c *instant) Remove(_ context.Context, svc *corev1.Service) (service.State,
 // TestServiceWrites: the API server accepts what the service controller writes, and rejects what would undo the writes
 // of others.
 func TestServiceWrites(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, env: env.Start(t, env.Options{})}
 	w.client = w.env.Client
 	clients, err := kubernetes.NewForConfig(w.env.Admin)
