@@ -1,6 +1,9 @@
 package dlb_test
 
 import (
+	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +92,56 @@ func TestDriftIsIgnored(t *testing.T) {
 	f.expectCondition(builder.Service(), metav1.ConditionTrue, "Configured", "")
 	f.mustEnsure(builder.Service(builder.DLB("listener-idle-timeout", "90s")))
 	f.expectCalls("the service changes", "PUT load-balancers/{id}")
+}
+
+// TestDriftOfAFailedLoadBalancer: the cloud is asked to try again, with the load balancer as it is there.
+func TestDriftOfAFailedLoadBalancer(t *testing.T) {
+	for _, drift := range []dlb.Drift{dlb.DriftReport, dlb.DriftOff} {
+		t.Run(string(drift), func(t *testing.T) {
+			f := drifting(t, drift)
+			f.mustEnsure(builder.Service())
+			lb := f.only()
+			lb.ProvisioningState, lb.Revision = cloudv1.ProvisioningError, lb.Revision+"0"
+			f.options.Mirror.LoadBalancers.Put(&lb)
+			var written []int
+			f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				var spec cloudv1.LoadBalancerSpec
+				if r.Method != http.MethodPut {
+					return false
+				}
+				if err := errors.Join(json.NewDecoder(r.Body).Decode(&spec), json.NewEncoder(w).Encode(lb)); err != nil {
+					t.Error(err)
+				}
+				written = append(written, spec.Listeners[0].MaxQPS)
+				return true
+			})
+			if _, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(builder.Service()), nil); err == nil {
+				t.Error("no error")
+			}
+			if !slices.Equal(written, []int{1}) {
+				t.Errorf("written were the limits %v, want the one in the cloud", written)
+			}
+		})
+	}
+}
+
+// TestDriftOfALostLoadBalancer: it is replaced, whatever drift is.
+func TestDriftOfALostLoadBalancer(t *testing.T) {
+	for _, drift := range []dlb.Drift{dlb.DriftReport, dlb.DriftOff} {
+		f := start(t, 0, func(o *dlb.Options) { o.Drift = drift })
+		svc := builder.Service()
+		lost := f.publish(svc)
+		f.lose(lost)
+		for range 2 {
+			if _, err := f.ensure(svc); err == nil {
+				t.Fatal("created at once")
+			}
+			f.pass(30)
+		}
+		if f.mustEnsure(svc); f.only().ID == lost.ID {
+			t.Errorf("%s: the load balancer came back", drift)
+		}
+	}
 }
 
 func TestDifferences(t *testing.T) {

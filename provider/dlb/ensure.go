@@ -79,7 +79,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	case stepReplace:
 		lb, err = b.update(ctx, r, spec, lb)
 	case stepRepair:
-		lb, err = b.repair(ctx, r, want, lb)
+		lb, err = b.repair(ctx, r, lb)
 	case stepNone, stepWait:
 	}
 	if lb != nil {

@@ -98,8 +98,8 @@ func shortHash(raw []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// original returns a load balancer in a form to record, and its hash, without what the cloud only observes.
-func original(lb *cloudv1.LoadBalancer) (text, hash string, err error) {
+// specOf returns a load balancer as it is, without what the cloud only observes.
+func specOf(lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	spec := cloudv1.LoadBalancerSpec{Name: lb.Name, Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
 	spec.Pools = slices.Clone(lb.Pools)
 	for i := range spec.Pools {
@@ -108,7 +108,12 @@ func original(lb *cloudv1.LoadBalancer) (text, hash string, err error) {
 			spec.Pools[i].Members[j].OperatingState = ""
 		}
 	}
-	raw, err := json.Marshal(spec)
+	return spec
+}
+
+// original returns a load balancer in a form to record, and its hash.
+func original(lb *cloudv1.LoadBalancer) (text, hash string, err error) {
+	raw, err := json.Marshal(specOf(lb))
 	if err != nil {
 		return "", "", fmt.Errorf("encode load balancer %s: %w", lb.ID, err)
 	}

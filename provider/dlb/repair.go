@@ -16,15 +16,13 @@ const (
 )
 
 // repair writes to a load balancer in error what it already has, so that the cloud tries again; but not too often.
-func (b *Balancer) repair(
-	ctx context.Context, r *round, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer,
-) (*cloudv1.LoadBalancer, error) {
+func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 	now := b.clock.Now()
 	if b.repairs.left(lb.ID, now) > 0 {
 		return lb, nil
 	}
 	b.repairs.note(lb.ID, now)
-	written, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: r.tags})
+	written, err := b.put(ctx, r.svc, specOf(lb), lb, cloudapi.WriteOptions{IfTags: r.tags})
 	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		return b.reread(ctx, r, lb.ID)
 	}
