@@ -78,6 +78,9 @@ type Options struct {
 type Holder struct {
 	Options
 
+	// onHeld are called when the cluster may write after it was refused.
+	onHeld []func()
+
 	// wake ends the pause of Run.
 	wake chan struct{}
 	// checking is held while the record is read and written.
@@ -100,6 +103,10 @@ func New(o Options) *Holder {
 	}
 	return &Holder{Options: o, wake: make(chan struct{}, 1)}
 }
+
+// OnHeld calls f whenever the cluster may write after it was refused, because what was refused would wait for its next
+// try. It must be called before Run, and f must not block.
+func (h *Holder) OnHeld(f func()) { h.onHeld = append(h.onHeld, f) }
 
 // Run claims the UID and follows its record until ctx ends.
 func (h *Holder) Run(ctx context.Context) {
@@ -264,5 +271,8 @@ func (h *Holder) note(ctx context.Context, refusal *RefusedError) {
 	case refusal == nil && before != nil:
 		klog.FromContext(ctx).Info("This cluster may write to the cloud again", "clusterUID", h.ClusterUID)
 		h.Recorder.Event(about, corev1.EventTypeNormal, eventHeld, "this cluster holds its UID in the cloud and may write")
+		for _, f := range h.onHeld {
+			f()
+		}
 	}
 }

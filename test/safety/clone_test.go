@@ -148,12 +148,13 @@ func TestClone(t *testing.T) {
 		original.settle(0)
 
 		clone.claim()
-		clone.settle(0)
+		time.Sleep(35 * time.Second)
 		for _, name := range []string{"web", "new"} {
 			if c := clone.configured(name); c == nil || c.Status != metav1.ConditionTrue {
 				t.Errorf("after the takeover, the clone reports about %s: %+v", name, c)
 			}
 		}
+		clone.settle(0)
 		before = original.content()
 		original.process.arm(0, false)
 		original.service("late", nil)

@@ -104,6 +104,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Synced: []cache.InformerSynced{copied.Tried}, Recorder: recorderOf, Workers: 64,
 	})
 	w.must(err)
+	held.OnHeld(func() { balancers.EnqueueNamespace("") })
 	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
 		for _, lb := range []*cloudv1.LoadBalancer{before, after} {
 			if lb != nil {

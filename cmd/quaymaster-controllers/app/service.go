@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -55,6 +56,7 @@ func (r *controllers) addService(
 			}
 		}
 	})
+	r.holder.OnHeld(func() { c.EnqueueNamespace(metav1.NamespaceAll) })
 	policies.Subscribe(&policyFollower{
 		entry: policies.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
 	})

@@ -42,7 +42,7 @@ func TestClone(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "this cluster is the holder now") {
 		t.Fatalf("takeover: %v\n%s", err, out)
 	}
-	env.Eventually(t, 90*time.Second, "address of web", w.addressOf(svc))
+	env.Eventually(t, 45*time.Second, "address of web", w.addressOf(svc))
 	held, err := holder.Read(t.Context(), w.cloud.Client, w.clusterUID)
 	if err != nil || held.Epoch != 0 || !strings.HasPrefix(held.Fingerprints[0], "sha256:") {
 		t.Errorf("the record is %+v, %v", held, err)
