@@ -1,0 +1,186 @@
+package haproxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/config"
+)
+
+// What monitors do that leave something open.
+const (
+	defaultInterval = 10 * time.Second
+	defaultTimeout  = 5 * time.Second
+	defaultRise     = 2
+	defaultFall     = 3
+	defaultCodes    = "200-399"
+	maxPath         = 1024
+	maxChecks       = 1000
+	shortestPause   = 100 * time.Millisecond
+	// slack is how much later than interval × fall a dead member may be out.
+	slack = 500 * time.Millisecond
+)
+
+// maxWeight keeps products of weights within an int.
+const maxWeight = 1 << 20
+
+// weightSteps is the highest weight that HAProxy accepts. Weights of pools that hash are stretched to it, because each
+// unit of weight adds points to the ring, and few points distribute badly.
+const weightSteps = 256
+
+var (
+	codes = regexp.MustCompile(`^[1-5][0-9]{2}(-[1-5][0-9]{2})?(,[1-5][0-9]{2}(-[1-5][0-9]{2})?)*$`)
+	path  = regexp.MustCompile(`^/[[:graph:]]*$`)
+)
+
+// backendOf returns the backend of a pool as the listener uses it.
+func backendOf(u unit) (*backend, error) {
+	mode, kind, sendProxy := modeOf(u.listener), modeOf(u.listener), ""
+	if u.listener != nil {
+		switch p := u.listener.Protocol; p {
+		case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
+		default:
+			return nil, fmt.Errorf("protocol %q cannot be proxied", p)
+		}
+		switch version := u.listener.ProxyProtocol; version {
+		case "", cloudv1.ProxyProtocolNone:
+		case cloudv1.ProxyProtocolV1:
+			kind, sendProxy = kind+"-v1", " send-proxy"
+		case cloudv1.ProxyProtocolV2:
+			kind, sendProxy = kind+"-v2", " send-proxy-v2"
+		default:
+			return nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
+		}
+	}
+	b := &backend{
+		pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
+		Affinity: limited(u.pool.Affinity), TableType: "ip", Options: sendProxy,
+	}
+	if u.pool.ID.Family == cloudv1.FamilyIPv6 {
+		b.TableType = "ipv6"
+	}
+	switch u.pool.Algorithm {
+	case cloudv1.AlgorithmSourceIP:
+		b.Hash = true
+	case cloudv1.AlgorithmLeastConnections:
+		b.Least = true
+	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
+	default:
+		return nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
+	}
+	if b.Affinity > 0 {
+		// All edges choose the same member for a new client, without asking each other.
+		b.Hash, b.Least = true, false
+	}
+	if u.pool.Monitor != nil {
+		m, err := monitorOf(u.pool.Monitor)
+		if err != nil {
+			return nil, fmt.Errorf("health monitor: %w", err)
+		}
+		b.Monitor, b.Connect = m, min(b.Connect, m.Limit)
+		b.Options += m.options()
+	}
+	if err := b.addServers(u, sendProxy != ""); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func monitorOf(m *config.Monitor) (*monitor, error) {
+	r := &monitor{
+		Port: m.Port, Interval: cmp.Or(limited(m.Interval), defaultInterval), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
+		Rise: cmp.Or(min(max(m.Rise, 0), maxChecks), defaultRise), Fall: cmp.Or(min(max(m.Fall, 0), maxChecks), defaultFall),
+	}
+	// HAProxy takes the time of the next check from the end of the last, so that timeouts add up. While a member changes
+	// its state, checks follow faster by what they lose.
+	if r.Transition = r.Interval; r.Fall > 1 {
+		r.Transition = (time.Duration(r.Fall-1)*r.Interval + slack - time.Duration(r.Fall)*r.Limit) / time.Duration(r.Fall-1)
+	}
+	r.Transition = min(max(r.Transition, shortestPause), r.Interval).Round(time.Millisecond)
+	switch m.Type {
+	case cloudv1.ProtocolTCP:
+		return r, nil
+	case cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
+	default:
+		return nil, fmt.Errorf("type %q is unknown", m.Type)
+	}
+	r.HTTP, r.TLS = true, m.Type == cloudv1.ProtocolHTTPS
+	if r.Path = cmp.Or(m.Path, "/"); len(r.Path) > maxPath || !path.MatchString(r.Path) {
+		return nil, fmt.Errorf("path %q must start with / and consist of printable ASCII characters without spaces", r.Path)
+	}
+	if r.Codes = cmp.Or(m.ExpectedCodes, defaultCodes); !codes.MatchString(r.Codes) {
+		return nil, fmt.Errorf("codes %q must be a list such as 200-299,404", r.Codes)
+	}
+	for part := range strings.SplitSeq(r.Codes, ",") {
+		if low, high, ok := strings.Cut(part, "-"); ok && low > high {
+			return nil, fmt.Errorf("codes %q must be in ascending order", part)
+		}
+	}
+	return r, nil
+}
+
+func (m *monitor) options() string {
+	o := fmt.Sprintf(" check inter %s fastinter %s rise %d fall %d on-marked-down shutdown-sessions",
+		milliseconds(m.Interval), milliseconds(m.Transition), m.Rise, m.Fall)
+	if m.TLS {
+		o += " check-ssl verify none"
+	}
+	return o
+}
+
+func (b *backend) addServers(u unit, sendsProxy bool) error {
+	highest := 1
+	for _, m := range u.pool.Members {
+		highest = max(highest, min(m.Weight, maxWeight))
+	}
+	names, ids := map[string]bool{}, map[uint32]bool{}
+	for _, m := range u.pool.Members {
+		port := m.Port
+		if port == 0 && u.listener == nil {
+			// The member is only checked.
+			port = u.pool.Monitor.Port
+		}
+		if !m.Address.IsValid() || m.Address.Zone() != "" || port == 0 {
+			return fmt.Errorf("member %q has no address and port", m.Key)
+		}
+		s := server{member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
+		s.Name = serverName(m.Key, s.Address)
+		if names[s.Name] {
+			return fmt.Errorf("member %q is listed twice", m.Key)
+		}
+		names[s.Name] = true
+		if id := serverID(s.Name); !ids[id] {
+			ids[id], s.ID = true, id
+		}
+		if b.Monitor != nil {
+			s.Options += fmt.Sprintf(" port %d", cmp.Or(b.Monitor.Port, port))
+			if sendsProxy && cmp.Or(b.Monitor.Port, port) == port {
+				s.Options += " check-send-proxy"
+			}
+		}
+		s.Weight = b.weight(m, highest)
+		b.Servers = append(b.Servers, s)
+	}
+	return nil
+}
+
+// weight returns the weight that HAProxy gets for a member. A server of weight 0 keeps its connections and gets no new
+// ones.
+func (b *backend) weight(m config.Member, highest int) int {
+	if m.Draining || m.Weight <= 0 {
+		return 0
+	}
+	w := min(m.Weight, maxWeight)
+	if b.pool.Algorithm == cloudv1.AlgorithmRoundRobin {
+		w, highest = 1, 1
+	}
+	if b.Hash || highest > weightSteps {
+		return max(1, w*weightSteps/highest)
+	}
+	return w
+}

@@ -1,0 +1,170 @@
+package haproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"reflect"
+	"strconv"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// counts are the counters of a frontend.
+type counts struct {
+	Accepted, Refused, BytesIn, BytesOut uint64
+}
+
+func (c counts) plus(o counts) counts {
+	return counts{c.Accepted + o.Accepted, c.Refused + o.Refused, c.BytesIn + o.BytesIn, c.BytesOut + o.BytesOut}
+}
+
+// below reports whether one of the counters is lower, so that another process must have counted.
+func (c counts) below(o counts) bool {
+	return c.Accepted < o.Accepted || c.Refused < o.Refused || c.BytesIn < o.BytesIn || c.BytesOut < o.BytesOut
+}
+
+// counting adds up what the workers have counted: each starts at 0, and old ones go on for as long as they have
+// connections.
+type counting struct {
+	// Ended has the sums of the workers that have ended.
+	Ended map[string]counts
+	// Workers has what was last seen of each worker, by its process id.
+	Workers map[int]map[string]counts
+}
+
+// see records what a worker shows.
+func (c *counting) see(worker int, seen map[string]counts) {
+	for name, last := range c.Workers[worker] {
+		if now, ok := seen[name]; !ok || now.below(last) {
+			c.end(worker)
+			break
+		}
+	}
+	c.Workers[worker] = seen
+}
+
+// end adds a worker to those that have ended.
+func (c *counting) end(worker int) {
+	for name, last := range c.Workers[worker] {
+		c.Ended[name] = c.Ended[name].plus(last)
+	}
+	delete(c.Workers, worker)
+}
+
+func (c *counting) total(name string) counts {
+	sum := c.Ended[name]
+	for _, seen := range c.Workers {
+		sum = sum.plus(seen[name])
+	}
+	return sum
+}
+
+// Counters returns what the listeners have counted since HAProxy was first started in the folder. They never go
+// backwards: what workers have counted that are gone is kept in a file.
+func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.plan == nil {
+		return nil, errNotApplied
+	}
+	if err := e.count(ctx); err != nil {
+		return nil, err
+	}
+	counters := make([]cloudv1.ListenerCounter, 0, len(e.plan.frontends))
+	for i := range e.plan.frontends {
+		f := &e.plan.frontends[i]
+		c := e.counting.total(f.Name)
+		counters = append(counters, cloudv1.ListenerCounter{
+			LoadBalancerID: f.listener.LoadBalancer, ListenerKey: f.listener.Key, Family: familyOf(f.listener.Address),
+			Accepted: c.Accepted, Refused: c.Refused, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
+		})
+	}
+	return counters, nil
+}
+
+func (e *Engine) count(ctx context.Context) error {
+	if e.counting.Workers == nil {
+		e.counting = e.readCounting()
+	}
+	p, err := e.running(ctx)
+	if errors.Is(err, errNotRunning) {
+		p, err = &processes{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	before := counting{maps.Clone(e.counting.Ended), maps.Clone(e.counting.Workers)}
+	alive := map[int]bool{}
+	for _, worker := range append(p.old, p.current) {
+		if worker == 0 {
+			continue
+		}
+		rows, err := e.stats(ctx, worker, statFrontends)
+		if err != nil {
+			if worker == p.current {
+				return err
+			}
+			// It has just ended.
+			continue
+		}
+		alive[worker] = true
+		seen := make(map[string]counts, len(rows))
+		for _, row := range rows {
+			seen[row["pxname"]] = countsOf(row)
+		}
+		e.counting.see(worker, seen)
+	}
+	for worker := range before.Workers {
+		if !alive[worker] {
+			e.counting.end(worker)
+		}
+	}
+	known := map[string]bool{}
+	for _, u := range e.units {
+		known[u.key()] = true
+	}
+	maps.DeleteFunc(e.counting.Ended, func(name string, _ counts) bool { return !known[name] })
+	if reflect.DeepEqual(before, e.counting) {
+		return nil
+	}
+	content, err := json.Marshal(e.counting)
+	if err == nil {
+		err = e.write(countersFile, content)
+	}
+	if err != nil {
+		// The counters themselves are right, unless the agent restarts now.
+		e.Logger.WarnContext(ctx, "the counters cannot be saved", "error", err)
+	}
+	return nil
+}
+
+func (e *Engine) readCounting() counting {
+	c := counting{Ended: map[string]counts{}, Workers: map[int]map[string]counts{}}
+	content, err := os.ReadFile(e.file(countersFile))
+	if err != nil {
+		return c
+	}
+	read := c
+	if err := json.Unmarshal(content, &read); err != nil || read.Ended == nil || read.Workers == nil {
+		return c
+	}
+	return read
+}
+
+func countsOf(row map[string]string) counts {
+	n := func(column string) uint64 {
+		v, _ := strconv.ParseUint(row[column], 10, 64)
+		return v
+	}
+	c := counts{
+		Accepted: n("stot"), Refused: n("dcon") + n("dses"), BytesIn: n("bin"), BytesOut: n("bout"),
+	}
+	if row["mode"] == kindHTTP {
+		refused := n("dreq")
+		c.Accepted, c.Refused = n("req_tot")-min(refused, n("req_tot")), c.Refused+refused
+	}
+	return c
+}

@@ -1,0 +1,202 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// place is a server of a backend.
+type place struct {
+	backend, server string
+}
+
+func (p place) String() string { return p.backend + "/" + p.server }
+
+// present is a server that a worker has.
+type present struct {
+	id     string
+	weight int
+}
+
+// reconcile makes the servers of the worker those of the plan. Servers that are in no pool any more get no new
+// connections, and are removed when they have none or their time to drain is over.
+func (e *Engine) reconcile(ctx context.Context, worker int) error {
+	servers, err := e.servers(ctx, worker)
+	if err != nil {
+		return err
+	}
+	wanted := map[place]bool{}
+	var failed []error
+	for i := range e.plan.backends {
+		b := &e.plan.backends[i]
+		for j := range b.Servers {
+			s := &b.Servers[j]
+			at := place{b.Name, s.Name}
+			wanted[at] = true
+			delete(e.leaving, at)
+			if err := e.put(ctx, worker, b, s, servers); err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}
+	for i := range e.plan.backends {
+		b := &e.plan.backends[i]
+		for at, s := range servers {
+			if _, ok := e.leaving[at]; ok || wanted[at] || at.backend != b.Name {
+				continue
+			}
+			if err := e.drain(ctx, worker, b, at, s); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
+		}
+	}
+	for at := range e.leaving {
+		if _, ok := servers[at]; !ok {
+			delete(e.leaving, at)
+		}
+	}
+	if len(e.leaving) > 0 {
+		failed = append(failed, e.sweep(ctx, worker))
+	}
+	return errors.Join(failed...)
+}
+
+// put adds a server to its backend, or changes its weight.
+func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, servers map[place]present) error {
+	at := place{b.Name, s.Name}
+	has, ok := servers[at]
+	switch {
+	case !ok:
+		return e.add(ctx, worker, b, s)
+	case s.Weight == 0:
+		return e.drain(ctx, worker, b, at, has)
+	case has.weight == s.Weight:
+		return nil
+	}
+	return e.do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, s.Weight))
+}
+
+func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) error {
+	at := place{b.Name, s.Name}
+	if err := e.do(ctx, worker, "add server "+b.Name+"/"+s.Line(), "New server registered."); err != nil {
+		return err
+	}
+	if b.Monitor != nil {
+		if err := e.do(ctx, worker, "enable health "+at.String()); err != nil {
+			return err
+		}
+	}
+	return e.do(ctx, worker, "enable server "+at.String())
+}
+
+// drain gives a server no new connections, not even of clients that have been on it.
+func (e *Engine) drain(ctx context.Context, worker int, b *backend, at place, s present) error {
+	if s.weight != 0 {
+		if err := e.do(ctx, worker, "set server "+at.String()+" weight 0"); err != nil {
+			return err
+		}
+	}
+	if b.Affinity == 0 {
+		return nil
+	}
+	return e.do(ctx, worker, "clear table "+b.Name+" data.server_id eq "+s.id)
+}
+
+// sweep removes the servers that have left, if they have no connections or must not have any longer.
+func (e *Engine) sweep(ctx context.Context, worker int) error {
+	stats, err := e.stats(ctx, worker, statServers)
+	if err != nil {
+		return err
+	}
+	sessions := map[place]string{}
+	for _, row := range stats {
+		sessions[place{row["pxname"], row["svname"]}] = row["scur"]
+	}
+	now := e.Clock.Now()
+	var failed []error
+	for at, deadline := range e.leaving {
+		current, ok := sessions[at]
+		if !ok {
+			delete(e.leaving, at)
+			continue
+		}
+		if current != "0" && now.Before(deadline) {
+			continue
+		}
+		if err := e.remove(ctx, worker, at); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (e *Engine) remove(ctx context.Context, worker int, at place) error {
+	// Maintenance ends the connections of servers that are checked.
+	for _, command := range []string{"set server " + at.String() + " state maint", "shutdown sessions server " + at.String()} {
+		if err := e.do(ctx, worker, command); err != nil {
+			return err
+		}
+	}
+	answer, err := e.master.worker(ctx, worker, "del server "+at.String(), "")
+	if err != nil {
+		return fmt.Errorf("del server: %w", err)
+	}
+	if strings.Contains(answer, "Server deleted.") {
+		delete(e.leaving, at)
+	}
+	// Otherwise its connections are about to end; the next sweep tries again.
+	return nil
+}
+
+// do sends a command to the worker, which must answer what is expected: nothing, unless something is given.
+func (e *Engine) do(ctx context.Context, worker int, command string, expected ...string) error {
+	answer, err := e.master.worker(ctx, worker, command, "")
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	if answer != strings.Join(expected, "\n") {
+		return fmt.Errorf("%s: haproxy answers %q", command, answer)
+	}
+	return nil
+}
+
+// servers returns the servers that a worker has.
+func (e *Engine) servers(ctx context.Context, worker int) (map[place]present, error) {
+	answer, err := e.master.worker(ctx, worker, "show servers state", "")
+	if err != nil {
+		return nil, fmt.Errorf("show servers state: %w", err)
+	}
+	return parseServers(answer)
+}
+
+func parseServers(answer string) (map[place]present, error) {
+	columns := map[string]int{}
+	servers := map[place]present{}
+	for line := range strings.Lines(answer) {
+		fields := strings.Fields(strings.TrimPrefix(line, "#"))
+		switch {
+		case strings.HasPrefix(line, "#"):
+			for i, name := range fields {
+				columns[name] = i
+			}
+			continue
+		case len(fields) < 8:
+			continue
+		}
+		weight, err := strconv.Atoi(fields[columns["srv_uweight"]])
+		if err != nil {
+			return nil, fmt.Errorf("show servers state: unexpected line %q", line)
+		}
+		at := place{fields[columns["be_name"]], fields[columns["srv_name"]]}
+		servers[at] = present{id: fields[columns["srv_id"]], weight: weight}
+	}
+	if len(columns) == 0 {
+		return nil, fmt.Errorf("show servers state: unexpected answer %.100q", answer)
+	}
+	return servers, nil
+}

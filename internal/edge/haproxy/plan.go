@@ -1,0 +1,221 @@
+package haproxy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/config"
+)
+
+const (
+	// defaultIdle is the idle timeout of listeners that have none.
+	defaultIdle = time.Minute
+	// connectTimeout limits connecting to a member.
+	connectTimeout = 3 * time.Second
+	// maxCertificates keeps the line of a listener within the number of words that HAProxy accepts.
+	maxCertificates = 25
+	// sourcesPerLine does the same for the source ranges.
+	sourcesPerLine = 32
+	// longest is the longest time that HAProxy can measure, roughly.
+	longest = 480 * time.Hour
+	// maxConnections is the highest limit that can be compared with.
+	maxConnections = 1 << 30
+)
+
+// The kinds of backends. A pool has one for each kind of listener that uses it.
+const (
+	kindTCP  = "tcp"
+	kindHTTP = "http"
+)
+
+// plan is what HAProxy has to do, in the terms of its configuration.
+type plan struct {
+	frontends []frontend
+	backends  []backend
+	faults    []cloudv1.EdgeFault
+}
+
+type frontend struct {
+	listener config.Listener
+
+	Name, Mode, Backend string
+	Bind                netip.AddrPort
+	// Certificates are files.
+	Certificates   []string
+	MaxConnections int
+	Quota          quota
+	Idle           time.Duration
+	// Allowed are source ranges, line by line.
+	Allowed [][]string
+}
+
+type backend struct {
+	pool config.Pool
+
+	Name, Mode string
+	// Hash distributes by the client's address, Least by the number of connections.
+	Hash, Least bool
+	Affinity    time.Duration
+	// TableType is ip or ipv6.
+	TableType     string
+	Connect, Idle time.Duration
+	Monitor       *monitor
+	Servers       []server
+	// Options are those that all servers have. A change of them needs a reload.
+	Options string
+}
+
+// monitor is a health check with everything that HAProxy wants to know.
+type monitor struct {
+	HTTP, TLS                   bool
+	Port                        uint16
+	Path, Codes                 string
+	Interval, Transition, Limit time.Duration
+	Rise, Fall                  int
+}
+
+// server is a member.
+type server struct {
+	member config.Member
+
+	Name    string
+	Address netip.AddrPort
+	ID      uint32
+	Weight  int
+	Options string
+}
+
+// unit is what can fail without the rest: a listener, or a pool that is only checked.
+type unit struct {
+	listener *config.Listener
+	pool     *config.Pool
+}
+
+// key identifies the unit.
+func (u unit) key() string {
+	if u.listener != nil {
+		return frontendName(u.listener)
+	}
+	return backendName(u.pool.ID, "")
+}
+
+func (u unit) fault(err error) cloudv1.EdgeFault {
+	f := cloudv1.EdgeFault{LoadBalancerID: u.pool.ID.LoadBalancer}
+	detail := fmt.Sprintf("pool %q of family %s: %v", u.pool.ID.Key, u.pool.ID.Family, err)
+	if u.listener != nil {
+		f.LoadBalancerID, f.ListenerKey = u.listener.LoadBalancer, u.listener.Key
+		detail = fmt.Sprintf("listener on %s: %v", netip.AddrPortFrom(u.listener.Address, u.listener.Port), err)
+	}
+	f.Detail = detail[:min(len(detail), 1024)]
+	return f
+}
+
+// unitsOf returns the listeners of a configuration that HAProxy serves, and the pools that it only checks.
+func unitsOf(c *config.Config) []unit {
+	pools := map[config.PoolID]*config.Pool{}
+	for i := range c.Pools {
+		pools[c.Pools[i].ID] = &c.Pools[i]
+	}
+	var units []unit
+	served := map[config.PoolID]bool{}
+	for i := range c.Listeners {
+		l := &c.Listeners[i]
+		if l.Engine != config.Proxy {
+			continue
+		}
+		pool := pools[l.Pool]
+		if pool == nil {
+			pool = &config.Pool{ID: l.Pool}
+		}
+		served[l.Pool] = true
+		units = append(units, unit{l, pool})
+	}
+	for i := range c.Pools {
+		if p := &c.Pools[i]; !served[p.ID] && p.Monitor != nil {
+			units = append(units, unit{nil, p})
+		}
+	}
+	return units
+}
+
+// planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault.
+func planOf(units []unit, certificate func(id string) (file string, err error)) *plan {
+	p := &plan{}
+	backends := map[string]int{}
+	binds := map[netip.AddrPort]bool{}
+	for _, u := range units {
+		b, err := backendOf(u)
+		if err != nil {
+			p.faults = append(p.faults, u.fault(err))
+			continue
+		}
+		if u.listener != nil {
+			f, err := frontendOf(u.listener, certificate)
+			if err == nil && binds[f.Bind] {
+				err = fmt.Errorf("another listener has this address and port")
+			}
+			if err != nil {
+				p.faults = append(p.faults, u.fault(err))
+				continue
+			}
+			binds[f.Bind] = true
+			f.Backend, b.Idle = b.Name, f.Idle
+			p.frontends = append(p.frontends, *f)
+		}
+		if at, ok := backends[b.Name]; ok {
+			p.backends[at].Idle = max(p.backends[at].Idle, b.Idle)
+			continue
+		}
+		backends[b.Name] = len(p.backends)
+		p.backends = append(p.backends, *b)
+	}
+	return p
+}
+
+func frontendOf(l *config.Listener, certificate func(id string) (string, error)) (*frontend, error) {
+	f := &frontend{
+		listener: *l, Name: frontendName(l), Mode: modeOf(l), Bind: netip.AddrPortFrom(l.Address.Unmap(), l.Port),
+		MaxConnections: min(max(l.MaxConnections, 0), maxConnections), Quota: quotaOf(l.MaxQPS),
+		Idle: cmp.Or(limited(l.IdleTimeout), defaultIdle),
+	}
+	if !l.Address.IsValid() || l.Address.Zone() != "" || l.Port == 0 {
+		return nil, fmt.Errorf("not an address and port")
+	}
+	if l.Protocol == cloudv1.ProtocolHTTPS {
+		if len(l.Certificates) == 0 || len(l.Certificates) > maxCertificates {
+			return nil, fmt.Errorf("has %d certificates, must have 1 to %d", len(l.Certificates), maxCertificates)
+		}
+		for _, id := range l.Certificates {
+			file, err := certificate(id)
+			if err != nil {
+				return nil, err
+			}
+			f.Certificates = append(f.Certificates, file)
+		}
+	}
+	for chunk := range slices.Chunk(l.Allowed, sourcesPerLine) {
+		line := make([]string, 0, len(chunk))
+		for _, prefix := range chunk {
+			if !prefix.IsValid() {
+				return nil, fmt.Errorf("a source range is not valid")
+			}
+			line = append(line, prefix.String())
+		}
+		f.Allowed = append(f.Allowed, line)
+	}
+	return f, nil
+}
+
+func modeOf(l *config.Listener) string {
+	if l != nil && (l.Protocol == cloudv1.ProtocolHTTP || l.Protocol == cloudv1.ProtocolHTTPS) {
+		return kindHTTP
+	}
+	return kindTCP
+}
+
+// limited returns a time that HAProxy can measure; 0 means that there is none.
+func limited(d time.Duration) time.Duration { return min(max(d, 0), longest) }

@@ -1,0 +1,270 @@
+package haproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The files in the engine's folder.
+const (
+	configFile    = "haproxy.cfg"
+	candidateFile = "candidate.cfg"
+	stateFile     = "servers.state"
+	countersFile  = "counters.json"
+	masterSocket  = "master.sock"
+	peerSocket    = "peer.sock"
+	pidFile       = "haproxy.pid"
+	logFile       = "haproxy.log"
+)
+
+const (
+	// readyTimeout limits the start of HAProxy and of a new worker.
+	readyTimeout = 30 * time.Second
+	poll         = 20 * time.Millisecond
+	// logLimit is the size from which the log starts anew.
+	logLimit = 4 << 20
+)
+
+// errNotRunning is returned for a HAProxy that must be started.
+var errNotRunning = errors.New("haproxy is not running")
+
+// running returns the processes of the HAProxy in the folder, which may have been started by an agent before this one.
+func (e *Engine) running(ctx context.Context) (*processes, error) {
+	if e.child != 0 {
+		// A child that has died remains until it is waited for.
+		if pid, err := unix.Wait4(e.child, nil, unix.WNOHANG, nil); pid == e.child || errors.Is(err, unix.ECHILD) {
+			e.child = 0
+		}
+	}
+	p, err := e.master.processes(ctx)
+	if err == nil {
+		return p, nil
+	}
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		if pid := e.alive(); pid != 0 {
+			return nil, fmt.Errorf("haproxy runs as process %d, but does not answer: %w", pid, err)
+		}
+		return nil, errNotRunning
+	}
+	return nil, err
+}
+
+// alive returns the process that wrote the pid file, if it still runs and is HAProxy.
+func (e *Engine) alive() int {
+	content, err := os.ReadFile(e.file(pidFile))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return 0
+	}
+	command, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil || !bytes.Contains(command, []byte(e.file(configFile))) {
+		return 0
+	}
+	return pid
+}
+
+// start starts HAProxy in a session of its own, so that it outlives the agent.
+func (e *Engine) start(ctx context.Context, r *rendered) error {
+	// What is known about members is too old.
+	if err := os.Remove(e.file(stateFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := e.write(configFile, r.text); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(e.file(logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	from, err := log.Seek(0, 2)
+	if err != nil {
+		return err
+	}
+	// Not CommandContext: the process must not end with the context.
+	command := exec.Command(e.Binary, //nolint:noctx // It outlives the agent.
+		"-W", "-S", e.file(masterSocket)+",mode,600", "-p", e.file(pidFile), "-f", e.file(configFile))
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start haproxy: %w", err)
+	}
+	e.child = command.Process.Pid
+	e.Logger.InfoContext(ctx, "haproxy started", "pid", e.child)
+	if err := e.ready(ctx, r.structure, nil); err != nil {
+		return fmt.Errorf("start haproxy: %w%s", err, e.said(from))
+	}
+	return nil
+}
+
+// reload makes HAProxy read the configuration again: a new worker gets the listening sockets, and the old one goes on
+// with its connections.
+func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) error {
+	if before.current != 0 {
+		if err := e.count(ctx); err != nil {
+			return err
+		}
+		state, err := e.master.worker(ctx, before.current, "show servers state", "")
+		if err != nil {
+			return fmt.Errorf("show servers state: %w", err)
+		}
+		if err := e.write(stateFile, []byte(state+"\n")); err != nil {
+			return err
+		}
+	}
+	loaded, err := os.ReadFile(e.file(configFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := e.write(configFile, r.text); err != nil {
+		return err
+	}
+	from := e.rotate()
+	if _, err = e.master.command(ctx, "reload", ""); err == nil {
+		err = e.ready(ctx, r.structure, before)
+	}
+	if err != nil {
+		err = fmt.Errorf("reload haproxy: %w%s", err, e.said(from))
+		// The file must be what HAProxy has loaded.
+		return errors.Join(err, e.write(configFile, loaded))
+	}
+	return nil
+}
+
+// Stop ends HAProxy and all its connections.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.units = nil
+	pid := e.alive()
+	if pid == 0 {
+		return nil
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop haproxy: %w", err)
+	}
+	for e.alive() != 0 {
+		// Without it, a child that has ended would count as alive.
+		_, _ = e.running(ctx)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stop haproxy: %w", ctx.Err())
+		case <-e.Clock.After(poll):
+		}
+	}
+	return nil
+}
+
+// ready waits until a worker with the structure answers.
+func (e *Engine) ready(ctx context.Context, structure string, before *processes) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		p, err := e.running(ctx)
+		switch {
+		case errors.Is(err, errNotRunning) && e.child == 0:
+			return err
+		case err != nil:
+		case before != nil && p.reloads != before.reloads && p.failed > 0:
+			return errors.New("the new worker has not started; the old one goes on")
+		case p.current != 0 && (before == nil || p.current != before.current):
+			var runs string
+			if runs, err = e.master.structure(ctx, p.current); err == nil && runs == structure {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-e.Clock.After(poll):
+		}
+	}
+}
+
+// rotate starts the log anew if it is long, and returns where it ends.
+func (e *Engine) rotate() int64 {
+	info, err := os.Stat(e.file(logFile))
+	if err != nil {
+		return 0
+	}
+	if info.Size() < logLimit {
+		return info.Size()
+	}
+	// HAProxy appends, so that it goes on at the start.
+	if err := os.Truncate(e.file(logFile), 0); err != nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// said returns the alerts that HAProxy has logged since a position of its log.
+func (e *Engine) said(from int64) string {
+	content, err := os.ReadFile(e.file(logFile))
+	if err != nil || from > int64(len(content)) {
+		return ""
+	}
+	return alerts(content[from:])
+}
+
+// alerts returns what HAProxy calls an alert, and nothing if there is none.
+func alerts(output []byte) string {
+	var found []string
+	for line := range strings.Lines(string(output)) {
+		if _, text, ok := strings.Cut(line, "[ALERT]"); ok {
+			if _, after, ok := strings.Cut(text, " : "); ok {
+				text = after
+			}
+			found = append(found, strings.TrimSpace(text))
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(found[:min(len(found), 3)], "; ")
+}
+
+// check has HAProxy check a configuration, and returns why it is not valid.
+func (e *Engine) check(ctx context.Context, r *rendered) error {
+	if err := e.write(candidateFile, r.text); err != nil {
+		return err
+	}
+	output, err := exec.CommandContext(ctx, e.Binary, "-W", "-c", "-f", e.file(candidateFile)).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil && exit.Exited() {
+		return &invalidError{"haproxy refuses it" + alerts(output)}
+	}
+	if err != nil {
+		return fmt.Errorf("check configuration: %w", err)
+	}
+	return nil
+}
+
+// invalidError is returned for configurations that HAProxy refuses.
+type invalidError struct{ reason string }
+
+func (e *invalidError) Error() string { return e.reason }
+
+func (e *Engine) file(name string) string { return filepath.Join(e.Dir, name) }
+
+// write replaces a file of the folder, so that a reader has the old or the new content and nothing between them.
+func (e *Engine) write(name string, content []byte) error {
+	next := e.file(name) + ".new"
+	if err := os.WriteFile(next, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, e.file(name))
+}

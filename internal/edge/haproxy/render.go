@@ -1,0 +1,76 @@
+package haproxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed haproxy.cfg.tmpl
+var source string
+
+var configuration = template.Must(template.New("haproxy.cfg").Funcs(template.FuncMap{
+	"quote": quote,
+	"ms":    milliseconds,
+	"join":  func(words []string) string { return strings.Join(words, " ") },
+}).Parse(source))
+
+// rendered is a configuration file.
+type rendered struct {
+	text []byte
+	// structure identifies everything but the servers. HAProxy can change servers without a reload, and nothing else.
+	structure string
+}
+
+// render writes a plan as HAProxy's configuration file. The process shows the structure as its description, by which
+// its configuration is recognized.
+func render(p *plan, dir, user string) (*rendered, error) {
+	values := struct {
+		Description, StateFile, PeerSocket, User string
+		Frontends                                []frontend
+		Backends                                 []backend
+	}{
+		StateFile: filepath.Join(dir, stateFile), PeerSocket: "unix@" + filepath.Join(dir, peerSocket), User: user,
+		Frontends: p.frontends, Backends: slices.Clone(p.backends),
+	}
+	for i := range values.Backends {
+		values.Backends[i].Servers = nil
+	}
+	var b bytes.Buffer
+	if err := configuration.Execute(&b, values); err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	r := &rendered{structure: hex.EncodeToString(sum[:16])}
+	b.Reset()
+	values.Description, values.Backends = r.structure, p.backends
+	if err := configuration.Execute(&b, values); err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
+	}
+	r.text = b.Bytes()
+	return r, nil
+}
+
+// Line returns the server in the form that the configuration file and the command "add server" share.
+func (s server) Line() string {
+	id := ""
+	if s.ID != 0 {
+		id = fmt.Sprintf(" id %d", s.ID)
+	}
+	return fmt.Sprintf("%s %s%s weight %d%s", s.Name, s.Address, id, s.Weight, s.Options)
+}
+
+// Expiry returns how long HAProxy keeps the counter, in seconds: longer than it counts.
+func (q quota) Expiry() int { return q.Seconds + 10 }
+
+// quote returns a word that HAProxy reads as s, whatever s contains except for control characters.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", max(d.Milliseconds(), 1)) }
