@@ -9,7 +9,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// verdict is what HAProxy has said of a configuration. Finding out takes long if it refuses something, and the same
+// verdict describes what HAProxy refuses of a configuration. Finding out takes long if it refuses something, and the same
 // question comes with each change of a member.
 type verdict struct {
 	structure string

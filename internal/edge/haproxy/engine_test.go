@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,14 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
 )
+
+// certificates has key pairs by id: the chain and the key.
+type certificates map[string][2][]byte
+
+func (c certificates) KeyPair(id string) (chain, key []byte, ok bool) {
+	pair, ok := c[id]
+	return pair[0], pair[1], ok
+}
 
 // newEngine returns an engine with the real HAProxy, which ends with the test.
 func newEngine(t testing.TB, source Certificates) *Engine {
@@ -104,6 +113,31 @@ func member(t testing.TB, key string) config.Member {
 	return memberAt(key, l.Addr())
 }
 
+// echo starts a server that returns what it is sent.
+func echo(t testing.TB, key string) config.Member {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections sync.WaitGroup
+	connections.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			connections.Go(func() {
+				io.Copy(c, c)
+				c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close() })
+	return memberAt(key, l.Addr())
+}
+
 func memberAt(key string, address net.Addr) config.Member {
 	at := netip.MustParseAddrPort(address.String())
 	return config.Member{Key: key, Address: at.Addr(), Port: at.Port(), Weight: 1}
@@ -144,6 +178,16 @@ func get(t testing.TB, url string) (int, string) {
 		t.Fatal(err)
 	}
 	return r.StatusCode, string(body)
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
 }
 
 func TestApplyServesReloadsAndIsAdopted(t *testing.T) {

@@ -82,7 +82,7 @@ func stateOf(row map[string]string) (state, detail string) {
 	return cloudv1.OperatingUnknown, ""
 }
 
-// reason puts what HAProxy says of the last check into one line.
+// reason returns the result of the last check in one line.
 func reason(row map[string]string) string {
 	parts := make([]string, 0, 3)
 	for _, part := range []string{strings.TrimPrefix(row["check_desc"], "* "), row["last_chk"]} {

@@ -23,7 +23,6 @@ const (
 	stateFile     = "servers.state"
 	countersFile  = "counters.json"
 	masterSocket  = "master.sock"
-	peerSocket    = "peer.sock"
 	pidFile       = "haproxy.pid"
 	logFile       = "haproxy.log"
 )
@@ -32,7 +31,7 @@ const (
 	// readyTimeout limits the start of HAProxy and of a new worker.
 	readyTimeout = 30 * time.Second
 	poll         = 20 * time.Millisecond
-	// logLimit is the size from which the log starts anew.
+	// logLimit is the size at which the log is emptied.
 	logLimit = 4 << 20
 )
 
@@ -195,7 +194,7 @@ func (e *Engine) ready(ctx context.Context, structure string, before *processes)
 	}
 }
 
-// rotate starts the log anew if it is long, and returns where it ends.
+// rotate empties the log if it is long, and returns where it ends.
 func (e *Engine) rotate() int64 {
 	info, err := os.Stat(e.file(logFile))
 	if err != nil {
@@ -234,7 +233,7 @@ func alerts(output []byte) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(found[:min(len(found), 3)], "; ")
+	return ": " + strings.Join(found[:min(len(found), 2)], "; ")
 }
 
 // check has HAProxy check a configuration, and returns why it is not valid.

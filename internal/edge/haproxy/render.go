@@ -37,7 +37,7 @@ func render(p *plan, dir, user string) (*rendered, error) {
 		Frontends                                []frontend
 		Backends                                 []backend
 	}{
-		StateFile: filepath.Join(dir, stateFile), PeerSocket: "unix@" + filepath.Join(dir, peerSocket), User: user,
+		StateFile: filepath.Join(dir, stateFile), PeerSocket: peerSocket(dir), User: user,
 		Frontends: p.frontends, Backends: slices.Clone(p.backends),
 	}
 	for i := range values.Backends {
@@ -56,6 +56,12 @@ func render(p *plan, dir, user string) (*rendered, error) {
 	}
 	r.text = b.Bytes()
 	return r, nil
+}
+
+// peerSocket returns the name of an abstract socket, which no other folder has.
+func peerSocket(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return "mycloud-edge-" + hex.EncodeToString(sum[:8])
 }
 
 // Line returns the server in the form that the configuration file and the command "add server" share.
