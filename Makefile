@@ -139,7 +139,8 @@ build-dev:
 test: test-unit test-safety test-integration test-dev ## Run all tests: unit, safety, integration, demonstration.
 
 .PHONY: test-unit
-test-unit: ## Run the unit tests, which need only Go, with the race detector.
+test-unit: ## Run the unit tests, which need only Go, with the race detector; those of edges need root and Debian's packages.
+	@tools/edge-packages.sh
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(GO) test $(RACE) -timeout 10m $(UNIT)
@@ -161,6 +162,7 @@ soak: ## Play random sequences of changes, faults and crashes for SOAK (10m), fr
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.
+	@tools/edge-packages.sh
 	@tools/build.sh $(TEST_TOOLS)
 	@$(MAKE) build
 	@echo "integration tests on a real API server"
@@ -170,6 +172,12 @@ test-integration: ## Run the integration tests on a real API server.
 test-dev: build-dev ## Run the demonstration and test everything it prints.
 	@echo "the demonstration, end to end"
 	@$(GO) test $(RACE) -count=1 -timeout 15m ./test/dev
+
+.PHONY: test-edge
+test-edge: ## Test edges with real packets in network namespaces, all of it (needs root and Debian's packages; takes minutes).
+	@tools/edge-packages.sh
+	@$(MAKE) build
+	@$(GO) test -count=1 -timeout 60m ./test/edge -full
 
 .PHONY: e2e
 e2e: ## Test the chart on the cluster in KUBECONFIG, which needs cert-manager (E2E_VALUES=file).

@@ -23,14 +23,16 @@ func main() {
 }
 
 func write(folder string) error {
-	serve, _, err := mycloud.NewCommand().Find([]string{"serve"})
-	if err != nil {
-		return err
-	}
 	pages := map[string]string{
-		"findings.md":      reference.FindingsPage(reference.Chapters()),
-		"catalogs.md":      reference.CatalogsPage(catalog.Names()),
-		"mycloud-serve.md": flagsPage(serve),
+		"findings.md": reference.FindingsPage(reference.Chapters()),
+		"catalogs.md": reference.CatalogsPage(catalog.Names()),
+	}
+	for _, name := range []string{"serve", "edge"} {
+		cmd, _, err := mycloud.NewCommand().Find([]string{name})
+		if err != nil {
+			return err
+		}
+		pages["mycloud-"+name+".md"] = flagsPage(cmd)
 	}
 	for _, name := range catalog.Names() {
 		c, _ := catalog.Find(name)

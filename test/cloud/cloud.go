@@ -28,6 +28,9 @@ import (
 // Token is the token of the cloud's clients.
 const Token = "test-token"
 
+// edgeToken is the token of edges.
+const edgeToken = "test-edge-token"
+
 // Cloud is a running reference cloud with the example inventory.
 type Cloud struct {
 	// Client is a client of the cloud.
@@ -78,7 +81,7 @@ func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instan
 	}), instances...)
 	faults := fault.New(clock.RealClock{})
 	server, err := mycloud.Open(mycloud.Options{
-		DataDir: t.TempDir(), Inventory: stock, Token: Token, JobDuration: jobDuration, Faults: faults,
+		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: edgeToken, JobDuration: jobDuration, Faults: faults,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +113,16 @@ func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripp
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// EdgeClient returns a client with the token of edges, for a cloud that Start has started.
+func (c *Cloud) EdgeClient(t *testing.T) *cloudapi.Client {
+	t.Helper()
+	client, err := cloudapi.New(cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(edgeToken)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // direct passes requests to a handler without a network.

@@ -18,11 +18,16 @@ type clientOptions struct {
 	endpoint, tokenFile string
 	insecure            bool
 	tls                 cloudapi.TLSFiles
+	// variable is the environment variable with the token; it defaults to tokenVariable.
+	variable string
 }
 
 func (o *clientOptions) addFlags(f *pflag.FlagSet) {
+	if o.variable == "" {
+		o.variable = tokenVariable
+	}
 	f.StringVar(&o.endpoint, "endpoint", "", "URL of the API: scheme, host and port; overrides "+endpointVariable)
-	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token; overrides "+tokenVariable)
+	f.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token; overrides "+o.variable)
 	f.BoolVar(&o.insecure, "allow-insecure-http", false,
 		"send the token in the clear to an http endpoint that is not local")
 	f.StringVar(&o.tls.CA, "ca-file", "",
@@ -39,12 +44,12 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 	if endpoint == "" {
 		return nil, fmt.Errorf("endpoint is required; set --endpoint or %s", endpointVariable)
 	}
-	token := cloudapi.StaticToken(os.Getenv(tokenVariable))
+	token := cloudapi.StaticToken(os.Getenv(o.variable))
 	switch {
 	case o.tokenFile != "":
 		token = cloudapi.TokenFile(o.tokenFile)
-	case os.Getenv(tokenVariable) == "":
-		return nil, fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
+	case os.Getenv(o.variable) == "":
+		return nil, fmt.Errorf("token is required; set --token-file or %s", o.variable)
 	}
 	client, err := cloudapi.New(cloudapi.Options{
 		Endpoint: endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,

@@ -29,10 +29,11 @@ func NewCommand() *cobra.Command {
 	return command.Root(&cobra.Command{
 		Use:   "mycloud",
 		Short: "Reference implementation of the mycloud API, and a client for it",
-		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, for development, tests and demonstrations.\n" +
+		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, \"mycloud edge\" carries the traffic of its load\n" +
+			"balancers.\n" +
 			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
 			"and the token from " + tokenVariable + ".",
-	}, append(newChangeCommands(), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
+	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
 }
 
 func newOpenAPICommand() *cobra.Command {

@@ -44,7 +44,7 @@ type Kernel interface {
 	Apply(
 		ctx context.Context, c *config.Config, healthy func(pool config.PoolID, member string) bool,
 	) ([]cloudv1.EdgeFault, error)
-	// Due reports whether Apply has something to do even if nothing has changed, because a member's drain is over.
+	// Due reports whether Apply has something to do although nothing has changed, because a drain is over.
 	Due() bool
 	Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error)
 }
@@ -63,12 +63,6 @@ type Announcer interface {
 	Settle() time.Duration
 }
 
-// KeyPairs gives the proxy its certificates.
-type KeyPairs interface {
-	// SetKeyPairs replaces all key pairs, by the ids of their certificates. The next Apply of the proxy uses them.
-	SetKeyPairs(pairs map[string]cloudv1.KeyPair)
-}
-
 // Options configures an Agent; all fields but Clock are required.
 type Options struct {
 	Cloud Cloud
@@ -79,11 +73,12 @@ type Options struct {
 	// StateFile is where the last state is kept.
 	StateFile string
 
-	Proxy     Proxy
-	KeyPairs  KeyPairs
-	Kernel    Kernel
-	Addresses Addresses
-	Announcer Announcer
+	Proxy Proxy
+	// Certificates are those of the proxy.
+	Certificates *Certificates
+	Kernel       Kernel
+	Addresses    Addresses
+	Announcer    Announcer
 
 	Metrics *Metrics
 	Clock   clock.WithTicker
@@ -256,7 +251,7 @@ func (a *Agent) apply(ctx context.Context, s *state.State) ([]cloudv1.EdgeFault,
 	if config.Leaving(s, a.Edge.Name) {
 		announce = nil
 	}
-	a.KeyPairs.SetKeyPairs(keyPairs(s))
+	a.Certificates.set(keyPairs(s))
 	same := a.config != nil && a.applied != nil && reflect.DeepEqual(c, a.config) &&
 		reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs)
 	if same && slices.Equal(announce, a.announced) {

@@ -21,7 +21,7 @@ const (
 // Cloud is the part of the cloud's API that the agent needs.
 type Cloud interface {
 	state.Cloud
-	RegisterEdge(ctx context.Context, s cloudv1.EdgeSpec) (*cloudv1.Edge, error)
+	RegisterEdge(ctx context.Context, s cloudv1.EdgeSpec, o cloudapi.WriteOptions) (*cloudv1.Edge, error)
 	Heartbeat(ctx context.Context, id string, h cloudv1.Heartbeat) (*cloudv1.HeartbeatReply, error)
 }
 
@@ -97,7 +97,7 @@ func (a *Agent) reportPeriodically(ctx context.Context) {
 // send registers the edge if necessary and sends one heartbeat.
 func (r *reporter) send(ctx context.Context) error {
 	if r.id == "" {
-		edge, err := r.Cloud.RegisterEdge(ctx, r.Edge)
+		edge, err := r.Cloud.RegisterEdge(ctx, r.Edge, cloudapi.WriteOptions{})
 		if err != nil {
 			return fmt.Errorf("register the edge: %w", err)
 		}

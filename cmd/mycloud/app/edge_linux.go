@@ -1,0 +1,221 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/edge/agent"
+	"quaymaster.dev/internal/edge/config"
+	"quaymaster.dev/internal/edge/haproxy"
+	"quaymaster.dev/internal/edge/kernel"
+)
+
+// The values of --forwarding.
+const (
+	forwardDirect = "direct"
+	forwardNAT    = "nat"
+)
+
+// edgeOptions holds the flags of edge.
+type edgeOptions struct {
+	clientOptions
+	announceOptions
+	name, zone, dataDir, forwarding, metrics, haproxyUser string
+	pools                                                 []string
+}
+
+// newEdgeCommands returns the command that runs an edge, which needs the Linux kernel.
+func newEdgeCommands() []*cobra.Command {
+	o := &edgeOptions{clientOptions: clientOptions{variable: edgeTokenVariable}}
+	cmd := &cobra.Command{
+		Use:   "edge",
+		Short: "Carry the traffic of load balancers on this machine",
+		Long: "Follows the control plane of a cloud and makes this machine carry the traffic of its load balancers, with the\n" +
+			"kernel (nft) and HAProxy. It requires root, the programs nft and haproxy, and those of the announcement.\n" +
+			"Traffic goes on when the command ends: start it again, or drain the edge first.\n" +
+			"The token is that of edges: --token-file or " + edgeTokenVariable + ".",
+		Example: "  mycloud edge --endpoint=https://cloud.example.com --token-file=/etc/mycloud/edge-token \\\n" +
+			"    --announce=bgp --bgp-as=64512 --bgp-peer=198.51.100.1=64500",
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
+	}
+	f := cmd.Flags()
+	o.clientOptions.addFlags(f)
+	o.announceOptions.addFlags(f)
+	f.StringVar(&o.name, "name", "", "name of the edge, which must be unique; defaults to the name of the machine")
+	f.StringVar(&o.zone, "zone", "", "zone of the edge; it then serves load balancers of the zone and those without zones")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/mycloud-edge", "folder for the last state and for the files of the engines")
+	f.StringVar(&o.forwarding, "forwarding", forwardDirect,
+		"how the kernel forwards: direct (unchanged, requires one link with the nodes) or nat (to node ports)")
+	f.StringSliceVar(&o.pools, "address-pool", nil,
+		"networks of load balancer addresses; packets for those that are not in use are dropped silently")
+	f.StringVar(&o.metrics, "metrics-listen", "127.0.0.1:9127", "address of /metrics; 0 for none")
+	f.StringVar(&o.haproxyUser, "haproxy-user", "", "user that HAProxy's workers run as; empty for that of the command")
+	return []*cobra.Command{cmd}
+}
+
+// validate returns all problems of the flags.
+func (o *edgeOptions) validate() ([]netip.Prefix, error) {
+	var problems []error
+	if o.forwarding != forwardDirect && o.forwarding != forwardNAT {
+		problems = append(problems, fmt.Errorf("--forwarding %q: must be %s or %s", o.forwarding, forwardDirect, forwardNAT))
+	}
+	var pools []netip.Prefix
+	for _, pool := range o.pools {
+		prefix, err := netip.ParsePrefix(pool)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--address-pool %q: must be a network such as 203.0.113.0/24", pool))
+		}
+		pools = append(pools, prefix)
+	}
+	problems = append(problems, o.announceOptions.validate()...)
+	if os.Geteuid() != 0 {
+		problems = append(problems, errors.New("root is required, for nftables, routes and addresses"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, command.Usagef("%w", err)
+	}
+	return pools, nil
+}
+
+func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
+	pools, err := o.validate()
+	if err != nil {
+		return err
+	}
+	if o.name == "" {
+		if o.name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("--name: %w", err)
+		}
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	if o.dataDir, err = filepath.Abs(o.dataDir); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	logger := slog.New(slog.NewTextHandler(stderr, nil))
+	certificates := &agent.Certificates{}
+	proxy, err := haproxy.New(haproxy.Options{
+		Dir: filepath.Join(o.dataDir, "haproxy"), User: o.haproxyUser, Certificates: certificates,
+		Clock: clock.RealClock{}, Logger: logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	announcer, err := o.announcer(o.dataDir)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	metrics, err := agent.NewMetrics(registry)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	a, err := agent.New(agent.Options{
+		Cloud: client, Edge: o.spec(),
+		Compile: config.Options{
+			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
+		},
+		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
+		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Logger: logger}),
+		Addresses: &kernel.Addresses{Dir: o.dataDir, Pools: pools}, Announcer: announcer,
+		Metrics: metrics, Logger: logger,
+	})
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	if o.metrics != "0" {
+		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		if err := serveMetrics(work, &running, o.metrics, registry); err != nil {
+			return fmt.Errorf("--metrics-listen: %w", err)
+		}
+	}
+	running.Go(func() { proxy.Run(work) })
+	logger.InfoContext(ctx, "Carrying the traffic of load balancers", "edge", o.name, "forwarding", o.forwarding,
+		"announce", o.method)
+	a.Run(ctx)
+	logger.InfoContext(ctx, "Stopping; traffic goes on")
+	return nil
+}
+
+// spec returns the settings with which the edge registers.
+func (o *edgeOptions) spec() cloudv1.EdgeSpec {
+	s := cloudv1.EdgeSpec{Name: o.name, EdgeFields: cloudv1.EdgeFields{
+		Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(),
+	}}
+	if o.forwarding == forwardDirect {
+		s.Capabilities = append(s.Capabilities, cloudv1.EdgeDirect)
+	}
+	return s
+}
+
+// maxAddresses is how many addresses an edge may have in the API.
+const maxAddresses = 16
+
+// machineAddresses returns the addresses of the machine's interfaces, for those who look at the list of edges.
+func machineAddresses() []string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addresses {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
+				list = append(list, prefix.Addr().String())
+			}
+		}
+	}
+	return list[:min(len(list), maxAddresses)]
+}
+
+// serveMetrics serves the metrics until ctx is done.
+func serveMetrics(ctx context.Context, running *sync.WaitGroup, address string, registry *prometheus.Registry) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	running.Go(func() { _ = server.Serve(listener) })
+	running.Go(func() {
+		<-ctx.Done()
+		_ = server.Close()
+	})
+	return nil
+}

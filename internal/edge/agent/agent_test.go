@@ -1,0 +1,358 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/edge/agent"
+	"quaymaster.dev/internal/edge/config"
+	"quaymaster.dev/test/cloud"
+)
+
+// machine records what the agent has its engines do, in order. The engines themselves are tested with real packets.
+type machine struct {
+	mu     sync.Mutex
+	steps  []string
+	err    error
+	health []cloudv1.MemberHealth
+	// healthy has the members that the kernel received as healthy.
+	healthy []string
+}
+
+func (m *machine) note(format string, args ...any) {
+	m.steps = append(m.steps, fmt.Sprintf(format, args...))
+}
+
+// taken returns the steps since the last call.
+func (m *machine) taken() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	steps := m.steps
+	m.steps = nil
+	return steps
+}
+
+func (m *machine) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+type proxy struct{ *machine }
+
+func (p proxy) Apply(_ context.Context, c *config.Config) ([]cloudv1.EdgeFault, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note("proxy %d", len(c.Listeners))
+	return nil, p.err
+}
+
+func (p proxy) Health(context.Context) ([]cloudv1.MemberHealth, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.health), nil
+}
+
+func (p proxy) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
+	return []cloudv1.ListenerCounter{{LoadBalancerID: "lb-x", ListenerKey: "tcp/80", Family: "ipv4", Accepted: 7}}, nil
+}
+
+type kernel struct{ *machine }
+
+func (k kernel) Apply(
+	_ context.Context, c *config.Config, healthy func(config.PoolID, string) bool,
+) ([]cloudv1.EdgeFault, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.healthy = nil
+	for _, p := range c.Pools {
+		for _, m := range p.Members {
+			if healthy(p.ID, m.Key) {
+				k.healthy = append(k.healthy, m.Key)
+			}
+		}
+	}
+	k.note("kernel %d", len(c.Listeners))
+	return nil, nil
+}
+
+func (kernel) Due() bool { return false }
+
+func (k kernel) Counters(context.Context) ([]cloudv1.ListenerCounter, error) { return nil, nil }
+
+type addresses struct{ *machine }
+
+func (a addresses) Apply(_ context.Context, list []netip.Addr) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.note("addresses %d", len(list))
+	return nil
+}
+
+type announcer struct{ *machine }
+
+func (a announcer) Announce(_ context.Context, list []netip.Addr) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.note("announce %d", len(list))
+	return nil
+}
+
+func (announcer) Settle() time.Duration { return 10 * time.Millisecond }
+
+// world is a cloud with a load balancer, and an edge.
+type world struct {
+	*testing.T
+	cloud   *cloud.Cloud
+	machine *machine
+	dir     string
+	stop    func()
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, cloud: cloud.Start(t, 0), machine: &machine{}, dir: t.TempDir()}
+	w.start()
+	return w
+}
+
+// start starts an agent until the test ends or stop is called.
+func (w *world) start() {
+	w.Helper()
+	metrics, err := agent.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		w.Fatal(err)
+	}
+	a, err := agent.New(agent.Options{
+		Cloud: w.cloud.EdgeClient(w.T), Edge: cloudv1.EdgeSpec{Name: "edge-1"}, Compile: config.Options{Name: "edge-1"},
+		StateFile: filepath.Join(w.dir, "state.json"), Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
+		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
+		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { a.Run(ctx) })
+	w.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	w.Cleanup(func() { w.stop() })
+}
+
+// create creates a load balancer and waits until it is active.
+func (w *world) create(name string) *cloudv1.LoadBalancer {
+	w.Helper()
+	lb, job := w.begin(name)
+	if err := w.cloud.Client.WaitJob(w.Context(), job); err != nil {
+		w.Fatal(err)
+	}
+	return lb
+}
+
+// begin creates a load balancer and returns the job in which the cloud waits for the edge.
+func (w *world) begin(name string) (*cloudv1.LoadBalancer, string) {
+	w.Helper()
+	lb, job, err := w.cloud.Client.CreateLoadBalancer(w.Context(), cloudv1.LoadBalancerSpec{
+		Name: name, LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme:    cloudv1.SchemePublic,
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolTCP, Port: 80, PoolKey: "tcp/80"}},
+			Pools: []cloudv1.Pool{{
+				Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: cloudv1.AlgorithmRoundRobin,
+				TargetPort: 30080, Members: []cloudv1.Member{
+					{Key: "a", Address: "10.0.0.1", Port: 30080, Weight: 1, State: cloudv1.MemberActive},
+					{Key: "b", Address: "10.0.0.2", Port: 30080, Weight: 1, State: cloudv1.MemberActive},
+				},
+			}},
+		},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return lb, job
+}
+
+func (w *world) delete(id string) {
+	w.Helper()
+	lb, err := w.cloud.Client.LoadBalancer(w.Context(), id, cloudapi.ReadOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := w.cloud.Client.DeleteLoadBalancer(w.Context(), id, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// eventually waits until a condition holds.
+func (w *world) eventually(what string, holds func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: not within 20 seconds; steps: %q", what, w.machine.taken())
+		}
+	}
+}
+
+// until collects steps until one is taken, and returns all of them.
+func (w *world) until(step string) []string {
+	w.Helper()
+	var all []string
+	w.eventually(step, func() bool {
+		all = append(all, w.machine.taken()...)
+		return slices.Contains(all, step)
+	})
+	return all
+}
+
+func (w *world) edge() cloudv1.Edge {
+	w.Helper()
+	var edges *cloudv1.List[cloudv1.Edge]
+	w.eventually("the edge has registered", func() (registered bool) {
+		var err error
+		if edges, err = w.cloud.Client.ListEdges(w.Context(), cloudapi.ListOptions{}); err != nil {
+			w.Fatal(err)
+		}
+		return len(edges.Items) == 1
+	})
+	return edges.Items[0]
+}
+
+// Rules come before addresses, addresses before announcements, and the announcement goes before the rules.
+func TestOrder(t *testing.T) {
+	w := newWorld(t)
+	w.until("announce 0")
+	w.create("first")
+	got := w.until("announce 1")
+	if want := []string{"proxy 1", "kernel 1", "addresses 1", "announce 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	second := w.create("second")
+	w.until("announce 2")
+	w.delete(second.ID)
+	got = w.until("announce 1")
+	w.eventually("the rules go", func() bool {
+		got = append(got, w.machine.taken()...)
+		return len(got) >= 5
+	})
+	if want := []string{"announce 1", "proxy 1", "kernel 1", "addresses 1", "announce 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestReports(t *testing.T) {
+	w := newWorld(t)
+	lb := w.create("web")
+	w.eventually("the edge has applied the load balancer", func() bool {
+		e := w.edge()
+		return len(e.AppliedRevision) >= len(lb.Revision) && e.AppliedRevision >= lb.Revision && e.State == cloudv1.EdgeActive
+	})
+	w.machine.set(func() { w.machine.err = errors.New("the disk is full") })
+	w.begin("broken")
+	w.eventually("the fault is reported", func() bool {
+		faults := w.edge().Faults
+		return len(faults) == 1 && strings.Contains(faults[0].Detail, "the disk is full")
+	})
+	w.machine.set(func() { w.machine.err = nil })
+	w.eventually("the fault is gone", func() bool { return len(w.edge().Faults) == 0 })
+}
+
+// An agent that starts while the cloud is away goes on with the last state.
+func TestStartWithoutTheCloud(t *testing.T) {
+	w := newWorld(t)
+	w.create("web")
+	w.until("announce 1")
+	w.stop()
+	w.cloud.Intercept(func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	w.machine.taken()
+	w.start()
+	if got, want := w.until("announce 1"), []string{"proxy 1", "kernel 1", "addresses 1", "announce 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.cloud.Intercept(nil)
+	w.create("second")
+	w.until("announce 2")
+}
+
+// The state must not be lost with the disk: the edge goes on, and says so.
+func TestStateCannotBeSaved(t *testing.T) {
+	w := newWorld(t)
+	w.until("announce 0")
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.create("web")
+	w.until("announce 1")
+}
+
+func TestUnhealthyMembersGetNothing(t *testing.T) {
+	w := newWorld(t)
+	lb := w.create("web")
+	w.until("announce 1")
+	members := func(want ...string) func() bool {
+		return func() bool {
+			w.machine.mu.Lock()
+			defer w.machine.mu.Unlock()
+			return slices.Equal(w.machine.healthy, want)
+		}
+	}
+	w.eventually("both are used before they are probed", members("a", "b"))
+	w.machine.set(func() {
+		for member, state := range map[string]string{"a": cloudv1.OperatingOnline, "b": cloudv1.OperatingOffline} {
+			w.machine.health = append(w.machine.health, cloudv1.MemberHealth{
+				LoadBalancerID: lb.ID, PoolKey: "tcp/80", Family: "ipv4", MemberKey: member, State: state,
+			})
+		}
+	})
+	w.eventually("only a is used", members("a"))
+	w.eventually("the cloud knows", func() bool {
+		health, err := w.cloud.Client.LoadBalancerHealth(w.Context(), lb.ID)
+		return err == nil && len(health.Pools) == 1 && slices.ContainsFunc(health.Pools[0].Members, func(m cloudv1.Member) bool {
+			return m.Key == "b" && m.OperatingState == cloudv1.OperatingOffline
+		})
+	})
+}
+
+// An edge that is asked to drain withdraws its addresses and keeps its rules.
+func TestDrain(t *testing.T) {
+	w := newWorld(t)
+	w.create("web")
+	w.until("announce 1")
+	edge := w.edge()
+	draining := true
+	if _, err := w.cloud.Client.PatchEdge(
+		t.Context(), edge.ID, cloudv1.EdgePatch{Draining: &draining}, cloudapi.WriteOptions{IfMatch: edge.Revision},
+	); err != nil {
+		t.Fatal(err)
+	}
+	steps := w.until("announce 0")
+	if slices.Contains(steps, "addresses 0") || slices.Contains(steps, "kernel 0") {
+		t.Errorf("the edge has stopped serving: %q", steps)
+	}
+	draining = false
+	edge = w.edge()
+	if _, err := w.cloud.Client.PatchEdge(
+		t.Context(), edge.ID, cloudv1.EdgePatch{Draining: &draining}, cloudapi.WriteOptions{IfMatch: edge.Revision},
+	); err != nil {
+		t.Fatal(err)
+	}
+	w.until("announce 1")
+}

@@ -1,0 +1,119 @@
+package state_test
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/edge/state"
+	"quaymaster.dev/test/cloud"
+)
+
+// follow follows a cloud from a state, and returns channels with the states and the errors.
+func follow(t *testing.T, c *cloud.Cloud, from *state.State) (<-chan *state.State, <-chan error) {
+	t.Helper()
+	states, errs := make(chan *state.State, 100), make(chan error, 100)
+	f := state.Follower{
+		Cloud: c.EdgeClient(t), OnState: func(s *state.State) { states <- s },
+		OnError: func(err error) {
+			if err != nil {
+				errs <- err
+			}
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Follow(ctx, from)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return states, errs
+}
+
+func next[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing happened")
+		panic("unreachable")
+	}
+}
+
+func group(t *testing.T, c *cloud.Cloud, name string) *cloudv1.NodeGroup {
+	t.Helper()
+	g, err := c.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: name}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestFollow(t *testing.T) {
+	c := cloud.Start(t, 0)
+	first := group(t, c, "first")
+	states, _ := follow(t, c, state.New())
+	if s := next(t, states); len(s.NodeGroups) != 1 || s.NodeGroups[first.ID].Name != "first" {
+		t.Fatalf("listed %+v", s.NodeGroups)
+	}
+	second := group(t, c, "second")
+	s := next(t, states)
+	for s.NodeGroups[second.ID] == nil {
+		s = next(t, states)
+	}
+	if err := c.Client.DeleteNodeGroup(t.Context(), first.ID, cloudapi.WriteOptions{IfMatch: first.Revision}); err != nil {
+		t.Fatal(err)
+	}
+	for s = next(t, states); s.NodeGroups[first.ID] != nil; {
+		s = next(t, states)
+	}
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := s.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := state.Load(path)
+	if err != nil || !reflect.DeepEqual(s, loaded) {
+		t.Errorf("loaded %+v, error %v, want %+v", loaded, err, s)
+	}
+}
+
+// A cloud that has lost its objects does not take the load balancers from the edge.
+func TestLostCloud(t *testing.T) {
+	c := cloud.Start(t, 0)
+	s := state.New()
+	s.Revision = "1000000"
+	for _, id := range []string{"lb-1", "lb-2", "lb-3"} {
+		s.LoadBalancers[id] = &cloudv1.LoadBalancer{Object: cloudv1.Object{ID: id}}
+	}
+	states, errs := follow(t, c, s)
+	if err := next(t, errs); !strings.Contains(err.Error(), "lacks 3 of 3 load balancers") {
+		t.Errorf("got error %v", err)
+	}
+	select {
+	case got := <-states:
+		t.Errorf("the state was replaced by %+v", got)
+	default:
+	}
+}
+
+// One load balancer less is no disaster.
+func TestForgottenDeletion(t *testing.T) {
+	c := cloud.Start(t, 0)
+	s := state.New()
+	s.Revision = "1000000"
+	s.LoadBalancers["lb-1"] = &cloudv1.LoadBalancer{Object: cloudv1.Object{ID: "lb-1"}}
+	states, _ := follow(t, c, s)
+	if got := next(t, states); len(got.LoadBalancers) != 0 {
+		t.Errorf("got %+v", got.LoadBalancers)
+	}
+}

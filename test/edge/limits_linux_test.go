@@ -1,0 +1,57 @@
+package edge_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// tolerance is how far the admitted rate may be from max QPS.
+const tolerance = 0.02
+
+// Max QPS holds however much is offered, and goes on to admit what it should after seconds of overload.
+func TestMaxQPS(t *testing.T) {
+	overload := 10 * time.Second
+	limits := []int{100, 2000}
+	if !*full {
+		overload, limits = 3*time.Second, limits[:1]
+	}
+	w := newWorld(t, 1, 2)
+	client := w.httpClient()
+	for _, limit := range limits {
+		limited := listeners(func(l *cloudv1.Listener) { l.MaxQPS = limit })
+		_, direct := w.create(w.spec(fmt.Sprintf("direct-%d", limit), cloudv1.ProtocolTCP, 80, limited))
+		_, proxy := w.create(w.spec(fmt.Sprintf("proxy-%d", limit), cloudv1.ProtocolTCP, 80, limited, mode(cloudv1.VIPModeProxy)))
+		_, web := w.create(w.spec(fmt.Sprintf("web-%d", limit), cloudv1.ProtocolHTTP, 80, limited, mode(cloudv1.VIPModeProxy)))
+		for name, try := range map[string]func() bool{
+			"direct": func() bool {
+				_, _, err := w.ask("tcp", direct)
+				return err == nil
+			},
+			"proxy": func() bool {
+				_, _, err := w.ask("tcp", proxy)
+				return err == nil
+			},
+			"http": func() bool {
+				status, _, err := get(client, "http://"+web.String()+"/")
+				return err == nil && status == http.StatusOK
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, %d", name, limit), func(t *testing.T) {
+				offered := 2 * limit
+				if limit > 1000 {
+					offered = limit * 3 / 2
+				}
+				got := admitted(offered, overload, 5*time.Second, try)
+				t.Logf("%.1f per second of %d, offered %d", got, limit, offered)
+				if math.Abs(got-float64(limit)) > tolerance*float64(limit) {
+					t.Errorf("%.1f per second, want %d", got, limit)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package edge_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+)
+
+// From the write to the API to the first answer, with many listeners on the edge.
+func TestTimeToTraffic(t *testing.T) {
+	others, tries := 10, 20
+	if *full {
+		others, tries = 500, 100
+	}
+	w := newWorld(t, 1, 2)
+	for i := range others {
+		s := w.spec(fmt.Sprintf("other-%d", i), cloudv1.ProtocolTCP, 80)
+		proxied := w.spec("", cloudv1.ProtocolHTTP, 81)
+		s.Listeners = append(s.Listeners, proxied.Listeners...)
+		s.Pools = append(s.Pools, proxied.Pools...)
+		_, _, err := w.cloud.CreateLoadBalancer(w.Context(), s, cloudapi.WriteOptions{})
+		w.must(err)
+	}
+	var direct, proxied []time.Duration
+	for i := range tries {
+		for name, list := range map[string]*[]time.Duration{cloudv1.VIPModeVIP: &direct, cloudv1.VIPModeProxy: &proxied} {
+			start := time.Now()
+			_, at := w.create(w.spec(fmt.Sprintf("%s-%d", name, i), cloudv1.ProtocolTCP, 80, mode(name)))
+			w.eventually("an answer", func() bool {
+				_, _, err := w.ask("tcp", at)
+				return err == nil
+			})
+			*list = append(*list, time.Since(start))
+		}
+	}
+	for name, list := range map[string][]time.Duration{"direct": direct, "proxy": proxied} {
+		p50, p99 := percentile(list, 0.5), percentile(list, 0.99)
+		t.Logf("%s, %d listeners: p50 %s, p99 %s", name, 2*others, p50.Round(time.Millisecond), p99.Round(time.Millisecond))
+		if p99 > 2*time.Second {
+			t.Errorf("%s: p99 %s, want at most 2 s", name, p99)
+		}
+	}
+}
