@@ -197,10 +197,20 @@ func (w *world) stopEdge(e *edge) {
 	if e.agent != nil {
 		kill(e.agent)
 	}
-	if text, err := os.ReadFile(filepath.Join(e.dir, "haproxy", "haproxy.pid")); err == nil {
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-		}
+	for _, file := range []string{"haproxy/haproxy.pid", "bird/bird.pid", "keepalived/keepalived.pid", "keepalived/keepalived-vrrp.pid"} {
+		killByFile(filepath.Join(e.dir, file))
+	}
+}
+
+// killByFile ends the process whose id is in a file, and those of its group.
+func killByFile(path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

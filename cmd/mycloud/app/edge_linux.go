@@ -125,10 +125,6 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	announcer, err := o.announcer(o.dataDir)
-	if err != nil {
-		return err
-	}
 	registry := prometheus.NewRegistry()
 	metrics, err := agent.NewMetrics(registry)
 	if err != nil {
@@ -141,7 +137,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
 		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Logger: logger}),
-		Addresses: &kernel.Addresses{Dir: o.dataDir, Pools: pools}, Announcer: announcer,
+		Addresses: &kernel.Addresses{Dir: o.dataDir, Pools: pools}, Announcer: o.announcer(o.dataDir),
 		Metrics: metrics, Logger: logger,
 	})
 	if err != nil {

@@ -23,6 +23,8 @@ import (
 const (
 	// healthInterval is how often the health of members is read.
 	healthInterval = 500 * time.Millisecond
+	// announceInterval is how often announcements are checked, in case what makes them has stopped.
+	announceInterval = 10 * time.Second
 	// retryInterval is the time until something that failed is tried again.
 	retryInterval = 5 * time.Second
 )
@@ -181,6 +183,8 @@ func (a *Agent) noteFollowing(ctx context.Context) func(error) {
 func (a *Agent) loop(ctx context.Context) {
 	health := a.Clock.NewTicker(healthInterval)
 	defer health.Stop()
+	announcements := a.Clock.NewTicker(announceInterval)
+	defer announcements.Stop()
 	var retry <-chan time.Time
 	for {
 		select {
@@ -189,6 +193,14 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-a.wake:
 		case <-retry:
 			a.applied = nil
+		case <-announcements.C():
+			if a.config == nil {
+				continue
+			}
+			if err := a.Announcer.Announce(ctx, a.announced); err != nil && ctx.Err() == nil {
+				a.Logger.WarnContext(ctx, "Could not announce addresses again", "error", err)
+			}
+			continue
 		case <-health.C():
 			if err := a.applyHealth(ctx); err != nil {
 				a.Logger.WarnContext(ctx, "Could not apply the health of members", "error", err)

@@ -57,6 +57,12 @@ func (v *VRRP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	if err != nil {
 		return err
 	}
+	// The edge has the addresses of all load balancers on its loopback interface, too. Only the one that has them on this
+	// interface must answer for them.
+	ignore := filepath.Join("/proc/sys/net/ipv4/conf", v.options.Interface, "arp_ignore")
+	if err := os.WriteFile(ignore, []byte("1"), 0); err != nil {
+		return fmt.Errorf("leave address resolution to the edge that has the addresses: %w", err)
+	}
 	changed, err := v.config.write(ctx, content)
 	if err != nil {
 		return err

@@ -1,0 +1,105 @@
+package edge_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/test/edgenet"
+)
+
+// The autonomous systems of the router and of the edges.
+const routerAS, edgeAS = 64500, 64512
+
+// newRoutedWorld is a world in which the client learns the addresses by BGP, with equal-cost routes to all edges.
+func newRoutedWorld(t *testing.T, edges, nodes int) *world {
+	t.Helper()
+	edgenet.Require(t, "bird", "birdc")
+	w := newWorld(t, edges, nodes, func(e *edge) {
+		e.args = append(e.args, "--announce=bgp", fmt.Sprintf("--bgp-as=%d", edgeAS), "--bgp-router-id="+e.Outer4.String(),
+			fmt.Sprintf("--bgp-peer=198.51.100.100=%d", routerAS))
+	})
+	w.must(w.RouteTo())
+	// Connections of one client are divided among the edges.
+	w.must(w.Client.Sysctl("net.ipv4.fib_multipath_hash_policy", "1"))
+	config := fmt.Sprintf(`router id %s;
+protocol device { }
+protocol bfd { interface "*" { interval 100 ms; multiplier 3; }; }
+protocol kernel { merge paths on; ipv4 { import none; export where source = RTS_BGP; }; }
+template bgp edge { local as %d; bfd on; connect delay time 1; connect retry time 2; error wait time 1, 2; }
+`, w.Client.Outer4, routerAS)
+	for _, e := range w.Edges {
+		config += fmt.Sprintf("protocol bgp %s from edge { neighbor %s as %d; ipv4 { import all; export none; }; }\n",
+			e.Name, e.Outer4, edgeAS)
+	}
+	file, pid := filepath.Join(w.dir, "router.conf"), filepath.Join(w.dir, "router.pid")
+	w.must(os.WriteFile(file, []byte(config), 0o600))
+	t.Cleanup(func() { killByFile(pid) })
+	_, err := w.Client.Run(t.Context(), "bird", "-c", file, "-s", filepath.Join(w.dir, "router.ctl"), "-P", pid)
+	w.must(err)
+	return w
+}
+
+// Two edges share traffic and limits. The loss of one breaks no connection of a direct listener, and a planned drain
+// does not even delay one.
+func TestTwoEdgesByBGP(t *testing.T) {
+	w := newRoutedWorld(t, 2, 2)
+	const limit = 100
+	_, at := w.create(w.spec("web", cloudv1.ProtocolTCP, 80))
+	_, limited := w.create(w.spec("limited", cloudv1.ProtocolTCP, 80, listeners(func(l *cloudv1.Listener) { l.MaxQPS = limit })))
+	w.eventually("the router has learnt the address", func() bool {
+		_, _, err := w.ask("tcp", at)
+		return err == nil
+	})
+	t.Run("limit", func(t *testing.T) {
+		got := admitted(2*limit, 3*time.Second, 5*time.Second, func() bool {
+			_, _, err := w.ask("tcp", limited)
+			return err == nil
+		})
+		t.Logf("%.1f per second of %d", got, limit)
+		if math.Abs(got-limit) > tolerance*limit {
+			t.Errorf("%.1f per second, want %d", got, limit)
+		}
+	})
+	t.Run("drain", func(t *testing.T) {
+		l, _ := w.long(at, 50)
+		asked := w.requests(at, 100)
+		edges, err := w.cloud.ListEdges(t.Context(), cloudapi.ListOptions{})
+		w.must(err)
+		for _, draining := range []bool{true, false} {
+			e, err := w.cloud.Edge(t.Context(), edges.Items[0].ID, cloudapi.ReadOptions{})
+			w.must(err)
+			_, err = w.cloud.PatchEdge(t.Context(), e.ID, cloudv1.EdgePatch{Draining: &draining}, cloudapi.WriteOptions{IfMatch: e.Revision})
+			w.must(err)
+			time.Sleep(3 * time.Second)
+		}
+		for name, l := range map[string]*load{"connections": l, "requests": asked} {
+			if err := l.end(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("loss", func(t *testing.T) {
+		l, _ := w.long(at, 200)
+		w.must(w.Edges[0].Cut())
+		start := time.Now()
+		gap := time.Duration(0)
+		for last := start; time.Since(start) < 3*time.Second; {
+			if _, _, err := w.ask("tcp", at); err == nil {
+				gap, last = max(gap, time.Since(last)), time.Now()
+			}
+		}
+		t.Logf("new connections: gap %s", gap.Round(time.Millisecond))
+		if gap > time.Second+500*time.Millisecond {
+			t.Errorf("no new connection for %s", gap)
+		}
+		if err := l.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
