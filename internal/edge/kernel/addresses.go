@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses makes the machine answer for the addresses of load balancers, by its loopback interface.
+// Addresses makes the machine answer for the addresses of load balancers.
 type Addresses struct {
 	// Dir is the directory in which it keeps which addresses are its own.
 	Dir string
+	// Interface gets the addresses; it defaults to lo. If the addresses are not announced to a router, it must be the one
+	// that clients are on: IPv6 neighbors find addresses of that interface only.
+	Interface string
 	// Pools are the networks of which load balancers get addresses. Packets for others of their addresses are dropped
 	// silently: clients take "network unreachable" for a permanent answer.
 	Pools []netip.Prefix
@@ -31,11 +35,11 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) error {
 	if err := file.load(&own); err != nil {
 		return fmt.Errorf("read own addresses: %w", err)
 	}
-	lo, err := netlink.LinkByName("lo")
+	link, err := netlink.LinkByName(cmp.Or(a.Interface, "lo"))
 	if err != nil {
-		return fmt.Errorf("find loopback interface: %w", err)
+		return fmt.Errorf("find interface for addresses: %w", err)
 	}
-	existing, err := netlink.AddrList(lo, netlink.FAMILY_ALL)
+	existing, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
@@ -58,7 +62,7 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) error {
 	var kept []netip.Addr
 	for _, address := range wanted {
 		if !has[address] {
-			if err := netlink.AddrAdd(lo, loopback(address)); err != nil {
+			if err := netlink.AddrAdd(link, single(address)); err != nil {
 				return fmt.Errorf("add address %s: %w", address, err)
 			}
 		}
@@ -68,14 +72,14 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) error {
 			kept = append(kept, address)
 			continue
 		}
-		if err := netlink.AddrDel(lo, loopback(address)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		if err := netlink.AddrDel(link, single(address)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("remove address %s: %w", address, err)
 		}
 	}
 	return errors.Join(saved, file.save(kept))
 }
 
-func loopback(address netip.Addr) *netlink.Addr {
+func single(address netip.Addr) *netlink.Addr {
 	return &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(address, address.BitLen())), Flags: unix.IFA_F_NODAD}
 }
 

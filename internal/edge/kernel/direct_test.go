@@ -4,14 +4,19 @@ package kernel_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
+	"quaymaster.dev/test/edgenet"
 )
 
 func TestDirect(t *testing.T) {
@@ -233,8 +238,18 @@ func TestDirectRefuses(t *testing.T) {
 	listener, err := w.Edges[0].Listen(t.Context(), "tcp", "[::]:22")
 	w.must(err)
 	defer listener.Close()
+	// A proxy.
+	w.config.Listeners = append(w.config.Listeners, config.Listener{
+		LoadBalancer: "lb-2", Key: "http/81", Address: vip4, Port: 81, Protocol: "http", Engine: config.Proxy,
+	})
+	proxy, err := w.Edges[0].Listen(t.Context(), "tcp", "[::]:81")
+	w.must(err)
+	defer proxy.Close()
 	w.down["node1"] = true
 	w.apply()
+	conn, err := w.Client.Dial(t.Context(), "tcp", "203.0.113.9:81")
+	w.must(err)
+	conn.Close()
 	refused := func(when string) {
 		t.Helper()
 		for _, vip := range []netip.Addr{vip4, vip6} {
@@ -284,15 +299,106 @@ func TestDirectRestart(t *testing.T) {
 		t.Errorf("the counter went from %d to %d", counter, n)
 	}
 
-	// Another program removes everything.
-	if _, err := w.Edges[0].Run(t.Context(), "nft", "flush", "ruleset"); err != nil {
-		t.Fatal(err)
-	}
-	pool.Members[0].Draining = true
+}
+
+func TestDirectRepairs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 2)
+	pool := w.listen("tcp", vip4, nil)
 	w.apply()
-	pool.Members[0].Draining = false
+	for _, tt := range []struct {
+		command string
+		// found is true if the engine finds by itself that something is wrong.
+		found  bool
+		change func()
+	}{
+		{command: "nft flush ruleset", found: true},
+		{command: "nft flush ruleset", change: func() { pool.Members[0].Draining = true }},
+		{command: "nft flush ruleset", change: w.edges[0].restart},
+		{command: "ip rule del pref 11"},
+		{command: "ip link set int down; ip link set int up"},
+	} {
+		if _, err := w.Edges[0].Run(t.Context(), "sh", "-c", tt.command); err != nil {
+			t.Fatal(err)
+		}
+		if tt.found {
+			w.edges[0].engine.Expire()
+			w.must(w.edges[0].Do(func() error {
+				if _, err := w.edges[0].engine.Counters(t.Context()); err == nil {
+					t.Errorf("%s: counters are there", tt.command)
+				}
+				return nil
+			}))
+			if !w.edges[0].engine.Due() {
+				t.Errorf("%s: the engine did not notice", tt.command)
+			}
+		}
+		if tt.change != nil {
+			tt.change()
+		}
+		w.apply()
+		w.open(20, "tcp", vip4)
+	}
+	w.must(os.WriteFile(filepath.Join(w.edges[0].dir, "kernel.json"), []byte("{"), 0o600))
+	w.edges[0].restart()
 	w.apply()
 	w.open(5, "tcp", vip4)
+}
+
+// Without a router that sends packets to the edge, clients find it by the addresses themselves.
+func TestDirectOnTheNetworkOfClients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 1)
+	w.must(w.RouteTo())
+	for _, pool := range []netip.Prefix{edgenet.Pool4, edgenet.Pool6} {
+		if _, err := w.Client.Run(t.Context(), "ip", "route", "add", pool.String(), "dev", edgenet.Outer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.edges[0].addresses.Interface = edgenet.Outer
+	w.listen("tcp", vip4, nil)
+	w.listen("tcp", vip6, nil)
+	w.apply()
+	w.open(3, "tcp", vip4)
+	w.open(3, "tcp", vip6)
+}
+
+func TestRefusedByNftables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 1)
+	w.listen("tcp", vip4, nil)
+	w.listen("tcp", vip6, nil)
+	for range 6 {
+		w.listen("udp", vip4, func(l *config.Listener, _ *config.Pool) {
+			l.LoadBalancer, l.Port = fmt.Sprint("lb-", len(w.config.Listeners)), uint16(100+len(w.config.Listeners))
+		})
+	}
+	bad := &w.config.Listeners[0]
+	bad.IdleTimeout = math.MaxInt64
+	apply := func() []cloudv1.EdgeFault {
+		var faults []cloudv1.EdgeFault
+		w.must(w.edges[0].Do(func() (err error) {
+			faults, err = w.edges[0].engine.Apply(t.Context(), w.config, func(config.PoolID, string) bool { return true })
+			return errors.Join(err, w.edges[0].addresses.Apply(t.Context(), w.config.Addresses))
+		}))
+		return faults
+	}
+	if faults := apply(); len(faults) != 1 || faults[0].LoadBalancerID != "lb-1" || faults[0].ListenerKey != "tcp/80" {
+		t.Errorf("faults %v, want one of the listener", faults)
+	}
+	w.open(2, "tcp", vip6)
+	bad.IdleTimeout = 0
+	if faults := apply(); len(faults) > 0 {
+		t.Errorf("faults %v, want none", faults)
+	}
+	w.open(2, "tcp", vip4)
+
+	// A listener that cannot be changed stays as it was.
+	bad.IdleTimeout = math.MaxInt64
+	if faults := apply(); len(faults) != 1 {
+		t.Errorf("faults %v, want one", faults)
+	}
+	w.open(2, "tcp", vip4)
 }
 
 func TestDirectUpdatesLoseNothing(t *testing.T) {

@@ -43,7 +43,8 @@ type Engine struct {
 	memory   *memory
 	firewall firewall
 	network  network
-	due      time.Time
+	// due is when Apply has to be called again at the latest; zero before the first call.
+	due time.Time
 
 	counters  []cloudv1.ListenerCounter
 	countNext time.Time
@@ -75,7 +76,7 @@ func (e *Engine) Apply(
 ) ([]cloudv1.EdgeFault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.open(); err != nil {
+	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
 	links := map[netip.Addr]link{}
@@ -106,7 +107,10 @@ func (e *Engine) Apply(
 	if err != nil {
 		return nil, err
 	}
-	e.memory, e.due = p.memory, p.due
+	e.memory, e.due = p.memory, planner.now.Add(checkInterval)
+	if !p.due.IsZero() && p.due.Before(e.due) {
+		e.due = p.due
+	}
 	if err := e.network.removeRoutes(routes); err != nil {
 		return nil, err
 	}
@@ -116,7 +120,12 @@ func (e *Engine) Apply(
 	return append(p.faults, faults...), nil
 }
 
-// Due reports whether Apply has something to do even if nothing has changed, because a member's drain is over.
+// checkInterval is how often rules and routes are compared with what they should be: other programs, such as network
+// managers, remove what they do not know.
+const checkInterval = 10 * time.Second
+
+// Due reports whether Apply has something to do even if nothing has changed: a member's drain is over, or rules and
+// routes have to be checked.
 func (e *Engine) Due() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,6 +149,8 @@ func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error
 	}
 	counters, err := e.firewall.counters(ctx)
 	if err != nil {
+		// The table may be gone.
+		e.due = start
 		return nil, err
 	}
 	now := e.options.Clock.Now()
@@ -148,13 +159,14 @@ func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error
 }
 
 // open reads what the last engine has left.
-func (e *Engine) open() error {
+func (e *Engine) open(ctx context.Context) error {
 	if e.memory == nil {
-		m := newMemory()
-		if err := e.store.load(m); err != nil {
-			return err
+		e.memory = newMemory()
+		if err := e.store.load(e.memory); err != nil {
+			// Connections may break that would not with the file, but new ones work.
+			e.options.Logger.ErrorContext(ctx, "Could not read the marks of members; all get new ones", "error", err)
+			e.memory = newMemory()
 		}
-		e.memory = m
 	}
 	if e.firewall.nft == nil {
 		nft, err := knftables.New(knftables.InetFamily, tableName)

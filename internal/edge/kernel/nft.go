@@ -197,7 +197,7 @@ func (f *firewall) check(ctx context.Context, services []*service, p *plan) erro
 func (f *firewall) counters(ctx context.Context) ([]cloudv1.ListenerCounter, error) {
 	counters, err := f.nft.ListCounters(ctx)
 	if knftables.IsNotFound(err) {
-		return nil, nil
+		f.applied = nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)

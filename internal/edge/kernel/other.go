@@ -46,8 +46,8 @@ func (*Engine) Counters(context.Context) ([]cloudv1.ListenerCounter, error) { re
 
 // Addresses does nothing.
 type Addresses struct {
-	Dir   string
-	Pools []netip.Prefix
+	Dir, Interface string
+	Pools          []netip.Prefix
 }
 
 // Apply returns an error.
