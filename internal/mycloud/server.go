@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/certificate"
 	"quaymaster.dev/internal/mycloud/fault"
@@ -49,7 +50,8 @@ type Options struct {
 	// EncryptionKey encrypts the key pairs of certificates: 32 bytes in base64. If empty, it is in a file in DataDir, which
 	// is created if it does not exist.
 	EncryptionKey string
-	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
+	// JobDuration is how long writes of load balancers take, besides the time that edges need; 0 means that without edges
+	// they complete before the response.
 	JobDuration time.Duration
 	// Faults injects faults into requests and jobs; if nil, there are none. Load balancers whose last job failed are in
 	// state error.
@@ -119,7 +121,13 @@ func Open(o Options) (*Server, error) {
 	return &Server{
 		store: st, api: a, clock: o.Clock, logger: o.Logger,
 		runner: jobs.Runner{
-			Store: st, Clock: o.Clock, Duration: o.JobDuration, Work: o.Faults.Work, Finish: a.FinishJob, Logger: o.Logger,
+			Store: st, Clock: o.Clock, Duration: o.JobDuration, Finish: a.FinishJob, Logger: o.Logger,
+			Work: func(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
+				if injected := o.Faults.Work(ctx, j); injected != nil {
+					return injected
+				}
+				return a.AwaitEdges(ctx, j)
+			},
 		},
 	}, nil
 }
@@ -144,6 +152,7 @@ func (s *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.runner.Run(ctx) })
 	wg.Go(func() { s.api.WatchEdges(ctx) })
+	wg.Go(func() { s.api.RepairLoadBalancers(ctx) })
 	wg.Go(func() { s.clear(ctx) })
 	wg.Wait()
 }

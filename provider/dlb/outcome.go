@@ -49,7 +49,7 @@ const (
 	reasonOffline = "Offline"
 	// reasonNoBackends: there is no backend.
 	reasonNoBackends = "NoBackends"
-	// reasonDegraded: some backends are not healthy.
+	// reasonDegraded: some backends are not healthy, or an edge of the cloud has not applied the last change.
 	reasonDegraded = "Degraded"
 )
 
@@ -138,13 +138,14 @@ func degraded(lb *cloudv1.LoadBalancer) metav1.Condition {
 	case cloudv1.OperatingOffline:
 		c.Reason, c.Message = reasonOffline, "no backend of the load balancer is healthy"
 	case cloudv1.OperatingDegraded:
-		c.Reason, c.Message = reasonDegraded, "some backends of the load balancer are not healthy"
+		c.Reason, c.Message = reasonDegraded,
+			"some backends of the load balancer are not healthy, or an edge of the cloud has not applied its last change"
 	case cloudv1.OperatingNoMembers:
 		c.Reason, c.Message = reasonNoBackends, "the load balancer has no backends"
 	case cloudv1.OperatingOnline:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Online", "the load balancer serves"
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "Unknown", "the cloud does not know whether it serves"
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "Unknown", "the cloud has no information on whether it serves"
 	}
 	return c
 }

@@ -17,12 +17,14 @@ const (
 // Job is an asynchronous write. Its name is the operation, such as load-balancer.update.
 type Job struct {
 	Object
-	State      JobState   `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
-	Progress   int        `json:"progress" minimum:"0" maximum:"100" doc:"Percent."`
-	Target     Reference  `json:"target"`
-	Error      *Problem   `json:"error,omitempty"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
-	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	State    JobState  `json:"state" enum:"queued,running,succeeded,failed,cancelled"`
+	Progress int       `json:"progress" minimum:"0" maximum:"100" doc:"Percent."`
+	Target   Reference `json:"target"`
+	// TargetRevision is what edges must have applied.
+	TargetRevision string     `json:"target_revision,omitempty" doc:"The revision of the target that the job is for."`
+	Error          *Problem   `json:"error,omitempty"`
+	StartedAt      *time.Time `json:"started_at,omitempty"`
+	FinishedAt     *time.Time `json:"finished_at,omitempty"`
 }
 
 // Done reports whether the job has ended, successfully or not.

@@ -76,7 +76,7 @@ type LoadBalancer struct {
 	Object
 	LoadBalancerFields
 	ProvisioningState ProvisioningState `json:"provisioning_state" enum:"pending_create,active,pending_update,pending_delete,error"`
-	OperatingState    string            `json:"operating_state" enum:"online,degraded,offline,no_members,unknown" doc:"An observation: it changes without a new revision."`
+	OperatingState    string            `json:"operating_state" enum:"online,degraded,offline,no_members,unknown" doc:"What edges see of the members; degraded also if an edge has not applied the last change. Unknown without edges. An observation: it changes without a new revision."`
 	Fault             *Problem          `json:"fault,omitempty" doc:"Why provisioning_state is error."`
 
 	// Unknown has what a client read of the tree and has no field for, so that an update can keep it. It is not part of
@@ -168,11 +168,12 @@ type Pool struct {
 	Protocol        string           `json:"protocol" enum:"tcp,udp,http,https"`
 	Algorithm       string           `json:"algorithm" enum:"round_robin,weighted_round_robin,least_connections,source_ip"`
 	SessionAffinity *SessionAffinity `json:"session_affinity,omitempty"`
-	TargetPort      int32            `json:"target_port" minimum:"1" maximum:"65535"`
-	NodeGroupID     string           `json:"node_group_id,omitempty" doc:"The node group whose members are the pool's members. Must not be combined with members."`
-	Members         []Member         `json:"members,omitempty" maxItems:"1000"`
-	DrainTimeoutS   int64            `json:"drain_timeout_s,omitempty" minimum:"0" maximum:"3600"`
-	HealthMonitor   *HealthMonitor   `json:"health_monitor,omitempty"`
+	// TargetPort is 0 if members have no port of their own: edges forward packets unchanged.
+	TargetPort    int32          `json:"target_port" minimum:"0" maximum:"65535" doc:"0: members have no port of their own; requires listeners that edges forward directly."`
+	NodeGroupID   string         `json:"node_group_id,omitempty" doc:"The node group whose members are the pool's members. Must not be combined with members."`
+	Members       []Member       `json:"members,omitempty" maxItems:"1000"`
+	DrainTimeoutS int64          `json:"drain_timeout_s,omitempty" minimum:"0" maximum:"3600"`
+	HealthMonitor *HealthMonitor `json:"health_monitor,omitempty"`
 }
 
 // SessionAffinity keeps a client on one member.
@@ -185,12 +186,14 @@ type SessionAffinity struct {
 type Member struct {
 	Key            string `json:"key" minLength:"1" maxLength:"255"`
 	Address        string `json:"address"`
-	Port           int32  `json:"port" minimum:"1" maximum:"65535"`
+	Port           int32  `json:"port" minimum:"0" maximum:"65535" doc:"0 requires that the pool's target_port is 0, too."`
 	Weight         int    `json:"weight" minimum:"0" maximum:"256"`
 	State          string `json:"state" enum:"active,draining"`
 	InstanceID     string `json:"instance_id,omitempty"`
 	Zone           string `json:"zone,omitempty"`
 	OperatingState string `json:"operating_state,omitempty" readOnly:"true" enum:"online,offline,draining,unknown"`
+	// Detail is why the member is offline, in the words of an edge.
+	Detail string `json:"detail,omitempty" readOnly:"true" doc:"Why the member is offline."`
 }
 
 // HealthMonitor probes the members of a pool.

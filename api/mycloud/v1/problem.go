@@ -22,6 +22,8 @@ const (
 	CodeUnsupported          = "unsupported"
 	CodeCapacity             = "capacity"
 	CodeUnavailable          = "unavailable"
+	// CodeEdgeFault is the code of jobs that edges could not apply, or have not in time.
+	CodeEdgeFault            = "edge-fault"
 	CodeInternal             = "internal"
 	CodePageTokenExpired     = "page-token-expired" //nolint:gosec // no secret: it is about pages
 	CodeIdempotencyKeyReused = "idempotency-key-reused"

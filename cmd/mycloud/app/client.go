@@ -70,9 +70,9 @@ func explain(err error) error {
 	if e.Problem.Code == cloudv1.CodeUnauthenticated {
 		return fmt.Errorf("the cloud rejected the token; set --token-file or %s to the token of mycloud serve", tokenVariable)
 	}
-	detail := e.Problem.Detail
+	parts := []string{e.Problem.Detail}
 	for _, f := range e.Problem.Errors {
-		detail += fmt.Sprintf("; %s %s", strings.TrimPrefix(f.Pointer, "/"), f.Detail)
+		parts = append(parts, strings.TrimPrefix(f.Pointer, "/")+" "+f.Detail)
 	}
-	return fmt.Errorf("%s (%s)", detail, e.Problem.Code)
+	return fmt.Errorf("%s (%s)", strings.Join(parts, "; "), e.Problem.Code)
 }

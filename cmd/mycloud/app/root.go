@@ -16,7 +16,7 @@ const (
 	endpointVariable = "MYCLOUD_ENDPOINT"
 	tokenVariable    = "MYCLOUD_TOKEN"
 	// edgeTokenVariable has the token of edges.
-	edgeTokenVariable = "MYCLOUD_EDGE_TOKEN"
+	edgeTokenVariable = "MYCLOUD_EDGE_TOKEN" //nolint:gosec // G101: the name of a variable, not a token
 )
 
 // Run runs the command and returns the exit code. It prints an error as one line on stderr.

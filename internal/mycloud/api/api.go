@@ -33,7 +33,8 @@ const (
 type Options struct {
 	Store *store.Store
 	Clock clock.Clock
-	// JobDuration is how long writes of load balancers take; 0 means that they complete before the response.
+	// JobDuration is how long writes of load balancers take, besides the time that edges need; 0 means that without edges
+	// they complete before the response.
 	JobDuration time.Duration
 	// Limits are the rate limits.
 	Limits RateLimits

@@ -51,7 +51,7 @@ func (a *API) feeds() map[string]feed {
 		cloudv1.KindZone:         feedOf(view[cloudv1.Zone]{kind: store.Zones}),
 		cloudv1.KindInstanceType: feedOf(view[cloudv1.InstanceType]{kind: store.InstanceTypes}),
 		cloudv1.KindNodeGroup:    feedOf(view[cloudv1.NodeGroup]{kind: store.NodeGroups}),
-		cloudv1.KindLoadBalancer: feedOf(loadBalancers()),
+		cloudv1.KindLoadBalancer: feedOf(a.loadBalancers()),
 		cloudv1.KindRouteTable:   feedOf(view[cloudv1.RouteTable]{kind: store.RouteTables}),
 		cloudv1.KindRoute:        feedOf(view[cloudv1.Route]{kind: store.Routes}),
 		cloudv1.KindVolume:       feedOf(view[cloudv1.Volume]{kind: store.Volumes}),

@@ -9,6 +9,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
+	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
@@ -68,7 +69,7 @@ func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 func (a *API) registerLoadBalancers() {
 	const tag, path = "load-balancers", "/v1/load-balancers"
 	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
-	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", loadBalancers())
+	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", a.loadBalancers())
 	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"},
 		path+"/{id}/health", a.loadBalancerHealth)
 	registerRead(a, operation{"get-load-balancer-stats", tag, "What the listeners have done on all edges"},
@@ -88,24 +89,24 @@ func (a *API) registerLoadBalancers() {
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
 }
 
-func loadBalancers() view[cloudv1.LoadBalancer] {
+func (a *API) loadBalancers() view[cloudv1.LoadBalancer] {
 	return view[cloudv1.LoadBalancer]{
 		kind:  store.LoadBalancers,
 		state: func(lb *cloudv1.LoadBalancer) string { return string(lb.ProvisioningState) },
-		show:  showLoadBalancers,
+		show:  a.showLoadBalancers,
 	}
 }
 
 func (a *API) listLoadBalancers(
 	_ context.Context, p *ListLoadBalancersParams,
 ) (*Found[cloudv1.List[cloudv1.LoadBalancer]], error) {
-	v := loadBalancers()
+	v := a.loadBalancers()
 	if p.Expand == "tree" {
 		v.pageMax = treePageMax
 		return listObjects(a, v, p.ListParams)
 	}
 	v.show = func(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
-		observe := showLoadBalancers(tx)
+		observe := a.showLoadBalancers(tx)
 		return func(lb *cloudv1.LoadBalancer) error {
 			err := observe(lb)
 			lb.Listeners, lb.Pools = nil, nil
@@ -116,8 +117,8 @@ func (a *API) listLoadBalancers(
 }
 
 // showLoadBalancers adds the operating state.
-func showLoadBalancers(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
-	f := facts(tx)
+func (a *API) showLoadBalancers(tx *store.Tx) func(*cloudv1.LoadBalancer) error {
+	f := a.facts(tx)
 	return func(lb *cloudv1.LoadBalancer) error {
 		h, err := balancer.Observe(lb, f)
 		lb.OperatingState = h.OperatingState
@@ -132,27 +133,29 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 		if err != nil {
 			return absent(err)
 		}
-		h, err = balancer.Observe(lb, facts(tx))
+		h, err = balancer.Observe(lb, a.facts(tx))
 		return err
 	})
 	return &Plain[cloudv1.Health]{Body: h}, err
 }
 
 // facts returns the facts that health depends on. It reads each object once per transaction.
-func facts(tx *store.Tx) balancer.Facts {
-	groups := map[string][]cloudv1.GroupMember{}
+func (a *API) facts(tx *store.Tx) balancer.Facts {
+	groups := map[string]*cloudv1.NodeGroup{}
 	instances := map[string]cloudv1.InstanceState{}
 	return balancer.Facts{
-		Group: func(id string) ([]cloudv1.GroupMember, error) {
-			if m, ok := groups[id]; ok {
-				return m, nil
+		Now:   tx.Now,
+		Edges: a.edges.Select((*edges.Edge).Online),
+		Group: func(id string) (*cloudv1.NodeGroup, error) {
+			if g := groups[id]; g != nil {
+				return g, nil
 			}
 			g, err := store.NodeGroups.Get(tx, id)
 			if err != nil {
 				return nil, err
 			}
-			groups[id] = g.Members
-			return g.Members, nil
+			groups[id] = g
+			return g, nil
 		},
 		Instance: func(id string) (cloudv1.InstanceState, error) {
 			if s, ok := instances[id]; ok {

@@ -36,6 +36,9 @@ func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
 }
 
 func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
+	if err := releaseAddresses(tx, lb); err != nil {
+		return err
+	}
 	for _, v := range lb.VIPs {
 		if err := store.Addresses.Delete(tx, v.Address); err != nil {
 			return err
@@ -47,12 +50,26 @@ func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
 	return store.LoadBalancers.Delete(tx, lb.ID)
 }
 
+// releaseAddresses frees the addresses that a load balancer gave up earlier.
+func releaseAddresses(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
+	prefix := lb.ID + "/"
+	for _, p := range store.LeavingAddresses.Prefixed(tx, prefix) {
+		if err := store.Addresses.Delete(tx, strings.TrimPrefix(p.Key, prefix)); err != nil {
+			return err
+		}
+		if err := store.LeavingAddresses.Delete(tx, p.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // applyTree sets the fields of a load balancer to those of a spec that balancer.Validate has accepted.
-func applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
+func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	if err := checkReferences(tx, lb, want); err != nil {
 		return err
 	}
-	vips, err := assignVIPs(tx, lb, want)
+	vips, err := a.assignVIPs(tx, lb, want)
 	if err != nil {
 		return err
 	}
@@ -60,7 +77,8 @@ func applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancer
 	lb.VIPs = vips
 	for i := range lb.Pools {
 		for j := range lb.Pools[i].Members {
-			lb.Pools[i].Members[j].OperatingState = ""
+			m := &lb.Pools[i].Members[j]
+			m.OperatingState, m.Detail = "", ""
 		}
 	}
 	return nil
@@ -115,8 +133,9 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 	return problems, nil
 }
 
-// assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and releases the others.
-func assignVIPs(
+// assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and gives up the others.
+// With jobs, those are freed when the job has succeeded: until then, edges may serve them.
+func (a *API) assignVIPs(
 	tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields,
 ) ([]cloudv1.VIP, error) {
 	asked := want.VIPs
@@ -142,9 +161,12 @@ func assignVIPs(
 		vips = append(vips, old)
 	}
 	for _, v := range has {
-		if err := store.Addresses.Delete(tx, v.Address); err != nil {
+		if err := store.LeavingAddresses.Set(tx, lb.ID+"/"+v.Address, ""); err != nil {
 			return nil, err
 		}
+	}
+	if !a.asynchronous() {
+		return vips, releaseAddresses(tx, lb)
 	}
 	return vips, nil
 }

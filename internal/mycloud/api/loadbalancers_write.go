@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/mycloud/edges"
 	"quaymaster.dev/internal/mycloud/jobs"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -36,13 +37,13 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*tr
 	if err := quota(a, tx, store.LoadBalancers, nil); err != nil {
 		return nil, err
 	}
-	if err := applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+	if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 		return nil, err
 	}
 	if err := takeName(tx, lb, ""); err != nil {
 		return nil, err
 	}
-	if a.JobDuration > 0 {
+	if a.asynchronous() {
 		lb.ProvisioningState = cloudv1.ProvisioningPendingCreate
 	}
 	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
@@ -63,7 +64,7 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 		if err := takeName(tx, lb, was); err != nil {
 			return nil, err
 		}
-		if err := applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
+		if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 			return nil, err
 		}
 		return a.storeLoadBalancer(tx, lb, http.StatusOK, "load-balancer.update")
@@ -97,14 +98,14 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswe
 			return nil, err
 		}
 		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
-			return answerLoadBalancer(tx, lb, http.StatusOK)
+			return a.answerLoadBalancer(tx, lb, http.StatusOK)
 		}
 		if lb.DeletionProtection {
 			return nil, fail(http.StatusConflict, cloudv1.CodeProtected,
 				"load balancer %s has deletion protection; set deletion_protection to false first",
 				lb.ID).on(store.LoadBalancers.Name, lb.ID)
 		}
-		if a.JobDuration == 0 {
+		if !a.asynchronous() {
 			if err := removeLoadBalancer(tx, lb); err != nil {
 				return nil, err
 			}
@@ -143,7 +144,7 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 	if err != nil {
 		return nil, err
 	}
-	if changed && job != "" && a.JobDuration > 0 {
+	if changed && job != "" && a.asynchronous() {
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {
 			lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 			if _, err := store.LoadBalancers.Put(tx, lb); err != nil {
@@ -151,18 +152,23 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 			}
 		}
 		if !tx.Rehearsal {
-			if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb), lb.Tags); err != nil {
+			if _, err := jobs.Enqueue(tx, newID("job-"), job, target(lb), lb.Revision, lb.Tags); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return answerLoadBalancer(tx, lb, status)
+	return a.answerLoadBalancer(tx, lb, status)
+}
+
+// asynchronous reports whether writes of load balancers go on as jobs.
+func (a *API) asynchronous() bool {
+	return a.JobDuration > 0 || len(a.edges.Select((*edges.Edge).Online)) > 0
 }
 
 // answerLoadBalancer responds with 202 as long as a job is open, except to a dry run, which starts no job.
-func answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*treeAnswer, error) {
+func (a *API) answerLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status int) (*treeAnswer, error) {
 	job := jobs.Last(tx, target(lb))
-	if err := showLoadBalancers(tx)(lb); err != nil {
+	if err := a.showLoadBalancers(tx)(lb); err != nil {
 		return nil, err
 	}
 	answer := done(status, store.LoadBalancers, lb)
@@ -189,6 +195,9 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 		lb.ProvisioningState, lb.Fault = cloudv1.ProvisioningError, j.Error
 	default:
 		lb.ProvisioningState = cloudv1.ProvisioningActive
+		if err := releaseAddresses(tx, lb); err != nil {
+			return err
+		}
 	}
 	_, err = store.LoadBalancers.Put(tx, lb)
 	return err

@@ -131,7 +131,10 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 			slices.ContainsFunc(op.Upsert, func(u cloudv1.Member) bool { return u.Key == m.Key })
 	})
 	for _, m := range op.Upsert {
-		m.OperatingState = ""
+		if problem := balancer.PortProblem(&lb.Pools[i], &m); problem != "" {
+			return invalidField("/upsert/port", "%s", problem)
+		}
+		m.OperatingState, m.Detail = "", ""
 		members = append(members, m)
 	}
 	if len(members) > membersMax {

@@ -3,6 +3,7 @@
 package balancer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -53,7 +54,48 @@ func Validate(s *cloudv1.LoadBalancerSpec) []cloudv1.ProblemField {
 			}
 		}
 	}
+	validatePortless(&p, s)
 	return p
+}
+
+// validatePortless checks the pools whose members have no port: only packets that are forwarded unchanged reach them.
+func validatePortless(p *problems, s *cloudv1.LoadBalancerSpec) {
+	mode := map[string]string{}
+	for _, v := range s.VIPs {
+		mode[v.Family] = v.Mode
+	}
+	for i := range s.Pools {
+		pool, at := &s.Pools[i], fmt.Sprintf("/pools/%d", i)
+		for j := range pool.Members {
+			if problem := PortProblem(pool, &pool.Members[j]); problem != "" {
+				p.add(fmt.Sprintf("%s/members/%d/port", at, j), "%s", problem)
+			}
+		}
+		if pool.TargetPort != 0 {
+			continue
+		}
+		if m := pool.HealthMonitor; m != nil && m.Type != cloudv1.ProtocolNone && m.Port == 0 {
+			p.add(at+"/health_monitor/port", "is required if target_port is 0")
+		}
+		if mode[pool.Family] == cloudv1.VIPModeProxy {
+			p.add(at+"/target_port", "0 requires a vip of mode vip, not proxy; set the port of the members, or the mode vip")
+		}
+		for j := range s.Listeners {
+			if l := &s.Listeners[j]; l.PoolKey == pool.Key && l.NeedsProxy() {
+				p.add(at+"/target_port", "0 requires listeners that edges forward directly; listener %q needs a proxy: "+
+					"it has protocol %s, max_connections %d, proxy_protocol %s",
+					l.Key, l.Protocol, l.MaxConnections, cmp.Or(l.ProxyProtocol, cloudv1.ProxyProtocolNone))
+			}
+		}
+	}
+}
+
+// PortProblem returns what is wrong with the port of a pool's own member, or an empty string.
+func PortProblem(pool *cloudv1.Pool, m *cloudv1.Member) string {
+	if m.Port == 0 && pool.TargetPort != 0 {
+		return "must be at least 1, because the pool has a target_port"
+	}
+	return ""
 }
 
 // sameTransport reports whether two protocols use the same transport. It returns true for invalid protocols, which have

@@ -1,7 +1,8 @@
 // Package jobs runs the cloud's asynchronous writes. Jobs are durable: they continue after a restart of the server.
 //
 // A job has three phases: one transaction claims it, the work is done outside of any transaction, and another
-// transaction records the result. If the server stops in between, the work is done again.
+// transaction records the result. If the server stops in between, the work is done again. Jobs of different targets run
+// at the same time.
 package jobs
 
 import (
@@ -13,6 +14,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -30,9 +33,10 @@ type Runner struct {
 	Store *store.Store
 	// Clock measures how long jobs run.
 	Clock clock.Clock
-	// Duration is how long a job runs; with 0, writes are synchronous and there are no jobs.
+	// Duration is how long a job runs before its work is done.
 	Duration time.Duration
-	// Work does what a job is for and returns nil or why it failed. It is called when the job has run for Duration.
+	// Work does what a job is for and returns nil or why it failed. It is called when the job has run for Duration, for
+	// several jobs at the same time.
 	Work func(ctx context.Context, job *cloudv1.Job) *cloudv1.Problem
 	// Finish applies the result of a job in the transaction that ends it. The job's error is that of Work. open reports
 	// whether more jobs of the same target are waiting. If Finish returns a *store.NotFoundError, the job fails.
@@ -41,12 +45,13 @@ type Runner struct {
 	Logger *slog.Logger
 }
 
-// Enqueue adds a job in the transaction that requires it. tags are those of the target.
+// Enqueue adds a job in the transaction that requires it. revision and tags are those of the target.
 func Enqueue(
-	tx *store.Tx, id, name string, target cloudv1.Reference, tags map[string]string,
+	tx *store.Tx, id, name string, target cloudv1.Reference, revision string, tags map[string]string,
 ) (*cloudv1.Job, error) {
 	j := &cloudv1.Job{
 		Object: cloudv1.Object{ID: id, Name: name, Tags: maps.Clone(tags)}, State: cloudv1.JobQueued, Target: target,
+		TargetRevision: revision,
 	}
 	if _, err := store.Jobs.Put(tx, j); err != nil {
 		return nil, err
@@ -56,11 +61,7 @@ func Enqueue(
 	if err != nil {
 		return nil, fmt.Errorf("place job %s in the queue: %w", id, err)
 	}
-	key := fmt.Sprintf("%020d", place)
-	if err := store.OpenJobs.Set(tx, key, j.ID); err != nil {
-		return nil, err
-	}
-	return j, store.OpenJobTargets.Set(tx, targetKey(target)+key, j.ID)
+	return j, store.OpenJobTargets.Set(tx, targetKey(target)+fmt.Sprintf("%020d", place), j.ID)
 }
 
 // targetKey returns what the keys of a target's open jobs begin with.
@@ -75,89 +76,66 @@ func Last(tx *store.Tx, target cloudv1.Reference) string {
 	return open[len(open)-1].Value
 }
 
-// Run runs jobs until ctx is done.
+// Run runs jobs until ctx is done. It waits for the work in progress, which ends with ctx.
 func (r *Runner) Run(ctx context.Context) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	// The jobs that are being worked on, as long as they are in the queue.
+	started := map[string]bool{}
 	for {
 		changed := r.Store.Changed()
-		due, err := r.step(ctx)
+		claimed, err := r.claim(started)
+		for _, e := range claimed {
+			started[e.job.ID] = true
+			working.Go(func() { r.perform(ctx, e) })
+		}
+		var again <-chan time.Time
 		if err != nil {
 			r.Logger.ErrorContext(ctx, "Could not run jobs", "error", err)
-			if due == 0 || due > retryPause {
-				due = retryPause
-			}
-		}
-		var timer clock.Timer
-		var fire <-chan time.Time
-		if due > 0 {
-			timer = r.Clock.NewTimer(due)
-			fire = timer.C()
+			again = r.Clock.After(retryPause)
 		}
 		select {
 		case <-ctx.Done():
-		case <-changed:
-		case <-fire:
-		}
-		if timer != nil {
-			timer.Stop()
-		}
-		if ctx.Err() != nil {
 			return
+		case <-changed:
+		case <-again:
 		}
 	}
 }
 
-// entry is a claimed job and its place in the queue.
+// entry is a claimed job and its key in the queue.
 type entry struct {
-	place string
-	job   *cloudv1.Job
+	key string
+	job *cloudv1.Job
 }
 
-// step runs the jobs that are due and returns the time until the next one is; 0 means on the next change. Trouble with
-// one job does not delay those of other targets.
-func (r *Runner) step(ctx context.Context) (time.Duration, error) {
-	claimed, err := r.claim()
-	if err != nil {
-		return 0, err
-	}
-	var next time.Duration
-	var trouble []error
-	for _, e := range claimed {
-		if left := e.job.StartedAt.Add(r.Duration).Sub(r.Clock.Now()); left > 0 {
-			if next == 0 || left < next {
-				next = left
-			}
-			continue
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		if err := r.record(e, r.Work(ctx, e.job)); err != nil {
-			trouble = append(trouble, fmt.Errorf("end job %s: %w", e.job.ID, err))
-		}
-	}
-	return next, errors.Join(trouble...)
-}
-
-// claim starts the first open job of each target and returns these jobs in the order of the queue.
-func (r *Runner) claim() ([]entry, error) {
+// claim starts the first open job of each target and returns those that have not been started by this runner. It removes
+// from started the jobs that have left the queue.
+func (r *Runner) claim(started map[string]bool) ([]entry, error) {
 	var claimed []entry
 	first := func(tx *store.Tx) error {
 		claimed = nil
-		open, err := store.OpenJobs.All(tx)
+		open, err := store.OpenJobTargets.All(tx)
 		if err != nil {
 			return err
 		}
-		busy := map[cloudv1.Reference]bool{}
+		firsts, last := map[string]bool{}, ""
 		for _, p := range open {
+			target := p.Key[:strings.LastIndex(p.Key, "/")]
+			if target == last {
+				continue
+			}
+			last, firsts[p.Value] = target, true
+			if started[p.Value] {
+				continue
+			}
 			j, err := store.Jobs.Get(tx, p.Value)
 			if err != nil {
 				return err
 			}
-			if !busy[j.Target] {
-				busy[j.Target] = true
-				claimed = append(claimed, entry{p.Key, j})
-			}
+			claimed = append(claimed, entry{p.Key, j})
 		}
+		maps.DeleteFunc(started, func(id string, _ bool) bool { return !firsts[id] })
 		return nil
 	}
 	if err := r.Store.View(first); err != nil {
@@ -182,7 +160,43 @@ func (r *Runner) claim() ([]entry, error) {
 		}
 		return nil
 	})
-	return claimed, err
+	if err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+// perform does the work of a claimed job and records the result. If ctx ends first, the next runner does it again.
+func (r *Runner) perform(ctx context.Context, e entry) {
+	if !r.pause(ctx, e.job.StartedAt.Add(r.Duration).Sub(r.Clock.Now())) {
+		return
+	}
+	fault := r.Work(ctx, e.job)
+	for ctx.Err() == nil {
+		err := r.record(e, fault)
+		if err == nil {
+			return
+		}
+		r.Logger.ErrorContext(ctx, "Could not end a job", "job", e.job.ID, "error", err)
+		if !r.pause(ctx, retryPause) {
+			return
+		}
+	}
+}
+
+// pause waits, and returns false if ctx is done.
+func (r *Runner) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := r.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
 }
 
 // record ends a job. fault is why it failed, nil if it did not.
@@ -218,8 +232,5 @@ func (r *Runner) close(tx *store.Tx, e entry, fault *cloudv1.Problem) error {
 	if _, err := store.Jobs.Put(tx, e.job); err != nil {
 		return err
 	}
-	if err := store.OpenJobTargets.Delete(tx, targetKey(e.job.Target)+e.place); err != nil {
-		return err
-	}
-	return store.OpenJobs.Delete(tx, e.place)
+	return store.OpenJobTargets.Delete(tx, e.key)
 }

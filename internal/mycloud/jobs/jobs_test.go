@@ -3,32 +3,49 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-// runner returns a runner of jobs that take a minute, and the clock that it goes by.
-func runner(t *testing.T) (*Runner, *clocktesting.FakeClock) {
+// newRunner returns a runner of jobs that take a minute of the time of the test's bubble.
+func newRunner(t *testing.T) *Runner {
 	t.Helper()
-	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-	s, err := store.Open(filepath.Join(t.TempDir(), "state.db"), clock)
+	s, err := store.Open(filepath.Join(t.TempDir(), "state.db"), clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return &Runner{
-		Store: s, Clock: clock, Duration: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Clock: clock.RealClock{}, Duration: time.Minute, Logger: slog.New(slog.DiscardHandler),
 		Work:   func(context.Context, *cloudv1.Job) *cloudv1.Problem { return nil },
 		Finish: func(*store.Tx, *cloudv1.Job, bool) error { return nil },
-	}, clock
+	}
+}
+
+// run runs jobs until the function that it returns is called.
+func run(t *testing.T, r *Runner) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Run(ctx)
+	}()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 func on(id string) cloudv1.Reference { return cloudv1.Reference{Kind: "load-balancer", ID: id} }
@@ -38,7 +55,7 @@ func enqueue(t *testing.T, r *Runner, pairs ...string) {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		err := r.Store.Update(func(tx *store.Tx) error {
-			_, err := Enqueue(tx, pairs[i], "update", on(pairs[i+1]), nil)
+			_, err := Enqueue(tx, pairs[i], "update", on(pairs[i+1]), "1", nil)
 			return err
 		})
 		if err != nil {
@@ -47,125 +64,149 @@ func enqueue(t *testing.T, r *Runner, pairs ...string) {
 	}
 }
 
-func states(t *testing.T, r *Runner) map[string]cloudv1.JobState {
+// pass lets time pass and waits until there is nothing to do.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// expect compares the states of jobs, in pairs of id and state.
+func expect(t *testing.T, r *Runner, pairs ...string) {
 	t.Helper()
-	all := map[string]cloudv1.JobState{}
+	got, want := map[string]string{}, map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		want[pairs[i]] = pairs[i+1]
+	}
 	err := r.Store.View(func(tx *store.Tx) error {
 		return store.Jobs.Each(tx, func(j *cloudv1.Job) error {
-			all[j.ID] = j.State
+			got[j.ID] = string(j.State)
 			return nil
 		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
-}
-
-func expect(t *testing.T, r *Runner, want map[string]cloudv1.JobState) {
-	t.Helper()
-	if d := cmp.Diff(want, states(t, r)); d != "" {
+	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("states of jobs (-want +got):\n%s", d)
 	}
 }
 
 func TestTroubleWithOneJobDoesNotDelayOthers(t *testing.T) {
-	r, clock := runner(t)
-	broken := true
-	boom := errors.New("boom")
-	r.Finish = func(_ *store.Tx, j *cloudv1.Job, _ bool) error {
-		if broken && j.Target.ID == "a" {
-			return boom
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		broken := true
+		r.Finish = func(_ *store.Tx, j *cloudv1.Job, _ bool) error {
+			if broken && j.Target.ID == "a" {
+				return errors.New("boom")
+			}
+			return nil
 		}
-		return nil
-	}
-	enqueue(t, r, "a1", "a", "a2", "a", "b1", "b")
-	left, err := r.step(t.Context())
-	if err != nil || left != time.Minute {
-		t.Fatal(left, err)
-	}
-	expect(t, r, map[string]cloudv1.JobState{
-		"a1": cloudv1.JobRunning, "a2": cloudv1.JobQueued, "b1": cloudv1.JobRunning,
-	})
-	clock.Step(time.Minute)
-	if _, err := r.step(t.Context()); !errors.Is(err, boom) {
-		t.Errorf("the trouble: %v", err)
-	}
-	expect(t, r, map[string]cloudv1.JobState{
-		"a1": cloudv1.JobRunning, "a2": cloudv1.JobQueued, "b1": cloudv1.JobSucceeded,
-	})
-	broken = false
-	if _, err := r.step(t.Context()); err != nil {
-		t.Error(err)
-	}
-	expect(t, r, map[string]cloudv1.JobState{
-		"a1": cloudv1.JobSucceeded, "a2": cloudv1.JobQueued, "b1": cloudv1.JobSucceeded,
+		enqueue(t, r, "a1", "a", "a2", "a", "b1", "b")
+		defer run(t, r)()
+		expect(t, r, "a1", "running", "a2", "queued", "b1", "running")
+		pass(time.Minute)
+		expect(t, r, "a1", "running", "a2", "queued", "b1", "succeeded")
+		broken = false
+		pass(retryPause)
+		expect(t, r, "a1", "succeeded", "a2", "running", "b1", "succeeded")
 	})
 }
 
 func TestJobsFail(t *testing.T) {
-	r, clock := runner(t)
-	full := &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room"}
-	r.Work = func(_ context.Context, j *cloudv1.Job) *cloudv1.Problem {
-		if j.ID == "a1" {
-			return full
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		full := &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room"}
+		r.Work = func(_ context.Context, j *cloudv1.Job) *cloudv1.Problem {
+			if j.ID == "a1" {
+				return full
+			}
+			return nil
 		}
-		return nil
-	}
-	type end struct {
-		ID    string
-		Error *cloudv1.Problem
-		Open  bool
-	}
-	var ends []end
-	r.Finish = func(_ *store.Tx, j *cloudv1.Job, open bool) error {
-		if j.Target.ID == "gone" {
-			return &store.NotFoundError{Kind: "load-balancer", ID: "gone"}
+		type end struct {
+			ID    string
+			Error *cloudv1.Problem
+			Open  bool
 		}
-		ends = append(ends, end{j.ID, j.Error, open})
-		return nil
-	}
-	enqueue(t, r, "a1", "a", "a2", "a", "b1", "gone")
-	for range 2 {
-		if _, err := r.step(t.Context()); err != nil {
-			t.Fatal(err)
+		var ends []end
+		r.Finish = func(_ *store.Tx, j *cloudv1.Job, open bool) error {
+			if j.Target.ID == "gone" {
+				return &store.NotFoundError{Kind: "load-balancer", ID: "gone"}
+			}
+			ends = append(ends, end{j.ID, j.Error, open})
+			return nil
 		}
-		clock.Step(time.Minute)
-		if _, err := r.step(t.Context()); err != nil {
-			t.Fatal(err)
+		enqueue(t, r, "a1", "a", "a2", "a", "b1", "gone")
+		defer run(t, r)()
+		pass(2 * time.Minute)
+		if d := cmp.Diff([]end{{"a1", full, true}, {"a2", nil, false}}, ends); d != "" {
+			t.Errorf("results (-want +got):\n%s", d)
 		}
-	}
-	if d := cmp.Diff([]end{{"a1", full, true}, {"a2", nil, false}}, ends); d != "" {
-		t.Errorf("results (-want +got):\n%s", d)
-	}
-	expect(t, r, map[string]cloudv1.JobState{
-		"a1": cloudv1.JobFailed, "a2": cloudv1.JobSucceeded, "b1": cloudv1.JobFailed,
+		expect(t, r, "a1", "failed", "a2", "succeeded", "b1", "failed")
 	})
 }
 
 // TestWorkIsOutsideOfTransactions checks that the cloud accepts writes while a job's work is done.
 func TestWorkIsOutsideOfTransactions(t *testing.T) {
-	r, clock := runner(t)
-	r.Work = func(_ context.Context, j *cloudv1.Job) *cloudv1.Problem {
-		if j.ID == "a1" {
-			enqueue(t, r, "a2", "a")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		r.Work = func(_ context.Context, j *cloudv1.Job) *cloudv1.Problem {
+			if j.ID == "a1" {
+				enqueue(t, r, "a2", "a")
+			}
+			return nil
 		}
-		return nil
-	}
-	open := map[string]bool{}
-	r.Finish = func(_ *store.Tx, j *cloudv1.Job, more bool) error {
-		open[j.ID] = more
-		return nil
-	}
-	enqueue(t, r, "a1", "a")
-	if _, err := r.step(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	clock.Step(time.Minute)
-	if _, err := r.step(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(map[string]bool{"a1": true}, open); d != "" {
-		t.Errorf("whether more jobs are open (-want +got):\n%s", d)
-	}
+		open := map[string]bool{}
+		r.Finish = func(_ *store.Tx, j *cloudv1.Job, more bool) error {
+			open[j.ID] = more
+			return nil
+		}
+		enqueue(t, r, "a1", "a")
+		defer run(t, r)()
+		pass(time.Minute)
+		if d := cmp.Diff(map[string]bool{"a1": true}, open); d != "" {
+			t.Errorf("whether more jobs are open (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestJobsOfDifferentTargetsRunAtTheSameTime checks that work which waits delays only the jobs of its own target, and
+// that a runner that stops leaves its jobs to the next one.
+func TestJobsOfDifferentTargetsRunAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		r.Duration = 0
+		var begun []string
+		release := make(chan struct{})
+		r.Work = func(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
+			if j.Target.ID == "slow" {
+				begun = append(begun, j.ID)
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}
+		enqueue(t, r, "s1", "slow", "s2", "slow")
+		for i := range 20 {
+			enqueue(t, r, fmt.Sprintf("job-%d", i), fmt.Sprintf("quick-%d", i))
+		}
+		stop := run(t, r)
+		want := []string{"s1", "running", "s2", "queued"}
+		for i := range 20 {
+			want = append(want, fmt.Sprintf("job-%d", i), "succeeded")
+		}
+		expect(t, r, want...)
+		stop()
+		expect(t, r, want...)
+		stop = run(t, r)
+		close(release)
+		synctest.Wait()
+		stop()
+		if d := cmp.Diff([]string{"s1", "s1", "s2"}, begun); d != "" {
+			t.Errorf("work that was begun (-want +got):\n%s", d)
+		}
+		want[1], want[3] = "succeeded", "succeeded"
+		expect(t, r, want...)
+	})
 }

@@ -20,10 +20,11 @@ const (
 	AddressPools Index = "address-pools"
 	// AddressCursors maps an address pool to the address allocated last.
 	AddressCursors Index = "address-cursors"
-	// OpenJobs maps a job's place in the queue to its id.
-	OpenJobs Index = "open-jobs"
 	// OpenJobTargets has a key for each open job: its target and its place in the queue; the value is its id.
 	OpenJobTargets Index = "open-job-targets"
+	// LeavingAddresses has a key for each address that a load balancer gave up and edges may still serve: its id and the
+	// address.
+	LeavingAddresses Index = "leaving-addresses"
 	// Fences maps a cluster to the highest epoch of a leader that the cloud has seen.
 	Fences Index = "fences"
 	// KeyPairs maps a certificate to its encrypted chain and key.

@@ -31,6 +31,9 @@ func ReferenceTerm(kind, id string) Term {
 	return Term("reference:" + kind + "/" + url.QueryEscape(id))
 }
 
+// FaultTerm is the term of the load balancers whose fault has a code.
+func FaultTerm(code string) Term { return Term("fault:" + code) }
+
 // instanceTerms returns the terms of an instance besides its tags.
 func instanceTerms(i *cloudv1.Instance) []Term {
 	if i.State == cloudv1.InstanceDeleted {
@@ -43,6 +46,9 @@ func nodeGroupTerms(g *cloudv1.NodeGroup) []Term { return []Term{NameTerm(g.Name
 
 func loadBalancerTerms(lb *cloudv1.LoadBalancer) []Term {
 	terms := []Term{NameTerm(lb.Name)}
+	if lb.Fault != nil {
+		terms = append(terms, FaultTerm(lb.Fault.Code))
+	}
 	for _, p := range lb.Pools {
 		if p.NodeGroupID != "" {
 			terms = append(terms, ReferenceTerm(cloudv1.KindNodeGroup, p.NodeGroupID))
