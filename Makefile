@@ -57,6 +57,7 @@ RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
 # a cluster.
 TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|safety\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
+ATTACKS = quaymaster.dev/test/adversarial
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
 ##@ Build
@@ -166,7 +167,9 @@ test-integration: ## Run the integration tests on a real API server.
 	@tools/build.sh $(TEST_TOOLS)
 	@$(MAKE) build
 	@echo "integration tests on a real API server"
-	@$(GO) test $(RACE) -count=1 -p 1 -timeout 20m $(INTEGRATION)
+	@# They mostly wait, so two packages run at a time, but not those next to an attack.
+	@$(GO) test $(RACE) -count=1 -p 2 -timeout 20m $(filter-out $(ATTACKS),$(INTEGRATION))
+	@$(GO) test $(RACE) -count=1 -timeout 20m $(ATTACKS)
 
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration and test everything it prints.

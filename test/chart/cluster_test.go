@@ -27,6 +27,7 @@ const soon = 30 * time.Second
 
 // TestInstalled tests the chart on a real API server: what its CRDs reject, and which calls its webhooks get.
 func TestInstalled(t *testing.T) {
+	t.Parallel()
 	e := env.Start(t, env.Options{})
 	if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
 		t.Fatal(err)

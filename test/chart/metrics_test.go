@@ -31,6 +31,7 @@ import (
 // TestMetrics runs both roles with the arguments and rights from the chart, the controllers with separate accounts, and
 // checks that they work and serve every documented metric once, with the documented labels.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	e := env.Start(t, env.Options{})
 	ctx := t.Context()
 	ports := freePorts(t, 4)
