@@ -43,7 +43,10 @@ func (f configFile) write(ctx context.Context, content string) (changed bool, er
 	if old, err := os.ReadFile(f.path); err == nil && string(old) == content {
 		return false, nil
 	}
-	// The daemon may need files next to the configuration, and reads passwords from it.
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
+	}
+	// The configuration has passwords.
 	next := f.path + ".new"
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)

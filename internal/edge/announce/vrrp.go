@@ -59,7 +59,7 @@ func (v *VRRP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	}
 	// The edge has the addresses of all load balancers on its loopback interface, too. Only the one that has them on this
 	// interface must answer for them.
-	ignore := filepath.Join("/proc/sys/net/ipv4/conf", v.options.Interface, "arp_ignore")
+	ignore := "/proc/sys/net/ipv4/conf/" + v.options.Interface + "/arp_ignore"
 	if err := os.WriteFile(ignore, []byte("1"), 0); err != nil {
 		return fmt.Errorf("leave address resolution to the edge that has the addresses: %w", err)
 	}

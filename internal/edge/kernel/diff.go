@@ -5,6 +5,7 @@ package kernel
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/knftables"
@@ -26,7 +27,7 @@ type differ struct {
 	from, to *ruleset
 }
 
-// sorted returns the names of the objects of a that b does not have.
+// missing returns the names of the objects of a that b does not have.
 func missing[A, B any](a map[string]A, b map[string]B) []string {
 	var names []string
 	for name := range a {
@@ -61,7 +62,7 @@ func (d *differ) addObjects() {
 		if h := d.to.chains[name].hook; h != nil {
 			c.Type = new(knftables.BaseChainType(h.kind))
 			c.Hook = new(knftables.BaseChainHook(h.at))
-			c.Priority = new(knftables.BaseChainPriority(itoa(h.priority)))
+			c.Priority = new(knftables.BaseChainPriority(strconv.Itoa(h.priority)))
 		}
 		d.tx.Add(c)
 	}

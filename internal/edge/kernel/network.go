@@ -66,10 +66,14 @@ func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
 			s.forward(family)
 		}
 	}
+	names := map[string]bool{}
 	for address, l := range links {
 		if l.name != "" && address.Is4() {
-			s.accept(l.name)
+			names[l.name] = true
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		s.accept(name)
 	}
 	return s.err
 }

@@ -9,15 +9,12 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/knftables"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
-
-func itoa(i int) string { return strconv.Itoa(i) }
 
 // firewall writes rulesets to the kernel.
 type firewall struct {
