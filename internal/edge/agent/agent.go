@@ -273,15 +273,22 @@ func (a *Agent) apply(ctx context.Context, s *state.State) ([]cloudv1.EdgeFault,
 	if err := a.withdraw(ctx, announce); err != nil {
 		return faults, err
 	}
-	proxied, err := a.Proxy.Apply(ctx, c)
-	if err != nil {
-		return faults, fmt.Errorf("apply to the proxy: %w", err)
+	proxied, proxyErr := a.Proxy.Apply(ctx, c)
+	if a.config == nil {
+		// A proxy that was there before the agent has probed the members.
+		if _, healthy, err := a.readHealth(ctx); err == nil {
+			a.healthy = healthy
+		}
 	}
-	forwarded, err := a.Kernel.Apply(ctx, c, a.isHealthy)
-	if err != nil {
-		return faults, fmt.Errorf("apply to the kernel: %w", err)
+	// The kernel does not need the proxy.
+	forwarded, kernelErr := a.Kernel.Apply(ctx, c, a.isHealthy)
+	if proxyErr != nil {
+		return faults, fmt.Errorf("apply to the proxy: %w", proxyErr)
 	}
-	a.engineFaults = append(proxied, forwarded...)
+	if kernelErr != nil {
+		return faults, fmt.Errorf("apply to the kernel: %w", kernelErr)
+	}
+	a.engineFaults = slices.Concat(proxied, forwarded)
 	if err := a.Addresses.Apply(ctx, c.Addresses); err != nil {
 		return faults, fmt.Errorf("set addresses: %w", err)
 	}
@@ -335,14 +342,12 @@ func (a *Agent) isHealthy(pool config.PoolID, member string) bool {
 	return healthy || !known
 }
 
-// applyHealth takes unhealthy members of the kernel's pools out, and healthy ones in.
-func (a *Agent) applyHealth(ctx context.Context) error {
-	if a.config == nil {
-		return nil
-	}
+// readHealth returns the health of members as the proxy sees it, and for those that it has probed, whether they are
+// healthy.
+func (a *Agent) readHealth(ctx context.Context) ([]cloudv1.MemberHealth, map[memberID]bool, error) {
 	found, err := a.Proxy.Health(ctx)
 	if err != nil {
-		return fmt.Errorf("read health: %w", err)
+		return nil, nil, fmt.Errorf("read health: %w", err)
 	}
 	healthy := make(map[memberID]bool, len(found))
 	for _, h := range found {
@@ -351,15 +356,35 @@ func (a *Agent) applyHealth(ctx context.Context) error {
 				h.State == cloudv1.OperatingOnline
 		}
 	}
-	proxied, err1 := a.Proxy.Counters(ctx)
-	forwarded, err2 := a.Kernel.Counters(ctx)
-	counters := append(proxied, forwarded...)
-	a.Metrics.observe(found, counters)
-	a.setReport(func(r *report) { r.health, r.counters = found, counters })
+	return found, healthy, nil
+}
+
+// applyHealth takes unhealthy members of the kernel's pools out, and healthy ones in. While the proxy does not answer,
+// they stay as they are.
+func (a *Agent) applyHealth(ctx context.Context) error {
+	if a.config == nil {
+		return nil
+	}
+	found, healthy, err := a.readHealth(ctx)
+	if err != nil {
+		healthy = a.healthy
+	} else {
+		err = a.observe(ctx, found)
+	}
 	if reflect.DeepEqual(healthy, a.healthy) && !a.Kernel.Due() {
-		return errors.Join(err1, err2)
+		return err
 	}
 	a.healthy = healthy
-	_, err = a.Kernel.Apply(ctx, a.config, a.isHealthy)
-	return errors.Join(err, err1, err2)
+	_, kernelErr := a.Kernel.Apply(ctx, a.config, a.isHealthy)
+	return errors.Join(err, kernelErr)
+}
+
+// observe reports the health of members and what listeners have done.
+func (a *Agent) observe(ctx context.Context, found []cloudv1.MemberHealth) error {
+	proxied, err1 := a.Proxy.Counters(ctx)
+	forwarded, err2 := a.Kernel.Counters(ctx)
+	counters := slices.Concat(proxied, forwarded)
+	a.Metrics.observe(found, counters)
+	a.setReport(func(r *report) { r.health, r.counters = found, counters })
+	return errors.Join(err1, err2)
 }

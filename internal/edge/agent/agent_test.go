@@ -30,8 +30,12 @@ type machine struct {
 	steps  []string
 	err    error
 	health []cloudv1.MemberHealth
-	// healthy has the members that the kernel received as healthy.
+	// probeErr is the error of reading health.
+	probeErr error
+	// healthy has the members that the kernel received as healthy, and used all that it ever did.
 	healthy []string
+	used    map[string]bool
+	due     bool
 }
 
 func (m *machine) note(format string, args ...any) {
@@ -65,7 +69,7 @@ func (p proxy) Apply(_ context.Context, c *config.Config) ([]cloudv1.EdgeFault, 
 func (p proxy) Health(context.Context) ([]cloudv1.MemberHealth, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.health), nil
+	return slices.Clone(p.health), p.probeErr
 }
 
 func (p proxy) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
@@ -84,6 +88,7 @@ func (k kernel) Apply(
 		for _, m := range p.Members {
 			if healthy(p.ID, m.Key) {
 				k.healthy = append(k.healthy, m.Key)
+				k.used[m.Key] = true
 			}
 		}
 	}
@@ -91,7 +96,11 @@ func (k kernel) Apply(
 	return nil, nil
 }
 
-func (kernel) Due() bool { return false }
+func (k kernel) Due() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.due
+}
 
 func (k kernel) Counters(context.Context) ([]cloudv1.ListenerCounter, error) { return nil, nil }
 
@@ -125,7 +134,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, cloud: cloud.Start(t, 0), machine: &machine{}, dir: t.TempDir()}
+	w := &world{T: t, cloud: cloud.Start(t, 0), machine: &machine{used: map[string]bool{}}, dir: t.TempDir()}
 	w.start()
 	return w
 }
@@ -329,6 +338,46 @@ func TestUnhealthyMembersGetNothing(t *testing.T) {
 			return m.Key == "b" && m.OperatingState == cloudv1.OperatingOffline
 		})
 	})
+}
+
+// An agent that starts again must not use members that the proxy knows to be unhealthy.
+func TestStartKeepsUnhealthyMembersOut(t *testing.T) {
+	w := newWorld(t)
+	lb := w.create("web")
+	w.until("announce 1")
+	w.stop()
+	w.machine.set(func() {
+		w.machine.used = map[string]bool{}
+		w.machine.health = []cloudv1.MemberHealth{{
+			LoadBalancerID: lb.ID, PoolKey: "tcp/80", Family: "ipv4", MemberKey: "b", State: cloudv1.OperatingOffline,
+		}}
+	})
+	w.start()
+	w.until("announce 1")
+	w.machine.set(func() {
+		if !w.machine.used["a"] || w.machine.used["b"] {
+			t.Errorf("the kernel used %v, want a only", w.machine.used)
+		}
+	})
+}
+
+// The kernel gets what is new even if the proxy fails, and is checked even if nothing is new.
+func TestKernelWithoutProxy(t *testing.T) {
+	w := newWorld(t)
+	w.create("web")
+	w.until("announce 1")
+	w.machine.set(func() { w.machine.err = errors.New("there is no haproxy") })
+	w.begin("second")
+	if steps := w.until("kernel 2"); slices.Contains(steps, "addresses 2") {
+		t.Errorf("an address is served without its proxy: %q", steps)
+	}
+	w.machine.set(func() {
+		w.machine.err, w.machine.probeErr, w.machine.due = nil, errors.New("there is no haproxy"), true
+	})
+	w.until("announce 2")
+	w.machine.taken()
+	w.until("kernel 2")
+	w.until("kernel 2")
 }
 
 // An edge that is asked to drain withdraws its addresses and keeps its rules.
