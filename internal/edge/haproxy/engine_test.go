@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -41,7 +42,8 @@ func newEngine(t testing.TB, source Certificates) *Engine {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(e.said(0))
+			log, _ := os.ReadFile(e.file(logFile))
+			t.Logf("HAProxy's log:\n%s", log)
 		}
 	})
 	return e
@@ -52,7 +54,7 @@ func engineIn(t testing.TB, dir, binary string, source Certificates) *Engine {
 	t.Helper()
 	e, err := New(Options{
 		Dir: dir, Binary: binary, Certificates: source, Clock: clock.RealClock{},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		t.Fatal(err)

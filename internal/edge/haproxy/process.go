@@ -47,16 +47,32 @@ func (e *Engine) running(ctx context.Context) (*processes, error) {
 		}
 	}
 	p, err := e.master.processes(ctx)
+	// At a reload the master replaces itself, its socket and its pid file: for a moment there may be none of them.
+	for try := 0; try < 5 && absent(err) && e.started() && ctx.Err() == nil; try++ {
+		e.Clock.Sleep(100 * time.Millisecond)
+		p, err = e.master.processes(ctx)
+	}
 	if err == nil {
 		return p, nil
 	}
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+	if absent(err) {
 		if pid := e.alive(); pid != 0 {
 			return nil, fmt.Errorf("haproxy runs as process %d, but does not answer: %w", pid, err)
 		}
 		return nil, errNotRunning
 	}
 	return nil, err
+}
+
+// absent reports whether nothing answers at a socket.
+func absent(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// started reports whether HAProxy has ever been started in the folder.
+func (e *Engine) started() bool {
+	_, err := os.Stat(e.file(pidFile))
+	return err == nil
 }
 
 // alive returns the process that wrote the pid file, if it still runs and is HAProxy.
@@ -112,9 +128,14 @@ func (e *Engine) start(ctx context.Context, r *rendered) error {
 
 // reload makes HAProxy read the configuration again: a new worker gets the listening sockets, and the old one goes on
 // with its connections.
-func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) error {
+func (e *Engine) reload(ctx context.Context, before *processes, p *plan, r *rendered) error {
+	var known clients
 	if before.current != 0 {
 		if err := e.count(ctx); err != nil {
+			return err
+		}
+		var err error
+		if known, err = e.clients(ctx, before.current); err != nil {
 			return err
 		}
 		state, err := e.master.worker(ctx, before.current, "show servers state", "")
@@ -140,6 +161,13 @@ func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) err
 		err = fmt.Errorf("reload haproxy: %w%s", err, e.said(from))
 		// The file must be what HAProxy has loaded.
 		return errors.Join(err, e.write(configFile, loaded))
+	}
+	after, err := e.running(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.restore(ctx, after.current, p, known); err != nil {
+		e.Logger.WarnContext(ctx, "clients may move to other members", "error", err)
 	}
 	return nil
 }

@@ -33,11 +33,11 @@ type rendered struct {
 // its configuration is recognized.
 func render(p *plan, dir, user string) (*rendered, error) {
 	values := struct {
-		Description, StateFile, PeerSocket, User string
-		Frontends                                []frontend
-		Backends                                 []backend
+		Description, StateFile, User string
+		Frontends                    []frontend
+		Backends                     []backend
 	}{
-		StateFile: filepath.Join(dir, stateFile), PeerSocket: peerSocket(dir), User: user,
+		StateFile: filepath.Join(dir, stateFile), User: user,
 		Frontends: p.frontends, Backends: slices.Clone(p.backends),
 	}
 	for i := range values.Backends {
@@ -56,12 +56,6 @@ func render(p *plan, dir, user string) (*rendered, error) {
 	}
 	r.text = b.Bytes()
 	return r, nil
-}
-
-// peerSocket returns the name of an abstract socket, which no other folder has.
-func peerSocket(dir string) string {
-	sum := sha256.Sum256([]byte(dir))
-	return "mycloud-edge-" + hex.EncodeToString(sum[:8])
 }
 
 // Line returns the server in the form that the configuration file and the command "add server" share.
