@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,7 +37,10 @@ type demo struct {
 	restarted []*env.Server
 	// kubelets simulates the kubelet of every instance.
 	kubelets *kubelets
-	owned    sync.WaitGroup
+	// traffic is nil if the machine lacks what it needs; edgeToken is then empty.
+	traffic   *traffic
+	edgeToken string
+	owned     sync.WaitGroup
 }
 
 // run starts all parts and returns when the context ends or an essential part terminates. The parts keep running until
@@ -76,7 +81,16 @@ func (d *demo) start(ctx context.Context) error {
 	}
 
 	d.step("starting the cloud and the kubelets of its instances")
-	if d.cloud, err = d.env.StartMycloud(ctx, ""); err != nil {
+	missing := lacking()
+	var args []string
+	if missing == "" {
+		d.edgeToken = filepath.Join(d.dir.state(), "edge.token")
+		if err := os.WriteFile(d.edgeToken, []byte(rand.Text()+"\n"), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--edge-token-file="+d.edgeToken)
+	}
+	if d.cloud, err = d.env.StartMycloud(ctx, "", args...); err != nil {
 		return err
 	}
 	if err := d.dir.publish(d.env.AdminKubeconfig, d.cloud.Endpoint, d.cloud.Token); err != nil {
@@ -96,6 +110,15 @@ func (d *demo) start(ctx context.Context) error {
 	}
 	if err := d.kubelets.sync(ctx); err != nil {
 		return err
+	}
+
+	if missing != "" {
+		d.step("leaving out traffic, because this machine lacks " + missing + "; load balancers will not answer")
+	} else {
+		d.step("starting an edge and backends in namespaces of their own")
+		if err := d.startTraffic(ctx); err != nil {
+			return fmt.Errorf("start traffic: %w", err)
+		}
 	}
 
 	d.step("installing the chart and starting both roles of Quaymaster with their ServiceAccounts")
@@ -156,16 +179,24 @@ func (d *demo) explain(took time.Duration) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, guide, took.Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()), d.relative(kubectl))
+	answers := ""
+	if d.traffic != nil {
+		answers = fmt.Sprintf(trafficGuide, d.relative(kubectl))
+	}
+	fmt.Fprintf(d.out, guide, took.Seconds(), d.relative(d.env.LogDir()), d.relative(d.dir.env()), d.relative(kubectl), answers)
 	return nil
 }
 
 // stop terminates every process of this run.
 func (d *demo) stop() error {
-	if d.env == nil {
-		return nil
+	var err error
+	if d.traffic != nil {
+		err = d.traffic.stop()
 	}
-	return d.env.Stop()
+	if d.env == nil {
+		return err
+	}
+	return errors.Join(err, d.env.Stop())
 }
 
 func (d *demo) step(name string) { fmt.Fprintln(d.out, "…", name) }

@@ -1,7 +1,7 @@
 package main
 
 // guide is printed when the demonstration is ready. Its arguments are the seconds that took, the directory of logs, the
-// file with the environment and the path of kubectl.
+// file with the environment, the path of kubectl and trafficGuide.
 const guide = `
 Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in another terminal, in this directory:
 
@@ -15,7 +15,7 @@ Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in ano
   %[4]s get service shop -o yaml
   bin/mycloud get load-balancers
 
-  # A change is applied within seconds: max_qps becomes 7000 for the listeners without a value of their own.
+%[5]s  # A change is applied within seconds: max_qps becomes 7000 for the listeners without a value of their own.
   %[4]s annotate --overwrite service shop service.beta.kubernetes.io/dlb-listener-maxqps=7000
   bin/mycloud get load-balancers -o yaml
 
@@ -53,4 +53,13 @@ Quaymaster is ready after %.0[1]f s. Logs are in %[2]s. Try the following in ano
   bin/mycloud get load-balancers
 
 The cloud and both roles of Quaymaster are restarted if you kill them. Press Ctrl-C to stop the demonstration.
+`
+
+// trafficGuide is a part of the guide if there is an edge. Its argument is the path of kubectl.
+const trafficGuide = `  # The address answers: an edge carries the traffic to the Nodes. The limit of 100 connections per second of its admin
+  # port holds: of 300 at once, those beyond it are refused (000).
+  address=$(%[1]s get service shop -o jsonpath='{.status.loadBalancer.ingress[0].ip}')
+  curl http://$address/
+  curl -s -Z -H 'Connection: close' -o /dev/null -w '%%{http_code}\n' "http://$address:8443/[1-300]" | sort | uniq -c
+
 `

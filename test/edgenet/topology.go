@@ -39,27 +39,28 @@ type Topology struct {
 	Nodes  []*Machine
 
 	switches *Machine
+	// host is the process's own machine, if it has joined.
+	host *Machine
 }
 
 // New builds a network with the numbers of edges and nodes, which ends with the test. The client has routes to the
 // networks, but none to addresses of load balancers.
 func New(tb testing.TB, edges, nodes int) *Topology {
 	tb.Helper()
-	t, err := build(edges, nodes)
-	if t != nil {
-		tb.Cleanup(t.close)
-	}
+	t, err := Build(edges, nodes)
+	tb.Cleanup(t.Close)
 	if err != nil {
 		tb.Fatalf("build network: %v", err)
 	}
 	return t
 }
 
-func build(edges, nodes int) (*Topology, error) {
+// Build is New for programs. The caller closes the network, even if there is an error.
+func Build(edges, nodes int) (*Topology, error) {
 	t := &Topology{}
 	var err error
 	if t.switches, err = newMachine("switches"); err != nil {
-		return nil, err
+		return t, err
 	}
 	for _, name := range []string{Outer, Inner} {
 		if err := t.addSwitch(name); err != nil {
@@ -87,8 +88,9 @@ func build(edges, nodes int) (*Topology, error) {
 	return t, err
 }
 
-func (t *Topology) close() {
-	machines := append(append([]*Machine{t.switches, t.Client}, t.Edges...), t.Nodes...)
+// Close removes the network, unless processes other than this one still run on its machines.
+func (t *Topology) Close() {
+	machines := append(append([]*Machine{t.switches, t.Client, t.host}, t.Edges...), t.Nodes...)
 	for _, machine := range machines {
 		if machine != nil {
 			machine.close()
