@@ -38,6 +38,7 @@ func TestPromises(t *testing.T) {
 	}{
 		{"an invalid Service is denied with all mistakes", d.deniesBadService},
 		{"a valid Service gets a load balancer", d.admitsGoodService},
+		{"its address answers, up to its limits", d.answers},
 		{"a change of max QPS is applied to the cloud", d.changesMaxQPS},
 		{"an ingress node is selected without a change to the Service", d.selectsIngressNode},
 		{"policies set defaults", d.setsDefaultsOfPolicies},
