@@ -2,7 +2,6 @@ package edge_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,7 +61,7 @@ func TestTwoEdgesByBGP(t *testing.T) {
 			return err == nil
 		})
 		t.Logf("%.1f per second of %d", got, limit)
-		if math.Abs(got-limit) > tolerance*limit {
+		if !keeps(got, limit) {
 			t.Errorf("%.1f per second, want %d", got, limit)
 		}
 	})

