@@ -78,8 +78,8 @@ func planned(t *testing.T) *migration {
 	return m
 }
 
-// balancer returns the error of the load balancer, and whether it has moved.
-func (m *migration) balancer(t *testing.T) (failed error, moved bool) {
+// balancer returns whether the load balancer has moved, and its error.
+func (m *migration) balancer(t *testing.T) (moved bool, failed error) {
 	t.Helper()
 	for i, err := range m.Execute(t.Context(), m.plan) {
 		if m.plan[i].Kind == cloudv1.KindLoadBalancer {
@@ -90,7 +90,7 @@ func (m *migration) balancer(t *testing.T) (failed error, moved bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return failed, now.Tags[ownership.ClusterUID] == "new"
+	return now.Tags[ownership.ClusterUID] == "new", failed
 }
 
 // TestConditions: every write to the cloud requires the tags of the former owner and, where there is one, the revision
@@ -113,7 +113,7 @@ func TestConditions(t *testing.T) {
 		}
 		return false
 	})
-	if err, moved := m.balancer(t); err != nil || !moved {
+	if moved, err := m.balancer(t); err != nil || !moved {
 		t.Errorf("moved %t, %v", moved, err)
 	}
 	if want := []string{"node-groups", "load-balancers", "route-tables"}; !slices.Equal(writes, want) {
@@ -130,7 +130,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			cloudv1.LoadBalancerPatch{Tags: map[string]*string{"team": &team}}, cloudapi.WriteOptions{IfMatch: m.lb.Revision}); err != nil {
 			t.Fatal(err)
 		}
-		if err, moved := m.balancer(t); moved || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+		if moved, err := m.balancer(t); moved || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 			t.Errorf("moved %t, %v", moved, err)
 		}
 	})
@@ -144,7 +144,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		if _, err := services.Create(t.Context(), another, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err, moved := m.balancer(t); moved || err == nil {
+		if moved, err := m.balancer(t); moved || err == nil {
 			t.Errorf("moved %t, %v", moved, err)
 		}
 		if now, err := services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || now.Annotations[dlb.AnnotationRecord] != "" {

@@ -165,6 +165,12 @@ func TestConditions(t *testing.T) {
 	}}, cloudapi.WriteOptions{IfTags: map[string]string{ownership.ClusterUID: own}}); err != nil {
 		t.Fatal(err)
 	}
+	c.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if tags := r.Header.Get(cloudv1.HeaderIfTags); r.Method != http.MethodGet && !strings.Contains(tags, own) {
+			t.Errorf("%s %s requires the tags %q", r.Method, r.URL.Path, tags)
+		}
+		return false
+	})
 	failed := teardown.Execute(t.Context(), c.Client, plan)
 	for i, codes := range [][]string{
 		{cloudv1.CodeStaleRevision, cloudv1.CodeTagsMismatch}, // another cluster's
@@ -177,6 +183,24 @@ func TestConditions(t *testing.T) {
 	}
 	if names := left(t, c); len(names) != 3 {
 		t.Errorf("left %v, want all", names)
+	}
+}
+
+// TestTakeFromACloudThatIgnoresTags: what others own is not part of the inventory.
+func TestTakeFromACloudThatIgnoresTags(t *testing.T) {
+	c := cloud.Start(t, 0)
+	stock(t, c, "ours", own, "10.244.1.0/24", false)
+	stock(t, c, "theirs", foreign, "10.245.1.0/24", false)
+	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		query := r.URL.Query()
+		query.Del("tag")
+		r.URL.RawQuery = query.Encode()
+		c.Serve(w, r)
+		return true
+	})
+	found, err := teardown.Take(t.Context(), c.Client, own)
+	if err != nil || len(found.LoadBalancers) != 1 || len(found.NodeGroups) != 1 || len(found.Routes) != 1 {
+		t.Errorf("found %+v, %v, want one of each", found, err)
 	}
 }
 
