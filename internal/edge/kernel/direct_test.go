@@ -322,7 +322,6 @@ func TestDirectRepairs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tt.found {
-			w.edges[0].engine.Expire()
 			w.must(w.edges[0].Do(func() error {
 				if _, err := w.edges[0].engine.Counters(t.Context()); err == nil {
 					t.Errorf("%s: counters are there", tt.command)

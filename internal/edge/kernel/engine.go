@@ -45,9 +45,6 @@ type Engine struct {
 	network  network
 	// due is when Apply has to be called again at the latest; zero before the first call.
 	due time.Time
-
-	counters  []cloudv1.ListenerCounter
-	countNext time.Time
 }
 
 // New returns an engine. It does nothing yet.
@@ -132,30 +129,16 @@ func (e *Engine) Due() bool {
 	return !e.due.IsZero() && !e.options.Clock.Now().Before(e.due)
 }
 
-// countShare bounds the share of time that is spent on reading counters: with many listeners, that takes long.
-const countShare = 10
-
-// Counters returns what the listeners have done since the machine started, or since the listener was created. It does
-// not read the counters again if that is too early.
-func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error) {
+// Counters returns what the listeners have done since the machine started, or since the listener was created.
+func (e *Engine) Counters(context.Context) ([]cloudv1.ListenerCounter, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	start := e.options.Clock.Now()
-	if start.Before(e.countNext) {
-		return e.counters, nil
-	}
-	if len(e.firewall.services) == 0 {
-		return nil, nil
-	}
-	counters, err := e.firewall.counters(ctx)
+	counters, err := e.firewall.counters()
 	if err != nil {
 		// The table may be gone.
-		e.due = start
-		return nil, err
+		e.due = e.options.Clock.Now()
 	}
-	now := e.options.Clock.Now()
-	e.counters, e.countNext = counters, now.Add(countShare*now.Sub(start))
-	return counters, nil
+	return counters, err
 }
 
 // open reads what the last engine has left.

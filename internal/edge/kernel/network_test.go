@@ -130,8 +130,6 @@ func (w *world) applyTo(edges ...*edge) {
 // counters returns the counters of an edge by listener.
 func (w *world) counters(e *edge) map[string]cloudv1.ListenerCounter {
 	w.t.Helper()
-	// The engine reads them again only after a while.
-	e.engine.Expire()
 	byKey := map[string]cloudv1.ListenerCounter{}
 	w.must(e.Do(func() error {
 		counters, err := e.engine.Counters(w.t.Context())

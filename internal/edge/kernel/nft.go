@@ -73,7 +73,7 @@ func (f *firewall) write(ctx context.Context, services []*service, p *plan) erro
 	if err := f.addTimeouts(ctx, to.timeouts); err != nil {
 		return err
 	}
-	if err := f.read(ctx); err != nil {
+	if err := f.read(); err != nil {
 		return err
 	}
 	tx := f.nft.NewTransaction()
@@ -98,13 +98,13 @@ func byID(services []*service) map[serviceID]*service {
 }
 
 // read finds out what is in the kernel's table, unless that is known.
-func (f *firewall) read(ctx context.Context) error {
+func (f *firewall) read() error {
 	if f.applied != nil {
 		return nil
 	}
-	names, err := f.nft.ListAll(ctx)
-	if err != nil && !knftables.IsNotFound(err) {
-		return fmt.Errorf("read rules: %w", err)
+	names, err := list()
+	if err != nil {
+		return err
 	}
 	f.applied = found(names)
 	return nil
@@ -182,7 +182,7 @@ func (f *firewall) check(ctx context.Context, services []*service, p *plan) erro
 	if err := f.addTimeouts(ctx, to.timeouts); err != nil {
 		return err
 	}
-	if err := f.read(ctx); err != nil {
+	if err := f.read(); err != nil {
 		return err
 	}
 	tx := f.nft.NewTransaction()
@@ -191,17 +191,17 @@ func (f *firewall) check(ctx context.Context, services []*service, p *plan) erro
 }
 
 // counters returns what the rules have counted.
-func (f *firewall) counters(ctx context.Context) ([]cloudv1.ListenerCounter, error) {
-	counters, err := f.nft.ListCounters(ctx)
-	if knftables.IsNotFound(err) {
-		f.applied = nil
+func (f *firewall) counters() ([]cloudv1.ListenerCounter, error) {
+	if len(f.services) == 0 {
+		return nil, nil
 	}
+	counts, err := readCounters()
 	if err != nil {
-		return nil, fmt.Errorf("read counters: %w", err)
+		return nil, err
 	}
-	counts := make(map[string]*knftables.Counter, len(counters))
-	for _, c := range counters {
-		counts[c.Name] = c
+	if len(counts) == 0 {
+		f.applied = nil
+		return nil, errors.New("read counters: the table is gone")
 	}
 	var list []cloudv1.ListenerCounter
 	for _, s := range f.services {
@@ -215,7 +215,7 @@ func (f *firewall) counters(ctx context.Context) ([]cloudv1.ListenerCounter, err
 		}
 		list = append(list, cloudv1.ListenerCounter{
 			LoadBalancerID: s.id.loadBalancer, ListenerKey: s.id.key, Family: s.id.family,
-			Accepted: *accepted.Packets, Refused: *refused.Packets, BytesIn: *traffic.Bytes,
+			Accepted: accepted.Packets, Refused: refused.Packets, BytesIn: traffic.Bytes,
 		})
 	}
 	slices.SortFunc(list, func(a, b cloudv1.ListenerCounter) int {

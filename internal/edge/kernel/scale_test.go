@@ -4,6 +4,9 @@ package kernel_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,4 +47,41 @@ func TestManyListeners(t *testing.T) {
 		t.Errorf("%d counters", n)
 	}
 	t.Logf("counters: %v", time.Since(start))
+}
+
+// What the engine does must not take longer with many flows, which nft reads whenever it lists anything.
+func TestManyFlows(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	w.listen("tcp", vip4, func(_ *config.Listener, p *config.Pool) { p.Drain = time.Hour })
+	w.listen("udp", vip4, nat)
+	w.apply()
+	var script strings.Builder
+	const batch = 1000
+	for i := range 100 * batch {
+		if i%batch == 0 {
+			script.WriteString("add element inet mycloud-edge flows/tcp4 { ")
+		}
+		fmt.Fprintf(&script, "10.%d.%d.%d . %s . 1024 . 80 : 0x4d430001, ", i>>16, i>>8&255, i&255, vip4)
+		if i%batch == batch-1 {
+			script.WriteString("}\n")
+		}
+	}
+	file := filepath.Join(t.TempDir(), "flows.nft")
+	w.must(os.WriteFile(file, []byte(script.String()), 0o600))
+	if _, err := w.Edges[0].Run(t.Context(), "nft", "-f", file); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(){
+		"counters":     func() { w.counters(w.edges[0]) },
+		"restart":      func() { w.edges[0].restart(); w.apply() },
+		"a new member": func() { w.config.Pools[0].Members[0].Draining = true; w.apply() },
+	} {
+		start := time.Now()
+		change()
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%s: %v with 100,000 flows", what, took)
+		} else {
+			t.Logf("%s: %v", what, took)
+		}
+	}
 }
