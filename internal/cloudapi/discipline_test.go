@@ -362,3 +362,25 @@ func TestChanges(t *testing.T) {
 		}
 	})
 }
+
+// Heartbeats are sent whatever the pace of requests: an edge would count as offline because of other requests.
+func TestHeartbeatsAreNotPaced(t *testing.T) {
+	timeless(t, func(t *testing.T, s *server) {
+		c := s.client(cloudapi.Options{})
+		s.respond = answer(429, asProblem, `{"code":"rate-limited"}`, "Retry-After", "60")
+		_, _ = readOne(t.Context(), c), writeOne(t.Context(), c)
+		s.respond = answer(503, asProblem, `{"code":"unavailable"}`, "Retry-After", "60")
+		for range 10 {
+			_, _ = c.Heartbeat(t.Context(), "edge-1", cloudv1.Heartbeat{})
+		}
+		s.respond = answer(200, asJSON, `{"complete":true,"interval_ms":2000}`)
+		before := len(s.requests)
+		reply, err := c.Heartbeat(t.Context(), "edge-1", cloudv1.Heartbeat{})
+		if err != nil || reply.IntervalMS != 2000 || len(s.requests) != before+1 {
+			t.Errorf("%+v, %v after %d requests", reply, err, len(s.requests)-before)
+		}
+		if err := writeOne(t.Context(), c); cloudapi.RetryAfter(err) == 0 {
+			t.Errorf("a write passes, too: %v", err)
+		}
+	})
+}

@@ -158,6 +158,8 @@ func TestKeysAreNotReadable(t *testing.T) {
 			t.Errorf("%s has the key: %s", path, body)
 		}
 	}
+	secretly := c.send("GET", "/v1/certificates/"+created.ID+"/key-pair", nil, "Authorization", "Bearer "+edgeToken).want(t, 200, "")
+	diff(t, "whether others may keep the key", "no-store", secretly.header.Get("Cache-Control"))
 	again := c.send("POST", "/v1/certificates", p.spec("shop"), "Idempotency-Key", "shop").want(t, 201, "")
 	if strings.Contains(string(again.body), secret) || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the repeated response: %s", again.body)

@@ -1,6 +1,7 @@
 package mycloud_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -138,10 +139,21 @@ func TestHeartbeats(t *testing.T) {
 	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
 		t.Errorf("a malformed revision: %v", err)
 	}
-	long := make([]cloudv1.EdgeFault, 1001)
-	if _, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Faults: long}); !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
+	many := make([]cloudv1.EdgeFault, 20001)
+	if _, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Faults: many}); !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
 		t.Errorf("too many faults: %v", err)
 	}
+	huge := []cloudv1.MemberHealth{{State: "online", Detail: strings.Repeat("x", 33<<20)}}
+	_, err = c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Health: &huge})
+	if answer, ok := errors.AsType[*cloudapi.Error](err); !ok || answer.Status != 413 {
+		t.Errorf("a body of 33 MiB: %v", err)
+	}
+
+	// The output of a program that rejects a configuration can be long.
+	fault.Detail = strings.Repeat("x", 2000)
+	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}})
+	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
+	diff(t, "bytes of a long fault", 1024, len(read.Faults[0].Detail))
 }
 
 // TestHeartbeatsAreNotLimited checks that the requests of others cannot make an edge count as offline.

@@ -56,13 +56,13 @@ type EdgeSpec struct {
 type EdgeFault struct {
 	LoadBalancerID string `json:"load_balancer_id"`
 	ListenerKey    string `json:"listener_key,omitempty" doc:"Absent if the fault is not of one listener."`
-	Detail         string `json:"detail" maxLength:"1024"`
+	Detail         string `json:"detail" doc:"The cloud keeps 1024 bytes."`
 }
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
 	AppliedRevision string      `json:"applied_revision" pattern:"^[0-9]{0,20}$" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it has applied nothing yet."`
-	Faults          []EdgeFault `json:"faults,omitempty" maxItems:"1000"`
+	Faults          []EdgeFault `json:"faults,omitempty" maxItems:"20000"`
 	// Health and Counters replace what was reported before; nil means that it has not changed.
 	Health   *[]MemberHealth    `json:"health,omitempty" maxItems:"100000" doc:"The health of all members. Absent if it has not changed since the last heartbeat."`
 	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000" doc:"The counters of all listeners. Absent if they have not changed since the last heartbeat."`
@@ -84,7 +84,7 @@ type MemberHealth struct {
 	Family         string `json:"family" enum:"ipv4,ipv6"`
 	MemberKey      string `json:"member_key"`
 	State          string `json:"state" enum:"online,offline,draining,unknown"`
-	Detail         string `json:"detail,omitempty" maxLength:"255" doc:"Why the member is offline."`
+	Detail         string `json:"detail,omitempty" doc:"Why the member is offline. The cloud keeps 255 bytes."`
 }
 
 // ListenerCounter counts what one listener of a load balancer has done on one edge since the edge's engine started.

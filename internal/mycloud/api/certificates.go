@@ -146,7 +146,13 @@ func (a *API) deleteCertificate(_ context.Context, p *DeleteParams) (*certificat
 	})
 }
 
-func (a *API) keyPair(_ context.Context, p *KeyPairParams) (*Plain[cloudv1.KeyPair], error) {
+// SecretAnswer is a response that must not be kept by anything on its way.
+type SecretAnswer[T any] struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         T
+}
+
+func (a *API) keyPair(_ context.Context, p *KeyPairParams) (*SecretAnswer[cloudv1.KeyPair], error) {
 	var sealed string
 	err := a.Store.View(func(tx *store.Tx) error {
 		if _, err := store.Certificates.Get(tx, p.ID); err != nil {
@@ -162,7 +168,7 @@ func (a *API) keyPair(_ context.Context, p *KeyPairParams) (*Plain[cloudv1.KeyPa
 	if err != nil {
 		return nil, err
 	}
-	return &Plain[cloudv1.KeyPair]{Body: pair}, nil
+	return &SecretAnswer[cloudv1.KeyPair]{CacheControl: "no-store", Body: pair}, nil
 }
 
 // CheckKeyPairs returns an error if the stored key pairs were encrypted with another key.

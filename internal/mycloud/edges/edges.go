@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// missed is the number of intervals without a heartbeat after which an edge is offline.
-const missed = 3
+const (
+	// missed is the number of intervals without a heartbeat after which an edge is offline.
+	missed = 3
+	// faultBytes and healthBytes limit texts of edges. An edge must not count as offline because of a long one.
+	faultBytes, healthBytes = 1024, 255
+)
 
 // Edge is an edge with what it last reported. It is never changed.
 type Edge struct {
@@ -30,7 +35,9 @@ type Edge struct {
 
 	revision uint64
 	// heard is the last sign of life.
-	heard    time.Time
+	heard time.Time
+	// faults are those of Faults by load balancer.
+	faults   map[string][]cloudv1.EdgeFault
 	health   map[memberID]cloudv1.MemberHealth
 	counters *[]cloudv1.ListenerCounter
 }
@@ -44,15 +51,7 @@ func (e *Edge) Online() bool { return e.State != cloudv1.EdgeOffline }
 func (e *Edge) Live() bool { return e.State == cloudv1.EdgeActive }
 
 // FaultsOf returns what the edge could not apply of a load balancer.
-func (e *Edge) FaultsOf(loadBalancer string) []cloudv1.EdgeFault {
-	var found []cloudv1.EdgeFault
-	for _, f := range e.Faults {
-		if f.LoadBalancerID == loadBalancer {
-			found = append(found, f)
-		}
-	}
-	return found
-}
+func (e *Edge) FaultsOf(loadBalancer string) []cloudv1.EdgeFault { return e.faults[loadBalancer] }
 
 // Health returns the health of a member as the edge sees it, and false if it has not reported any.
 func (e *Edge) Health(loadBalancer, pool, family, key string) (cloudv1.MemberHealth, bool) {
@@ -132,10 +131,17 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) bool 
 		return false
 	}
 	e, now := *old, r.clock.Now()
-	e.HeartbeatAt, e.heard, e.Applied, e.Faults = now, now, applied, h.Faults
+	e.HeartbeatAt, e.heard, e.Applied = now, now, applied
+	e.Faults, e.faults = make([]cloudv1.EdgeFault, 0, len(h.Faults)), map[string][]cloudv1.EdgeFault{}
+	for _, f := range h.Faults {
+		f.Detail = shortened(f.Detail, faultBytes)
+		e.Faults = append(e.Faults, f)
+		e.faults[f.LoadBalancerID] = append(e.faults[f.LoadBalancerID], f)
+	}
 	if h.Health != nil {
 		e.health = make(map[memberID]cloudv1.MemberHealth, len(*h.Health))
 		for _, m := range *h.Health {
+			m.Detail = shortened(m.Detail, healthBytes)
 			e.health[memberID{m.LoadBalancerID, m.PoolKey, m.Family, m.MemberKey}] = m
 		}
 	}
@@ -143,10 +149,18 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) bool 
 		e.counters = h.Counters
 	}
 	r.edges[id] = &e
-	if applied != old.Applied || !slices.Equal(h.Faults, old.Faults) {
+	if applied != old.Applied || !slices.Equal(e.Faults, old.Faults) {
 		r.wake()
 	}
 	return e.complete()
+}
+
+// shortened returns at most the first n bytes of a text.
+func shortened(text string, n int) string {
+	if len(text) > n {
+		return strings.ToValidUTF8(text[:n], "")
+	}
+	return text
 }
 
 // Get returns an edge, or nil.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,9 +95,10 @@ func expect(t *testing.T, r *Runner, pairs ...string) {
 func TestTroubleWithOneJobDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t)
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		r.Finish = func(_ *store.Tx, j *cloudv1.Job, _ bool) error {
-			if broken && j.Target.ID == "a" {
+			if broken.Load() && j.Target.ID == "a" {
 				return errors.New("boom")
 			}
 			return nil
@@ -106,7 +108,7 @@ func TestTroubleWithOneJobDoesNotDelayOthers(t *testing.T) {
 		expect(t, r, "a1", "running", "a2", "queued", "b1", "running")
 		pass(time.Minute)
 		expect(t, r, "a1", "running", "a2", "queued", "b1", "succeeded")
-		broken = false
+		broken.Store(false)
 		pass(retryPause)
 		expect(t, r, "a1", "succeeded", "a2", "running", "b1", "succeeded")
 	})

@@ -1,0 +1,77 @@
+package edges
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+func stored(revision, state string) *cloudv1.Edge {
+	return &cloudv1.Edge{Object: cloudv1.Object{ID: "edge-1", Name: "one", Revision: revision}, State: state}
+}
+
+// TestPut: commits that arrive late do not undo later ones, and an edge that is back has time to catch up.
+func TestPut(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	r := New(clock, 2*time.Second)
+	r.Put(stored("9", cloudv1.EdgeActive), false)
+	begin := clock.Now()
+	clock.Step(5 * time.Second)
+	r.Put(stored("10", cloudv1.EdgeOffline), false)
+	r.Put(stored("9", cloudv1.EdgeActive), false)
+	if e := r.Get("edge-1"); e.Online() || !e.Since.Equal(begin) {
+		t.Errorf("after a late commit: %+v", e)
+	}
+	if ids, next := r.Silent(); len(ids) > 0 || next > 0 {
+		t.Errorf("an edge that is offline: %v, next in %s", ids, next)
+	}
+	r.Put(stored("11", cloudv1.EdgeActive), true)
+	if e := r.Get("edge-1"); !e.Live() || !e.Since.Equal(clock.Now()) {
+		t.Errorf("an edge that is back: %+v", e)
+	}
+	ids, next := r.Silent()
+	if d := cmp.Diff(6*time.Second, next); d != "" || len(ids) > 0 {
+		t.Errorf("silent: %v, %s", ids, d)
+	}
+	clock.Step(next)
+	if ids, _ = r.Silent(); len(ids) != 1 {
+		t.Errorf("silent: %v", ids)
+	}
+}
+
+// TestChanged: only news of what an edge has applied wake those who wait.
+func TestChanged(t *testing.T) {
+	r := New(clocktesting.NewFakeClock(time.Now()), 2*time.Second)
+	r.Put(stored("9", cloudv1.EdgeActive), false)
+	fault := []cloudv1.EdgeFault{{LoadBalancerID: "lb-1", Detail: "x"}}
+	for name, test := range map[string]struct {
+		applied uint64
+		h       cloudv1.Heartbeat
+		want    bool
+	}{
+		"applied": {7, cloudv1.Heartbeat{Faults: fault}, true},
+		"fault":   {0, cloudv1.Heartbeat{}, true},
+		"health":  {0, cloudv1.Heartbeat{Faults: fault, Health: &[]cloudv1.MemberHealth{}}, false},
+		"nothing": {0, cloudv1.Heartbeat{Faults: fault}, false},
+	} {
+		r.Report("edge-1", 0, &cloudv1.Heartbeat{Faults: fault})
+		changed := r.Changed()
+		r.Report("edge-1", test.applied, &test.h)
+		got := false
+		select {
+		case <-changed:
+			got = true
+		default:
+		}
+		if got != test.want {
+			t.Errorf("%s: changed is %t", name, got)
+		}
+	}
+	if r.Report("edge-2", 0, &cloudv1.Heartbeat{}) || r.Get("edge-2") != nil {
+		t.Error("a report of an edge that is not registered was stored")
+	}
+}
