@@ -39,7 +39,7 @@ type announceOptions struct {
 
 func (o *announceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.method, "announce", announceNone,
-		"how the network learns of addresses: none (the network sends them to this edge), bgp (with bird; edges share the\n"+
+		"how the network learns of addresses: none (the network sends them to this edge), bgp (with bird; edges share the "+
 			"traffic and the limits) or vrrp (with keepalived; one edge at a time has all addresses)")
 	f.Uint32Var(&o.bgpAS, "bgp-as", 0, "autonomous system of the edges")
 	f.StringVar(&o.bgpRouterID, "bgp-router-id", "", "IPv4 address that identifies the edge to its peers; defaults to the first IPv4 address of the machine")

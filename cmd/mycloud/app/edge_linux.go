@@ -38,8 +38,8 @@ const (
 type edgeOptions struct {
 	clientOptions
 	announceOptions
-	name, zone, dataDir, forwarding, metrics, haproxyUser string
-	pools                                                 []string
+	name, zone, dataDir, forwarding, metrics, haproxyUser, addressInterface string
+	pools                                                                   []string
 }
 
 // newEdgeCommands returns the command that runs an edge, which needs the Linux kernel.
@@ -67,6 +67,9 @@ func newEdgeCommands() []*cobra.Command {
 		"how the kernel forwards: direct (unchanged, requires one link with the nodes) or nat (to node ports)")
 	f.StringSliceVar(&o.pools, "address-pool", nil,
 		"networks of load balancer addresses; packets for those that are not in use are dropped silently")
+	f.StringVar(&o.addressInterface, "address-interface", "lo",
+		"interface that gets the addresses; without announcements, IPv6 clients on a network of the edge find only "+
+			"addresses of the interface that they are on")
 	f.StringVar(&o.metrics, "metrics-listen", "127.0.0.1:9127", "address of /metrics; 0 for none")
 	f.StringVar(&o.haproxyUser, "haproxy-user", "", "user that HAProxy's workers run as; empty for that of the command")
 	return []*cobra.Command{cmd}
@@ -137,8 +140,9 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
 		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Logger: logger}),
-		Addresses: &kernel.Addresses{Dir: o.dataDir, Pools: pools}, Announcer: o.announcer(o.dataDir),
-		Metrics: metrics, Logger: logger,
+		Addresses: &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools},
+		Announcer: o.announcer(o.dataDir),
+		Metrics:   metrics, Logger: logger,
 	})
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -22,7 +23,13 @@ const (
 	localPriority = 20
 )
 
-var families = []int{unix.AF_INET, unix.AF_INET6}
+// families returns the address families that the kernel supports.
+func families() []int {
+	if _, err := os.Stat("/proc/sys/net/ipv6"); err != nil {
+		return []int{unix.AF_INET}
+	}
+	return []int{unix.AF_INET, unix.AF_INET6}
+}
 
 // network changes routes, settings and conntrack of the machine.
 type network struct {
@@ -80,7 +87,7 @@ func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
 
 // addRoutes adds a routing table for each mark, and the rules that lead to them.
 func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]link) error {
-	for _, family := range families {
+	for _, family := range families() {
 		wanted := maps.Clone(routes)
 		maps.DeleteFunc(wanted, func(_ uint32, a netip.Addr) bool { return a.Is6() != (family == unix.AF_INET6) })
 		if len(wanted) == 0 {
@@ -183,7 +190,7 @@ func markRoutes(family int) (map[uint32]netlink.Route, error) {
 
 // removeRoutes removes the rules and routes of other marks.
 func (n *network) removeRoutes(wanted map[uint32]netip.Addr) error {
-	for _, family := range families {
+	for _, family := range families() {
 		rules, err := netlink.RuleList(family)
 		if err != nil {
 			return fmt.Errorf("list routing rules: %w", err)
@@ -219,7 +226,7 @@ func (n *network) forget(wanted map[translation]bool) error {
 		gone = gone || !wanted[t]
 	}
 	if gone {
-		for _, family := range families {
+		for _, family := range families() {
 			_, err := netlink.ConntrackDeleteFilters(
 				netlink.ConntrackTable, netlink.InetFamily(family), unwanted(wanted))
 			if err != nil {
