@@ -64,6 +64,9 @@ type API struct {
 	inFlight  inFlight
 	limiter   *limiter
 	edges     *edges.Registry
+	// groups and instances are what the operating states of load balancers depend on.
+	groups    recent[*cloudv1.NodeGroup]
+	instances recent[cloudv1.InstanceState]
 }
 
 // New returns an API. It does no I/O.

@@ -139,37 +139,27 @@ func (a *API) loadBalancerHealth(_ context.Context, p *HealthParams) (*Plain[clo
 	return &Plain[cloudv1.Health]{Body: h}, err
 }
 
-// facts returns the facts that health depends on. It reads each object once per transaction.
+// facts returns the facts that health depends on. Callers must not change them.
 func (a *API) facts(tx *store.Tx) balancer.Facts {
-	groups := map[string]*cloudv1.NodeGroup{}
-	instances := map[string]cloudv1.InstanceState{}
+	groups := a.groups.of(tx, store.NodeGroups.UnchangedSince)
+	instances := a.instances.of(tx, store.Instances.UnchangedSince)
 	return balancer.Facts{
 		Now:   tx.Now,
 		Edges: a.edges.Select((*edges.Edge).Online),
 		Group: func(id string) (*cloudv1.NodeGroup, error) {
-			if g := groups[id]; g != nil {
-				return g, nil
-			}
-			g, err := store.NodeGroups.Get(tx, id)
-			if err != nil {
-				return nil, err
-			}
-			groups[id] = g
-			return g, nil
+			return groups.get(tx, id, func() (*cloudv1.NodeGroup, error) { return store.NodeGroups.Get(tx, id) })
 		},
 		Instance: func(id string) (cloudv1.InstanceState, error) {
-			if s, ok := instances[id]; ok {
-				return s, nil
-			}
-			i, err := store.Instances.Get(tx, id)
-			if _, none := errors.AsType[*store.NotFoundError](err); none {
-				return "", nil
-			}
-			if err != nil {
-				return "", err
-			}
-			instances[id] = i.State
-			return i.State, nil
+			return instances.get(tx, id, func() (cloudv1.InstanceState, error) {
+				i, err := store.Instances.Get(tx, id)
+				if _, none := errors.AsType[*store.NotFoundError](err); none {
+					return "", nil
+				}
+				if err != nil {
+					return "", err
+				}
+				return i.State, nil
+			})
 		},
 	}
 }

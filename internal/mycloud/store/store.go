@@ -119,6 +119,9 @@ func (s *Store) tx(b *bolt.Tx) *Tx {
 	return &Tx{bolt: b, Now: s.clock.Now().UTC().Truncate(time.Millisecond)}
 }
 
+// Writable reports whether the transaction may write, and so may see what is not committed yet.
+func (tx *Tx) Writable() bool { return tx.bolt.Writable() }
+
 // nextRevision returns the next revision of the cloud and stores it as that of the collection's last change. In a rehearsal it
 // returns an empty string.
 func (tx *Tx) nextRevision(collection string) (string, error) {
