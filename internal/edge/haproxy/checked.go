@@ -47,7 +47,7 @@ func (e *Engine) checked(ctx context.Context, p *plan, r *rendered, c *installed
 
 func (e *Engine) plans(units []unit, c *installed) (*plan, *rendered, error) {
 	p := planOf(units, c.file)
-	r, err := render(p, e.Dir, e.User)
+	r, err := render(p, e.Dir, e.User, connectionsFor(e.files, p))
 	return p, r, err
 }
 

@@ -47,6 +47,8 @@ type Engine struct {
 	Options
 
 	master master
+	// files is how many files HAProxy may open; 0 before the first Apply.
+	files int
 
 	mu sync.Mutex
 	// child is the process that this engine has started, until it is known to have ended.
@@ -130,6 +132,9 @@ func (e *Engine) supervise(ctx context.Context) error {
 func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err := os.MkdirAll(e.file(certificateDir), 0o700); err != nil {
 		return nil, err
+	}
+	if e.files == 0 {
+		e.files = openFiles()
 	}
 	p, err := e.running(ctx)
 	if err != nil && !errors.Is(err, errNotRunning) {

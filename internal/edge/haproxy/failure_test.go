@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,6 +142,37 @@ func TestListenersThatCannotBeServedAreFaults(t *testing.T) {
 	}
 	if status, _ := get(t, url(occupied)); status != 200 {
 		t.Errorf("answer is %d", status)
+	}
+}
+
+func TestManyChecksLeaveFilesForConnections(t *testing.T) {
+	e := newEngine(t, nil)
+	wrapper := e.file("haproxy.sh")
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nulimit -n 3000\nexec "+e.Binary+" \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e.Binary, e.files = wrapper, 3000
+	l := listener(t, "http", "tcp/80")
+	c := &config.Config{Listeners: []config.Listener{l}}
+	alive := member(t, "a")
+	for i := range 30 {
+		p := pool("tcp/"+strconv.Itoa(80+i), alive)
+		for j := range 30 {
+			m := alive
+			m.Key = strconv.Itoa(j)
+			p.Members = append(p.Members, m)
+		}
+		p.Monitor = &config.Monitor{Type: "tcp", Port: alive.Port, Interval: time.Minute, Timeout: time.Second}
+		c.Pools = append(c.Pools, p)
+	}
+	apply(t, e, c)
+	if status, _ := get(t, url(l)); status != 200 {
+		t.Errorf("answer is %d", status)
+	}
+	for _, limit := range []int{100, 2000, mostFiles} {
+		if n := connectionsFor(limit, e.plan); n < leastConnections || 2*n > max(limit, 2*leastConnections) {
+			t.Errorf("%d connections with %d files", n, limit)
+		}
 	}
 }
 

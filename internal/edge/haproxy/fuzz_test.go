@@ -38,7 +38,7 @@ func FuzzRender(f *testing.F) {
 			}},
 		}
 		p := planOf(unitsOf(c), noCertificate)
-		r, err := render(p, e.Dir, "")
+		r, err := render(p, e.Dir, "", 8000)
 		if err != nil {
 			t.Fatal(err)
 		}

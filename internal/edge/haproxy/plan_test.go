@@ -89,7 +89,7 @@ func TestRender(t *testing.T) {
 	if len(p.faults) != 0 {
 		t.Fatalf("faults: %+v", p.faults)
 	}
-	r, err := render(p, "/run/edge", "haproxy")
+	r, err := render(p, "/run/edge", "haproxy", 8000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		r, err := render(planOf(unitsOf(c), func(id string) (string, error) { return "/" + id, nil }), "/run/edge", "")
+		r, err := render(planOf(unitsOf(c), func(id string) (string, error) { return "/" + id, nil }), "/run/edge", "", 8000)
 		if err != nil {
 			t.Fatal(err)
 		}

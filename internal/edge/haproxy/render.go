@@ -31,9 +31,10 @@ type rendered struct {
 
 // render writes a plan as HAProxy's configuration file. The process shows the structure as its description, by which
 // its configuration is recognized.
-func render(p *plan, dir, user string) (*rendered, error) {
+func render(p *plan, dir, user string, connections int) (*rendered, error) {
 	values := struct {
 		Description, StateFile, User string
+		MaxConnections               int
 		Frontends                    []frontend
 		Backends                     []backend
 	}{
@@ -50,7 +51,8 @@ func render(p *plan, dir, user string) (*rendered, error) {
 	sum := sha256.Sum256(b.Bytes())
 	r := &rendered{structure: hex.EncodeToString(sum[:16])}
 	b.Reset()
-	values.Description, values.Backends = r.structure, p.backends
+	// Each member that joins or leaves changes how many connections there can be.
+	values.Description, values.Backends, values.MaxConnections = r.structure, p.backends, connections
 	if err := configuration.Execute(&b, values); err != nil {
 		return nil, fmt.Errorf("render configuration: %w", err)
 	}
