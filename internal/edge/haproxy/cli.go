@@ -48,9 +48,10 @@ func (m master) command(ctx context.Context, command, data string) (string, erro
 	return strings.TrimSpace(string(answer)), nil
 }
 
-// worker sends a command to the worker with a process id.
-func (m master) worker(ctx context.Context, pid int, command, data string) (string, error) {
-	return m.command(ctx, fmt.Sprintf("@!%d %s", pid, command), data)
+// worker sends commands to the worker with a process id. Several are separated by semicolons.
+func (m master) worker(ctx context.Context, pid int, commands, data string) (string, error) {
+	prefix := fmt.Sprintf("@!%d ", pid)
+	return m.command(ctx, prefix+strings.ReplaceAll(commands, ";", ";"+prefix), data)
 }
 
 // processes are HAProxy's processes.

@@ -19,6 +19,8 @@ func (p place) String() string { return p.backend + "/" + p.server }
 type present struct {
 	id     string
 	weight int
+	// disabled is true for a server that was about to be removed, or was not added completely.
+	disabled bool
 }
 
 // reconcile makes the servers of the worker those of the plan. Servers that are in no pool any more get no new
@@ -28,10 +30,11 @@ func (e *Engine) reconcile(ctx context.Context, worker int) error {
 	if err != nil {
 		return err
 	}
-	wanted := map[place]bool{}
+	wanted, backends := map[place]bool{}, map[string]*backend{}
 	var failed []error
 	for i := range e.plan.backends {
 		b := &e.plan.backends[i]
+		backends[b.Name] = b
 		for j := range b.Servers {
 			s := &b.Servers[j]
 			at := place{b.Name, s.Name}
@@ -42,18 +45,16 @@ func (e *Engine) reconcile(ctx context.Context, worker int) error {
 			}
 		}
 	}
-	for i := range e.plan.backends {
-		b := &e.plan.backends[i]
-		for at, s := range servers {
-			if _, ok := e.leaving[at]; ok || wanted[at] || at.backend != b.Name {
-				continue
-			}
-			if err := e.drain(ctx, worker, b, at, s); err != nil {
-				failed = append(failed, err)
-				continue
-			}
-			e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
+	for at, s := range servers {
+		b := backends[at.backend]
+		if _, ok := e.leaving[at]; ok || wanted[at] || b == nil {
+			continue
 		}
+		if err := e.drain(ctx, worker, b, at, s); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
 	}
 	for at := range e.leaving {
 		if _, ok := servers[at]; !ok {
@@ -73,6 +74,16 @@ func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, ser
 	switch {
 	case !ok:
 		return e.add(ctx, worker, b, s)
+	case has.disabled:
+		command := fmt.Sprintf("set server %s state ready", at)
+		if b.Monitor != nil {
+			command += fmt.Sprintf(";enable health %s", at)
+		}
+		if err := e.do(ctx, worker, command); err != nil {
+			return err
+		}
+	}
+	switch {
 	case s.Weight == 0:
 		return e.drain(ctx, worker, b, at, has)
 	case has.weight == s.Weight:
@@ -82,16 +93,19 @@ func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, ser
 }
 
 func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) error {
-	at := place{b.Name, s.Name}
-	if err := e.do(ctx, worker, "add server "+b.Name+"/"+s.Line(), "New server registered."); err != nil {
-		return err
-	}
+	at := place{b.Name, s.Name}.String()
+	commands := []string{"add server " + b.Name + "/" + s.Line(), "enable server " + at}
 	if b.Monitor != nil {
-		if err := e.do(ctx, worker, "enable health "+at.String()); err != nil {
-			return err
-		}
+		commands = append(commands, "enable health "+at)
 	}
-	return e.do(ctx, worker, "enable server "+at.String())
+	answer, err := e.master.worker(ctx, worker, strings.Join(commands, ";"), "")
+	if err == nil && answer != "New server registered." {
+		err = fmt.Errorf("haproxy answers %q", answer)
+	}
+	if err != nil {
+		return fmt.Errorf("add server %s: %w", at, err)
+	}
+	return nil
 }
 
 // drain gives a server no new connections, not even of clients that have been on it.
@@ -137,12 +151,8 @@ func (e *Engine) sweep(ctx context.Context, worker int) error {
 
 func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	// Maintenance ends the connections of servers that are checked.
-	for _, command := range []string{"set server " + at.String() + " state maint", "shutdown sessions server " + at.String()} {
-		if err := e.do(ctx, worker, command); err != nil {
-			return err
-		}
-	}
-	answer, err := e.master.worker(ctx, worker, "del server "+at.String(), "")
+	answer, err := e.master.worker(ctx, worker,
+		fmt.Sprintf("set server %[1]s state maint;shutdown sessions server %[1]s;del server %[1]s", at), "")
 	if err != nil {
 		return fmt.Errorf("del server: %w", err)
 	}
@@ -153,13 +163,13 @@ func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	return nil
 }
 
-// do sends a command to the worker, which must answer what is expected: nothing, unless something is given.
-func (e *Engine) do(ctx context.Context, worker int, command string, expected ...string) error {
+// do sends a command to the worker, which must not answer anything.
+func (e *Engine) do(ctx context.Context, worker int, command string) error {
 	answer, err := e.master.worker(ctx, worker, command, "")
 	if err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	if answer != strings.Join(expected, "\n") {
+	if answer != "" {
 		return fmt.Errorf("%s: haproxy answers %q", command, answer)
 	}
 	return nil
@@ -193,7 +203,9 @@ func parseServers(answer string) (map[place]present, error) {
 			return nil, fmt.Errorf("show servers state: unexpected line %q", line)
 		}
 		at := place{fields[columns["be_name"]], fields[columns["srv_name"]]}
-		servers[at] = present{id: fields[columns["srv_id"]], weight: weight}
+		servers[at] = present{
+			id: fields[columns["srv_id"]], weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
+		}
 	}
 	if len(columns) == 0 {
 		return nil, fmt.Errorf("show servers state: unexpected answer %.100q", answer)

@@ -84,6 +84,44 @@ func TestMembersChangeWithoutReload(t *testing.T) {
 	}
 }
 
+func TestMembersReturnWhileTheyLeave(t *testing.T) {
+	e := newEngine(t, nil)
+	l := listener(t, "http", "tcp/80")
+	a := member(t, "a")
+	p := pool("tcp/80", a)
+	p.Monitor = tcpMonitor()
+	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}}
+	apply(t, e, c)
+	if status, _ := get(t, url(l)); status != 200 {
+		t.Fatalf("answer is %d", status)
+	}
+	// As if the server could not be deleted yet, because a connection to it is about to end.
+	at := place{e.plan.backends[0].Name, e.plan.backends[0].Servers[0].Name}
+	for _, command := range []string{"set server " + at.String() + " weight 0", "set server " + at.String() + " state maint"} {
+		if err := e.do(t.Context(), worker(t, e), command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.leaving[at] = time.Now()
+	apply(t, e, c)
+	if status, body := get(t, url(l)); status != 200 || body != "a" || len(e.leaving) != 0 {
+		t.Errorf("answer is %d %q", status, body)
+	}
+	eventually(t, 3*time.Second, "the member is probed", func() bool {
+		return states(t, e)["tcp/80 a"].State == cloudv1.OperatingOnline
+	})
+
+	// The server goes although HAProxy keeps idle connections to it.
+	c.Pools[0].Members = nil
+	apply(t, e, c)
+	eventually(t, 5*time.Second, "the server is removed", func() bool {
+		return e.supervise(t.Context()) == nil && len(e.leaving) == 0
+	})
+	if status, _ := get(t, url(l)); status != 503 {
+		t.Errorf("answer without members is %d", status)
+	}
+}
+
 func TestDeadMembersAreOutAndStayOutOverReloads(t *testing.T) {
 	e := newEngine(t, nil)
 	dying, err := net.Listen("tcp", "127.0.0.1:0")

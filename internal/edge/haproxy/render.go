@@ -13,13 +13,18 @@ import (
 	"time"
 )
 
+// longestFin is how long one side of a connection may be idle that the other side has closed.
+const longestFin = 30 * time.Second
+
 //go:embed haproxy.cfg.tmpl
 var source string
 
 var configuration = template.Must(template.New("haproxy.cfg").Funcs(template.FuncMap{
 	"quote": quote,
 	"ms":    milliseconds,
-	"join":  func(words []string) string { return strings.Join(words, " ") },
+	// If one side of a connection has closed, the other need not be waited for longer than for one that is idle.
+	"fin":  func(idle time.Duration) time.Duration { return min(idle, longestFin) },
+	"join": func(words []string) string { return strings.Join(words, " ") },
 }).Parse(source))
 
 // rendered is a configuration file.

@@ -88,12 +88,12 @@ func (e *Engine) restore(ctx context.Context, worker int, p *plan, c clients) er
 		}
 		for _, client := range slices.Sorted(maps.Keys(c[b.Name])) {
 			if id := ids[c[b.Name][client]]; id != 0 {
-				commands = append(commands, fmt.Sprintf("@!%d set table %s key %s data.server_id %d", worker, b.Name, client, id))
+				commands = append(commands, fmt.Sprintf("set table %s key %s data.server_id %d", b.Name, client, id))
 			}
 		}
 	}
 	for batch := range slices.Chunk(commands, tablesBatch) {
-		answer, err := e.master.command(ctx, strings.Join(batch, ";"), "")
+		answer, err := e.master.worker(ctx, worker, strings.Join(batch, ";"), "")
 		if err == nil && answer != "" {
 			err = fmt.Errorf("haproxy answers %.100q", answer)
 		}
