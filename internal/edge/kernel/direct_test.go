@@ -362,6 +362,32 @@ func TestDirectOnTheNetworkOfClients(t *testing.T) {
 	w.open(3, "tcp", vip6)
 }
 
+// Client, edge and nodes may be on one network.
+func TestDirectOneInterface(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 2)
+	w.must(w.RouteTo())
+	for pool, via := range map[netip.Prefix]netip.Addr{
+		edgenet.Pool4: w.Edges[0].Inner4, edgenet.Pool6: w.Edges[0].Inner6,
+	} {
+		if _, err := w.Client.Run(t.Context(), "ip", "route", "add", pool.String(), "via", via.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.listen("tcp", vip4, nil)
+	w.listen("tcp", vip6, nil)
+	w.apply()
+	for _, vip := range []netip.Addr{vip4, vip6} {
+		all := w.open(20, "tcp", vip)
+		if len(all) != 2 {
+			t.Errorf("%s: connections went to %d nodes, want 2", vip, len(all))
+		}
+		if n := broken(flatten(all)...); n > 0 {
+			t.Errorf("%s: %d connections broke", vip, n)
+		}
+	}
+}
+
 func TestRefusedByNftables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 1)
