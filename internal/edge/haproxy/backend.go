@@ -93,7 +93,8 @@ func backendOf(u unit) (*backend, error) {
 
 func monitorOf(m *config.Monitor) (*monitor, error) {
 	r := &monitor{
-		Port: m.Port, Interval: cmp.Or(limited(m.Interval), defaultInterval), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
+		Port:     m.Port,
+		Interval: cmp.Or(limited(m.Interval), defaultInterval), Limit: cmp.Or(limited(m.Timeout), defaultTimeout),
 		Rise: cmp.Or(min(max(m.Rise, 0), maxChecks), defaultRise), Fall: cmp.Or(min(max(m.Fall, 0), maxChecks), defaultFall),
 	}
 	// HAProxy takes the time of the next check from the end of the last, so that timeouts add up. While a member changes

@@ -118,8 +118,8 @@ func (e *Engine) installOne(ctx context.Context, c *installed, id string, p *pro
 	return e.write(filepath.Join(certificateDir, encode(id)+".pem"), content)
 }
 
-// bundle returns a certificate and its key in the form that HAProxy reads, with nothing else between them: an empty line
-// would end it on the socket.
+// bundle returns a certificate and its key in the form that HAProxy reads, with nothing else between them: an empty
+// line would end it on the socket.
 func (e *Engine) bundle(id string) ([]byte, error) {
 	chain, key, ok := e.Certificates.KeyPair(id)
 	if !ok {

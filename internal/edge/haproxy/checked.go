@@ -9,16 +9,18 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// verdict describes what HAProxy refuses of a configuration. Finding out takes long if it refuses something, and the same
-// question comes with each change of a member.
+// verdict describes what HAProxy refuses of a configuration. Finding out takes long if it refuses something, and the
+// same question comes with each change of a member.
 type verdict struct {
 	structure string
 	refused   map[string]error
 }
 
 // checked returns the plan without the units that HAProxy refuses, which become faults.
-func (e *Engine) checked(ctx context.Context, p *plan, r *rendered, c *installed, p0 *processes) (*plan, *rendered, error) {
-	occupied := e.occupied(ctx, p0)
+func (e *Engine) checked(
+	ctx context.Context, p *plan, r *rendered, c *installed, runs string,
+) (*plan, *rendered, error) {
+	occupied := e.occupied(ctx, runs)
 	if e.verdict.structure != r.structure || c.changed {
 		refused := map[string]error{}
 		if err := e.isolate(ctx, e.units, c, refused); err != nil {

@@ -155,7 +155,7 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 		return nil, err
 	}
 	if runs != r.structure || certificates.changed {
-		if planned, r, err = e.checked(ctx, planned, r, certificates, p); err != nil {
+		if planned, r, err = e.checked(ctx, planned, r, certificates, runs); err != nil {
 			return nil, err
 		}
 	}

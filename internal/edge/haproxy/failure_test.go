@@ -176,6 +176,25 @@ func TestManyChecksLeaveFilesForConnections(t *testing.T) {
 	}
 }
 
+// The agent can end while HAProxy reloads, so that the file is not what HAProxy has loaded.
+func TestOwnListenersAreNotTakenForOthers(t *testing.T) {
+	e := newEngine(t, nil)
+	l, other := listener(t, "http", "tcp/80"), listener(t, "http", "tcp/81")
+	other.Pool = l.Pool
+	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{pool("tcp/80", member(t, "a"))}}
+	apply(t, e, c)
+	if err := e.write(configFile, []byte("global\n    description other\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.Listeners = append(c.Listeners, other)
+	apply(t, engineIn(t, e.Dir, e.Binary, nil), c)
+	for _, l := range c.Listeners {
+		if status, _ := get(t, url(l)); status != 200 {
+			t.Errorf("answer is %d", status)
+		}
+	}
+}
+
 func TestWhatCannotBeWrittenIsAnErrorAndCaughtUpLater(t *testing.T) {
 	e := newEngine(t, nil)
 	l, other := listener(t, "http", "tcp/80"), listener(t, "http", "tcp/81")

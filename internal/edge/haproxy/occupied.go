@@ -14,15 +14,17 @@ import (
 )
 
 // occupied finds the listeners whose port another program has. HAProxy does not look when it checks a configuration, and
-// a worker that cannot have one port does not start at all.
-func (e *Engine) occupied(ctx context.Context, p *processes) map[string]error {
-	ours := map[string]bool{}
-	if p != nil {
-		// The file is always what HAProxy has loaded.
+// a worker that cannot have one port does not start at all. Runs is the structure that HAProxy runs, if it does.
+func (e *Engine) occupied(ctx context.Context, runs string) map[string]error {
+	ours, found := map[string]bool{}, map[string]error{}
+	if runs != "" {
 		content, _ := os.ReadFile(e.file(configFile))
+		if !strings.Contains(string(content), "description "+runs+"\n") {
+			// An agent has ended during a reload, so that it is not known which ports are HAProxy's own.
+			return found
+		}
 		ours = bound(string(content))
 	}
-	found := map[string]error{}
 	for _, u := range e.units {
 		if u.listener == nil {
 			continue
