@@ -1,7 +1,6 @@
 package mycloud_test
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"testing"
@@ -30,7 +29,7 @@ func BenchmarkCreateLoadBalancer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx := context.Background()
+	ctx := b.Context()
 	var group cloudv1.NodeGroupSpec
 	group.Name = "nodes"
 	for i := range members {

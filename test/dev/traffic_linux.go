@@ -122,13 +122,14 @@ func (t *traffic) startBackend(
 			return err
 		}
 	}
-	rules := "add table ip services\nadd chain ip services in { type nat hook prerouting priority dstnat; }\n"
+	rules := &strings.Builder{}
+	fmt.Fprintln(rules, "add table ip services\nadd chain ip services in { type nat hook prerouting priority dstnat; }")
 	for _, pool := range pools {
-		rules += fmt.Sprintf("add rule ip services in ip daddr %s meta l4proto tcp redirect to :%d\n", pool, backendPort)
+		fmt.Fprintf(rules, "add rule ip services in ip daddr %s meta l4proto tcp redirect to :%d\n", pool, backendPort)
 	}
-	rules += fmt.Sprintf("add rule ip services in tcp dport { 10256, 30000-32767 } redirect to :%d\n", backendPort)
+	fmt.Fprintf(rules, "add rule ip services in tcp dport { 10256, 30000-32767 } redirect to :%d\n", backendPort)
 	nft := exec.CommandContext(ctx, "nft", "-f", "-")
-	nft.Stdin = strings.NewReader(rules)
+	nft.Stdin = strings.NewReader(rules.String())
 	if err := m.Start(nft); err != nil {
 		return err
 	}

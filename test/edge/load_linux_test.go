@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -192,10 +191,4 @@ func admitted(rate int, warmUp, duration time.Duration, try func() bool) float64
 func percentile(list []time.Duration, p float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(list))
 	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
-}
-
-// closed reports whether a connection is refused, rather than left without an answer.
-func closed(err error) bool {
-	timeout, ok := err.(net.Error) //nolint:errorlint // the dialer's own error
-	return err != nil && !(ok && timeout.Timeout())
 }

@@ -59,12 +59,7 @@ type edge struct {
 func newWorld(t *testing.T, edges, nodes int, setups ...func(*edge)) *world {
 	t.Helper()
 	edgenet.Require(t, "nft", "haproxy")
-	// Sockets of HAProxy need short paths.
-	dir, err := os.MkdirTemp("", "edge")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := t.TempDir()
 	w := &world{T: t, Topology: edgenet.New(t, edges, nodes), dir: dir}
 	w.startAPI()
 	w.connect()

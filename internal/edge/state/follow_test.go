@@ -26,7 +26,7 @@ func follow(t *testing.T, c *cloud.Cloud, from *state.State) (<-chan *state.Stat
 			}
 		},
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
