@@ -112,7 +112,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk.
+// TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk unless it is news.
 func TestHeartbeats(t *testing.T) {
 	clock := newFakeClock()
 	c := newCloud(t, withClock(clock))
@@ -121,6 +121,10 @@ func TestHeartbeats(t *testing.T) {
 	fault := cloudv1.EdgeFault{LoadBalancerID: "lb-1", ListenerKey: "tcp/443", Detail: "certificate cert-1 does not exist"}
 	got := c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}})
 	diff(t, "first reply", &cloudv1.HeartbeatReply{Complete: false, IntervalMS: 2000}, got)
+	news := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
+	if news == before {
+		t.Error("those who follow changes do not learn of a fault")
+	}
 	health, counters := []cloudv1.MemberHealth{}, []cloudv1.ListenerCounter{}
 	got = c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}, Health: &health, Counters: &counters})
 	diff(t, "complete", true, got.Complete)
@@ -129,7 +133,8 @@ func TestHeartbeats(t *testing.T) {
 	diff(t, "applied revision", before, read.AppliedRevision)
 	diff(t, "faults", []cloudv1.EdgeFault{fault}, read.Faults)
 	diff(t, "time of the heartbeat", clock.Now(), *read.HeartbeatAt)
-	diff(t, "revision of the cloud", before, must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision)
+	diff(t, "time of the news", clock.Now(), *read.HealthChangedAt)
+	diff(t, "revision of the cloud", news, must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision)
 
 	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before + "0"})
 	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))

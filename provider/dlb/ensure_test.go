@@ -365,3 +365,22 @@ func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
 		t.Errorf("name %q, want dev-shop-web", name)
 	}
 }
+
+// Without node ports, edges forward packets to the nodes unchanged, and kube-proxy says whether a node takes them.
+func TestEnsureWithoutNodePorts(t *testing.T) {
+	f := start(t, 0)
+	without := builder.Spec(func(s *corev1.ServiceSpec) {
+		s.AllocateLoadBalancerNodePorts = new(false)
+		for i := range s.Ports {
+			s.Ports[i].NodePort = 0
+		}
+	})
+	f.mustEnsure(builder.Service(without))
+	pool := f.only().Pools[0]
+	if pool.TargetPort != 0 || pool.HealthMonitor.Type != cloudv1.ProtocolHTTP || pool.HealthMonitor.Port != 10256 {
+		t.Errorf("got target port %d and monitor %+v", pool.TargetPort, pool.HealthMonitor)
+	}
+	if _, err := f.ensure(builder.Service(without, builder.DLB("listener-protocol", "http"))); err == nil {
+		t.Error("an http listener without node port was accepted")
+	}
+}

@@ -64,6 +64,10 @@ type Mirror struct {
 	kinds   []kind
 	watches []*Watch
 
+	// edges reports whether an edge has changed, or has news about members.
+	edges *Watch
+	// hasEdges is true if the cloud may have edges. It is used by Run only.
+	hasEdges bool
 	// look is used by Run only.
 	look look
 
@@ -123,7 +127,8 @@ func New(o Options) *Mirror {
 	m.kinds = []kind{kindOf(m.Instances), kindOf(m.LoadBalancers)}
 	m.NodeGroups = &Watch{mirror: m, kind: cloudv1.KindNodeGroup}
 	m.Routes = &Watch{mirror: m, kind: cloudv1.KindRoute}
-	m.watches = []*Watch{m.NodeGroups, m.Routes}
+	m.edges = &Watch{mirror: m, kind: cloudv1.KindEdge}
+	m.watches = []*Watch{m.NodeGroups, m.Routes, m.edges}
 	return m
 }
 
@@ -231,6 +236,7 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		// Changes before the revision of meta are not reported any more.
 		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
 		m.resetWatches(follows)
+		m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
 		for _, k := range m.kinds {
 			if err := k.read(ctx); err != nil {
 				return 0, err
@@ -241,6 +247,7 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 			return pollPeriod, nil
 		}
 		*since, *verify = meta.Revision, m.clock.Now().Add(verifyPeriod)
+		m.look.edges, m.look.owed = m.edges.Mark(), false
 		return 0, nil
 	}
 	limit, err := m.observe(ctx, min(hold, verify.Sub(m.clock.Now())))
@@ -275,7 +282,10 @@ func (m *Mirror) names() []string {
 		names = append(names, k.name)
 	}
 	for _, w := range m.watches {
-		names = append(names, w.kind)
+		// A cloud that has never heard of edges would reject the request.
+		if w != m.edges || m.hasEdges {
+			names = append(names, w.kind)
+		}
 	}
 	return names
 }

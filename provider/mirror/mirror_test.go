@@ -177,3 +177,58 @@ func TestObservedState(t *testing.T) {
 		t.Errorf("revision %s, was %s", got.Revision, lb.Revision)
 	}
 }
+
+// TestNewsOfEdges: the mirror learns that a load balancer that served has stopped, as soon as an edge reports it.
+func TestNewsOfEdges(t *testing.T) {
+	c := cloud.Start(t, 0)
+	edges := c.EdgeClient(t)
+	edge, err := edges.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-1"}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lb, _, err := c.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
+		Name: "first", Tags: tags("a"), LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme:    cloudv1.SchemePublic,
+			Listeners: []cloudv1.Listener{{Key: "tcp/80", Protocol: cloudv1.ProtocolTCP, Port: 80, PoolKey: "tcp/80"}},
+			Pools: []cloudv1.Pool{{
+				Key: "tcp/80", Family: cloudv1.FamilyIPv4, Protocol: cloudv1.ProtocolTCP, Algorithm: "round_robin", TargetPort: 30080,
+				Members: []cloudv1.Member{{Key: "a", Address: "10.0.0.1", Port: 30080, Weight: 1, State: cloudv1.MemberActive}},
+				HealthMonitor: &cloudv1.HealthMonitor{
+					Type: cloudv1.ProtocolTCP, IntervalMS: 2000, TimeoutMS: 1000, Rise: 1, Fall: 1,
+				},
+			}},
+		},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := func(state string) {
+		t.Helper()
+		meta, err := edges.Meta(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = edges.Heartbeat(t.Context(), edge.ID, cloudv1.Heartbeat{
+			AppliedRevision: meta.Revision, Health: &[]cloudv1.MemberHealth{{
+				LoadBalancerID: lb.ID, PoolKey: "tcp/80", Family: cloudv1.FamilyIPv4, MemberKey: "a", State: state,
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	report(cloudv1.OperatingOnline)
+	m, changes := start(t, c)
+	state := func(want string) {
+		t.Helper()
+		for lb := next(t, changes); lb.OperatingState != want; lb = next(t, changes) {
+			t.Logf("operating state %s", lb.OperatingState)
+		}
+	}
+	state(cloudv1.OperatingOnline)
+	report(cloudv1.OperatingOffline)
+	state(cloudv1.OperatingOffline)
+	if got := m.LoadBalancers.Get(lb.ID); got.OperatingState != cloudv1.OperatingOffline {
+		t.Errorf("operating state %s", got.OperatingState)
+	}
+}

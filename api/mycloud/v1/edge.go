@@ -21,11 +21,12 @@ const (
 )
 
 // Edge is a machine that carries the traffic of load balancers. Its heartbeat, applied revision and faults are
-// observations: they change without a new revision. Its state changes with one.
+// observations: they change without a new revision. Its state and the time of its last news about members change with one.
 type Edge struct {
 	Object
 	EdgeFields
 	State           string      `json:"state" enum:"active,draining,offline"`
+	HealthChangedAt *time.Time  `json:"health_changed_at,omitempty" readOnly:"true" doc:"When the states of members or the faults that the edge reports last changed. It changes with a new revision, so that those who follow changes know when to read observations again."`
 	HeartbeatAt     *time.Time  `json:"heartbeat_at,omitempty" readOnly:"true" doc:"An observation: it changes without a new revision."`
 	AppliedRevision string      `json:"applied_revision,omitempty" readOnly:"true" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. An observation."`
 	Faults          []EdgeFault `json:"faults" readOnly:"true" nullable:"false" doc:"What the edge could not apply. An observation."`

@@ -151,7 +151,7 @@ func onlineState(e *cloudv1.Edge) string {
 	return cloudv1.EdgeActive
 }
 
-// heartbeat stores nothing, except that an edge is back.
+// heartbeat stores nothing, except that an edge is back or has news about members.
 func (a *API) heartbeat(_ context.Context, p *HeartbeatParams) (*Plain[cloudv1.HeartbeatReply], error) {
 	var revision uint64
 	offline := false
@@ -172,9 +172,9 @@ func (a *API) heartbeat(_ context.Context, p *HeartbeatParams) (*Plain[cloudv1.H
 		// The edge has applied the state of another cloud, or of this one before it was restored from a backup.
 		applied = 0
 	}
-	complete := a.edges.Report(p.ID, applied, &p.Body)
-	if offline {
-		if err := a.setOnline(p.ID, true); err != nil {
+	complete, news := a.edges.Report(p.ID, applied, &p.Body)
+	if offline || news {
+		if err := a.noteEdge(p.ID, true, news); err != nil {
 			return nil, err
 		}
 	}
@@ -189,8 +189,8 @@ func number(revision string) uint64 {
 	return n
 }
 
-// setOnline stores whether an edge has been heard of lately.
-func (a *API) setOnline(id string, online bool) error {
+// noteEdge stores whether an edge has been heard of lately, and when it had news about members.
+func (a *API) noteEdge(id string, online, news bool) error {
 	var e *cloudv1.Edge
 	err := a.Store.Update(func(tx *store.Tx) (err error) {
 		if e, err = store.Edges.Get(tx, id); err != nil {
@@ -198,6 +198,10 @@ func (a *API) setOnline(id string, online bool) error {
 		}
 		if e.State = cloudv1.EdgeOffline; online {
 			e.State = onlineState(e)
+		}
+		if news {
+			at := tx.Now
+			e.HealthChangedAt = &at
 		}
 		_, err = store.Edges.Put(tx, e)
 		return err
@@ -271,7 +275,7 @@ func (a *API) WatchEdges(ctx context.Context) {
 		changed := a.edges.Changed()
 		silent, next := a.edges.Silent()
 		for _, id := range silent {
-			if err := a.setOnline(id, false); err != nil {
+			if err := a.noteEdge(id, false, false); err != nil {
 				a.Logger.ErrorContext(ctx, "Could not mark an edge as offline", "edge", id, "error", err)
 				next = a.edges.Interval()
 			}

@@ -3,6 +3,7 @@ package edges
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,14 +122,14 @@ func (r *Registry) Drop(id string) {
 	r.wake()
 }
 
-// Report stores a heartbeat of a registered edge. applied is 0 if the edge has applied nothing of this cloud. It returns
-// false if the cloud lacks health or counters of the edge.
-func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) bool {
+// Report stores a heartbeat of a registered edge. applied is 0 if the edge has applied nothing of this cloud. complete is
+// false if the cloud lacks health or counters of the edge, and news is true if the state of a member or the faults have changed.
+func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (complete, news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.edges[id]
 	if old == nil {
-		return false
+		return false, false
 	}
 	e, now := *old, r.clock.Now()
 	e.HeartbeatAt, e.heard, e.Applied = now, now, applied
@@ -152,8 +153,12 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) bool 
 	if applied != old.Applied || !slices.Equal(e.Faults, old.Faults) {
 		r.wake()
 	}
-	return e.complete()
+	// Operating states depend on both.
+	news = h.Health != nil && !maps.EqualFunc(e.health, old.health, sameState) || !slices.Equal(e.Faults, old.Faults)
+	return e.complete(), news
 }
+
+func sameState(a, b cloudv1.MemberHealth) bool { return a.State == b.State }
 
 // shortened returns at most the first n bytes of a text.
 func shortened(text string, n int) string {

@@ -71,7 +71,7 @@ func TestChanged(t *testing.T) {
 			t.Errorf("%s: changed is %t", name, got)
 		}
 	}
-	if r.Report("edge-2", 0, &cloudv1.Heartbeat{}) || r.Get("edge-2") != nil {
+	if complete, _ := r.Report("edge-2", 0, &cloudv1.Heartbeat{}); complete || r.Get("edge-2") != nil {
 		t.Error("a report of an edge that is not registered was stored")
 	}
 }
