@@ -49,7 +49,7 @@ func (o *announceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.vrrpInterface, "vrrp-interface", "", "interface towards the clients or their router")
 	f.IntVar(&o.vrrpID, "vrrp-id", 51, "virtual router id, 1 to 255, the same on all edges")
 	f.IntVar(&o.vrrpPriority, "vrrp-priority", 100, "priority, 1 to 254; the live edge with the highest one has the addresses")
-	f.StringVar(&o.vrrpSource, "vrrp-source", "", "own address on the interface")
+	f.StringVar(&o.vrrpSource, "vrrp-source", "", "own address on the interface; defaults to its first IPv4 address")
 	f.StringSliceVar(&o.vrrpPeers, "vrrp-peer", nil, "addresses of the other edges")
 }
 
@@ -82,7 +82,7 @@ func (o *announceOptions) readBGP() []error {
 	}
 	o.bgp.LocalAS = o.bgpAS
 	if o.bgpRouterID == "" {
-		o.bgpRouterID = firstIPv4()
+		o.bgpRouterID = firstIPv4("")
 	}
 	if o.bgp.RouterID = address(&problems, "bgp-router-id", o.bgpRouterID); o.bgp.RouterID.IsValid() && !o.bgp.RouterID.Is4() {
 		problems = append(problems, fmt.Errorf("--bgp-router-id %q: must be an IPv4 address", o.bgpRouterID))
@@ -106,9 +106,9 @@ func (o *announceOptions) readBGP() []error {
 	return problems
 }
 
-// firstIPv4 returns the machine's first IPv4 address, or an empty string.
-func firstIPv4() string {
-	for _, a := range machineAddresses() {
+// firstIPv4 returns the first IPv4 address of an interface, or of the machine if it has no name; or an empty string.
+func firstIPv4(name string) string {
+	for _, a := range machineAddresses(name) {
 		if parsed, err := netip.ParseAddr(a); err == nil && parsed.Is4() {
 			return a
 		}
@@ -126,6 +126,9 @@ func (o *announceOptions) readVRRP() []error {
 	}
 	if o.vrrpPriority < 1 || o.vrrpPriority > 254 {
 		problems = append(problems, fmt.Errorf("--vrrp-priority %d: must be between 1 and 254", o.vrrpPriority))
+	}
+	if o.vrrpSource == "" {
+		o.vrrpSource = firstIPv4(o.vrrpInterface)
 	}
 	o.vrrp = announce.VRRPOptions{
 		Interface: o.vrrpInterface, RouterID: o.vrrpID, Priority: o.vrrpPriority,

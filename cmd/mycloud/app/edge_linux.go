@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,8 +94,12 @@ func (o *edgeOptions) validate() ([]netip.Prefix, error) {
 	if os.Geteuid() != 0 {
 		problems = append(problems, errors.New("root is required, for nftables, routes and addresses"))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, command.Usagef("%w", err)
+	if len(problems) > 0 {
+		var texts []string
+		for _, problem := range problems {
+			texts = append(texts, problem.Error())
+		}
+		return nil, command.Usagef("%s", strings.Join(texts, "; "))
 	}
 	return pools, nil
 }
@@ -168,7 +173,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 // spec returns the settings with which the edge registers.
 func (o *edgeOptions) spec() cloudv1.EdgeSpec {
 	s := cloudv1.EdgeSpec{Name: o.name, EdgeFields: cloudv1.EdgeFields{
-		Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(),
+		Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(""),
 	}}
 	if o.forwarding == forwardDirect {
 		s.Capabilities = append(s.Capabilities, cloudv1.EdgeDirect)
@@ -179,15 +184,15 @@ func (o *edgeOptions) spec() cloudv1.EdgeSpec {
 // maxAddresses is how many addresses an edge may have in the API.
 const maxAddresses = 16
 
-// machineAddresses returns the addresses of the machine's interfaces, for those who look at the list of edges.
-func machineAddresses() []string {
+// machineAddresses returns the addresses of an interface, or of all of them if it has no name.
+func machineAddresses(name string) []string {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil
 	}
 	var list []string
 	for _, i := range interfaces {
-		if i.Flags&net.FlagLoopback != 0 {
+		if i.Flags&net.FlagLoopback != 0 || name != "" && i.Name != name {
 			continue
 		}
 		addresses, err := i.Addrs()
