@@ -366,7 +366,7 @@ func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
 	}
 }
 
-// Without node ports, edges forward packets to the nodes unchanged, and kube-proxy says whether a node takes them.
+// Without node ports, edges forward packets to the nodes unchanged, and kube-proxy reports which nodes take them.
 func TestEnsureWithoutNodePorts(t *testing.T) {
 	f := start(t, 0)
 	without := builder.Spec(func(s *corev1.ServiceSpec) {
