@@ -36,26 +36,23 @@ func TestMaxQPS(t *testing.T) {
 		_, direct := w.create(w.spec(fmt.Sprintf("direct-%d", limit), cloudv1.ProtocolTCP, 80, limited))
 		_, proxy := w.create(w.spec(fmt.Sprintf("proxy-%d", limit), cloudv1.ProtocolTCP, 80, limited, mode(cloudv1.VIPModeProxy)))
 		_, web := w.create(w.spec(fmt.Sprintf("web-%d", limit), cloudv1.ProtocolHTTP, 80, limited, mode(cloudv1.VIPModeProxy)))
-		for name, try := range map[string]func() bool{
-			"direct": func() bool {
-				_, _, err := w.ask("tcp", direct)
-				return err == nil
-			},
-			"proxy": func() bool {
-				_, _, err := w.ask("tcp", proxy)
-				return err == nil
-			},
-			"http": func() bool {
-				status, _, err := get(client, "http://"+web.String()+"/")
-				return err == nil && status == http.StatusOK
+		offered := 2 * limit
+		if limit > 1000 {
+			offered = limit * 3 / 2
+		}
+		const duration = 5 * time.Second
+		for name, measure := range map[string]func() float64{
+			"direct": func() float64 { return w.connected(direct, offered, overload, duration) },
+			"proxy":  func() float64 { return w.connected(proxy, offered, overload, duration) },
+			"http": func() float64 {
+				return admitted(offered, overload, duration, func() bool {
+					status, _, err := get(client, "http://"+web.String()+"/")
+					return err == nil && status == http.StatusOK
+				})
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %d", name, limit), func(t *testing.T) {
-				offered := 2 * limit
-				if limit > 1000 {
-					offered = limit * 3 / 2
-				}
-				got := admitted(offered, overload, 5*time.Second, try)
+				got := measure()
 				t.Logf("%.1f per second of %d, offered %d", got, limit, offered)
 				if !keeps(got, limit) {
 					t.Errorf("%.1f per second, want %d", got, limit)

@@ -11,16 +11,22 @@ import (
 
 // From the write to the API to the first answer, with many listeners on the edge.
 func TestTimeToTraffic(t *testing.T) {
-	others, tries := 10, 20
+	others, listeners, tries := 10, 2, 20
 	if *full {
-		others, tries = 500, 100
+		others, listeners, tries = 100, 10, 100
 	}
 	w := newWorld(t, 1, 2)
 	for i := range others {
 		s := w.spec(fmt.Sprintf("other-%d", i), cloudv1.ProtocolTCP, 80)
-		proxied := w.spec("", cloudv1.ProtocolHTTP, 81)
-		s.Listeners = append(s.Listeners, proxied.Listeners...)
-		s.Pools = append(s.Pools, proxied.Pools...)
+		for port := 81; port < 80+listeners; port++ {
+			protocol := cloudv1.ProtocolTCP
+			if port%2 == 1 {
+				protocol = cloudv1.ProtocolHTTP
+			}
+			added := w.spec("", protocol, int32(port))
+			s.Listeners = append(s.Listeners, added.Listeners...)
+			s.Pools = append(s.Pools, added.Pools...)
+		}
 		_, _, err := w.cloud.CreateLoadBalancer(w.Context(), s, cloudapi.WriteOptions{})
 		w.must(err)
 	}
@@ -28,17 +34,19 @@ func TestTimeToTraffic(t *testing.T) {
 	for i := range tries {
 		for name, list := range map[string]*[]time.Duration{cloudv1.VIPModeVIP: &direct, cloudv1.VIPModeProxy: &proxied} {
 			start := time.Now()
-			_, at := w.create(w.spec(fmt.Sprintf("%s-%d", name, i), cloudv1.ProtocolTCP, 80, mode(name)))
+			lb, at := w.create(w.spec(fmt.Sprintf("%s-%d", name, i), cloudv1.ProtocolTCP, 80, mode(name)))
 			w.eventually("an answer", func() bool {
 				_, _, err := w.ask("tcp", at)
 				return err == nil
 			})
 			*list = append(*list, time.Since(start))
+			_, err := w.cloud.DeleteLoadBalancer(w.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision})
+			w.must(err)
 		}
 	}
 	for name, list := range map[string][]time.Duration{"direct": direct, "proxy": proxied} {
 		p50, p99 := percentile(list, 0.5), percentile(list, 0.99)
-		t.Logf("%s, %d listeners: p50 %s, p99 %s", name, 2*others, p50.Round(time.Millisecond), p99.Round(time.Millisecond))
+		t.Logf("%s, %d listeners: p50 %s, p99 %s", name, listeners*others, p50.Round(time.Millisecond), p99.Round(time.Millisecond))
 		if p99 > 2*time.Second {
 			t.Errorf("%s: p99 %s, want at most 2 s", name, p99)
 		}

@@ -320,6 +320,12 @@ func (w *world) ask(protocol string, at netip.AddrPort) (node, client string, er
 		return "", "", err
 	}
 	defer func() { _ = conn.Close() }()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// Closed connections would otherwise keep their ports for a minute, and the client has only so many.
+		if err := tcp.SetLinger(0); err != nil {
+			return "", "", err
+		}
+	}
 	return exchange(conn)
 }
 
