@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"path/filepath"
 	"strconv"
@@ -94,7 +93,7 @@ func (o *announceOptions) readBGP() []error {
 		host, as, _ := strings.Cut(peer, "=")
 		a, err1 := netip.ParseAddr(host)
 		n, err2 := strconv.ParseUint(as, 10, 32)
-		if err1 != nil || err2 != nil || n == 0 || n > math.MaxUint32 {
+		if err1 != nil || err2 != nil || n == 0 {
 			problems = append(problems, fmt.Errorf("--bgp-peer %q: must be address=AS, such as 198.51.100.1=64500", peer))
 			continue
 		}

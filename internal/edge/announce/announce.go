@@ -48,9 +48,6 @@ func (f configFile) write(ctx context.Context, content string) (changed bool, er
 	}
 	// The configuration has passwords.
 	next := f.path + ".new"
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
-	}
 	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
 		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}

@@ -10,11 +10,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"time"
+
+	"quaymaster.dev/internal/edge/state"
 )
 
-// Marks are numbered from firstMark. Flows in the kernel carry them, so a number keeps its target across restarts.
+// A mark is markPrefix with a number from 1 to maxMarks. Flows in the kernel carry marks, so a number keeps its target
+// across restarts.
 const (
 	markPrefix = 0x4d430000
 	markMask   = 0xffff0000
@@ -105,17 +107,8 @@ func (s *store) save(value any) error {
 	if bytes.Equal(data, s.saved) {
 		return nil
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+".*")
-	if err != nil {
+	if err := state.Replace(s.path, data); err != nil {
 		return fmt.Errorf("save: %w", err)
-	}
-	_, err = temporary.Write(data)
-	err = errors.Join(err, temporary.Sync(), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), s.path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("save: %w", err), os.Remove(temporary.Name()))
 	}
 	s.saved = data
 	return nil

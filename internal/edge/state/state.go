@@ -112,27 +112,32 @@ func Load(path string) (*State, error) {
 	return s, nil
 }
 
-// Save replaces the file at once or not at all. The file holds private keys, so only its owner can read it.
-func (s *State) Save(path string) (err error) {
+// Save replaces the file, which holds private keys.
+func (s *State) Save(path string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
+	if err := Replace(path, raw); err != nil {
+		return fmt.Errorf("save state: %w", err)
+	}
+	return nil
+}
+
+// Replace replaces a file, or creates it, at once or not at all. Only its owner can read it.
+func Replace(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return fmt.Errorf("save state: %w", err)
+		return err
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(raw)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("save state: %w", err)
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("save state: %w", err)
-	}
-	return nil
+	return os.Rename(f.Name(), path)
 }
