@@ -108,9 +108,15 @@ generate: ## Regenerate all generated files.
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
 	@$(GO) run ./docs/gen docs/reference
 
+.PHONY: site
+site: ## Write the documentation as a static site with search into bin/site.
+	@rm -rf bin/site
+	@CGO_ENABLED=0 $(GO) run ./docs/site -version '$(VERSION)' bin/site
+	@echo "site: bin/site; serve it with any web server, for example: python3 -m http.server --directory bin/site"
+
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/bench
+	@rm -rf .dev bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/bench bin/site
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.
