@@ -11,6 +11,8 @@ STAMP := quaymaster.dev/internal/version
 # commit hash does not.
 KUBE_STAMP := k8s.io/component-base/version
 KUBE_VERSION := $(if $(shell echo '$(VERSION)' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+([-+]|$$)'),$(VERSION),v0.0.0-g$(VERSION))
+# The version of the packaged chart and the tag of its image: a semantic version without v.
+CHART_VERSION := $(KUBE_VERSION:v%=%)
 LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
 	-X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) -X $(KUBE_STAMP).gitCommit=$(COMMIT)
 
@@ -28,6 +30,9 @@ VERIFY_TOOLS := helm golangci-lint controller-gen
 # Base, name and builder of the image for `make image`.
 BASE ?= scratch
 IMAGE ?= quaymaster:$(VERSION)
+# An OpenPGP key, by name, and the file with it, which sign the chart; empty for no signature.
+CHART_KEY ?=
+CHART_KEYRING ?= $(HOME)/.gnupg/secring.gpg
 BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
 
 FUZZTIME ?= 10s
@@ -79,6 +84,12 @@ image: ## Build the image IMAGE with podman, docker or buildah (or BUILDER).
 	@CGO_ENABLED=0 GOOS=linux $(GO) build $(BUILD_FLAGS) -o bin/image/ $(ROLES)
 	@$(BUILDER) build --file Containerfile --tag $(IMAGE) --build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) bin/image
 
+.PHONY: chart
+chart: ## Package the chart into bin for an OCI registry, signed if CHART_KEY and CHART_KEYRING name a key.
+	@tools/build.sh helm
+	@bin/tools/helm package charts/quaymaster --destination bin --version $(CHART_VERSION) --app-version $(CHART_VERSION) \
+		$(if $(CHART_KEY),--sign --key '$(CHART_KEY)' --keyring '$(CHART_KEYRING)')
+
 .PHONY: reproducible
 reproducible: ## Build the programs of the image twice from scratch and compare the results (takes minutes).
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
@@ -116,7 +127,7 @@ site: ## Write the documentation as a static site with search into bin/site.
 
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/bench bin/site
+	@rm -rf .dev bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/bench bin/site bin/*.tgz bin/*.tgz.prov
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.
@@ -227,7 +238,7 @@ verify: ## Check format, lint, chart, modules and generated files; fails if the 
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "verify: not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@CGO_ENABLED=0 bin/tools/golangci-lint run ./...
-	@bin/tools/helm lint --strict --quiet charts/quaymaster
+	@bin/tools/helm lint --strict --quiet charts/quaymaster --set image.repository=quaymaster
 	@for module in . tools/*/; do \
 		(cd $$module && $(GO) mod tidy -diff >/dev/null) || { echo "verify: go.mod is not tidy; run: (cd $$module && go mod tidy)"; exit 1; }; \
 	done

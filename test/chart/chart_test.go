@@ -5,6 +5,7 @@ package chart
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,19 @@ func cases() map[string]env.Values {
 				"enabled": true, "tokenSecret": map[string]any{"name": "read-only", "key": "reader"},
 			}},
 		},
+		"customized": {
+			"commonLabels": map[string]any{"team": "network"},
+			"env":          []any{map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}},
+			"apiServer":    map[string]any{"host": "10.0.0.2"},
+			"webhook": merged(customized("webhook"), map[string]any{
+				"service": map[string]any{"labels": map[string]any{"zone": "a"}, "annotations": map[string]any{"example.com/owner": "network"}},
+			}),
+			"cloudController": customized("controllers"),
+		},
+		"customized-policies": {
+			"cloudController":  map[string]any{"enabled": false},
+			"policyController": merged(customized("policies"), map[string]any{"replicas": 2}),
+		},
 		"routes": {
 			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
 			"cloud": map[string]any{
@@ -84,6 +98,28 @@ func cases() map[string]env.Values {
 			},
 		},
 	}
+}
+
+// customized returns values of a role that set everything that users may add to its pods.
+func customized(role string) map[string]any {
+	return map[string]any{
+		"podLabels":           map[string]any{"role": role},
+		"podAnnotations":      map[string]any{"example.com/role": role},
+		"serviceAccount":      map[string]any{"annotations": map[string]any{"example.com/identity": role}},
+		"podDisruptionBudget": map[string]any{"enabled": true, "maxUnavailable": "50%"},
+		"extraArgs":           []any{"--v=1"},
+		"extraVolumes":        []any{map[string]any{"name": "extra", "configMap": map[string]any{"name": role}}},
+		"extraVolumeMounts":   []any{map[string]any{"name": "extra", "mountPath": "/extra"}},
+		"topologySpreadConstraints": []any{map[string]any{
+			"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+			"labelSelector": map[string]any{"matchLabels": map[string]any{"role": role}},
+		}},
+	}
+}
+
+func merged(values, more map[string]any) map[string]any {
+	maps.Copy(values, more)
+	return values
 }
 
 func render(t *testing.T, values env.Values) []*unstructured.Unstructured {
@@ -149,6 +185,9 @@ func TestInvalidValues(t *testing.T) {
 		values env.Values
 		want   string
 	}{
+		"no image":              {env.Values{"image": map[string]any{}}, "image.repository is required: name the image with its registry"},
+		"label of a selector":   {env.Values{"commonLabels": map[string]any{"app.kubernetes.io/name": "x"}}, "app.kubernetes.io/name"},
+		"no eviction":           {env.Values{"webhook": map[string]any{"podDisruptionBudget": map[string]any{"maxUnavailable": 0}}}, "/webhook/podDisruptionBudget/maxUnavailable"},
 		"unknown value":         {env.Values{"webhook": map[string]any{"replica": 2}}, "additional properties 'replica' not allowed"},
 		"unknown policy":        {env.Values{"webhook": map[string]any{"failurePolicy": map[string]any{"validateService": "Deny"}}}, "must be one of 'Ignore', 'Fail'"},
 		"cloud of the webhooks": {env.Values{"webhook": map[string]any{"cloud": map[string]any{"enabled": "yes"}}}, "/webhook/cloud/enabled"},

@@ -28,7 +28,7 @@ const soon = 30 * time.Second
 // TestInstalled tests the chart on a real API server: what its CRDs reject, and which calls its webhooks get.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
-	e := env.Start(t, env.Options{})
+	e := env.Start(t, env.Options{Audit: true})
 	if err := e.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +41,8 @@ func TestInstalled(t *testing.T) {
 		checkPodSecurity(t, e)
 		checkNotes(t, e)
 		checkLifecycle(t, e)
+		checkOtherRelease(t, e)
+		checkGitOps(t, e)
 	})
 	asked := newCounter(t)
 	// With Fail, a match condition that cannot be evaluated rejects the request, so a mistake in one is not mistaken

@@ -220,34 +220,15 @@ func TestCertificateFlags(t *testing.T) {
 	}
 }
 
-// TestRemoval checks that the webhook configurations are deleted before the pods they call.
-func TestRemoval(t *testing.T) {
-	tests := map[string]bool{"default": true, "webhooks-only": true, "development": false, "controllers-only": false}
-	for name, want := range tests {
-		for _, object := range render(t, cases()[name]) {
-			if object.GetKind() != "Job" {
-				continue
-			}
-			if !want {
-				t.Errorf("%s: a Job without anything to delete", name)
-			}
-			want = false
-			if got := object.GetAnnotations()["helm.sh/hook-delete-policy"]; got != "before-hook-creation,hook-succeeded" {
-				t.Errorf("%s: the Job is deleted at %q", name, got)
-			}
-		}
-		if want {
-			t.Errorf("%s: no Job deletes the configurations", name)
-		}
-	}
-}
-
-// pods returns the pod templates of all workloads, by the name of their container.
+// pods returns the pods of all workloads and of the test, by the name of their container.
 func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
 	for _, object := range objects {
 		raw, ok, err := unstructured.NestedMap(object.Object, "spec", "template")
+		if object.GetKind() == "Pod" {
+			raw, ok = map[string]any{"metadata": object.Object["metadata"], "spec": object.Object["spec"]}, true
+		}
 		if !ok || err != nil || object.GetKind() == definition {
 			continue
 		}
@@ -306,10 +287,10 @@ func TestPods(t *testing.T) {
 // TestHostNetwork checks that only pods that must work without a pod network use the host network.
 func TestHostNetwork(t *testing.T) {
 	tests := map[string]map[string]bool{
-		"default":          {"webhook": false, "controllers": true, "uninstall": true},
-		"self-signed":      {"webhook": true, "controllers": true, "uninstall": true},
-		"controllers-only": {"controllers": true},
-		"webhooks-only":    {"webhook": false, "controllers": false, "uninstall": false},
+		"default":          {"webhook": false, "controllers": true, "test": false},
+		"self-signed":      {"webhook": true, "controllers": true, "test": false},
+		"controllers-only": {"controllers": true, "test": false},
+		"webhooks-only":    {"webhook": false, "controllers": false, "test": false},
 	}
 	for name, want := range tests {
 		got := map[string]bool{}
@@ -360,7 +341,7 @@ func TestCloudCertificates(t *testing.T) {
 				secret = v.Secret.SecretName
 			}
 		}
-		want := map[bool]string{true: "cloud-client"}[role != "uninstall"]
+		want := map[bool]string{true: "cloud-client"}[role != "test"]
 		if secret != want || (mounts["/etc/quaymaster"] != "") != (want != "") {
 			t.Errorf("%s has the client certificate %q and the mounts %v", role, secret, mounts)
 		}

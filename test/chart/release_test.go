@@ -1,9 +1,7 @@
 package chart
 
 import (
-	"bytes"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,8 +19,18 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// helm runs Helm in the namespace of the release and returns its output.
+// helm runs Helm, which must succeed, in the namespace of the release and returns its output.
 func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string {
+	t.Helper()
+	out := tryHelm(t, e, values, command...)
+	if out.Code != 0 {
+		t.Fatalf("helm %s: %s%s", strings.Join(command, " "), out.Stdout, out.Stderr)
+	}
+	return out.Stdout
+}
+
+// tryHelm runs Helm in the namespace of the release unless the command contains another one.
+func tryHelm(t *testing.T, e *env.Env, values env.Values, command ...string) env.Output {
 	t.Helper()
 	path, err := env.Tool("helm")
 	if err != nil {
@@ -32,17 +40,18 @@ func helm(t *testing.T, e *env.Env, values env.Values, command ...string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := slices.Concat(command, []string{"--kubeconfig", e.AdminKubeconfig, "--namespace", env.Namespace})
+	args := slices.Concat(command, []string{"--kubeconfig", e.AdminKubeconfig})
+	if !slices.Contains(command, "--namespace") {
+		args = append(args, "--namespace", env.Namespace)
+	}
 	if values != nil {
-		args = append(args, "--values", "-")
+		args = append(args, "--set", "image.repository=quaymaster", "--values", "-")
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Stdin = bytes.NewReader(input)
-	out, err := cmd.CombinedOutput()
+	out, err := env.Run(t.Context(), string(input), path, args...)
 	if err != nil {
-		t.Fatalf("helm %s: %v\n%s", strings.Join(command, " "), err, out)
+		t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // checkNotes checks the notes that users see after an installation.
@@ -116,8 +125,9 @@ func checkLifecycle(t *testing.T, e *env.Env) {
 		t.Errorf("the timeout is %d after the upgrade, want 2", got)
 	}
 
-	// No kubelet runs the Job of the hook.
-	helm(t, e, nil, "uninstall", release, "--no-hooks")
+	// No kubelet runs here: nothing of it may need a pod.
+	helm(t, e, nil, "uninstall", release, "--timeout", "30s")
+	checkRemovalOrder(t, e)
 	for object := range versions(t, e.Client) {
 		kept := strings.HasPrefix(object, definition) || strings.HasPrefix(object, "ServiceAccount kube-system/")
 		if !kept {

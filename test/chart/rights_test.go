@@ -178,24 +178,6 @@ func TestSeparateAccounts(t *testing.T) {
 	}
 }
 
-// TestRemovalRights checks that the uninstall Job may only delete the webhook configurations, and only while it
-// runs.
-func TestRemovalRights(t *testing.T) {
-	objects := render(t, env.Values{})
-	want := []rbacv1.PolicyRule{{
-		APIGroups: []string{"admissionregistration.k8s.io"}, ResourceNames: []string{release}, Verbs: []string{"delete"},
-		Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
-	}}
-	if diff := cmp.Diff(want, find[rbacv1.ClusterRole](t, objects, "ClusterRole", release+"-uninstall").Rules); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for _, object := range objects {
-		if object.GetName() == release+"-uninstall" && object.GetAnnotations()["helm.sh/hook"] != "pre-delete" {
-			t.Errorf("%s is not limited to the hook", object.GetKind())
-		}
-	}
-}
-
 // TestUserRights checks that viewers can read policies, and that admins of a namespace can write its policies but
 // not cluster policies.
 func TestUserRights(t *testing.T) {

@@ -53,6 +53,7 @@ func TestInstallation(t *testing.T) {
 	})
 	c.must(t, "delete", "service", "shop", "--timeout", "1m")
 	c.doctor(t)
+	c.helm(t, "test", release)
 
 	generations := func() string {
 		return c.must(t, "--namespace", namespace, "get", "deployments", "-o",
@@ -77,6 +78,18 @@ func TestInstallation(t *testing.T) {
 			t.Errorf("%s still exists", left)
 		}
 	}
+}
+
+// TestRemovalWithoutImage uninstalls a release whose pods never started.
+func TestRemovalWithoutImage(t *testing.T) {
+	c := connect(t)
+	t.Cleanup(func() {
+		if err := c.uninstall(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.install(t, "install", "--create-namespace", "--set", "image.repository=registry.invalid/quaymaster")
+	c.helm(t, "uninstall", release, "--timeout", "1m")
 }
 
 // doctor fails the test if quayctl doctor finds a problem.

@@ -112,7 +112,8 @@ func forProcesses(kind string) bool {
 	}
 }
 
-// RenderChart renders the project's chart, CRDs first, with the release name and namespace of a default installation.
+// RenderChart renders the project's chart, CRDs first, with the release name and namespace of a default installation, and
+// an image unless the values name one.
 func RenderChart(ctx context.Context, values Values) ([]*unstructured.Unstructured, error) {
 	helm, err := Tool("helm")
 	if err != nil {
@@ -122,7 +123,9 @@ func RenderChart(ctx context.Context, values Values) ([]*unstructured.Unstructur
 	if err != nil {
 		return nil, err
 	}
-	input, err := yaml.Marshal(values)
+	all := Values{"image": map[string]any{"repository": "quaymaster"}}
+	maps.Copy(all, values)
+	input, err := yaml.Marshal(all)
 	if err != nil {
 		return nil, fmt.Errorf("render the chart: %w", err)
 	}

@@ -16,12 +16,67 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* The labels of an object or a pod: (list $ "webhook") or, with more labels, (list $ "webhook" labels) */}}
 {{- define "quaymaster.labels" -}}
-{{ include "quaymaster.selectorLabels" . }}
-{{- $root := index . 0 }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
+{{- $root := index . 0 -}}
+{{- $own := include "quaymaster.selectorLabels" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- range $more := append (slice . 2) $root.Values.commonLabels -}}
+{{- $own = merge $own ($more | default dict) -}}
+{{- end -}}
+{{- toYaml $own -}}
+{{- end -}}
+
+{{/* The metadata of a role's account: (list $ "webhook" values) */}}
+{{- define "quaymaster.accountMetadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "quaymaster.fullname" $root }}-{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+labels:
+  {{- include "quaymaster.labels" (list $root (index . 1)) | nindent 2 }}
+{{- with (index . 2).serviceAccount.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The metadata of a role's pods: (list $ "webhook" values "true if they use the cloud") */}}
+{{- define "quaymaster.podMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $values := index . 2 -}}
+labels:
+  {{- include "quaymaster.labels" (list $root (index . 1) $values.podLabels) | nindent 2 }}
+{{- if or (index . 3) $values.podAnnotations }}
+annotations:
+  {{- if index . 3 }}
+  # The cloud config is only read at startup, so a change must restart the pods.
+  quaymaster.dev/cloud-config-checksum: {{ include "quaymaster.cloudConfigChecksum" $root }}
+  {{- end }}
+  {{- with $values.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* How many pods of a role may be evicted at the same time: (list $ "webhook" values) */}}
+{{- define "quaymaster.disruptionBudget" -}}
+{{- $root := index . 0 -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "quaymaster.fullname" $root }}-{{ index . 1 }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "quaymaster.labels" (list $root (index . 1)) | nindent 4 }}
+spec:
+  maxUnavailable: {{ (index . 2).podDisruptionBudget.maxUnavailable }}
+  # Pods that are not ready must not block a drain.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "quaymaster.selectorLabels" . | nindent 6 }}
 {{- end -}}
 
 {{- define "quaymaster.image" -}}
@@ -52,10 +107,15 @@ seccompProfile:
 
 {{/* The environment of a container, or empty. */}}
 {{- define "quaymaster.env" -}}
-{{- with .Values.apiServer.host -}}
+{{- if or .Values.apiServer.host .Values.env -}}
 env:
+  {{- with .Values.apiServer.host }}
   - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
   - {name: KUBERNETES_SERVICE_PORT, value: {{ $.Values.apiServer.port | quote }}}
+  {{- end }}
+  {{- with .Values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 {{- end -}}
 
@@ -85,9 +145,13 @@ affinity:
 {{- .Values.cloud.tokenSecret.name | default (printf "%s-cloud-token" (include "quaymaster.fullname" .)) -}}
 {{- end -}}
 
-{{/* The lease of the controllers without a cloud; its name depends on the release, because several may run. */}}
-{{- define "quaymaster.policyLease" -}}
-{{ include "quaymaster.fullname" . }}-policy-controller
+{{/* The lease of the controllers. Without a cloud, its name depends on the release, because several may run. */}}
+{{- define "quaymaster.lease" -}}
+{{- ternary .Values.cloudController.leaderElection.resourceName (printf "%s-policy-controller" (include "quaymaster.fullname" .)) .Values.cloudController.enabled -}}
+{{- end -}}
+
+{{- define "quaymaster.leaseNamespace" -}}
+{{- ternary .Values.cloudController.leaderElection.resourceNamespace .Release.Namespace .Values.cloudController.enabled -}}
 {{- end -}}
 
 {{/* "true" if the chart creates pods for the webhooks, otherwise empty. */}}

@@ -25,10 +25,7 @@ func TestUsageOfOperations(t *testing.T) {
 			[]string{"--cloud-config is required: ", "--cluster-uid requires --ignore-services",
 				"--cluster-uid must not be combined with --kubeconfig"},
 		},
-		"uninstall of nothing": {
-			[]string{"uninstall"},
-			[]string{"set --mutating-webhook-configuration, --validating-webhook-configuration or both"},
-		},
+		"probe of nothing": {[]string{"probe"}, []string{"set --namespace, --lease or both"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, tc.args...)

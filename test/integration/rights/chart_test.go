@@ -28,16 +28,17 @@ func (w *world) granted(others map[string][]rbacv1.PolicyRule) sets.Set[rights.R
 func (w *world) arguments(role string) []string {
 	w.t.Helper()
 	for _, object := range w.rendered {
-		if object.GetKind() != "Deployment" || object.GetName() != "quaymaster-"+role {
+		pod := map[string][]string{"Deployment": {"spec", "template", "spec"}, "Pod": {"spec"}}[object.GetKind()]
+		if pod == nil || object.GetName() != "quaymaster-"+role {
 			continue
 		}
-		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		containers, _, err := unstructured.NestedSlice(object.Object, append(pod, "containers")...)
 		w.must(err)
 		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
 		w.must(err)
 		return args[1:] // after the name of the role
 	}
-	w.t.Fatalf("the chart has no Deployment of the %s", role)
+	w.t.Fatalf("the chart has no pods of the %s", role)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,16 +131,15 @@ func (w *world) claims() {
 	}
 }
 
-// uninstall removes the webhooks from the API server, as the chart's Job does.
-func (w *world) uninstall() {
-	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-uninstall")
+// probe checks both roles, as helm test does.
+func (w *world) probe() {
+	kubeconfig, err := w.ServiceAccountKubeconfig(w.t.Context(), env.Namespace, "quaymaster-test")
 	w.must(err)
 	path, err := env.Program("quaymaster")
 	w.must(err)
-	out, err := env.Run(w.t.Context(), "", path, "uninstall", "--kubeconfig="+kubeconfig,
-		"--mutating-webhook-configuration=quaymaster", "--validating-webhook-configuration=quaymaster")
+	out, err := env.Run(w.t.Context(), "", path, append([]string{"probe", "--kubeconfig=" + kubeconfig}, w.arguments("test")...)...)
 	w.must(err)
-	if out.Code != 0 {
-		w.t.Errorf("uninstall: %s", out.Stderr)
+	if out.Code != 0 || !strings.Contains(out.Stdout, "an invalid Service is denied") || !strings.Contains(out.Stdout, "have a leader") {
+		w.t.Errorf("probe: %+v", out)
 	}
 }

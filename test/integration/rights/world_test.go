@@ -135,5 +135,5 @@ func (w *world) drive() {
 		w.services()
 		w.volumes()
 	}
-	w.uninstall()
+	w.probe()
 }
