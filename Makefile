@@ -23,7 +23,7 @@ BUILD_FLAGS := -trimpath -tags validator_novalidatefn -ldflags '$(LDFLAGS)'
 ROLES := ./cmd/quaymaster ./cmd/quaymaster-controllers
 
 # The tools that each target runs, so that it builds no others.
-DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm kwok
+DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm
 TEST_TOOLS := $(DEV_TOOLS) promtool
 VERIFY_TOOLS := helm golangci-lint controller-gen
 

@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-all="etcd kube-apiserver kubectl kube-controller-manager helm kwok promtool controller-gen golangci-lint"
+all="etcd kube-apiserver kubectl kube-controller-manager helm promtool controller-gen golangci-lint"
 out=$PWD/bin/tools
 stamps=$out/.stamps
 heartbeat=15 # seconds between progress messages
@@ -39,7 +39,6 @@ describe() {
 		done
 		ldflags="$ldflags -X helm.sh/helm/v3/internal/version.version=$(version helm helm.sh/helm/v3)"
 		;;
-	kwok) module=kwok package=sigs.k8s.io/kwok/cmd/kwok ;;
 	promtool) module=promtool package=github.com/prometheus/prometheus/cmd/promtool ;;
 	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
 	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;

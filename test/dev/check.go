@@ -53,12 +53,10 @@ func uninitialized(node *corev1.Node) string {
 	case len(node.Status.Addresses) == 0:
 		return "addresses"
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-			return ""
-		}
+	if !ready(&node.Status) {
+		return "readiness"
 	}
-	return "readiness"
+	return ""
 }
 
 func (d *demo) badServiceDenied(ctx context.Context) error {

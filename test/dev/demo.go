@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/process"
@@ -104,10 +106,7 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.kubelets = newKubelets(client, d.env.Client, d.out)
-	if err := startKwok(d.env); err != nil {
-		return err
-	}
+	d.kubelets = newKubelets(client, d.env.Client, clock.RealClock{}, d.out)
 	if err := d.kubelets.sync(ctx); err != nil {
 		return err
 	}

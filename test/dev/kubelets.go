@@ -2,85 +2,58 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/test/env"
 )
 
 const (
-	// managed marks the Nodes that kwok manages.
-	managed = "kwok.x-k8s.io/node"
-	// instanceState selects the stage in stages.yaml by which kwok simulates a Node.
-	instanceState = "dev.quaymaster.dev/instance-state"
 	// followInterval is how often Nodes are synchronized with their instances.
 	followInterval = time.Second
+	// leaseDuration and renewInterval are those of a kubelet.
+	leaseDuration = 40 * time.Second
+	renewInterval = 10 * time.Second
 )
 
-//go:embed stages.yaml
-var stages []byte
-
-// startKwok runs kwok, which maintains the leases and the status of the simulated Nodes.
-func startKwok(e *env.Env) error {
-	path, err := env.Tool("kwok")
-	if err != nil {
-		return err
-	}
-	port, err := env.FreePort()
-	if err != nil {
-		return err
-	}
-	config := filepath.Join(e.Dir, "kwok-stages.yaml")
-	if err := os.WriteFile(config, stages, 0o600); err != nil {
-		return err
-	}
-	_, err = e.Start("kwok", path,
-		"--kubeconfig="+e.AdminKubeconfig,
-		"--config="+config,
-		"--manage-nodes-with-annotation-selector="+managed+"=fake",
-		"--node-lease-duration-seconds=40",
-		"--server-address=127.0.0.1:"+strconv.Itoa(port),
-	)
-	return err
-}
-
-// kubelets registers a Node for every instance, as its kubelet would, and updates the Node's readiness with the
-// instance's state.
+// kubelets does what the kubelet of every instance would do: it registers a Node, reports its status, and renews its
+// lease while the instance runs.
 type kubelets struct {
 	cloud *cloudapi.Client
 	nodes client.Client
+	clock clock.WithTicker
 	out   io.Writer
 	// known holds the instances that have registered before. Their Nodes are not registered again after removal.
 	known map[string]bool
+	// renewed holds when the lease of a Node was last renewed.
+	renewed map[string]time.Time
 }
 
-func newKubelets(cloud *cloudapi.Client, nodes client.Client, out io.Writer) *kubelets {
-	return &kubelets{cloud: cloud, nodes: nodes, out: out, known: map[string]bool{}}
+func newKubelets(cloud *cloudapi.Client, nodes client.Client, clock clock.WithTicker, out io.Writer) *kubelets {
+	return &kubelets{
+		cloud: cloud, nodes: nodes, clock: clock, out: out, known: map[string]bool{}, renewed: map[string]time.Time{},
+	}
 }
 
 // follow synchronizes Nodes with instances until the context ends. Failed calls to the cloud or the API server are
 // retried: kubelets outlive both.
 func (k *kubelets) follow(ctx context.Context) {
-	ticker := time.NewTicker(followInterval)
+	ticker := k.clock.NewTicker(followInterval)
 	defer ticker.Stop()
 	var last string
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker.C():
 		}
 		text := ""
 		if err := k.sync(ctx); err != nil && ctx.Err() == nil {
@@ -93,7 +66,7 @@ func (k *kubelets) follow(ctx context.Context) {
 	}
 }
 
-// sync registers the Nodes of new instances and writes the state of each instance to its Node.
+// sync registers the Nodes of new instances and reports for each Node whether its instance runs.
 func (k *kubelets) sync(ctx context.Context) error {
 	instances, err := k.cloud.ListInstances(ctx, cloudapi.ListOptions{IncludeDeleted: true})
 	if err != nil {
@@ -111,7 +84,7 @@ func (k *kubelets) sync(ctx context.Context) error {
 		node, registered := byName[instance.Hostname]
 		if registered {
 			k.known[instance.ID] = true
-			err = k.setState(ctx, node, instance.State)
+			err = k.report(ctx, node, instance.State == cloudv1.InstanceRunning)
 		} else if !k.known[instance.ID] && instance.State == cloudv1.InstanceRunning {
 			err = k.register(ctx, instance)
 		}
@@ -133,7 +106,6 @@ func (k *kubelets) register(ctx context.Context, instance cloudv1.Instance) erro
 				corev1.LabelOSStable:   "linux",
 				corev1.LabelArchStable: "amd64",
 			},
-			Annotations: map[string]string{managed: "fake", instanceState: string(instance.State)},
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
 			Key: cloudproviderapi.TaintExternalCloudProvider, Value: "true", Effect: corev1.TaintEffectNoSchedule,
@@ -144,15 +116,4 @@ func (k *kubelets) register(ctx context.Context, instance cloudv1.Instance) erro
 	}
 	k.known[instance.ID] = true
 	return nil
-}
-
-// setState writes the state of an instance to its Node if it changed.
-func (k *kubelets) setState(ctx context.Context, node *corev1.Node, state cloudv1.InstanceState) error {
-	if node.Annotations[instanceState] == string(state) {
-		return nil
-	}
-	patch := client.MergeFrom(node.DeepCopy())
-	metav1.SetMetaDataAnnotation(&node.ObjectMeta, instanceState, string(state))
-	// The Node may have been removed since it was listed.
-	return client.IgnoreNotFound(k.nodes.Patch(ctx, node, patch))
 }
