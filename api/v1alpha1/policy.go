@@ -14,7 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="Enforcement",type=string,JSONPath=`.spec.enforcement`
 // +kubebuilder:printcolumn:name="Services",type=integer,JSONPath=`.status.services`,description="Services that the policy applies to"
 // +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="Services that break a rule of the policy"
-// +kubebuilder:printcolumn:name="Max QPS",type=integer,JSONPath=`.status.maxQPS`,description="Sum of the limits of all listeners"
+// +kubebuilder:printcolumn:name="Total Max QPS",type=integer,JSONPath=`.status.maxQPS`,description="Sum of the limits of all listeners"
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type LoadBalancerPolicy struct {
@@ -52,7 +52,7 @@ type LoadBalancerPolicyList struct {
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
 // +kubebuilder:printcolumn:name="Services",type=integer,JSONPath=`.status.services`,description="Services that the policy applies to"
 // +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="Services that break a rule of the policy"
-// +kubebuilder:printcolumn:name="Max QPS",type=integer,JSONPath=`.status.maxQPS`,description="Sum of the limits of all listeners"
+// +kubebuilder:printcolumn:name="Total Max QPS",type=integer,JSONPath=`.status.maxQPS`,description="Sum of the limits of all listeners"
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterLoadBalancerPolicy struct {

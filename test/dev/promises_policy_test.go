@@ -134,7 +134,7 @@ var ignoreDryRun = cmp.Transformer("stdout",
 // counts waits until kubectl shows this row with the controllers' counts for the cluster's policy.
 func (d *demonstration) counts(t *testing.T, row string) {
 	t.Helper()
-	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` + row +
+	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +TOTAL MAX QPS +ACCEPTED +AGE\n` + row +
 		`\n$`)
 	env.Eventually(t, 10*time.Second, "the counts of the policy", func(context.Context) error {
 		if got := d.must(t, "get", "clbpol"); !table.MatchString(got) {

@@ -47,7 +47,7 @@ func TestAudit(t *testing.T) {
 	if diff := cmp.Diff([]string{"True Accepted: every part of the policy applies", "False Violations: 2 of 3 Services break a rule"}, conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\n` +
+	table := regexp.MustCompile(`^NAME +ENFORCEMENT +PRIORITY +SERVICES +VIOLATING +TOTAL MAX QPS +ACCEPTED +AGE\n` +
 		`trial +Audit +0 +3 +2 +6010 +True +\d+s\n$`)
 	if out := s.admin("", "get", "clbpol", "trial"); !table.MatchString(out.Stdout) {
 		t.Errorf("kubectl shows\n%s%s", out.Stdout, out.Stderr)
@@ -87,7 +87,7 @@ func TestStatusOfANamespacedPolicy(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s.create(s.service("web"))
-	table := regexp.MustCompile(`^NAME +ENFORCEMENT +SERVICES +VIOLATING +MAX QPS +ACCEPTED +AGE\nown +Audit +1 +1 +10000 +True +\d+s\n$`)
+	table := regexp.MustCompile(`^NAME +ENFORCEMENT +SERVICES +VIOLATING +TOTAL MAX QPS +ACCEPTED +AGE\nown +Audit +1 +1 +10000 +True +\d+s\n$`)
 	env.Eventually(t, soon, "the counts", func(context.Context) error {
 		if out := s.user("", "get", "lbpol"); !table.MatchString(out.Stdout) {
 			return fmt.Errorf("kubectl shows\n%s%s", out.Stdout, out.Stderr)
