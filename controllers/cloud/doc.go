@@ -1,3 +1,4 @@
-// Package cloud composes the cloud-controller-manager: the k8s.io/cloud-provider app, which owns flags, lease, health,
-// metrics and lifetime, with its node, node-lifecycle, service and route controllers and with ours.
+// Package cloud composes the cloud-controller-manager: flags, configuration and controllers of the k8s.io/cloud-provider
+// app, and controllers of our own. Start and end differ from the app's: probes are answered before the API server answers,
+// and the lease is released when nothing can be written any more.
 package cloud

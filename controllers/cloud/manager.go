@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmapp "k8s.io/cloud-provider/app"
-	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 	ccmoptions "k8s.io/cloud-provider/options"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -23,8 +23,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
-	"k8s.io/controller-manager/controller"
-	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/leadership"
 )
@@ -38,6 +36,9 @@ const (
 	// new Services would take minutes. The API server protects itself by priority and fairness.
 	apiQPS   = 200
 	apiBurst = 400
+	// retryPeriod is how often the other replicas try to become the leader: a lease that was released stays without one
+	// for at most 2.2 times as long.
+	retryPeriod = time.Second
 )
 
 // Assembly holds what a Manager runs in addition to the app's controllers. It is built once flags and configuration are
@@ -79,8 +80,10 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 	o.ServiceController.ConcurrentServiceSyncs = serviceSyncs
 	o.NodeController.ConcurrentNodeSyncs = nodeSyncs
 	o.Generic.ClientConnection.QPS, o.Generic.ClientConnection.Burst = apiQPS, apiBurst
-	// The app's webhooks are not served: admission is a role of its own.
-	o.Webhook, o.WebhookServing = nil, nil
+	o.Generic.LeaderElection.RetryPeriod.Duration = retryPeriod
+	// The app's webhooks are not served: admission is a role of its own. There never was a provider in
+	// kube-controller-manager whose leader we could take over from.
+	o.Webhook, o.WebhookServing, o.Generic.LeaderMigration = nil, nil, nil
 	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
 }
 
@@ -131,66 +134,6 @@ func (m *Manager) Address() string {
 		return ""
 	}
 	return net.JoinHostPort(s.BindAddress.String(), strconv.Itoa(s.BindPort))
-}
-
-// Run runs the manager until ctx ends. Services without a loadBalancerClass and those of class are ours; assemble
-// builds the rest.
-func (m *Manager) Run(
-	ctx context.Context, class string, assemble func(*ccmconfig.CompletedConfig) (Assembly, error),
-) error {
-	config, err := m.Options.Config(m.controllers(), disabled(), aliases(), nil, nil)
-	if err != nil {
-		return err
-	}
-	if err := m.guardClients(config); err != nil {
-		return err
-	}
-	completed := config.Complete()
-	assembly, err := assemble(completed)
-	if err != nil {
-		return err
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { assembly.Background(ctx) })
-	constructors := constructors()
-	constructors[names.ServiceLBController] = ccmapp.ControllerInitFuncConstructor{
-		InitContext: constructors[names.ServiceLBController].InitContext,
-		Constructor: serviceController(class, assembly.Synced),
-	}
-	lead := sync.OnceFunc(func() {
-		for _, run := range assembly.Leading {
-			running.Go(func() { run(ctx) })
-		}
-	})
-	for name, run := range assembly.Run {
-		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(ctx, &running, name, lead, run)}
-	}
-	initializers := ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)
-	return ccmapp.Run(completed, assembly.Cloud, initializers, nil, ctx.Done())
-}
-
-// start runs a controller of our own when the app starts it on the leader, after lead. Its context ends with the
-// process, as the app's never does; running makes the process wait for it.
-func start(
-	ctx context.Context, running *sync.WaitGroup, name string, lead func(), run func(context.Context),
-) ccmapp.InitFuncConstructor {
-	logger := klog.FromContext(ctx).WithName(name)
-	return func(ccmapp.ControllerInitContext, *ccmconfig.CompletedConfig, cloudprovider.Interface) ccmapp.InitFunc {
-		return func(
-			_ context.Context, shared genericcontrollermanager.ControllerContext,
-		) (controller.Interface, bool, error) {
-			lead()
-			running.Go(func() {
-				logger.Info("Starting controller")
-				defer logger.Info("Stopped controller")
-				shared.ControllerManagerMetrics.ControllerStarted(metricName(name))
-				defer shared.ControllerManagerMetrics.ControllerStopped(metricName(name))
-				run(klog.NewContext(ctx, logger))
-			})
-			return nil, true, nil
-		}
-	}
 }
 
 // metricName returns the name of a controller in the app's metric of running controllers. The app's own controllers

@@ -24,7 +24,7 @@ func TestStartedMetric(t *testing.T) {
 	var running sync.WaitGroup
 	started := make(chan struct{}, 2)
 	for _, name := range []string{names.NodeRouteController, own} {
-		_, enabled, err := start(ctx, &running, name, func() {}, func(ctx context.Context) {
+		_, enabled, err := start(&running, name, func(ctx context.Context) {
 			started <- struct{}{}
 			<-ctx.Done()
 		})(app.ControllerInitContext{}, nil, nil)(ctx, shared)

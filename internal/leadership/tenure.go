@@ -35,6 +35,11 @@ type Tenure struct {
 	// expiry cancels the writes in flight when the lease expires.
 	expiry clock.Timer
 	writes map[*write]struct{}
+	// unanswered is the time of the last failure of a write that may have been sent.
+	unanswered time.Time
+	// closed is not nil once there are no new writes; it is closed when none is in flight.
+	closed  chan struct{}
+	settled bool
 }
 
 // NewTenure returns a Tenure that begins when the lease is first acquired. The clock must be monotonic.

@@ -94,9 +94,18 @@ func (e *Env) CloudConfigArg(name string, config CloudConfig) (string, error) {
 }
 
 // StartControllers runs the controllers role with the rights of its ServiceAccount, all controllers enabled and without
-// leader election: a single replica would only wait for its own lease after a restart. args are appended and take
+// leader election: a single replica would only wait for its own lease after it was killed. args are appended and take
 // precedence.
 func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...string) (*Server, error) {
+	s, err := e.PrepareControllers(ctx, config, args...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Restart(ctx)
+}
+
+// PrepareControllers returns the controllers role as StartControllers would run it, for the caller to launch.
+func (e *Env) PrepareControllers(ctx context.Context, config CloudConfig, args ...string) (*Server, error) {
 	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, Namespace, controllersAccount)
 	if err != nil {
 		return nil, err
@@ -109,11 +118,16 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 	if err != nil {
 		return nil, err
 	}
+	path, err := Program("quaymaster")
+	if err != nil {
+		return nil, err
+	}
 	url := fmt.Sprintf("https://127.0.0.1:%d", port)
-	s := &Server{
+	return &Server{
 		URL:  url,
+		env:  e,
 		name: "quaymaster-controllers",
-		path: "quaymaster",
+		path: path,
 		args: append([]string{
 			"controllers",
 			"--kubeconfig=" + kubeconfig,
@@ -125,7 +139,6 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 			"--allocate-node-cidrs",
 			"--cluster-cidr=" + ClusterCIDR,
 		}, args...),
-		ready: probe(url + "/healthz"),
-	}
-	return s, e.startServer(ctx, s)
+		ready: probe(url + "/readyz"),
+	}, nil
 }

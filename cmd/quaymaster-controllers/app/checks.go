@@ -5,33 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cloud-provider/names"
-	"k8s.io/klog/v2"
 	netutils "k8s.io/utils/net"
 
-	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
-	"quaymaster.dev/provider/ownership"
-)
-
-const (
-	// firstCallTimeout limits the call that checks the token.
-	firstCallTimeout = 10 * time.Second
-	// apiServerWait is how long to wait for an API server that is still starting; it is polled every apiServerPoll.
-	apiServerWait = 30 * time.Second
-	apiServerPoll = time.Second
 )
 
 // checkFlags checks what can be decided from the flags alone.
@@ -133,52 +117,4 @@ func (r *controllers) checkAddress(ctx context.Context) error {
 		return fmt.Errorf("--bind-address, --secure-port: %w", err)
 	}
 	return l.Close()
-}
-
-// checkCloud checks the token and the capabilities of the cloud. A cloud that does not answer is only logged: Nodes are
-// added and removed without it, and the controllers retry what fails.
-func (r *controllers) checkCloud(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, firstCallTimeout)
-	defer cancel()
-	meta, err := r.cloud.Meta(ctx)
-	if cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
-		return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",
-			r.config.TokenFile, r.config.Endpoint)
-	}
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "The cloud does not answer; continuing without it",
-			"endpoint", r.config.Endpoint)
-		return nil
-	}
-	if !slices.Contains(meta.Capabilities, cloudv1.CapabilityNodeGroups) {
-		return fmt.Errorf("the cloud at %s does not support node groups, which load balancers require",
-			r.config.Endpoint)
-	}
-	return nil
-}
-
-// checkCluster returns the cluster's UID, which requires an API server that answers and permissions that every controller
-// needs.
-func checkCluster(ctx context.Context, cluster *ownership.Cluster) (string, error) {
-	var uid string
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, apiServerPoll, apiServerWait, true,
-		func(ctx context.Context) (bool, error) {
-			uid, last = cluster.UID(ctx)
-			switch {
-			case last == nil:
-				return true, nil
-			case apierrors.IsUnauthorized(last):
-				return false, fmt.Errorf("--kubeconfig: the API server rejects the credentials: %w", last)
-			case apierrors.IsForbidden(last):
-				return false, fmt.Errorf("the controllers' ServiceAccount lacks permissions: %w; "+
-					"install the chart's roles and bindings", last)
-			}
-			klog.FromContext(ctx).Info("Waiting for the API server", "err", last)
-			return false, nil
-		})
-	if wait.Interrupted(err) && last != nil && ctx.Err() == nil {
-		return "", fmt.Errorf("--kubeconfig: the API server does not answer: %w", last)
-	}
-	return uid, err
 }

@@ -140,20 +140,22 @@ func (r *controllers) run(ctx context.Context) error {
 	if err := r.checkAddress(ctx); err != nil {
 		return err
 	}
-	if err := r.checkCloud(ctx); err != nil {
-		return err
-	}
 	cluster := ownership.NewCluster(r.api.CoreV1())
-	var err error
-	if r.clusterUID, err = checkCluster(ctx, cluster); err != nil {
-		return err
-	}
 	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
 		"clusterID", r.config.ClusterID)
-	return r.manager.Run(ctx, r.config.LoadBalancerClass,
-		func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
+	return r.manager.Run(ctx, cloud.RunOptions{
+		Class: r.config.LoadBalancerClass,
+		Wait: func(ctx context.Context, waiting func(string)) error {
+			var err error
+			if r.clusterUID, err = awaitCluster(ctx, cluster, waiting); err != nil {
+				return err
+			}
+			return r.awaitCloud(ctx, waiting)
+		},
+		Assemble: func(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
 			return r.assemble(completed, cluster)
-		})
+		},
+	})
 }
 
 // configure reads the files named by the flags and creates the clients.

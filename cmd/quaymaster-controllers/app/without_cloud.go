@@ -57,11 +57,15 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	if err := r.checkAddress(ctx); err != nil {
 		return err
 	}
-	if _, err := checkCluster(ctx, ownership.NewCluster(r.api.CoreV1())); err != nil {
-		return err
-	}
 	klog.FromContext(ctx).Info("Starting without a cloud", "role", "controllers", "version", version.String())
-	return r.manager.Run(ctx, r.class, r.assembleWithoutCloud)
+	return r.manager.Run(ctx, cloud.RunOptions{
+		Class: r.class,
+		Wait: func(ctx context.Context, waiting func(string)) error {
+			_, err := awaitCluster(ctx, ownership.NewCluster(r.api.CoreV1()), waiting)
+			return err
+		},
+		Assemble: r.assembleWithoutCloud,
+	})
 }
 
 // checkWithoutCloud rejects flags that request more than the status of policies.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,17 +31,32 @@ type way struct {
 	calls []string
 	// fence has the header of each write that identifies its leader.
 	fence []string
+	// answered is when the last write was answered.
+	answered time.Time
 }
 
 func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	call := r.Method + " " + r.URL.Path
 	w.calls = append(w.calls, call)
-	if len(cloud.Writes([]string{call})) > 0 {
+	write := len(cloud.Writes([]string{call})) > 0
+	if write {
 		w.fence = append(w.fence, r.Header.Get(cloudv1.HeaderFence))
 	}
 	w.mu.Unlock()
 	w.cloud.ServeHTTP(rw, r)
+	if write {
+		w.mu.Lock()
+		w.answered = time.Now()
+		w.mu.Unlock()
+	}
+}
+
+// lastAnswer returns when the last write was answered.
+func (w *way) lastAnswer() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered
 }
 
 // since returns the calls after the first n.

@@ -1,0 +1,79 @@
+// Package health answers the probes of our processes. Unlike the handlers of the libraries, it says in the log and in the
+// response which check failed and why.
+package health
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+)
+
+// Check is a named condition of the process.
+type Check struct {
+	Name string
+	// Check returns the reason why the condition does not hold, or nil.
+	Check func(*http.Request) error
+}
+
+// Ping is a check that succeeds as long as the process answers.
+func Ping() Check { return Check{"ping", func(*http.Request) error { return nil }} }
+
+// Handler answers a probe. It logs what has changed since the last one.
+type Handler struct {
+	probe  string
+	logger logr.Logger
+	checks []Check
+
+	mu sync.Mutex
+	// failing holds the causes of the checks that failed last, by their names.
+	failing map[string]string
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// NewHandler returns the handler of a probe, which succeeds if all checks do.
+func NewHandler(probe string, logger logr.Logger, checks ...Check) *Handler {
+	return &Handler{probe: probe, logger: logger, checks: checks, failing: map[string]string{}}
+}
+
+// ServeHTTP runs the checks.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer strings.Builder
+	code := http.StatusOK
+	for _, check := range h.checks {
+		err := check.Check(r)
+		h.note(check.Name, err)
+		if err == nil {
+			fmt.Fprintf(&answer, "[+]%s ok\n", check.Name)
+			continue
+		}
+		fmt.Fprintf(&answer, "[-]%s failed: %s\n", check.Name, err)
+		code = http.StatusInternalServerError
+	}
+	if code == http.StatusOK {
+		answer.Reset()
+		answer.WriteString("ok")
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(answer.String())) // a prober that is gone needs no answer
+}
+
+// note logs the result of a check if it differs from the last one.
+func (h *Handler) note(check string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, failed := h.failing[check]
+	switch {
+	case err == nil && failed:
+		delete(h.failing, check)
+		h.logger.Info("Health check succeeds again", "probe", h.probe, "check", check)
+	case err != nil && before != err.Error():
+		h.failing[check] = err.Error()
+		h.logger.Info("Health check failed", "probe", h.probe, "check", check, "cause", err.Error())
+	}
+}
