@@ -19,6 +19,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/test/authority"
 )
 
 // asProgram is the environment variable that makes the test binary act as the program.
@@ -206,4 +207,99 @@ func TestSIGTERMEndsInOrder(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the held request is still held")
 	}
+}
+
+// TestBackup: a copy of the data directory of a server that was stopped restores the cloud on another machine, as
+// docs/operations/backup.md promises: the same objects with the same IDs, addresses and revisions.
+func TestBackup(t *testing.T) {
+	data, copied := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	s := startServer(t, data)
+	createCertificate(t, s.client(t))
+	for _, name := range []string{"one", "two", "three"} {
+		createBalancer(t, s.client(t), name)
+	}
+	before := everything(t, s.client(t))
+	if err := s.kill(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	// What was written after the backup is lost.
+	s = startServer(t, data)
+	createBalancer(t, s.client(t), "later")
+	_ = s.kill(syscall.SIGKILL)
+
+	s = startServer(t, copied)
+	if diff := cmp.Diff(before, everything(t, s.client(t))); diff != "" {
+		t.Errorf("restored (-backed up +restored):\n%s", diff)
+	}
+	// New objects get addresses that no other has.
+	createBalancer(t, s.client(t), "new")
+	used := map[string]bool{}
+	list, err := s.client(t).ListLoadBalancers(t.Context(), cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lb := range list.Items {
+		for _, vip := range lb.VIPs {
+			if used[vip.Address] {
+				t.Errorf("two load balancers have the address %s", vip.Address)
+			}
+			used[vip.Address] = true
+		}
+	}
+}
+
+func createBalancer(t *testing.T, c *cloudapi.Client, name string) {
+	t.Helper()
+	spec := cloudv1.LoadBalancerSpec{Name: name, LoadBalancerFields: cloudv1.LoadBalancerFields{
+		Scheme: "public", Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+	}}
+	if _, _, err := c.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createCertificate creates a certificate, whose key pair the server can only decrypt with its key.
+func createCertificate(t *testing.T, c *cloudapi.Client) {
+	t.Helper()
+	now := time.Now()
+	pair, err := authority.New(t, "test", now, now.Add(time.Hour)).IssueServing("shop", now, now.Add(time.Hour), "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, key, err := pair.Write(t.TempDir(), "tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := cloudv1.CertificateSpec{Name: "shop"}
+	for file, field := range map[string]*string{chain: &spec.Chain, key: &spec.Key} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*field = string(text)
+	}
+	if _, err := c.CreateCertificate(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everything returns the objects that clients have created, and the instances.
+func everything(t *testing.T, c *cloudapi.Client) []any {
+	t.Helper()
+	balancers, err := c.ListLoadBalancers(t.Context(), cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates, err := c.ListCertificates(t.Context(), cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instances, err := c.ListInstances(t.Context(), cloudapi.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []any{balancers.Items, certificates.Items, instances.Items}
 }
