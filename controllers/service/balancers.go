@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/condition"
 )
 
 // The annotations that the controllers write. They outlive this program: the keys must not change.
@@ -22,13 +24,13 @@ const (
 // The types of the conditions of Services.
 const (
 	// ConditionPrefix is the prefix of all types that are ours.
-	ConditionPrefix = "quaymaster.dev/"
+	ConditionPrefix = condition.Prefix
 	// ConditionConfigured is true if the cloud has what the Service asks for.
-	ConditionConfigured = ConditionPrefix + "LoadBalancerConfigured"
+	ConditionConfigured = condition.Configured
 	// ConditionProgressing is true while the cloud works on what the Service asks for, or the controllers try again.
-	ConditionProgressing = ConditionPrefix + "LoadBalancerProgressing"
+	ConditionProgressing = condition.Progressing
 	// ConditionDegraded is true if the data plane does not serve as it should.
-	ConditionDegraded = ConditionPrefix + "LoadBalancerDegraded"
+	ConditionDegraded = condition.Degraded
 )
 
 // Balancers manages the load balancers of Services in the cloud. Its methods may be called for different Services at

@@ -5,13 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"quaymaster.dev/internal/condition"
 )
 
 // The reasons of Events, which are those of the stock controller.
 const (
 	reasonEnsuring = "EnsuringLoadBalancer"
 	reasonEnsured  = "EnsuredLoadBalancer"
-	reasonFailed   = "SyncLoadBalancerFailed"
+	reasonFailed   = condition.EventFailed
 	reasonDeleting = "DeletingLoadBalancer"
 	reasonDeleted  = "DeletedLoadBalancer"
 )

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -62,7 +63,7 @@ func (e *examination) reviewed(ctx context.Context, w *called) (string, Result) 
 		if n.DeletionTimestamp != nil {
 			continue
 		}
-		if chosen == "" || n.Name == e.Namespace {
+		if chosen == "" || n.Name == cmp.Or(e.Within, e.Namespace) {
 			chosen = n.Name
 		}
 	}

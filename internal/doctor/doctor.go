@@ -5,8 +5,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +33,19 @@ type Options struct {
 	// API and Objects are the typed and the dynamic client of the cluster.
 	API     kubernetes.Interface
 	Objects dynamic.Interface
-	// Namespace and Release identify the Helm release to check.
+	// Namespace and Release identify the Helm release to check; those that are empty are found.
 	Namespace, Release string
+	// Within limits the Services and policies that are looked at to a namespace; empty for all.
+	Within string
 	// Class is the loadBalancerClass of the Services that are created as a dry run; empty for none.
 	Class string
-	// Cloud is nil without a cloud config.
+	// Cloud is the cloud of the cloud config that was given; nil without one.
 	Cloud Cloud
+	// Reach asks the cloud at an endpoint for an answer, without credentials. The authorities of its certificate are in
+	// PEM; if empty, those of the system are trusted. Reach may be nil.
+	Reach func(ctx context.Context, endpoint string, authorities []byte) error
+	// InstanceID parses the provider ID of a Node. The error says why it is not one of the cloud.
+	InstanceID func(providerID string) (string, error)
 	// Identity returns what distinguishes the cluster from others with its UID; it may be nil.
 	Identity func() (clusterca.Identity, error)
 	// Resolve looks up the addresses of a host in the cluster's DNS; nil outside a cluster.
@@ -53,6 +58,7 @@ type Options struct {
 type examination struct {
 	Options
 	release release
+	config  installedConfig
 	// offset is how far the API server's clock is ahead of this machine's.
 	offset time.Duration
 }
@@ -79,7 +85,10 @@ const (
 	checkCertManager    = "cert-manager"
 	checkRights         = "rights"
 	checkLeader         = "controllers"
+	checkConfig         = "cloud-config"
 	checkCloud          = "cloud"
+	checkNodes          = "nodes"
+	checkBalancers      = "load-balancers"
 	checkPolicies       = "policies"
 )
 
@@ -97,7 +106,10 @@ func checks() []check {
 		{checkCertManager, []string{checkRelease}, (*examination).certManager},
 		{checkRights, []string{checkRelease}, (*examination).rights},
 		{checkLeader, []string{checkRelease}, (*examination).leader},
+		{checkConfig, []string{checkRelease}, (*examination).configured},
 		{checkCloud, nil, (*examination).cloud},
+		{checkNodes, []string{checkRelease, checkConfig}, (*examination).nodes},
+		{checkBalancers, []string{checkRelease, checkConfig}, (*examination).balancers},
 		{checkPolicies, []string{checkCRDs}, (*examination).policies},
 	}
 }
@@ -106,26 +118,31 @@ func checks() []check {
 func Run(ctx context.Context, o Options) []Result {
 	e := &examination{Options: o}
 	var results []Result
-	blocked := map[string]bool{}
+	blocked := map[string]string{}
 	for _, c := range checks() {
 		result := e.step(ctx, c, blocked)
 		result.Check = c.name
-		blocked[c.name] = blocked[c.name] || result.Level == Fail || result.blind
 		results = append(results, result)
 	}
 	return results
 }
 
-// step runs a check, or skips it and marks it as blocked, so that the checks that need it are skipped, too.
-func (e *examination) step(ctx context.Context, c check, blocked map[string]bool) Result {
-	missing := slices.DeleteFunc(slices.Clone(c.needs), func(name string) bool { return !blocked[name] })
-	if len(missing) > 0 {
-		blocked[c.name] = true
-		return skip("not run because of %s", strings.Join(missing, ", "))
+// step runs a check, or skips it because of another one. blocked has the check to blame for each that did not succeed,
+// itself or one that it needs.
+func (e *examination) step(ctx context.Context, c check, blocked map[string]string) Result {
+	for _, name := range c.needs {
+		if root := blocked[name]; root != "" {
+			blocked[c.name] = root
+			return skip("not run because of %s", root)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
-	return c.run(e, ctx)
+	result := c.run(e, ctx)
+	if result.Level == Fail || result.blind {
+		blocked[c.name] = c.name
+	}
+	return result
 }
 
 // Level is the severity of a result.
@@ -147,6 +164,8 @@ type Result struct {
 	// Found says what the state is and what it means, Remedy how to fix it.
 	Found  string `json:"found"`
 	Remedy string `json:"remedy,omitempty"`
+	// Details lists the objects or causes that Found sums up.
+	Details []string `json:"details,omitempty"`
 
 	// blind is true if the check lacked the permission to read, so that the checks that need it cannot run.
 	blind bool
@@ -166,6 +185,12 @@ func warn(remedy, found string, args ...any) Result {
 
 func fail(remedy, found string, args ...any) Result {
 	return Result{Level: Fail, Found: fmt.Sprintf(found, args...), Remedy: remedy}
+}
+
+// with adds details to the result.
+func (r Result) with(details []string) Result {
+	r.Details = details
+	return r
 }
 
 // unread returns the result of a failed read. A missing permission of this user is only a warning: the installation may

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,6 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -26,7 +26,7 @@ func TestSteps(t *testing.T) {
 		return func(*examination, context.Context) Result { return Result{Level: level} }
 	}
 	e := &examination{}
-	blocked := map[string]bool{}
+	blocked := map[string]string{}
 	var got []Level
 	for _, c := range []check{
 		{"failed", nil, run(Fail)},
@@ -36,7 +36,9 @@ func TestSteps(t *testing.T) {
 		{"needs the one that is not applicable", []string{"not applicable"}, run(OK)},
 	} {
 		result := e.step(t.Context(), c, blocked)
-		blocked[c.name] = blocked[c.name] || result.Level == Fail
+		if result.Level == Skip && len(c.needs) > 0 && result.Found != "not run because of failed" {
+			t.Errorf("%s: %s", c.name, result.Found)
+		}
 		got = append(got, result.Level)
 	}
 	if diff := cmp.Diff([]Level{Fail, Skip, Skip, Skip, OK}, got); diff != "" {
@@ -63,8 +65,8 @@ func installation(cluster *fake.Clientset, args ...string) *examination {
 		Options: Options{API: cluster, Namespace: "quay", Release: "quay",
 			Clock: clocktesting.NewFakePassiveClock(noon)},
 		release: release{
-			webhook:     &role{account: "quay-webhook", template: template},
-			controllers: &role{account: "quay-controllers", template: template},
+			webhook:     &role{component: webhookComponent, account: "quay-webhook", template: template},
+			controllers: &role{component: controllersComponent, account: "quay-controllers", template: template},
 		},
 	}
 }
@@ -96,47 +98,6 @@ func TestCountEndpoints(t *testing.T) {
 	})
 	if ready != 2 || others != 1 {
 		t.Errorf("%d ready and %d others, want 2 and 1", ready, others)
-	}
-}
-
-func TestNotReady(t *testing.T) {
-	container := func(state corev1.ContainerState) corev1.PodStatus {
-		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: state}}}
-	}
-	for name, tc := range map[string]struct {
-		status corev1.PodStatus
-		want   string
-	}{
-		"ready": {
-			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
-			"",
-		},
-		"no image": {
-			container(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
-				Message: "no such image"}}),
-			"ImagePullBackOff: no such image",
-		},
-		"no node": {
-			corev1.PodStatus{Conditions: []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"},
-				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
-					Message: "0/1 nodes are available"},
-			}},
-			"Unschedulable: 0/1 nodes are available",
-		},
-		"crashed": {
-			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1,
-					Message: "no rights\n"}},
-			}}},
-			"exited with code 1: no rights",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := notReady(&corev1.Pod{Status: tc.status}); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
 	}
 }
 
@@ -183,43 +144,6 @@ func (a answer) Holder(_ context.Context, uid string, _ cloudapi.ReadOptions) (*
 		return nil, &cloudapi.Error{Status: 404, Problem: &cloudv1.Problem{Code: cloudv1.CodeResourceNotFound}}
 	}
 	return &cloudv1.ClusterHolder{Object: cloudv1.Object{Name: "prod"}, Fingerprints: []string{a.holder}}, nil
-}
-
-func TestCloud(t *testing.T) {
-	meta := cloudv1.Meta{APIVersion: "1.0.0", Status: "ok", ServerTime: noon}
-	degraded, late := meta, meta
-	degraded.Status, late.ServerTime = "degraded", noon.Add(-time.Minute)
-	for name, tc := range map[string]struct {
-		cloud Cloud
-		level Level
-		found string
-	}{
-		"none":         {nil, Skip, "--cloud-config is not set"},
-		"healthy":      {answer{meta: meta}, OK, "API 1.0.0 responds"},
-		"held by this": {answer{meta: meta, holder: "own"}, OK, "API 1.0.0 responds"},
-		"held by another": {
-			answer{meta: meta, holder: "other"}, Warn,
-			`API 1.0.0 responds; another cluster holds the cluster UID: "prod" with the fingerprint other, not own`,
-		},
-		"degraded":    {answer{meta: degraded}, Warn, "API 1.0.0 is degraded"},
-		"other clock": {answer{meta: late}, Warn, "API 1.0.0; its clock is 1m0s behind this machine's"},
-		"unreachable": {answer{err: errors.New("connection refused")}, Fail, "no response: connection refused"},
-		"wrong token": {
-			answer{err: &cloudapi.Error{Status: 401, Problem: &cloudv1.Problem{Code: cloudv1.CodeUnauthenticated}}},
-			Fail, "the cloud rejects the token",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := installation(fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "uid"}}))
-			e.Cloud = tc.cloud
-			e.Identity = func() (clusterca.Identity, error) { return clusterca.Identity{Proven: "own"}, nil }
-			got := e.cloud(t.Context())
-			if got.Level != tc.level || got.Found != tc.found ||
-				(got.Remedy != "") != (tc.level == Fail || tc.level == Warn) {
-				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
-			}
-		})
-	}
 }
 
 func TestDNS(t *testing.T) {
@@ -279,39 +203,47 @@ func TestService(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-webhook-a", Labels: map[string]string{
 			labelName: "quaymaster", labelInstance: "quay", labelComponent: webhookComponent,
 		}},
+		Spec: corev1.PodSpec{NodeName: "a"},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
 			Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}}},
 	}
+	const none = "Service quay/quay-webhook has no ready endpoint, so API servers cannot call the webhooks"
 	for name, tc := range map[string]struct {
 		cluster *fake.Clientset
-		level   Level
-		found   string
+		ready   int32
+		want    Result
 	}{
-		"ready": {fake.NewClientset(svc, slice(true, true)), OK, "Service quay/quay-webhook has 2 ready endpoints"},
-		"partly": {
-			fake.NewClientset(svc, slice(true, false), pod), Warn,
-			"Service quay/quay-webhook has 1 ready endpoints and 1 that are not ready: pod quay-webhook-a: " +
-				"ContainersNotReady",
+		"ready": {
+			fake.NewClientset(svc, slice(true, true)), 2,
+			Result{Level: OK, Found: "Service quay/quay-webhook has 2 ready endpoints"},
 		},
-		"none": {
-			fake.NewClientset(svc, slice(false), pod), Fail,
-			"Service quay/quay-webhook has no ready endpoints and 1 that are not ready: pod quay-webhook-a: " +
-				"ContainersNotReady",
-		},
-		"no pods": {
-			fake.NewClientset(svc), Fail,
-			"Service quay/quay-webhook has no ready endpoints and 0 that are not ready: no pods found",
-		},
-		"missing": {
-			fake.NewClientset(), Fail,
-			"Service quay/quay-webhook is missing, so the API server cannot call the webhooks",
-		},
+		"partly": {fake.NewClientset(svc, slice(true, false), pod), 1, Result{
+			Level: Warn, Found: "Service quay/quay-webhook has 1 ready endpoints; 1 of 2 pods ready",
+			Details: []string{"ContainersNotReady"},
+		}},
+		"a pod that cannot be created": {fake.NewClientset(svc, slice(true)), 1, Result{
+			Level: Warn, Found: "Service quay/quay-webhook has 1 ready endpoints; 1 of 2 pods ready",
+			Details: []string{"there are no pods"}, Remedy: "check that kube-controller-manager is running",
+		}},
+		"none": {fake.NewClientset(svc, slice(false), pod), 0, Result{
+			Level: Fail, Found: none + "; 0 of 2 pods ready", Details: []string{"ContainersNotReady"},
+		}},
+		"missing": {fake.NewClientset(), 0, Result{
+			Level: Fail, Found: "Service quay/quay-webhook is missing, so the API server cannot call the webhooks",
+			Remedy: "restore it with helm upgrade",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := installation(tc.cluster)
 			e.release.validating = configuration(service("quay-webhook"))
-			if got := e.service(t.Context()); got.Level != tc.level || got.Found != tc.found {
-				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
+			e.release.webhook.ready, e.release.webhook.wanted, e.release.webhook.observed = tc.ready, 2, true
+			got := e.service(t.Context())
+			if tc.want.Remedy == "" && tc.want.Level != OK {
+				tc.want.Remedy = "run kubectl --namespace quay describe pods --selector app.kubernetes.io/component=webhook, and " +
+					"kubectl --namespace quay logs --prefix --selector app.kubernetes.io/component=webhook"
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreUnexported(Result{})); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})
 	}

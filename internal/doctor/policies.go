@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"quaymaster.dev/api/v1alpha1"
 )
@@ -27,11 +28,11 @@ type definition struct {
 
 // conditions is the part of any object's status that holds its conditions.
 type conditions struct {
-	Conditions []condition `json:"conditions"`
+	Conditions []statusCondition `json:"conditions"`
 }
 
-// condition replaces metav1.Condition: the conditions of CRDs and of cert-manager lack fields that it requires.
-type condition struct {
+// statusCondition replaces metav1.Condition: the conditions of CRDs and of cert-manager lack fields that it requires.
+type statusCondition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
@@ -112,7 +113,11 @@ func (e *examination) policies(ctx context.Context) Result {
 	count := 0
 	var problems []string
 	for _, resource := range policyResources() {
-		list, err := e.Objects.Resource(resource).List(ctx, metav1.ListOptions{})
+		client := dynamic.ResourceInterface(e.Objects.Resource(resource))
+		if e.Within != "" && resource.Resource == policies {
+			client = e.Objects.Resource(resource).Namespace(e.Within)
+		}
+		list, err := client.List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return skip("the API server does not serve policies")
 		}
@@ -129,8 +134,8 @@ func (e *examination) policies(ctx context.Context) Result {
 	if len(problems) > 0 {
 		return warn("correct the policies, and check that controllers are running: only they update the status of "+
 			"policies",
-			"%d of %d policies are not accepted, so that parts of them do not apply: %s",
-			len(problems), count, strings.Join(problems, "; "))
+			"%d of %d policies are not accepted, so that parts of them do not apply", len(problems), count).
+			with(firstOf(problems))
 	}
 	return ok("all %d policies are accepted", count)
 }

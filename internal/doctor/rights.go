@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/brakes"
+	"quaymaster.dev/internal/contact"
 )
 
 // Grant is a permission that an account needs. Without names it applies to all objects, without a namespace to all
@@ -51,7 +52,7 @@ func Rights(s Settings) []Grant {
 	}
 	if s.Controllers != "" {
 		all = append(all, of([2]string{s.Namespace, s.Controllers},
-			slices.Concat(controllersRights(s), leaseRights(s), brakesRights(s), servingRights()))...)
+			slices.Concat(controllersRights(s), leaseRights(s), recordRights(s), servingRights()))...)
 	}
 	if s.Controllers != "" && s.Separate {
 		all = append(all, separateRights(s)...)
@@ -172,15 +173,17 @@ func leaseRights(s Settings) []Grant {
 	return []Grant{create, hold}
 }
 
-// brakesRights returns the permissions for the record of brakes, which is next to the lease.
-func brakesRights(s Settings) []Grant {
+// recordRights returns the permissions for the records of brakes and of the contact with the cloud, which are next to
+// the lease.
+func recordRights(s Settings) []Grant {
 	if !s.Cloud || s.Lease[1] == "" {
 		return nil
 	}
-	return []Grant{{
-		Namespace: s.Lease[0], Resources: []string{"configmaps"}, Names: []string{brakes.ConfigMap},
-		Verbs: []string{"get", "list", "watch", "create", "patch"},
-	}}
+	ofBrakes := Grant{Namespace: s.Lease[0], Resources: []string{"configmaps"}}
+	ofContact := ofBrakes
+	ofBrakes.Names, ofBrakes.Verbs = []string{brakes.ConfigMap}, []string{"get", "list", "watch", "create", "patch"}
+	ofContact.Names, ofContact.Verbs = []string{contact.ConfigMap}, []string{"create", "patch"}
+	return []Grant{ofBrakes, ofContact}
 }
 
 // servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart

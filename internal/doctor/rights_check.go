@@ -9,8 +9,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"quaymaster.dev/internal/leadership"
 )
 
 // namedRights is how many missing permissions a result lists.
@@ -72,11 +70,8 @@ func (e *examination) settings() Settings {
 		_, s.Cloud = c.argument("--cloud-config")
 		s.Separate = c.argumentOr("--use-service-account-credentials", "false") == "true"
 		s.Routes = c.argumentOr("--configure-cloud-routes", "true") == "true"
-		if c.template != nil && c.argumentOr("--leader-elect", "true") == "true" {
-			s.Lease = [2]string{
-				c.argumentOr("--leader-elect-resource-namespace", leadership.Namespace),
-				c.argumentOr("--leader-elect-resource-name", c.lease()),
-			}
+		if c.template != nil && c.elects() {
+			s.Lease[0], s.Lease[1] = c.leaseName()
 		}
 	}
 	return s

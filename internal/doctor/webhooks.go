@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,15 +147,22 @@ func (e *examination) service(ctx context.Context) Result {
 		return unread("endpoints of Service "+name, err)
 	}
 	ready, others := countEndpoints(slices.Items)
-	if ready == 0 {
-		return fail("run kubectl --namespace "+e.Namespace+" describe pods, and see the logs of the webhook's pods",
-			"Service %s has no ready endpoints and %d that are not ready: %s", name, others, e.pods(ctx))
+	role := e.release.webhook
+	if ready > 0 && (role.template == nil || role.ready >= role.wanted && others == 0) {
+		return ok("Service %s has %d ready endpoints", name, ready)
 	}
-	if others > 0 {
-		return warn("run kubectl --namespace "+e.Namespace+" describe pods",
-			"Service %s has %d ready endpoints and %d that are not ready: %s", name, ready, others, e.pods(ctx))
+	found := fmt.Sprintf("Service %s has no ready endpoint, so API servers cannot call the webhooks", name)
+	if ready > 0 {
+		found = fmt.Sprintf("Service %s has %d ready endpoints", name, ready)
 	}
-	return ok("Service %s has %d ready endpoints", name, ready)
+	r := e.running(ctx, role, found)
+	switch {
+	case ready == 0:
+		r.Level = Fail
+	case r.Level == Fail: // the endpoints are newer than the status of the Deployment
+		r.Level = Warn
+	}
+	return r
 }
 
 func countEndpoints(slices []discoveryv1.EndpointSlice) (ready, others int) {
@@ -172,44 +178,6 @@ func countEndpoints(slices []discoveryv1.EndpointSlice) (ready, others int) {
 		}
 	}
 	return ready, others
-}
-
-// pods returns why the webhook's pods are not ready.
-func (e *examination) pods(ctx context.Context) string {
-	pods, err := e.API.CoreV1().Pods(e.Namespace).List(ctx, e.selector(webhookComponent))
-	if err != nil {
-		return err.Error()
-	}
-	var reasons []string
-	for i := range pods.Items {
-		if reason := notReady(&pods.Items[i]); reason != "" {
-			reasons = append(reasons, "pod "+pods.Items[i].Name+": "+reason)
-		}
-	}
-	if len(pods.Items) == 0 {
-		return "no pods found"
-	}
-	return strings.Join(reasons, "; ")
-}
-
-// notReady returns the most specific reason in a pod's status why it is not ready; empty if there is none.
-func notReady(pod *corev1.Pod) string {
-	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-		}
-		if t := c.LastTerminationState.Terminated; t != nil && !c.Ready {
-			return fmt.Sprintf("exited with code %d: %s", t.ExitCode, strings.TrimSpace(t.Message))
-		}
-	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.ContainersReady, corev1.PodReady} {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == kind && c.Status != corev1.ConditionTrue {
-				return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
-			}
-		}
-	}
-	return ""
 }
 
 func (e *examination) dns(ctx context.Context) Result {

@@ -126,15 +126,22 @@ func (t *Tenure) End(reason error) {
 // Fence returns what identifies the tenure to the cloud, <cluster-uid>;epoch=<n>, where the epoch increases with every
 // leader of the cluster. It is empty before the first tenure, and for a nil Tenure.
 func (t *Tenure) Fence(clusterUID string) string {
-	if t == nil {
+	epoch, ok := t.Epoch()
+	if !ok {
 		return ""
+	}
+	return clusterUID + ";epoch=" + strconv.FormatInt(epoch, 10)
+}
+
+// Epoch returns the number of transitions of the lease, which increases with every leader. It is not known before the
+// first tenure, and for a nil Tenure.
+func (t *Tenure) Epoch() (epoch int64, known bool) {
+	if t == nil {
+		return 0, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.epoch == unknownEpoch {
-		return ""
-	}
-	return clusterUID + ";epoch=" + strconv.FormatInt(t.epoch, 10)
+	return t.epoch, t.epoch != unknownEpoch
 }
 
 func (t *Tenure) ended() error {

@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/condition"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/holder"
 )
@@ -22,15 +23,15 @@ const (
 	// reasonConfigured: the cloud has what the Service asks for.
 	reasonConfigured = "Configured"
 	// reasonInvalid: the Service's annotations or spec are invalid; the load balancer is kept as last configured.
-	reasonInvalid = "InvalidConfiguration"
+	reasonInvalid = condition.ReasonInvalid
 	// reasonRefused: the cloud rejected what the Service asks for, or failed to provide it.
 	reasonRefused = "RefusedByCloud"
 	// reasonDrifted: the load balancer was changed in the cloud, which is only reported.
-	reasonDrifted = "Drifted"
+	reasonDrifted = condition.ReasonDrifted
 	// reasonPending: the cloud is still working on what the Service asks for.
-	reasonPending = "Pending"
+	reasonPending = condition.ReasonPending
 	// reasonProtected: the Service is being deleted, but its load balancer has deletion protection.
-	reasonProtected = "DeletionProtected"
+	reasonProtected = condition.ReasonProtected
 	// reasonMissing: the cloud does not have the load balancer that the Service records.
 	reasonMissing = "LoadBalancerMissing"
 	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.

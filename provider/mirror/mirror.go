@@ -250,7 +250,11 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		m.look.edges, m.look.owed = m.edges.Mark(), false
 		return 0, nil
 	}
-	limit, err := m.observe(ctx, min(hold, verify.Sub(m.clock.Now())))
+	longest := min(hold, verify.Sub(m.clock.Now()))
+	if m.Err() != nil {
+		longest = min(longest, time.Second) // whether the cloud answers again must be known soon
+	}
+	limit, err := m.observe(ctx, longest)
 	if err != nil {
 		return 0, err
 	}

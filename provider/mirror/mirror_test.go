@@ -117,6 +117,32 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestRecovery: that the cloud answers again is known at once, although it holds requests while nothing changes.
+func TestRecovery(t *testing.T) {
+	c := cloud.Start(t, 0)
+	failed := make(chan struct{})
+	var once sync.Once
+	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		intercepted := false
+		if r.URL.Path == "/v1/changes" {
+			once.Do(func() { intercepted = true; close(failed) })
+		}
+		if intercepted {
+			cloud.Problem(w, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
+		}
+		return intercepted
+	})
+	m, _ := start(t, c)
+	<-failed
+	seen := false
+	for deadline := time.Now().Add(15 * time.Second); !seen || m.Err() != nil; time.Sleep(10 * time.Millisecond) {
+		seen = seen || m.Err() != nil
+		if time.Now().After(deadline) {
+			t.Fatalf("the error stays: %v", m.Err())
+		}
+	}
+}
+
 // TestPut: the response of a write is visible at once, but never hides what the cloud reported later.
 func TestPut(t *testing.T) {
 	c := cloud.Start(t, 0)

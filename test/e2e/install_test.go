@@ -99,7 +99,7 @@ func (c *cluster) doctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--namespace", namespace,
+	out, err := env.Run(t.Context(), "", path, "doctor", "--kubeconfig", c.kubeconfig, "--release-namespace", namespace,
 		"--release", release)
 	if err != nil {
 		t.Fatal(err)

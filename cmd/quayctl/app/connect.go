@@ -19,6 +19,7 @@ import (
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/doctor"
 	"quaymaster.dev/internal/version"
+	"quaymaster.dev/provider/providerid"
 )
 
 const (
@@ -62,7 +63,10 @@ func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error
 
 // connect creates the clients.
 func (o *doctorOptions) connect() (doctor.Options, error) {
-	options := doctor.Options{Namespace: o.namespace, Release: o.release, Class: o.class, Clock: clock.RealClock{}}
+	options := doctor.Options{
+		Namespace: o.releaseNamespace, Release: o.release, Within: o.namespace, Class: o.class, Reach: reach,
+		InstanceID: providerid.Parse, Clock: clock.RealClock{},
+	}
 	cfg, err := o.restConfig()
 	if err != nil {
 		return options, err

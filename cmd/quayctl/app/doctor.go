@@ -19,7 +19,7 @@ import (
 type doctorOptions struct {
 	cluster
 
-	namespace, release, class, cloudConfig, output string
+	namespace, releaseNamespace, release, class, cloudConfig, output string
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -27,11 +27,16 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check an installation, and show how to fix what fails",
-		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers and\n" +
-			"cloud. For each problem, show its cause and how to fix it. Nothing is changed: the Services sent to\n" +
-			"the webhooks are dry runs. The command fails if a check fails; warnings do not count.",
-		Example: "  quayctl doctor\n  quayctl doctor --namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
-		Args:    command.NoArguments,
+		Long: "Check an installation step by step: API server, webhooks, certificates, permissions, controllers,\n" +
+			"cloud, Nodes, load balancers and policies. For each problem, show its cause and how to fix it,\n" +
+			"beginning with what others depend on. Nothing is changed: the Services sent to the webhooks are dry\n" +
+			"runs. The release is found by its labels, and the cloud's endpoint in its ConfigMap. Whether the\n" +
+			"cloud answers is asked from this machine, without credentials, and from inside the cluster, where the\n" +
+			"leader of the controllers records it.\n\n" +
+			"Exit code 0: no check failed, possibly warnings; 1: a check failed; 2: wrong usage.",
+		Example: "  quayctl doctor\n  quayctl doctor --context=production -n shop\n" +
+			"  quayctl doctor --release-namespace=edge --release=quay --cloud-config=cloud.yaml -o json",
+		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {
 				return err
@@ -46,9 +51,12 @@ func newDoctorCommand() *cobra.Command {
 
 func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 	o.cluster.addFlags(fs)
-	fs.StringVar(&o.namespace, "namespace", "quaymaster-system", "`namespace` of the release")
-	fs.StringVar(&o.release, "release", "quaymaster", "`name` of the Helm release")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file`; if empty, the cloud is not checked")
+	fs.StringVarP(&o.namespace, "namespace", "n", "",
+		"`namespace` of the Services and policies to check; empty for all namespaces")
+	fs.StringVar(&o.release, "release", "", "`name` of the Helm release; if empty, it is found")
+	fs.StringVar(&o.releaseNamespace, "release-namespace", "", "`namespace` of the Helm release; if empty, it is found")
+	fs.StringVar(&o.cloudConfig, "cloud-config", "",
+		"cloud config `file` for this machine, whose token is also checked; if empty, that of the release is used")
 	fs.StringVar(&o.class, "load-balancer-class", "",
 		"loadBalancerClass of the Services that are created as a dry run; needed if Services without a `class` are not ours")
 	fs.StringVarP(&o.output, "output", "o", outputText, "output format: text or json")
@@ -57,15 +65,16 @@ func (o *doctorOptions) addFlags(fs *pflag.FlagSet) {
 // validate returns every problem in the flags as one error.
 func (o *doctorOptions) validate() error {
 	var problems []string
-	for _, named := range []struct{ flag, value string }{{"--namespace", o.namespace}, {"--release", o.release}} {
-		if len(validation.IsDNS1123Label(named.value)) > 0 {
+	for _, named := range []struct{ flag, value, example string }{
+		{"--namespace", o.namespace, "shop"}, {"--release-namespace", o.releaseNamespace, "quaymaster-system"},
+		{"--release", o.release, "quaymaster"},
+	} {
+		if named.value != "" && len(validation.IsDNS1123Label(named.value)) > 0 {
 			problems = append(problems,
-				fmt.Sprintf("%s must be a DNS label such as quaymaster; got %q", named.flag, named.value))
+				fmt.Sprintf("%s must be a DNS label such as %s; got %q", named.flag, named.example, named.value))
 		}
 	}
-	if o.output != outputText && o.output != outputJSON {
-		problems = append(problems, fmt.Sprintf("--output must be text or json; got %q", o.output))
-	}
+	problems = append(problems, oneOf("output", o.output, []string{outputText, outputJSON})...)
 	if len(problems) > 0 {
 		return command.Usagef("%s", strings.Join(problems, "; "))
 	}
@@ -104,24 +113,44 @@ func names(results []doctor.Result, level doctor.Level) []string {
 	return found
 }
 
-// showText writes one aligned line per result, and the remedy below it.
+// showText writes the failures first, then warnings and what is right, each with its details and its remedy, and at the
+// end the names of the checks that do not apply.
 func showText(out io.Writer, results []doctor.Result) error {
 	width := 0
 	for _, r := range results {
 		width = max(width, len(r.Check))
 	}
-	for _, r := range results {
-		if _, err := fmt.Fprintf(out, "%-4s  %-*s  %s\n", r.Level, width, r.Check, r.Found); err != nil {
-			return err
-		}
-		if r.Remedy == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "%-4s  %-*s  fix: %s\n", "", width, "", r.Remedy); err != nil {
-			return err
+	var text strings.Builder
+	skipped := map[string][]string{}
+	var reasons []string
+	for _, level := range []doctor.Level{doctor.Fail, doctor.Warn, doctor.OK} {
+		for _, r := range results {
+			if r.Level != level {
+				continue
+			}
+			fmt.Fprintf(&text, "%-4s  %-*s  %s\n", r.Level, width, r.Check, r.Found)
+			for _, detail := range r.Details {
+				fmt.Fprintf(&text, "%-4s  %-*s  - %s\n", "", width, "", detail)
+			}
+			if r.Remedy != "" {
+				fmt.Fprintf(&text, "%-4s  %-*s  fix: %s\n", "", width, "", r.Remedy)
+			}
 		}
 	}
-	return nil
+	for _, r := range results {
+		if r.Level != doctor.Skip {
+			continue
+		}
+		if skipped[r.Found] == nil {
+			reasons = append(reasons, r.Found)
+		}
+		skipped[r.Found] = append(skipped[r.Found], r.Check)
+	}
+	for _, reason := range reasons {
+		fmt.Fprintf(&text, "%-4s  %s: %s\n", doctor.Skip, strings.Join(skipped[reason], ", "), reason)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // examination is the JSON output.

@@ -33,9 +33,9 @@ func TestUsageMistakes(t *testing.T) {
 			[]string{"doctor", "now"}, `quayctl doctor: unknown argument "now"; see "quayctl doctor --help"`,
 		},
 		"several": {
-			[]string{"doctor", "--namespace=A", "--release=", "-o", "yaml"},
-			`quayctl doctor: --namespace must be a DNS label such as quaymaster; got "A"; --release must be a DNS ` +
-				`label such as quaymaster; got ""; ` +
+			[]string{"doctor", "-n", "A", "--release=b.c", "--release-namespace=D", "-o", "yaml"},
+			`quayctl doctor: --namespace must be a DNS label such as shop; got "A"; --release-namespace must be a DNS ` +
+				`label such as quaymaster-system; got "D"; --release must be a DNS label such as quaymaster; got "b.c"; ` +
 				`--output must be text or json; got "yaml"; see "quayctl doctor --help"`,
 		},
 	} {
@@ -72,7 +72,7 @@ current-context: x
 		t.Fatal(err)
 	}
 	code, stdout, stderr := run(t, "doctor", "--kubeconfig="+kubeconfig, "-o", "json")
-	if code != 1 || stderr != "quayctl doctor: 1 of 14 checks failed: api-server\n" {
+	if code != 1 || stderr != "quayctl doctor: 1 of 17 checks failed: api-server\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	var report struct {
@@ -95,7 +95,8 @@ current-context: x
 	lines := strings.Split(stdout, "\n")
 	const first = "fail  api-server              no response: "
 	if !strings.HasPrefix(lines[0], first) ||
-		!strings.HasPrefix(lines[1], strings.Repeat(" ", 30)+"fix: correct --kubeconfig") {
+		!strings.HasPrefix(lines[1], strings.Repeat(" ", 30)+"fix: correct --kubeconfig") ||
+		!strings.HasPrefix(lines[2], "skip  release, crds, ") {
 		t.Errorf("text is\n%s", stdout)
 	}
 }

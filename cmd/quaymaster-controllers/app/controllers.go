@@ -35,6 +35,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
@@ -277,7 +278,12 @@ func (r *controllers) assemble(
 	})
 	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
 	collectors := []prometheus.Collector{book, orphans, r.holder}
-	assembly.Leading = append(assembly.Leading, r.holder.Run, book.Run, copied.Run)
+	election := completed.ComponentConfig.Generic.LeaderElection
+	reporter := contact.NewReporter(contact.Options{
+		Client: r.api, Namespace: election.ResourceNamespace, Lease: election.ResourceName, Epoch: r.manager.Tenure().Epoch,
+		Endpoint: r.config.Endpoint, Cloud: copied,
+	})
+	assembly.Leading = append(assembly.Leading, r.holder.Run, book.Run, copied.Run, reporter.Run)
 	if r.stock {
 		collectors = append(collectors, provider.Metrics())
 	} else {

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +29,7 @@ func well() map[string]doctor.Level {
 		"api-server": doctor.OK, "release": doctor.OK, "crds": doctor.OK, "webhook-configurations": doctor.OK,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.OK, "ca-bundle": doctor.OK,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.OK, "controllers": doctor.OK,
-		"cloud": doctor.OK, "policies": doctor.OK,
+		"cloud-config": doctor.OK, "cloud": doctor.OK, "nodes": doctor.OK, "load-balancers": doctor.OK, "policies": doctor.OK,
 	}
 }
 
@@ -157,7 +159,7 @@ func TestDoctorFindsWhatBreaks(t *testing.T) {
 			name:   "cloud stopped",
 			spoil:  func(*testing.T) { shared.cloud.Kill() },
 			repair: func(t *testing.T) { restarted(t, &shared.cloud.Server) },
-			fails:  "cloud", found: "no response: ", remedy: "endpoint",
+			fails:  "cloud", found: "no response: ", remedy: "check that the API of the cloud runs at " + shared.cloud.Endpoint,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -234,7 +236,8 @@ func TestDoctorNamesTheRelease(t *testing.T) {
 		"api-server": doctor.OK, "release": doctor.Fail, "crds": doctor.OK, "webhook-configurations": doctor.Skip,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
-		"cloud": doctor.OK, "policies": doctor.OK,
+		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "load-balancers": doctor.Skip,
+		"policies": doctor.OK,
 	}, "--release=other")
 	if !strings.Contains(found["release"].Remedy, "--release") {
 		t.Errorf("got %+v", found["release"])
@@ -247,7 +250,8 @@ func TestDoctorForAnOrdinaryUser(t *testing.T) {
 		"api-server": doctor.OK, "release": doctor.Warn, "crds": doctor.Warn, "webhook-configurations": doctor.Skip,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
-		"cloud": doctor.OK, "policies": doctor.Skip,
+		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "load-balancers": doctor.Skip,
+		"policies": doctor.Skip,
 	}, "--kubeconfig="+shared.DeveloperKubeconfig)
 	if !strings.Contains(found["release"].Remedy, "a user with permission") {
 		t.Errorf("got %+v", found["release"])
@@ -276,6 +280,137 @@ func TestDoctorFindsNoLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove(t, deployment)
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, well())
+}
+
+// Without a cloud config, the doctor reads the endpoint in the ConfigMap of the release, and asks from both sides.
+func TestDoctorAsksTheCloudFromBothSides(t *testing.T) {
+	const none = "--cloud-config="
+	found := wait(t, well(), none)["cloud"].Found
+	if want := shared.cloud.Endpoint + " answers; it also answers the controllers"; found != want {
+		t.Errorf("got %q, want %q", found, want)
+	}
+
+	// It does not matter that only the controllers reach the cloud.
+	v := values(shared.port)
+	v["cloud"].(map[string]any)["endpoint"] = "http://127.0.0.1:1"
+	if err := installWith(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	found = wait(t, well(), none)["cloud"].Found
+	for _, want := range []string{" answers the controllers, as of ", "no response of http://127.0.0.1:1: "} {
+		if !strings.Contains(found, want) {
+			t.Errorf("got %q, want %q", found, want)
+		}
+	}
+	if err := install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// A dead cloud is reported by both, and by the Services that wait for it.
+	shared.cloud.Kill()
+	svc := service("waiting")
+	if err := shared.Client.Create(t.Context(), svc); err != nil {
+		t.Fatal(err)
+	}
+	want := well()
+	want["cloud"], want["load-balancers"] = doctor.Fail, doctor.Fail
+	results := wait(t, want, none)
+	for _, want := range []string{
+		shared.cloud.Endpoint + " has not answered the controllers for ", "; asked from this machine: no response of ",
+	} {
+		if found := results["cloud"].Found; !strings.Contains(found, want) {
+			t.Errorf("got %q, want %q", found, want)
+		}
+	}
+	if details := results["load-balancers"].Details; len(details) != 1 || !strings.HasPrefix(details[0], "default/waiting is SyncFailing for ") {
+		t.Errorf("got %q", details)
+	}
+	// Other namespaces are not the concern of this one.
+	want["load-balancers"] = doctor.OK
+	wait(t, want, none, "-n", "kube-system")
+	if err := shared.cloud.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, well(), none)
+	remove(t, svc)
+}
+
+// Nodes that are not of the cloud are named.
+func TestDoctorFindsForeignNodes(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Spec: corev1.NodeSpec{ProviderID: "aws:///zone/i-1"}}
+	if err := shared.Client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	want := well()
+	want["nodes"] = doctor.Warn
+	details := wait(t, want)["nodes"].Details
+	if len(details) != 1 || !strings.Contains(details[0], "stranger: provider ID \"aws:///zone/i-1\": must begin with mycloud://") {
+		t.Errorf("got %q", details)
+	}
+	remove(t, node)
+	wait(t, well())
+}
+
+// Pods that do not start are explained by their status and by Events, in words.
+func TestDoctorExplainsPodsThatDoNotStart(t *testing.T) {
+	if err := reportReady(t.Context(), "quaymaster-controllers", 0); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-controllers-1", Labels: map[string]string{
+			"app.kubernetes.io/name": "quaymaster", "app.kubernetes.io/instance": "quaymaster",
+			"app.kubernetes.io/component": "controllers",
+		}},
+		Spec: corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "quaymaster-controllers", Containers: []corev1.Container{{Name: "controllers", Image: "quaymaster:1"}}},
+	}
+	if err := shared.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionFalse},
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "controllers", Image: "quaymaster:1",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1, Message: `{"ts":1,"msg":"Could not start","err":"the cloud rejects the token"}`,
+		}},
+	}}
+	if err := shared.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "set.1"}, Type: corev1.EventTypeWarning,
+		Reason: "FailedCreate", Message: "Error creating: exceeded quota: pods",
+		InvolvedObject: corev1.ObjectReference{Kind: "Deployment", Namespace: env.Namespace, Name: "quaymaster-controllers"},
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-controllers"}}
+	if err := shared.Client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
+		t.Fatal(err)
+	}
+	event.InvolvedObject.UID = deployment.UID
+	if err := shared.Client.Create(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	want := well()
+	want["controllers"] = doctor.Warn // the process of the tests leads
+	got := wait(t, want)["controllers"]
+	details := []string{
+		"pods cannot be created: Error creating: exceeded quota: pods",
+		"a container ended with code 1: Could not start: the cloud rejects the token",
+	}
+	if diff := cmp.Diff(details, got.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if err := shared.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, event)
 	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
