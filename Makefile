@@ -65,6 +65,11 @@ UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster
 ATTACKS = quaymaster.dev/test/adversarial
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 
+# The minor versions of Kubernetes that make test-versions tests, next to that of tools/kubernetes, each with a module in
+# test/versions; and the packages of tests whose results depend on the API server.
+VERSIONS ?= 1.34 1.35
+VERSIONED ?= $(filter quaymaster.dev/test/integration/% quaymaster.dev/test/chart,$(INTEGRATION))
+
 ##@ Build
 
 .PHONY: help
@@ -191,6 +196,16 @@ test-integration: ## Run the integration tests on a real API server.
 	@# They mostly wait, so two packages run at a time, but not those next to an attack.
 	@$(GO) test $(RACE) -count=1 -p 2 -timeout 20m $(filter-out $(ATTACKS),$(INTEGRATION))
 	@$(GO) test $(RACE) -count=1 -timeout 20m $(ATTACKS)
+
+.PHONY: test-versions
+test-versions: ## Run the integration tests and those of the chart on kube-apiservers of VERSIONS, which it builds first (takes minutes).
+	@tools/build.sh $(TEST_TOOLS)
+	@$(MAKE) build
+	@for version in $(VERSIONS); do \
+		echo "kube-apiserver $$version: building" && test/versions/build.sh $$version && \
+		echo "kube-apiserver $$version: integration tests" && \
+		KUBEBUILDER_ASSETS='$(CURDIR)'/bin/versions/$$version $(GO) test -count=1 -p 2 -timeout 20m $(VERSIONED) || exit 1; \
+	done
 
 .PHONY: test-dev
 test-dev: build-dev ## Run the demonstration and test everything it prints.
