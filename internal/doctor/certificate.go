@@ -12,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/trust"
 )
@@ -39,7 +37,7 @@ func (e *examination) certificate(ctx context.Context) Result {
 		return skip("no permission to read Secret %s; the check admission covers the certificate", name)
 	}
 	if apierrors.IsNotFound(err) {
-		return fail(e.certRemedy(), "Secret %s is missing, so the webhooks have no certificate%s", name, e.reason(ctx))
+		return fail(e.certRemedy(), "Secret %s is missing: webhooks that start have no certificate%s", name, e.reason(ctx))
 	}
 	if err != nil {
 		return unread("Secret "+name, err)
@@ -131,7 +129,7 @@ func (e *examination) reason(ctx context.Context) string {
 		pod := &pods.Items[i]
 		answer, err := e.API.CoreV1().Pods(e.Namespace).ProxyGet("http", pod.Name, healthPort(pod),
 			"/readyz/certificate", nil).DoRaw(ctx)
-		if text := strings.TrimSpace(string(answer)); err != nil && text != "" {
+		if text := plain(string(answer)); err != nil && text != "" {
 			return "; pod " + pod.Name + " reports: " + strings.TrimPrefix(text, "internal server error: ")
 		}
 	}
@@ -170,6 +168,10 @@ func (e *examination) authority(context.Context) Result {
 	for _, w := range e.release.webhooks() {
 		if len(w.client.CABundle) == 0 {
 			problems = append(problems, "webhook "+w.name+" has no caBundle, so API servers trust only public CAs")
+			if e.release.webhook.argumentOr("--cert-mode", "") == modeCertManager && !w.injected {
+				remedy = "restore the annotation " + annotationInject + " of the webhook configurations with helm upgrade: " +
+					"cainjector writes no caBundle without it"
+			}
 			continue
 		}
 		authorities, err := parse(w.client.CABundle)
@@ -233,60 +235,4 @@ func validUntil(certs []*x509.Certificate, now time.Time) time.Time {
 		}
 	}
 	return until
-}
-
-// defaultCertPrefix is the default of the webhook's flag --cert-name-prefix.
-const defaultCertPrefix = "quaymaster-webhook"
-
-// certManager checks that the cert-manager objects of the webhook are ready.
-func (e *examination) certManager(ctx context.Context) Result {
-	if mode := e.release.webhook.argumentOr("--cert-mode", ""); mode != modeCertManager {
-		return skip("cert-manager does not issue the serving certificate")
-	}
-	prefix := e.release.webhook.argumentOr("--cert-name-prefix", defaultCertPrefix)
-	var ready, waiting []string
-	for _, resource := range []string{"issuers", "certificates"} {
-		list, err := e.Objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1",
-			Resource: resource}).
-			Namespace(e.Namespace).List(ctx, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			return fail("install cert-manager, for which the webhook's pods are waiting, or set certs.mode=self-signed",
-				"the API server does not serve cert-manager.io/v1: cert-manager is not installed")
-		}
-		if err != nil {
-			return unread("cert-manager's "+resource, err)
-		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			if !strings.HasPrefix(object.GetName(), prefix) {
-				continue
-			}
-			var status struct {
-				Status conditions `json:"status"`
-			}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &status); err != nil {
-				return fail("delete the object; it is created again", "%s %s cannot be decoded: %v", object.GetKind(),
-					object.GetName(), err)
-			}
-			name := object.GetKind() + " " + object.GetName()
-			if problem := status.Status.not("Ready"); problem != "" {
-				waiting = append(waiting, fmt.Sprintf("%s is %s", name, problem))
-			} else {
-				ready = append(ready, name)
-			}
-		}
-	}
-	switch {
-	case len(waiting) > 0:
-		return fail("check that cert-manager's pods are running, and run kubectl --namespace "+e.Namespace+
-			" describe certificates",
-			"%s", strings.Join(waiting, "; "))
-	case len(ready) == 0 && e.release.webhook.argumentOr("--cert-manager-managed", "true") == "false":
-		return skip("certs.certManager.managed is false, and no issuer or certificate has a name that starts with %q",
-			prefix)
-	case len(ready) == 0:
-		return fail("see the logs of the webhook's pods, which create them",
-			"no issuer or certificate has a name that starts with %q%s", prefix, e.reason(ctx))
-	}
-	return ok("ready: %s", strings.Join(ready, ", "))
 }

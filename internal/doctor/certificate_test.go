@@ -15,10 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -167,7 +164,7 @@ func TestCertificate(t *testing.T) {
 				"verify the serving certificate: x509: certificate is valid for localhost",
 		},
 		"no Secret": {
-			nil, "cert-manager", Fail, "Secret quay-tls is missing, so the webhooks have no certificate",
+			nil, "cert-manager", Fail, "Secret quay-tls is missing: webhooks that start have no certificate",
 		},
 		"empty": {
 			secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls: contains no PEM certificate",
@@ -230,58 +227,14 @@ func TestCertSecret(t *testing.T) {
 	}
 }
 
-func TestCertManager(t *testing.T) {
-	object := func(kind, name, ready string) runtime.Object {
-		u := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "cert-manager.io/v1", "kind": kind,
-			"metadata": map[string]any{"namespace": "quay", "name": name},
-		}}
-		if ready != "" {
-			_ = unstructured.SetNestedSlice(u.Object, []any{
-				map[string]any{"type": "Ready", "status": ready, "reason": "Pending", "message": "issuer is not there"},
-			}, "status", "conditions")
+// A caBundle that cainjector was never asked to write is the chart's matter, not that of cert-manager.
+func TestAuthorityWithoutInjection(t *testing.T) {
+	e := installation(fake.NewClientset(), "--cert-mode=cert-manager")
+	for annotation, want := range map[string]string{annotationInject: "its cainjector writes", "other": "with helm upgrade"} {
+		e.release.validating = configuration(service("quay-webhook"))
+		e.release.validating[0].Annotations = map[string]string{annotation: "quay/quaymaster-webhook-ca"}
+		if got := e.authority(t.Context()); got.Level != Fail || !strings.Contains(got.Remedy, want) {
+			t.Errorf("%s: got %+v", annotation, got)
 		}
-		return u
-	}
-	for name, tc := range map[string]struct {
-		objects []runtime.Object
-		args    []string
-		level   Level
-		found   string
-	}{
-		"another mode": {
-			args: []string{"--cert-mode=self-signed"}, level: Skip,
-			found: "cert-manager does not issue the serving certificate",
-		},
-		"ready": {
-			objects: []runtime.Object{object("Issuer", "quaymaster-webhook-ca", "True"),
-				object("Certificate", "quaymaster-webhook", "True"), object("Certificate", "other", "False")},
-			level: OK, found: "ready: Issuer quaymaster-webhook-ca, Certificate quaymaster-webhook",
-		},
-		"not ready": {
-			objects: []runtime.Object{object("Certificate", "quaymaster-webhook", "False"),
-				object("Issuer", "quaymaster-webhook-ca", "")},
-			level: Fail, found: "Issuer quaymaster-webhook-ca is not Ready yet; Certificate quaymaster-webhook is " +
-				"not Ready: Pending: issuer is not there",
-		},
-		"none": {
-			level: Fail, found: `no issuer or certificate has a name that starts with "quaymaster-webhook"`,
-		},
-		"not managed": {
-			args: []string{"--cert-manager-managed=false"}, level: Skip, found: "certs.certManager.managed is false",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := installation(fake.NewClientset(), append([]string{"--cert-mode=cert-manager"}, tc.args...)...)
-			version := schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
-			e.Objects = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-				map[schema.GroupVersionResource]string{
-					version.WithResource("issuers"):      "IssuerList",
-					version.WithResource("certificates"): "CertificateList",
-				}, tc.objects...)
-			if got := e.certManager(t.Context()); got.Level != tc.level || !strings.HasPrefix(got.Found, tc.found) {
-				t.Errorf("got %+v, want %s: %s", got, tc.level, tc.found)
-			}
-		})
 	}
 }

@@ -42,6 +42,8 @@ func (e *examination) inside(ctx context.Context) view {
 		return view{unknown: "the release does not include controllers"}
 	case e.release.lease == nil && role.elects():
 		return view{unknown: "none of them is the leader"}
+	case !role.elects() && role.template != nil && role.ready == 0:
+		return view{unknown: "none of their pods is ready"}
 	}
 	namespace, name := role.leaseName()
 	cm, err := e.API.CoreV1().ConfigMaps(namespace).Get(ctx, contact.ConfigMap, metav1.GetOptions{})

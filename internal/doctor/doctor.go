@@ -89,6 +89,7 @@ const (
 	checkCloud          = "cloud"
 	checkNodes          = "nodes"
 	checkBalancers      = "load-balancers"
+	checkBrakes         = "brakes"
 	checkPolicies       = "policies"
 )
 
@@ -110,6 +111,7 @@ func checks() []check {
 		{checkCloud, nil, (*examination).cloud},
 		{checkNodes, []string{checkRelease, checkConfig}, (*examination).nodes},
 		{checkBalancers, []string{checkRelease, checkConfig}, (*examination).balancers},
+		{checkBrakes, []string{checkRelease, checkConfig}, (*examination).engagedBrakes},
 		{checkPolicies, []string{checkCRDs}, (*examination).policies},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -199,8 +200,8 @@ func plain(text string) string {
 		Message string `json:"message"`
 	}
 	if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &line) == nil {
-		parts := strings.Trim(strings.Join([]string{line.Msg, line.Message, line.Err, line.Error}, "\x00"), "\x00")
-		text = strings.ReplaceAll(strings.ReplaceAll(parts, "\x00\x00", "\x00"), "\x00", ": ")
+		parts := []string{line.Msg, line.Message, line.Err, line.Error}
+		text = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 	}
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"

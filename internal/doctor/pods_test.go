@@ -254,3 +254,17 @@ func TestLeader(t *testing.T) {
 		})
 	}
 }
+
+// What the API server or a container writes in JSON is shown in words.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"dial tcp: refused","code":500}`: "dial tcp: refused",
+		`{"level":"error","msg":"Could not start","error":"no token"}`:                                                  "Could not start: no token",
+		"starting\nno token\n": "no token",
+		`{"broken`:             `{"broken`,
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

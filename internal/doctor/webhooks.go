@@ -25,19 +25,26 @@ type called struct {
 	rules    []admissionregistrationv1.RuleWithOperations
 	policy   *admissionregistrationv1.FailurePolicyType
 	selector *metav1.LabelSelector
+	// injected is true if cainjector is asked to write the CA bundle.
+	injected bool
 }
+
+// annotationInject is the annotation of webhook configurations that names the Certificate whose CA cainjector writes.
+const annotationInject = "cert-manager.io/inject-ca-from"
 
 // webhooks returns the webhooks of both configurations.
 func (r *release) webhooks() []called {
 	var all []called
 	for i := range r.mutating {
+		injected := r.mutating[i].Annotations[annotationInject] != ""
 		for _, w := range r.mutating[i].Webhooks {
-			all = append(all, called{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.NamespaceSelector})
+			all = append(all, called{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.NamespaceSelector, injected})
 		}
 	}
 	for i := range r.validating {
+		injected := r.validating[i].Annotations[annotationInject] != ""
 		for _, w := range r.validating[i].Webhooks {
-			all = append(all, called{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.NamespaceSelector})
+			all = append(all, called{w.Name, w.ClientConfig, w.Rules, w.FailurePolicy, w.NamespaceSelector, injected})
 		}
 	}
 	return all

@@ -8,11 +8,8 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-const (
-	uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
-	// settled is the time after which no more errors may be logged.
-	settled = time.Minute
-)
+// settled is the time after which no more errors may be logged.
+const settled = time.Minute
 
 // TestInstallation covers the first installation by a platform team: on uninitialized nodes, with cert-manager
 // installed before or after.
@@ -23,12 +20,14 @@ func TestInstallation(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	c.uninitialize(t)
 	began := time.Now()
 	c.install(t, "install", "--create-namespace")
 	eventually(t, promised, "initialized nodes", func() string {
-		taints := c.must(t, "get", "nodes", "-o", "jsonpath={.items[*].spec.taints[*].key}")
-		if strings.Contains(taints, uninitialized) {
-			return "taints are " + taints
+		for _, node := range c.nodes(t) {
+			if problem := initialized(&node); problem != "" {
+				return "node " + node.Name + " " + problem
+			}
 		}
 		return ""
 	})
