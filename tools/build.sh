@@ -3,7 +3,7 @@
 #
 # Each tool is built from the Go module in tools/<module>, so that tools and product never share a dependency. Tools
 # that exist at the pinned version are skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used without
-# a build.
+# a build. make sets GOFLAGS, so that what several programs share is compiled once.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -21,9 +21,9 @@ kubernetes=$(version kubernetes k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}
 
-# describe TOOL sets module and package of a tool, and its linker flags.
+# describe TOOL sets module and package of a tool, its linker flags and its build tags.
 describe() {
-	ldflags="-s -w"
+	ldflags="-s -w" tags=
 	case $1 in
 	etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
 	kube-apiserver | kube-controller-manager | kubectl)
@@ -39,7 +39,11 @@ describe() {
 		done
 		ldflags="$ldflags -X helm.sh/helm/v3/internal/version.version=$(version helm helm.sh/helm/v3)"
 		;;
-	promtool) module=promtool package=github.com/prometheus/prometheus/cmd/promtool ;;
+	promtool)
+		module=promtool package=github.com/prometheus/prometheus/cmd/promtool
+		# Rules need no service discovery, whose clients of all clouds are most of its code.
+		tags=remove_all_sd
+		;;
 	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
 	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
 	*)
@@ -60,7 +64,7 @@ provided() {
 # pin TOOL prints a checksum of everything a built tool depends on: module versions, toolchain and flags.
 pin() {
 	describe "$1"
-	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags"; } | cksum
+	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags${tags:+ $tags}"; } | cksum
 }
 
 current() { [ -x "$out/$1" ] && [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(pin "$1")" ]; }
@@ -73,7 +77,7 @@ build() {
 	begin=$(date +%s)
 	echo "[$2] $1: building${3:+ (next: $3)}"
 	(cd "tools/$module" && CGO_ENABLED=0 exec go build -mod=readonly -trimpath -buildvcs=false -v \
-		-ldflags "$ldflags" -o "$temporary" "$package") >"$log" 2>&1 &
+		-tags "$tags" -ldflags "$ldflags" -o "$temporary" "$package") >"$log" 2>&1 &
 	child=$!
 	# Without job control, background processes ignore Ctrl-C.
 	trap 'kill "$child" 2>/dev/null; rm -f "$temporary"; exit 130' INT TERM
