@@ -82,9 +82,8 @@ func TestLogsContainNoObjects(t *testing.T) {
 func logOf(t *testing.T, admitter admitterFunc, body string, verbosity int) string {
 	t.Helper()
 	var out bytes.Buffer
-	logger, _, err := observability.NewLogger(observability.LogOptions{
-		Format: observability.FormatJSON, Verbosity: verbosity, Output: &out,
-	})
+	options := observability.LogOptions{Format: observability.FormatJSON, Verbosity: verbosity, Output: &out}
+	logger, err := options.NewLogger()
 	if err != nil {
 		t.Fatal(err)
 	}

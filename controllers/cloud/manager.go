@@ -11,16 +11,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cloudprovider "k8s.io/cloud-provider"
 	ccmapp "k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/names"
 	ccmoptions "k8s.io/cloud-provider/options"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/cli/globalflag"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the API server's clients and of work queues
 	genericcontrollermanager "k8s.io/controller-manager/app"
 
@@ -63,8 +58,7 @@ type Manager struct {
 	// Options hold the values of the flags.
 	Options *ccmoptions.CloudControllerManagerOptions
 
-	logs *logs.Options
-	own  []string
+	own []string
 
 	once   sync.Once // initializes tenure
 	tenure *leadership.Tenure
@@ -81,24 +75,19 @@ func NewManager(provider string, own ...string) (*Manager, error) {
 	o.NodeController.ConcurrentNodeSyncs = nodeSyncs
 	o.Generic.ClientConnection.QPS, o.Generic.ClientConnection.Burst = apiQPS, apiBurst
 	o.Generic.LeaderElection.RetryPeriod.Duration = retryPeriod
+	// Health and metrics need no HTTP/2, whose server would write errors of connections past the log.
+	o.SecureServing.DisableHTTP2Serving = true
 	// The app's webhooks are not served: admission is a role of its own. There never was a provider in
 	// kube-controller-manager whose leader we could take over from.
 	o.Webhook, o.WebhookServing, o.Generic.LeaderMigration = nil, nil, nil
-	return &Manager{Options: o, logs: logs.NewOptions(), own: own}, nil
+	return &Manager{Options: o, own: own}, nil
 }
 
 // Flags returns the app's flags, in the sections of its help. command is the program's name in the help of --help.
 func (m *Manager) Flags(command string) cliflag.NamedFlagSets {
 	sections := m.Options.Flags(m.controllers(), disabled(), aliases(), nil, nil)
-	global := sections.FlagSet("global")
-	logsapi.AddFlags(m.logs, global)
-	globalflag.AddGlobalFlags(global, command, logs.SkipLoggingConfigurationFlags())
+	sections.FlagSet("global").BoolP("help", "h", false, "help for "+command)
 	return sections
-}
-
-// StartLogging configures the libraries' logging from the flags. It must be called once per process.
-func (m *Manager) StartLogging() error {
-	return logsapi.ValidateAndApply(m.logs, utilfeature.DefaultFeatureGate)
 }
 
 // Validate validates the values of all flags and returns every problem.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2"
 
@@ -29,13 +30,12 @@ time=T level=warn msg=library
 {"time":"T","level":"warn","msg":"library"}
 `},
 	}
-	timestamp := regexp.MustCompile(`\d{4}-\d\d-\d\dT[^ "]+`)
+	timestamp := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			logger, handler, err := observability.NewLogger(
-				observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out},
-			)
+			options := observability.LogOptions{Format: test.format, Verbosity: 2, Output: &out}
+			logger, err := options.NewLogger()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ time=T level=warn msg=library
 			logger.V(2).Info("Detail")
 			logger.V(3).Info("Too verbose")
 			logger.Error(errors.New("boom"), "Failed")
-			slog.New(handler).Warn("library")
+			slog.New(logr.ToSlogHandler(logger)).Warn("library\n")
 			if diff := cmp.Diff(test.want, timestamp.ReplaceAllString(out.String(), "T")); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
@@ -52,7 +52,7 @@ time=T level=warn msg=library
 }
 
 func TestNewLoggerRejectsOtherFormats(t *testing.T) {
-	_, _, err := observability.NewLogger(observability.LogOptions{Format: "xml"})
+	_, err := (&observability.LogOptions{Format: "xml"}).NewLogger()
 	if err == nil || err.Error() != `log format must be "text" or "json"; got "xml"` {
 		t.Errorf("got %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/internal/version"
@@ -36,6 +37,16 @@ type exitError struct {
 
 // Exit makes Run return code. err is nil if the command has already reported the reason.
 func Exit(code int, err error) error { return exitError{err, code} }
+
+// Logged reports the failure of a process whose log has been started in the log, so that all its output has one format.
+// Errors in the command line remain for Run.
+func Logged(logger logr.Logger, err error) error {
+	if _, usage := errors.AsType[usageError](err); err == nil || usage {
+		return err
+	}
+	logger.Error(err, "The process ends because of a failure")
+	return Exit(ExitFailure, nil)
+}
 
 // Root completes the root command of a program. The root command only has subcommands.
 func Root(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {

@@ -36,6 +36,7 @@ import (
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/contact"
+	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
@@ -87,11 +88,22 @@ func NewCommand() *cobra.Command {
 		"What to do about load balancers that were changed in the cloud: "+strings.Join(dlb.Drifts(), ", ")+
 			". To repair writes what the Service asks for; to report sets the condition of the Service and writes nothing "+
 			"until the Service changes; off compares nothing until then.")
+	r.log.AddFlags(sections.FlagSet("logs"))
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, sections, 0)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if problems := r.log.Validate(); len(problems) > 0 {
+			return command.Usage(command.JoinLine(problems))
+		}
+		r.log.Output = cmd.ErrOrStderr()
+		logger, err := r.log.Start("controllers")
+		if err != nil {
+			return err
+		}
+		return command.Logged(logger, r.run(klog.NewContext(cmd.Context(), logger)))
+	}
 	return cmd
 }
 
@@ -108,6 +120,7 @@ type controllers struct {
 	// stock runs the app's controllers in place of those that replace them.
 	stock bool
 	drift drift
+	log   observability.LogOptions
 
 	// clusterUID is set before the controllers run.
 	clusterUID string
@@ -124,9 +137,6 @@ type controllers struct {
 
 // run checks everything that would make the app exit, or fail only later, before it runs the app.
 func (r *controllers) run(ctx context.Context) error {
-	if err := r.manager.StartLogging(); err != nil {
-		return command.Usage(err)
-	}
 	if r.withoutCloud {
 		return r.runWithoutCloud(ctx)
 	}
@@ -142,7 +152,7 @@ func (r *controllers) run(ctx context.Context) error {
 		return err
 	}
 	cluster := ownership.NewCluster(r.api.CoreV1())
-	klog.FromContext(ctx).Info("Starting", "role", "controllers", "version", version.String(),
+	klog.FromContext(ctx).Info("Starting", "version", version.String(),
 		"clusterID", r.config.ClusterID)
 	return r.manager.Run(ctx, cloud.RunOptions{
 		Class: r.config.LoadBalancerClass,

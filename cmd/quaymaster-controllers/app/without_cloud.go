@@ -57,7 +57,7 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	if err := r.checkAddress(ctx); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Starting without a cloud", "role", "controllers", "version", version.String())
+	klog.FromContext(ctx).Info("Starting without a cloud", "version", version.String())
 	return r.manager.Run(ctx, cloud.RunOptions{
 		Class: r.class,
 		Wait: func(ctx context.Context, waiting func(string)) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,7 +26,7 @@ import (
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/observability"
+	"quaymaster.dev/internal/health"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/webhook/serving"
 )
@@ -50,7 +49,13 @@ func newWebhookCommand() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), cmd)
+			o.log.Output = cmd.ErrOrStderr()
+			logger, err := o.log.Start("webhook")
+			if err != nil {
+				return err
+			}
+			ctrl.SetLogger(logger)
+			return command.Logged(logger, o.run(klog.NewContext(cmd.Context(), logger)))
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -58,20 +63,8 @@ func newWebhookCommand() *cobra.Command {
 }
 
 // run serves until the context ends, plus the shutdown delay.
-func (o *webhookOptions) run(ctx context.Context, cmd *cobra.Command) error {
-	logger, handler, err := observability.NewLogger(observability.LogOptions{
-		Format: o.logFormat, Verbosity: o.verbosity, Output: cmd.ErrOrStderr(),
-	})
-	if err != nil {
-		return err
-	}
-	logger = logger.WithValues("role", "webhook")
-	// Libraries use these loggers.
-	slog.SetDefault(slog.New(handler))
-	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
-	ctrl.SetLogger(logger)
-	ctx = klog.NewContext(ctx, logger)
-
+func (o *webhookOptions) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
 	cfg, err := connect.APIServer(o.kubeconfig)
 	if err != nil {
 		return err
@@ -123,13 +116,13 @@ func (o *webhookOptions) manager(
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		// Nothing is read through the manager's client; with an empty scheme none of its caches can start.
-		Scheme:                 runtime.NewScheme(),
-		WebhookServer:          server,
-		HealthProbeBindAddress: o.healthAddress,
-		// See addMetrics.
-		Metrics:     metricsserver.Options{BindAddress: off},
-		Logger:      klog.FromContext(ctx),
-		BaseContext: func() context.Context { return ctx },
+		Scheme:        runtime.NewScheme(),
+		WebhookServer: server,
+		// See addHealth and addMetrics.
+		HealthProbeBindAddress: off,
+		Metrics:                metricsserver.Options{BindAddress: off},
+		Logger:                 klog.FromContext(ctx),
+		BaseContext:            func() context.Context { return ctx },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the server: %w", err)
@@ -154,14 +147,31 @@ func (o *webhookOptions) manager(
 		mgr.Add(source),
 		mgr.Add(trust),
 		mgr.Add(manager.RunnableFunc(known.run)),
-		mgr.AddHealthzCheck("ping", healthz.Ping),
 		// GetWebhookServer also makes the manager start the server.
-		mgr.AddReadyzCheck("ending", draining.check),
-		mgr.AddReadyzCheck("webhooks", withCertificate(source, mgr.GetWebhookServer().StartedChecker())),
-		mgr.AddReadyzCheck("certificate", trust.Check),
-		mgr.AddReadyzCheck("policies", synced("policies and namespaces", known.policies.HasSynced)),
-		mgr.AddReadyzCheck("storage-classes", synced("storage classes", known.classes.hasSynced)),
+		o.addHealth(ctx, mgr, []health.Check{
+			{Name: "ending", Check: draining.check},
+			{Name: "webhooks", Check: withCertificate(source, mgr.GetWebhookServer().StartedChecker())},
+			{Name: "certificate", Check: trust.Check},
+			{Name: "policies", Check: synced("policies and namespaces", known.policies.HasSynced)},
+			{Name: "storage-classes", Check: synced("storage classes", known.classes.hasSynced)},
+		}),
 	)
+}
+
+// addHealth serves the probes. The manager's own endpoint would neither log nor respond which check failed and why.
+func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, ready []health.Check) error {
+	if o.healthAddress == off {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", health.NewHandler("healthz", logger, health.Ping()))
+	mux.Handle("/livez", health.NewHandler("livez", logger, health.Ping()))
+	mux.Handle("/readyz", health.NewHandler("readyz", logger, ready...))
+	return mgr.Add(&manager.Server{Name: "health probe", Server: &http.Server{
+		Addr: o.healthAddress, Handler: mux, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}})
 }
 
 // server returns the server of the webhooks and, with --client-ca-file, what authenticates its clients.

@@ -19,8 +19,8 @@ import (
 	"quaymaster.dev/certs"
 )
 
-// metricsHeaderTimeout limits how long a scrape may take to send its request headers.
-const metricsHeaderTimeout = 10 * time.Second
+// headerTimeout limits how long a scrape or a probe may take to send its request headers.
+const headerTimeout = 10 * time.Second
 
 // addMetrics serves the same registry as the controllers role, so that both have the same metrics of client-go. The
 // manager's own endpoint would serve controller-runtime's registry, which has fewer. Serving both registries would
@@ -34,7 +34,7 @@ func (o *webhookOptions) addMetrics(
 	server := &manager.Server{
 		Name: "metrics",
 		Server: &http.Server{
-			Addr: o.metricsAddress, Handler: o.metricsHandler(), ReadHeaderTimeout: metricsHeaderTimeout,
+			Addr: o.metricsAddress, Handler: o.metricsHandler(), ReadHeaderTimeout: headerTimeout,
 			BaseContext: func(net.Listener) context.Context { return ctx },
 		},
 	}

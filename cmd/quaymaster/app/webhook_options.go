@@ -52,8 +52,7 @@ type webhookOptions struct {
 	cloudConfig       string
 	certs             certOptions
 	configurations    certs.Configurations
-	logFormat         string
-	verbosity         int
+	log               observability.LogOptions
 }
 
 func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
@@ -101,8 +100,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 		"`name` of the MutatingWebhookConfiguration that calls /mutate-service; empty for none")
 	fs.StringVar(&o.configurations.Validating, "validating-webhook-configuration", "quaymaster",
 		"`name` of the ValidatingWebhookConfiguration that calls /validate-service; empty for none")
-	fs.StringVar(&o.logFormat, "log-format", observability.FormatText, "log format: text or json")
-	fs.IntVarP(&o.verbosity, "v", "v", 0, "log verbosity; 2 logs every admitted object")
+	o.log.AddFlags(fs)
 }
 
 // validate returns every problem in the flags as one error.
@@ -147,12 +145,7 @@ func (o *webhookOptions) validate() error {
 	}
 	errs = append(errs, o.selectCatalogs()...)
 	errs = append(errs, o.certs.validate()...)
-	if o.logFormat != observability.FormatText && o.logFormat != observability.FormatJSON {
-		add("--log-format must be text or json; got %q", o.logFormat)
-	}
-	if o.verbosity < 0 {
-		add("-v must not be negative; got %d", o.verbosity)
-	}
+	errs = append(errs, o.log.Validate()...)
 	if len(errs) == 0 {
 		return nil
 	}

@@ -240,8 +240,9 @@ func TestWebhookCannotStart(t *testing.T) {
 			if code != 1 || stdout != "" {
 				t.Errorf("exit code %d, stdout %q", code, stdout)
 			}
-			if !strings.HasPrefix(stderr, "quaymaster webhook: "+test.want) || strings.Count(stderr, "\n") != 1 {
-				t.Errorf("stderr is\n%s\nwant one line beginning with\n%s", stderr, test.want)
+			line := strings.ReplaceAll(stderr, `\"`, `"`)
+			if !strings.Contains(line, `level=error`) || !strings.Contains(line, test.want) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("stderr is\n%s\nwant one line of the log with\n%s", stderr, test.want)
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func TestStartup(t *testing.T) {
 				"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--leader-elect=false",
 			}, tc.args...)
 			code, stderr := runToEnd(t, args)
-			if code != tc.code || !strings.Contains(stderr, tc.want) {
+			if code != tc.code || !strings.Contains(strings.ReplaceAll(stderr, `\"`, `"`), tc.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, tc.code, tc.want, stderr)
 			}
 			if lines := strings.Count(strings.TrimSpace(stderr), "\n") + 1; lines != 1 || strings.Contains(stderr, "goroutine") {
