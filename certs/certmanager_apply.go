@@ -2,20 +2,28 @@ package certs
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 )
 
 const (
-	// applyEvery is the interval for repairing objects that were changed or deleted.
+	// applyEvery is the longest interval for repairing objects. Changes by others cause it at once, so this is only for
+	// changes that are missed.
 	applyEvery = 5 * time.Minute
 	// waitEvery is the interval for retrying while something is missing.
 	waitEvery = 2 * time.Second
 )
 
-// keepApplied applies the objects repeatedly. Unchanged objects are not written.
+// keepApplied applies the objects at once when they are changed or deleted, and repeatedly. Unchanged objects are not
+// written.
 func (c *CertManager) keepApplied(ctx context.Context) {
+	changed := make(chan struct{}, 1)
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	// Without cert-manager there is nothing to watch.
+	watch := sync.OnceFunc(func() { c.watchObjects(ctx, &watches, changed) })
 	var applied time.Time // zero until all objects have been applied
 	for {
 		reason := ""
@@ -23,6 +31,7 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 			applied = time.Time{}
 			if reason = c.apply(ctx); reason == "" {
 				applied = c.o.Clock.Now()
+				watch()
 			}
 		}
 		if reason == "" && c.serving.Load() == nil {
@@ -33,11 +42,32 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 		if reason == "" && c.serving.Load() != nil {
 			pause = applyEvery
 		}
+		// If another tool keeps changing the objects, writes must be rare.
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.o.Clock.After(pause):
+		case <-c.o.Clock.After(urgentEvery):
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			applied = time.Time{}
+		case <-c.o.Clock.After(pause - urgentEvery):
+		}
+	}
+}
+
+// watchObjects sends to changed when the objects must be applied again, until the context ends.
+func (c *CertManager) watchObjects(ctx context.Context, watches *sync.WaitGroup, changed chan<- struct{}) {
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // The next attempt sees this change, too.
+		}
+	}
+	for _, object := range c.o.Request.objects() {
+		watches.Go(func() { c.o.Client.watch(ctx, object, notify) })
 	}
 }
 
