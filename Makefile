@@ -67,7 +67,7 @@ RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE)
 
 # Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
-TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|safety\) '
+TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|e2e/traffic\|safety\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
 ATTACKS = quaymaster.dev/test/adversarial
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
@@ -234,6 +234,17 @@ e2e: ## Test the chart on the cluster in KUBECONFIG, which needs cert-manager (E
 	@tools/build.sh kubectl helm
 	@$(MAKE) build
 	@$(GO) test -count=1 -timeout 20m -v ./test/e2e
+
+# The scripts that run a real cluster on this machine, and a folder for what the suite prints.
+REALCLUSTER ?= ../shared/realcluster
+E2E_OUT ?= bin/e2e-traffic
+
+.PHONY: e2e-traffic
+e2e-traffic: ## Run Kubernetes' LoadBalancer suite through two edges, on a cluster made by the scripts in REALCLUSTER (takes 30 minutes).
+	@tools/edge-packages.sh
+	@tools/build.sh kubectl helm
+	@$(MAKE) build
+	@REALCLUSTER='$(abspath $(REALCLUSTER))' E2E_OUT='$(abspath $(E2E_OUT))' $(GO) test -count=1 -timeout 100m -v ./test/e2e/traffic
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).

@@ -3,7 +3,7 @@
 set -eu
 
 missing=
-for pair in haproxy:haproxy nft:nftables conntrack:conntrack ip:iproute2 bird:bird2 keepalived:keepalived; do
+for pair in haproxy:haproxy nft:nftables conntrack:conntrack ip:iproute2 bird:bird2 keepalived:keepalived wrk:wrk; do
 	PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
 done
 [ -n "$missing" ] || exit 0

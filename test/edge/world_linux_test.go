@@ -293,7 +293,7 @@ func (w *world) create(s cloudv1.LoadBalancerSpec) (*cloudv1.LoadBalancer, netip
 	at := netip.AddrPortFrom(netip.MustParseAddr(lb.VIPs[0].Address), uint16(s.Listeners[0].Port))
 	if s.VIPs[0].Mode == cloudv1.VIPModeVIP && !s.Listeners[0].NeedsProxy() {
 		for _, n := range w.Nodes {
-			w.must(n.Publish(w.Context(), s.Listeners[0].Protocol, at, backendPort))
+			w.must(n.Publish(w.Context(), s.Listeners[0].Protocol, at, uint16(s.Pools[0].TargetPort)))
 		}
 	}
 	return lb, at

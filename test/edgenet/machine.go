@@ -4,6 +4,7 @@ package edgenet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -67,7 +68,22 @@ func newMachine(name string) (*Machine, error) {
 	return m, m.Links.LinkSetUp(lo)
 }
 
-func (m *Machine) close() {
+// Open returns the machine of a namespace that something else made, such as /run/netns/NAME. The caller closes it. It
+// has no addresses, and cannot be cut.
+func Open(name, path string) (*Machine, error) {
+	m := &Machine{Name: name}
+	var err error
+	if m.namespace, err = netns.GetFromPath(path); err != nil {
+		return nil, fmt.Errorf("open namespace of %s: %w", name, err)
+	}
+	if m.Links, err = netlink.NewHandleAt(m.namespace); err != nil {
+		return nil, errors.Join(fmt.Errorf("open netlink of %s: %w", name, err), m.namespace.Close())
+	}
+	return m, nil
+}
+
+// Close releases the machine; its namespace ends with what runs in it, unless it has a name.
+func (m *Machine) Close() {
 	m.Links.Close()
 	_ = m.namespace.Close()
 }

@@ -93,7 +93,7 @@ func (t *Topology) Close() {
 	machines := append(append([]*Machine{t.switches, t.Client, t.host}, t.Edges...), t.Nodes...)
 	for _, machine := range machines {
 		if machine != nil {
-			machine.close()
+			machine.Close()
 		}
 	}
 }
