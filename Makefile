@@ -244,7 +244,8 @@ e2e-traffic: ## Run Kubernetes' LoadBalancer suite through two edges, on a clust
 	@tools/edge-packages.sh
 	@tools/build.sh kubectl helm
 	@$(MAKE) build
-	@REALCLUSTER='$(abspath $(REALCLUSTER))' E2E_OUT='$(abspath $(E2E_OUT))' $(GO) test -count=1 -timeout 100m -v ./test/e2e/traffic
+	@# The specs mostly wait.
+	@REALCLUSTER='$(abspath $(REALCLUSTER))' E2E_OUT='$(abspath $(E2E_OUT))' $(GO) test -count=1 -parallel 20 -timeout 100m -v ./test/e2e/traffic
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).

@@ -8,12 +8,12 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// changes returns how many changes a test makes.
+// changes returns how many changes of listeners, and how many of members, a test makes.
 func changes() int {
 	if !*full {
 		return 15
 	}
-	return 100
+	return 200
 }
 
 // addListener adds a listener for the pool of the first one, or removes it again.

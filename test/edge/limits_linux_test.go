@@ -22,30 +22,45 @@ func keeps(rate float64, limit int) bool {
 	return rate <= (1+tolerance)*float64(limit) && rate >= least*float64(limit)
 }
 
+// limits returns the values of max QPS that are tested.
+func limits() []int {
+	if !*full {
+		return []int{100}
+	}
+	return []int{100, 2000}
+}
+
+// offered returns how many connections per second are offered to a limit.
+func offered(limit int) int {
+	if limit > 1000 {
+		return limit * 3 / 2
+	}
+	return limit * 2
+}
+
+// overload returns how long a limit is exceeded before the rate is measured.
+func overload() time.Duration {
+	if !*full {
+		return 3 * time.Second
+	}
+	return 10 * time.Second
+}
+
 // Max QPS holds however much is offered, and goes on to admit what it should after seconds of overload.
 func TestMaxQPS(t *testing.T) {
-	overload := 10 * time.Second
-	limits := []int{100, 2000}
-	if !*full {
-		overload, limits = 3*time.Second, limits[:1]
-	}
 	w := newWorld(t, 1, 2)
 	client := w.httpClient()
-	for _, limit := range limits {
+	for _, limit := range limits() {
 		limited := listeners(func(l *cloudv1.Listener) { l.MaxQPS = limit })
 		_, direct := w.create(w.spec(fmt.Sprintf("direct-%d", limit), cloudv1.ProtocolTCP, 80, limited))
 		_, proxy := w.create(w.spec(fmt.Sprintf("proxy-%d", limit), cloudv1.ProtocolTCP, 80, limited, mode(cloudv1.VIPModeProxy)))
 		_, web := w.create(w.spec(fmt.Sprintf("web-%d", limit), cloudv1.ProtocolHTTP, 80, limited, mode(cloudv1.VIPModeProxy)))
-		offered := 2 * limit
-		if limit > 1000 {
-			offered = limit * 3 / 2
-		}
 		const duration = 5 * time.Second
 		for name, measure := range map[string]func() float64{
-			"direct": func() float64 { return w.connected(direct, offered, overload, duration) },
-			"proxy":  func() float64 { return w.connected(proxy, offered, overload, duration) },
+			"direct": func() float64 { return w.connected(direct, offered(limit), overload(), duration) },
+			"proxy":  func() float64 { return w.connected(proxy, offered(limit), overload(), duration) },
 			"http": func() float64 {
-				return admitted(offered, overload, duration, func() bool {
+				return admitted(offered(limit), overload(), duration, func() bool {
 					status, _, err := get(client, "http://"+web.String()+"/")
 					return err == nil && status == http.StatusOK
 				})
@@ -53,7 +68,7 @@ func TestMaxQPS(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, %d", name, limit), func(t *testing.T) {
 				got := measure()
-				t.Logf("%.1f per second of %d, offered %d", got, limit, offered)
+				t.Logf("%.1f per second of %d, offered %d", got, limit, offered(limit))
 				if !keeps(got, limit) {
 					t.Errorf("%.1f per second, want %d", got, limit)
 				}
