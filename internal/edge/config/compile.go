@@ -195,8 +195,9 @@ func (c *compiler) pool(lb *cloudv1.LoadBalancer, p *cloudv1.Pool) (*Pool, error
 		ID: PoolID{lb.ID, p.Key, p.Family}, Protocol: p.Protocol, Algorithm: p.Algorithm,
 		Drain: time.Duration(p.DrainTimeoutS) * time.Second,
 	}
-	if a := p.SessionAffinity; a != nil {
-		pool.Affinity = time.Duration(a.TimeoutS) * time.Second
+	if p.SessionAffinity != nil {
+		// Edges remember no clients: those that share the traffic, and know different clients, would go on to disagree.
+		pool.Algorithm = cloudv1.AlgorithmSourceIP
 	}
 	if m := p.HealthMonitor; m != nil && m.Type != cloudv1.ProtocolNone {
 		pool.Monitor = &Monitor{

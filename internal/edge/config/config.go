@@ -67,8 +67,6 @@ type Pool struct {
 	Protocol string
 	// Algorithm is round_robin, weighted_round_robin, least_connections or source_ip.
 	Algorithm string
-	// Affinity is how long a client stays on its member after its last connection; 0 means no affinity.
-	Affinity time.Duration
 	// Drain is how long connections of a member that leaves may go on.
 	Drain   time.Duration
 	Members []Member

@@ -59,10 +59,7 @@ func backendOf(u unit) (*backend, error) {
 	}
 	b := &backend{
 		pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
-		Affinity: limited(u.pool.Affinity), TableType: "ip", Options: sendProxy,
-	}
-	if u.pool.ID.Family == cloudv1.FamilyIPv6 {
-		b.TableType = "ipv6"
+		Options: sendProxy,
 	}
 	switch u.pool.Algorithm {
 	case cloudv1.AlgorithmSourceIP:
@@ -72,10 +69,6 @@ func backendOf(u unit) (*backend, error) {
 	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
 	default:
 		return nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
-	}
-	if b.Affinity > 0 {
-		// All edges choose the same member for a new client, without asking each other.
-		b.Hash, b.Least = true, false
 	}
 	if u.pool.Monitor != nil {
 		m, err := monitorOf(u.pool.Monitor)

@@ -163,7 +163,7 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	case p == nil:
 		err = e.start(ctx, r)
 	case runs != r.structure || certificates.reload:
-		err = e.reload(ctx, p, planned, r)
+		err = e.reload(ctx, p, r)
 	}
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -264,4 +265,23 @@ func TestCrashAndCounters(t *testing.T) {
 	if n := accepted(restarted); n != 5 {
 		t.Errorf("%d requests are counted after the agent's restart, want 5", n)
 	}
+}
+
+// Packages and deployments replace the folders that agents are started in.
+func TestFolderOfTheAgentIsRemoved(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(gone)
+	e := newEngine(t, nil)
+	c := &config.Config{
+		Listeners: []config.Listener{listener(t, "http", "tcp/80")}, Pools: []config.Pool{pool("tcp/80", member(t, "a"))},
+	}
+	apply(t, e, c)
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	c.Listeners[0].IdleTimeout = 50 * time.Second
+	apply(t, e, c)
 }

@@ -29,7 +29,7 @@ func FuzzRender(f *testing.F) {
 				Engine: config.Proxy, Pool: id, MaxQPS: qps, IdleTimeout: duration, MaxConnections: weight,
 			}},
 			Pools: []config.Pool{{
-				ID: id, Algorithm: "weighted_round_robin", Affinity: duration,
+				ID: id, Algorithm: "weighted_round_robin",
 				Members: []config.Member{{Key: member, Address: netip.MustParseAddr("10.0.0.1"), Port: 80, Weight: weight}},
 				Monitor: &config.Monitor{
 					Type: "http", Port: 80, Path: path, ExpectedCodes: codes, Interval: duration, Timeout: duration, Rise: weight,

@@ -17,7 +17,6 @@ func (p place) String() string { return p.backend + "/" + p.server }
 
 // present is a server that a worker has.
 type present struct {
-	id     string
 	weight int
 	// disabled is true for a server that was about to be removed, or was not added completely.
 	disabled bool
@@ -50,7 +49,7 @@ func (e *Engine) reconcile(ctx context.Context, worker int) error {
 		if _, ok := e.leaving[at]; ok || wanted[at] || b == nil {
 			continue
 		}
-		if err := e.drain(ctx, worker, b, at, s); err != nil {
+		if err := e.weigh(ctx, worker, at, s, 0); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -71,10 +70,10 @@ func (e *Engine) reconcile(ctx context.Context, worker int) error {
 func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, servers map[place]present) error {
 	at := place{b.Name, s.Name}
 	has, ok := servers[at]
-	switch {
-	case !ok:
+	if !ok {
 		return e.add(ctx, worker, b, s)
-	case has.disabled:
+	}
+	if has.disabled {
 		command := fmt.Sprintf("set server %s state ready", at)
 		if b.Monitor != nil {
 			command += fmt.Sprintf(";enable health %s", at)
@@ -83,13 +82,7 @@ func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, ser
 			return err
 		}
 	}
-	switch {
-	case s.Weight == 0:
-		return e.drain(ctx, worker, b, at, has)
-	case has.weight == s.Weight:
-		return nil
-	}
-	return e.do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, s.Weight))
+	return e.weigh(ctx, worker, at, has, s.Weight)
 }
 
 func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) error {
@@ -108,17 +101,12 @@ func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) err
 	return nil
 }
 
-// drain gives a server no new connections, not even of clients that have been on it.
-func (e *Engine) drain(ctx context.Context, worker int, b *backend, at place, s present) error {
-	if s.weight != 0 {
-		if err := e.do(ctx, worker, "set server "+at.String()+" weight 0"); err != nil {
-			return err
-		}
-	}
-	if b.Affinity == 0 {
+// weigh changes the weight of a server, which gets no new connections with 0.
+func (e *Engine) weigh(ctx context.Context, worker int, at place, s present, weight int) error {
+	if s.weight == weight {
 		return nil
 	}
-	return e.do(ctx, worker, "clear table "+b.Name+" data.server_id eq "+s.id)
+	return e.do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, weight))
 }
 
 // sweep removes the servers that have left, if they have no connections or must not have any longer.
@@ -204,7 +192,7 @@ func parseServers(answer string) (map[place]present, error) {
 		}
 		at := place{fields[columns["be_name"]], fields[columns["srv_name"]]}
 		servers[at] = present{
-			id: fields[columns["srv_id"]], weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
+			weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
 		}
 	}
 	if len(columns) == 0 {

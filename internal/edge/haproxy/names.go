@@ -45,7 +45,7 @@ func backendName(id config.PoolID, kind string) string {
 }
 
 // serverName returns the name of a member. It contains the address, so that a member that moves is another server: its
-// connections end at the old one, and the new one has neither the old one's health nor its clients.
+// connections end at the old one, and the new one does not have the old one's health.
 func serverName(key string, address netip.AddrPort) string {
 	sum := sha256.Sum256([]byte(address.String()))
 	return encode(key) + ":" + hex.EncodeToString(sum[:4])

@@ -58,10 +58,7 @@ type backend struct {
 
 	Name, Mode string
 	// Hash distributes by the client's address, Least by the number of connections.
-	Hash, Least bool
-	Affinity    time.Duration
-	// TableType is ip or ipv6.
-	TableType     string
+	Hash, Least   bool
 	Connect, Idle time.Duration
 	Monitor       *monitor
 	Servers       []server

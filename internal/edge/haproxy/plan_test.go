@@ -63,7 +63,7 @@ func fixed() *config.Config {
 				},
 			},
 			{
-				ID: id("tcp/80", "ipv6"), Protocol: "http", Algorithm: "round_robin", Affinity: 3 * time.Hour,
+				ID: id("tcp/80", "ipv6"), Protocol: "http", Algorithm: "source_ip",
 				Members: []config.Member{{Key: "i-1", Address: netip.MustParseAddr("2001:db8::1"), Port: 30080, Weight: 1}},
 				Monitor: &config.Monitor{Type: "https", Port: 30080, Interval: time.Second, Timeout: 500 * time.Millisecond, Rise: 1, Fall: 1},
 			},

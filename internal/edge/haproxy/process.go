@@ -114,6 +114,8 @@ func (e *Engine) start(ctx context.Context, r *rendered) error {
 	command := exec.Command(e.Binary, //nolint:noctx // It outlives the agent.
 		"-W", "-S", e.file(masterSocket)+",mode,600", "-p", e.file(pidFile), "-f", e.file(configFile))
 	command.Stdout, command.Stderr = log, log
+	// Without the folder it started in, HAProxy refuses every reload, and the agent's may be removed.
+	command.Dir = e.Dir
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start haproxy: %w", err)
@@ -128,14 +130,9 @@ func (e *Engine) start(ctx context.Context, r *rendered) error {
 
 // reload makes HAProxy read the configuration again: a new worker gets the listening sockets, and the old one goes on
 // with its connections.
-func (e *Engine) reload(ctx context.Context, before *processes, p *plan, r *rendered) error {
-	var known clients
+func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) error {
 	if before.current != 0 {
 		if err := e.count(ctx); err != nil {
-			return err
-		}
-		var err error
-		if known, err = e.clients(ctx, before.current); err != nil {
 			return err
 		}
 		state, err := e.master.worker(ctx, before.current, "show servers state", "")
@@ -161,13 +158,6 @@ func (e *Engine) reload(ctx context.Context, before *processes, p *plan, r *rend
 		err = fmt.Errorf("reload haproxy: %w%s", err, e.said(from))
 		// The file must be what HAProxy has loaded.
 		return errors.Join(err, e.write(configFile, loaded))
-	}
-	after, err := e.running(ctx)
-	if err != nil {
-		return err
-	}
-	if err := e.restore(ctx, after.current, p, known); err != nil {
-		e.Logger.WarnContext(ctx, "clients may move to other members", "error", err)
 	}
 	return nil
 }
@@ -269,7 +259,9 @@ func (e *Engine) check(ctx context.Context, r *rendered) error {
 	if err := e.write(candidateFile, r.text); err != nil {
 		return err
 	}
-	output, err := exec.CommandContext(ctx, e.Binary, "-W", "-c", "-f", e.file(candidateFile)).CombinedOutput()
+	command := exec.CommandContext(ctx, e.Binary, "-W", "-c", "-f", e.file(candidateFile))
+	command.Dir = e.Dir
+	output, err := command.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil && exit.Exited() {
 		return &invalidError{"haproxy refuses it" + alerts(output)}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
 )
 
@@ -285,11 +286,11 @@ func askFrom(t testing.TB, l config.Listener, source string) string {
 	return string(body)
 }
 
-func TestAffinityOutlivesReloadsAndNewMembers(t *testing.T) {
+func TestAffinity(t *testing.T) {
 	e := newEngine(t, nil)
 	l := listener(t, "http", "tcp/80")
 	p := pool("tcp/80", member(t, "a"), member(t, "b"))
-	p.Affinity = time.Minute
+	p.Algorithm = cloudv1.AlgorithmSourceIP
 	c := &config.Config{Listeners: []config.Listener{l}, Pools: []config.Pool{p}}
 	apply(t, e, c)
 	sources := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8"}
@@ -304,8 +305,17 @@ func TestAffinityOutlivesReloadsAndNewMembers(t *testing.T) {
 	c.Listeners[0].IdleTimeout = 50 * time.Second
 	apply(t, e, c)
 	for _, source := range sources {
+		now := askFrom(t, l, source)
+		if now != chosen[source] && (now == "a" || now == "b") {
+			t.Errorf("client %s moved from %s to %s, which is not new", source, chosen[source], now)
+		}
+		chosen[source] = now
+	}
+	c.Listeners[0].IdleTimeout = 40 * time.Second
+	apply(t, e, c)
+	for _, source := range sources {
 		if now := askFrom(t, l, source); now != chosen[source] {
-			t.Errorf("client %s moved from %s to %s", source, chosen[source], now)
+			t.Errorf("client %s moved from %s to %s by a reload", source, chosen[source], now)
 		}
 	}
 
@@ -315,7 +325,7 @@ func TestAffinityOutlivesReloadsAndNewMembers(t *testing.T) {
 	for _, source := range sources {
 		if now := askFrom(t, l, source); now == "a" {
 			t.Errorf("client %s is still sent to the member that drains", source)
-		} else if chosen[source] == "b" && now != "b" {
+		} else if chosen[source] != "a" && now != chosen[source] {
 			t.Errorf("client %s moved from a member that stays to %s", source, now)
 		}
 	}

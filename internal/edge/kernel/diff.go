@@ -157,7 +157,7 @@ func found(names map[string][]string) *ruleset {
 		r.tables[name] = &table{set: true}
 	}
 	for _, name := range names["map"] {
-		if strings.HasPrefix(name, "flows/") || strings.HasPrefix(name, "clients/") {
+		if strings.HasPrefix(name, "flows/") {
 			r.flows[name] = flowMap{}
 			continue
 		}

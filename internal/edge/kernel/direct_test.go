@@ -137,7 +137,7 @@ func TestDirectAffinity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 3)
 	for _, vip := range []netip.Addr{vip4, vip6} {
-		w.listen("tcp", vip, func(_ *config.Listener, p *config.Pool) { p.Affinity, p.Drain = time.Hour, time.Hour })
+		w.listen("tcp", vip, func(_ *config.Listener, p *config.Pool) { p.Algorithm, p.Drain = cloudv1.AlgorithmSourceIP, time.Hour })
 	}
 	w.apply()
 	for i, vip := range []netip.Addr{vip4, vip6} {
@@ -177,6 +177,43 @@ func TestDirectAffinity(t *testing.T) {
 			t.Errorf("%s: the draining node got a new connection", vip)
 		}
 		same("after the drain", second.node)
+	}
+}
+
+// Edges that share the traffic of a client agree on its member, even if one of them knew other members before, or has
+// seen the client before it had affinity.
+func TestDirectAffinityOfEdges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, 3)
+	w.must(w.Client.Sysctl("net.ipv4.fib_multipath_hash_policy", "1"))
+	pool := w.listen("tcp", vip4, nil)
+	w.apply()
+	old := flatten(w.open(60, "tcp", vip4))
+	pool.Algorithm = cloudv1.AlgorithmSourceIP
+	w.apply()
+	same := func(when string) string {
+		t.Helper()
+		all := w.open(30, "tcp", vip4)
+		if len(all) != 1 {
+			t.Errorf("%s: connections of one client went to %d nodes", when, len(all))
+		}
+		for node := range all {
+			return node
+		}
+		return ""
+	}
+	if n := broken(old...); n > 0 {
+		t.Errorf("%d of %d older connections broke", n, len(old))
+	}
+	node := same("after connections without affinity")
+
+	w.down[node] = true
+	w.applyTo(w.edges[0])
+	w.open(30, "tcp", vip4)
+	delete(w.down, node)
+	w.applyTo(w.edges[0])
+	if now := same("after an edge did without its node"); now != node {
+		t.Errorf("the client moved from %s to %s", node, now)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
 )
 
@@ -106,7 +107,9 @@ func TestNATUpdatesLoseNothing(t *testing.T) {
 func TestNATAffinity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, 3)
-	w.listen("tcp", vip6, func(l *config.Listener, p *config.Pool) { l.Engine, p.Affinity = config.NAT, time.Hour })
+	w.listen("tcp", vip6, func(l *config.Listener, p *config.Pool) {
+		l.Engine, p.Algorithm = config.NAT, cloudv1.AlgorithmSourceIP
+	})
 	w.apply()
 	if all := w.open(15, "tcp", vip6); len(all) != 1 {
 		t.Errorf("connections of one client went to %d nodes", len(all))

@@ -99,8 +99,7 @@ func (s *service) direct() []string {
 		"meta mark 0 goto refuse",
 	)
 	rules = append(rules, s.count(newConnection)...)
-	rules = append(rules, fmt.Sprintf("update @flows/%s %s", s.maps(), flow))
-	return append(append(rules, s.remember()...), "accept")
+	return append(rules, fmt.Sprintf("update @flows/%s %s", s.maps(), flow), "accept")
 }
 
 // guard returns the rules for the packets of a NAT listener after conntrack.
@@ -115,19 +114,25 @@ func (s *service) guard() []string {
 
 // translate returns the rules for the first packet of a flow of a NAT listener.
 func (s *service) translate() []string {
-	rules := []string{"meta mark set 0", fmt.Sprintf("%s vmap @%s", s.key(), chooseMap+s.suffix())}
-	rules = append(rules, s.remember()...)
-	return append(rules, fmt.Sprintf("meta l4proto %s ct mark set meta mark dnat %s to meta mark map @%s",
-		s.protocol, s.ip(), targetMap+s.suffix()))
+	return []string{
+		"meta mark set 0",
+		fmt.Sprintf("%s vmap @%s", s.key(), chooseMap+s.suffix()),
+		fmt.Sprintf("meta l4proto %s ct mark set meta mark dnat %s to meta mark map @%s", s.protocol, s.ip(), targetMap+s.suffix()),
+	}
 }
 
-// known returns the rules that check the mark of a known flow: the flow of a member that is gone is forgotten. So is
-// that of a draining member if the client starts a new connection with an old port.
+// known returns the rules that check the mark of a known flow: the flow of a member that is gone is forgotten. If the
+// client starts a new connection with an old port, so is that of a draining member and, if the port must not matter,
+// every flow: it may be older than that.
 func (s *service) known() []string {
 	forget := " goto forget/" + s.maps()
 	var rules []string
 	if s.protocol == cloudv1.ProtocolTCP {
-		rules = append(rules, newConnection+unless(s.marks())+forget)
+		stays := unless(s.marks())
+		if s.sticky {
+			stays = ""
+		}
+		rules = append(rules, newConnection+stays+forget)
 	}
 	return append(rules, strings.TrimSpace(unless(s.kept)+forget))
 }
@@ -150,21 +155,11 @@ func (r *renderer) choose(rs *ruleset, s *service, used map[string]*table) strin
 		return rs.shared("choose")
 	}
 	source := s.ip() + " saddr"
-	var rules []string
-	if s.affinity > 0 {
-		key := clientKeys[s.suffix()]
-		rules = append(rules,
-			fmt.Sprintf("meta mark set %s map @clients/%s", key, s.maps()),
-			fmt.Sprintf("meta mark != 0%s delete @clients/%s { %s : meta mark } meta mark set 0", unless(s.marks()), s.maps(), key),
-			"meta mark != 0 return",
-		)
-	}
 	if !s.sticky {
 		source += " . th sport"
 	}
 	table := r.table(rs, s.open, used)
-	rules = append(rules, fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
-	return rs.shared("choose", rules...)
+	return rs.shared("choose", fmt.Sprintf("meta mark set jhash %s mod %d seed %s map @%s", source, places, hashSeed, table))
 }
 
 // table adds the table of places of the members, and returns its name.
@@ -243,15 +238,6 @@ func (s *service) count(isNew string) []string {
 		return []string{traffic}
 	}
 	return []string{fmt.Sprintf("%s counter name %q", isNew, "accepted/"+s.id.String()), traffic}
-}
-
-// remember returns the rules that remember a client's member.
-func (s *service) remember() []string {
-	if s.affinity <= 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("update @clients/%s { %s timeout %s : meta mark }",
-		s.maps(), clientKeys[s.suffix()], seconds(s.affinity))}
 }
 
 // conntrackTimeout adds the timeout of the service's flows in conntrack, and returns its name.

@@ -25,9 +25,8 @@ type service struct {
 	sources []netip.Prefix
 	maxQPS  float64
 	idle    time.Duration
-	// affinity is how long a client's member is remembered; sticky is true if the client's port must not matter.
-	affinity time.Duration
-	sticky   bool
+	// sticky is true if the client's port must not matter.
+	sticky bool
 	// open are the members that get new connections, and kept the marks of all whose connections go on: both sorted.
 	open []share
 	kept []uint32
@@ -78,8 +77,7 @@ func newService(l config.Listener, p *config.Pool) (*service, error) {
 		sources:  merged(l.Allowed),
 		maxQPS:   l.MaxQPS,
 		idle:     l.IdleTimeout,
-		affinity: p.Affinity,
-		sticky:   p.Affinity > 0 || p.Algorithm == cloudv1.AlgorithmSourceIP,
+		sticky:   p.Algorithm == cloudv1.AlgorithmSourceIP,
 	}
 	if l.Address.Is6() {
 		s.id.family = cloudv1.FamilyIPv6

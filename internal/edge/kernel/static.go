@@ -76,15 +76,9 @@ func (r *ruleset) static(flows uint64) {
 		r.flows["flows/"+protocol+"4"] = flowMap{
 			kind: "ipv4_addr . ipv4_addr . inet_service . inet_service : mark", timeout: tcpIdle, size: flows,
 		}
-		r.flows["clients/"+protocol+"4"] = flowMap{
-			kind: "ipv4_addr . ipv4_addr . inet_service : mark", timeout: tcpIdle, size: flows,
-		}
 		// nft 1.0.6 cannot write keys of more than 16 bytes to a map, so that IPv6 addresses are hashed.
 		r.flows["flows/"+protocol+"6"] = flowMap{
 			typeof: "numgen inc mod 4294967295 . th sport . th dport : meta mark", timeout: tcpIdle, size: flows,
-		}
-		r.flows["clients/"+protocol+"6"] = flowMap{
-			typeof: "numgen inc mod 4294967295 . th dport : meta mark", timeout: tcpIdle, size: flows,
 		}
 		for _, suffix := range []string{"4", "6"} {
 			name := protocol + suffix
@@ -94,14 +88,8 @@ func (r *ruleset) static(flows uint64) {
 	}
 }
 
-// flowKeys and clientKeys are the keys of flows, and of clients at a listener.
-var (
-	flowKeys = map[string]string{
-		"4": "ip saddr . ip daddr . th sport . th dport",
-		"6": "jhash ip6 saddr . ip6 daddr mod 4294967295 seed " + hashSeed + " . th sport . th dport",
-	}
-	clientKeys = map[string]string{
-		"4": "ip saddr . ip daddr . th dport",
-		"6": "jhash ip6 saddr . ip6 daddr mod 4294967295 seed " + hashSeed + " . th dport",
-	}
-)
+// flowKeys are the keys of flows.
+var flowKeys = map[string]string{
+	"4": "ip saddr . ip daddr . th sport . th dport",
+	"6": "jhash ip6 saddr . ip6 daddr mod 4294967295 seed " + hashSeed + " . th sport . th dport",
+}
