@@ -53,6 +53,8 @@ type Engine struct {
 	mu sync.Mutex
 	// child is the process that this engine has started, until it is known to have ended.
 	child int
+	// pid is the master that has answered last; 0 if none has.
+	pid int
 	// units are those of the last Apply; nil before it.
 	units []unit
 	pools []config.Pool

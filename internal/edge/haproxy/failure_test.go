@@ -285,3 +285,18 @@ func TestFolderOfTheAgentIsRemoved(t *testing.T) {
 	c.Listeners[0].IdleTimeout = 50 * time.Second
 	apply(t, e, c)
 }
+
+// A reload replaces the file for a moment, which must not look as if HAProxy had ended.
+func TestPIDFileIsMissing(t *testing.T) {
+	e := newEngine(t, nil)
+	apply(t, e, &config.Config{
+		Listeners: []config.Listener{listener(t, "http", "tcp/80")}, Pools: []config.Pool{pool("tcp/80", member(t, "a"))},
+	})
+	pid := e.alive()
+	if err := os.Remove(e.file(pidFile)); err != nil {
+		t.Fatal(err)
+	}
+	if now := e.alive(); now != pid || pid == 0 {
+		t.Errorf("process %d without the file, want %d", now, pid)
+	}
+}

@@ -48,17 +48,21 @@ func (e *Engine) running(ctx context.Context) (*processes, error) {
 	}
 	p, err := e.master.processes(ctx)
 	// At a reload the master replaces itself, its socket and its pid file: for a moment there may be none of them.
-	for try := 0; try < 5 && absent(err) && e.started() && ctx.Err() == nil; try++ {
+	for try := 0; try < 5 && absent(err) && (e.pid != 0 || e.started()) && ctx.Err() == nil; try++ {
 		e.Clock.Sleep(100 * time.Millisecond)
 		p, err = e.master.processes(ctx)
 	}
 	if err == nil {
+		if pid := e.alive(); pid != 0 {
+			e.pid = pid
+		}
 		return p, nil
 	}
 	if absent(err) {
 		if pid := e.alive(); pid != 0 {
 			return nil, fmt.Errorf("haproxy runs as process %d, but does not answer: %w", pid, err)
 		}
+		e.pid = 0
 		return nil, errNotRunning
 	}
 	return nil, err
@@ -75,18 +79,30 @@ func (e *Engine) started() bool {
 	return err == nil
 }
 
-// alive returns the process that wrote the pid file, if it still runs and is HAProxy.
+// alive returns the process that wrote the pid file, or the last one that answered while the file is being replaced, if
+// it still runs and is HAProxy.
 func (e *Engine) alive() int {
-	content, err := os.ReadFile(e.file(pidFile))
+	pid := e.pid
+	if content, err := os.ReadFile(e.file(pidFile)); err == nil {
+		if written, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil {
+			pid = written
+		}
+	}
+	if pid == 0 {
+		return 0
+	}
+	proc := "/proc/" + strconv.Itoa(pid)
+	command, err := os.ReadFile(proc + "/cmdline")
 	if err != nil {
 		return 0
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil {
-		return 0
+	if len(command) == 0 && pid == e.pid {
+		// It is replacing itself, or has ended without having been waited for: then it has no program any more.
+		if _, err := os.Readlink(proc + "/exe"); err == nil {
+			return pid
+		}
 	}
-	command, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil || !bytes.Contains(command, []byte(e.file(configFile))) {
+	if !bytes.Contains(command, []byte(e.file(configFile))) {
 		return 0
 	}
 	return pid
