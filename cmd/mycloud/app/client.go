@@ -37,11 +37,10 @@ func (o *clientOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *clientOptions) client() (*cloudapi.Client, error) {
-	endpoint := o.endpoint
-	if endpoint == "" {
-		endpoint = os.Getenv(endpointVariable)
+	if o.endpoint == "" {
+		o.endpoint = os.Getenv(endpointVariable)
 	}
-	if endpoint == "" {
+	if o.endpoint == "" {
 		return nil, fmt.Errorf("endpoint is required; set --endpoint or %s", endpointVariable)
 	}
 	token := cloudapi.StaticToken(os.Getenv(o.variable))
@@ -52,7 +51,7 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 		return nil, fmt.Errorf("token is required; set --token-file or %s", o.variable)
 	}
 	client, err := cloudapi.New(cloudapi.Options{
-		Endpoint: endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
+		Endpoint: o.endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
 		UserAgent: "mycloud/" + version.Version(),
 	})
 	if errors.Is(err, cloudapi.ErrInsecure) {

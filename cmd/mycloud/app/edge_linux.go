@@ -67,7 +67,8 @@ func newEdgeCommands() []*cobra.Command {
 	f.StringVar(&o.forwarding, "forwarding", forwardDirect,
 		"how the kernel forwards: direct (unchanged, requires one link with the nodes) or nat (to node ports)")
 	f.StringSliceVar(&o.pools, "address-pool", nil,
-		"networks of load balancer addresses; packets for those that are not in use are dropped silently")
+		"networks of load balancer addresses: no others are served, and packets for those that are not in use are "+
+			"dropped silently; empty allows all")
 	f.StringVar(&o.addressInterface, "address-interface", "lo",
 		"interface that gets the addresses; without announcements, IPv6 clients on a network of the edge find only "+
 			"addresses of the interface that they are on")
@@ -124,6 +125,11 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
+	alone, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
 	logger := slog.New(slog.NewTextHandler(stderr, nil))
 	certificates := &agent.Certificates{}
 	proxy, err := haproxy.New(haproxy.Options{
@@ -138,10 +144,11 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	a, err := agent.New(agent.Options{
+	a := agent.New(agent.Options{
 		Cloud: client, Edge: o.spec(),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
+			Pools: pools, Reserved: o.reserved(ctx),
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
 		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Logger: logger}),
@@ -149,9 +156,6 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 		Announcer: o.announcer(o.dataDir),
 		Metrics:   metrics, Logger: logger,
 	})
-	if err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
-	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	work, stop := context.WithCancel(ctx)

@@ -27,6 +27,9 @@ const (
 	announceInterval = 10 * time.Second
 	// retryInterval is the time until something that failed is tried again.
 	retryInterval = 5 * time.Second
+	// startTimeout is how long an agent that starts waits for the cloud, before it goes on with the last state: after a week,
+	// that state has load balancers and members that no longer exist.
+	startTimeout = 3 * time.Second
 )
 
 // Proxy is the engine that proxies connections and probes members.
@@ -53,8 +56,9 @@ type Kernel interface {
 
 // Addresses makes the machine answer for addresses.
 type Addresses interface {
-	// Apply adds and removes addresses until the machine has exactly these.
-	Apply(ctx context.Context, addresses []netip.Addr) error
+	// Apply adds and removes addresses until the machine has exactly these. It returns those that it could not add, and an
+	// error if something else failed.
+	Apply(ctx context.Context, addresses []netip.Addr) (missing map[netip.Addr]error, err error)
 }
 
 // Announcer attracts the traffic for addresses.
@@ -99,12 +103,22 @@ type Agent struct {
 	wanted *state.State
 	report report
 
-	// The rest is used by the loop only.
-	applied      *state.State
-	config       *config.Config
-	engineFaults []cloudv1.EdgeFault
-	announced    []netip.Addr
-	healthy      map[memberID]bool
+	// The rest is used by the loop only. applied is the last state of which all was applied.
+	applied *state.State
+	// config is what both engines do, and forwarded what the kernel does, which does not wait for the proxy.
+	config, forwarded *config.Config
+	faults            faults
+	announced         []netip.Addr
+	healthy           map[memberID]bool
+}
+
+// faults are what could not be applied, by where it was found.
+type faults struct {
+	compiled, proxied, forwarded, addresses []cloudv1.EdgeFault
+}
+
+func (f *faults) all() []cloudv1.EdgeFault {
+	return slices.Concat(f.compiled, f.proxied, f.forwarded, f.addresses)
 }
 
 // memberID is a member of a pool.
@@ -114,31 +128,43 @@ type memberID struct {
 }
 
 // New returns an Agent with the state that the last one has left.
-func New(o Options) (*Agent, error) {
+func New(o Options) *Agent {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	s, err := state.Load(o.StateFile)
 	if err != nil {
-		return nil, err
+		// The engines go on, and the cloud has a better one.
+		o.Logger.Error("Could not read the last state; waiting for that of the cloud", "error", err)
+		s = state.New()
 	}
 	return &Agent{
 		Options: o, wanted: s, wake: make(chan struct{}, 1), beat: make(chan struct{}, 1), healthy: map[memberID]bool{},
-	}, nil
+	}
 }
 
 // Run runs the agent until ctx is done. The engines continue.
 func (a *Agent) Run(ctx context.Context) {
 	var wg sync.WaitGroup
+	answered, note := make(chan struct{}), a.noteFollowing(ctx)
+	answer := sync.OnceFunc(func() { close(answered) })
 	wg.Go(func() {
-		f := state.Follower{Cloud: a.Cloud, Clock: a.Clock, OnState: a.setWanted, OnError: a.noteFollowing(ctx)}
+		f := state.Follower{Cloud: a.Cloud, Clock: a.Clock, OnState: a.setWanted, OnError: func(err error) {
+			note(err)
+			answer()
+		}}
 		f.Follow(ctx, a.latest())
 	})
 	wg.Go(func() { a.reportPeriodically(ctx) })
-	if a.latest().Revision != "" {
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-answered:
+		case <-a.Clock.After(startTimeout):
+		}
 		// Without the cloud, the last state is the best there is.
 		signal(a.wake)
-	}
+	})
 	a.loop(ctx)
 	wg.Wait()
 }
@@ -165,16 +191,27 @@ func (a *Agent) latest() *state.State {
 
 // noteFollowing returns the function that logs when the cloud stops or starts to answer.
 func (a *Agent) noteFollowing(ctx context.Context) func(error) {
-	var last string
+	note := a.noteErrors(ctx, "Could not follow the cloud; the last state stays in force", "The cloud answers again")
 	return func(err error) {
 		a.Metrics.following(err == nil)
+		note(err)
+	}
+}
+
+// noteErrors returns a function that logs an error when it begins or becomes another, and when it has ended.
+func (a *Agent) noteErrors(ctx context.Context, failing, over string) func(error) {
+	last, times := "", 0
+	return func(err error) {
 		switch {
+		case ctx.Err() != nil:
 		case err == nil && last != "":
-			a.Logger.InfoContext(ctx, "The cloud answers again")
-			last = ""
-		case err != nil && err.Error() != last:
-			a.Logger.WarnContext(ctx, "Could not follow the cloud; the last state stays in force", "error", err)
-			last = err.Error()
+			a.Logger.InfoContext(ctx, over, "failures", times)
+			last, times = "", 0
+		case err != nil:
+			if times++; err.Error() != last {
+				a.Logger.WarnContext(ctx, failing, "error", err, "failures", times)
+				last = err.Error()
+			}
 		}
 	}
 }
@@ -186,6 +223,8 @@ func (a *Agent) loop(ctx context.Context) {
 	announcements := a.Clock.NewTicker(announceInterval)
 	defer announcements.Stop()
 	var retry <-chan time.Time
+	noteHealth := a.noteErrors(ctx, "Could not apply the health of members", "The health of members is applied again")
+	noteAnnouncements := a.noteErrors(ctx, "Could not announce addresses again", "Addresses are announced again")
 	for {
 		select {
 		case <-ctx.Done():
@@ -197,14 +236,10 @@ func (a *Agent) loop(ctx context.Context) {
 			if a.config == nil {
 				continue
 			}
-			if err := a.Announcer.Announce(ctx, a.announced); err != nil && ctx.Err() == nil {
-				a.Logger.WarnContext(ctx, "Could not announce addresses again", "error", err)
-			}
+			noteAnnouncements(a.Announcer.Announce(ctx, a.announced))
 			continue
 		case <-health.C():
-			if err := a.applyHealth(ctx); err != nil {
-				a.Logger.WarnContext(ctx, "Could not apply the health of members", "error", err)
-			}
+			noteHealth(a.applyHealth(ctx))
 			continue
 		}
 		retry = nil
@@ -221,15 +256,16 @@ func (a *Agent) step(ctx context.Context) bool {
 		return true
 	}
 	start := a.Clock.Now()
-	faults, err := a.apply(ctx, wanted)
+	err := a.apply(ctx, wanted)
 	if ctx.Err() != nil {
 		return true
 	}
+	faults := a.faults.all()
 	if err != nil {
 		a.Logger.ErrorContext(ctx, "Could not apply the state of the cloud", "revision", wanted.Revision, "error", err)
 		a.Metrics.applyFailed()
 		// What the edge applied before is still in force, and so is the revision.
-		faults = append(faults, cloudv1.EdgeFault{Detail: shortened(err.Error())})
+		faults = append(faults, cloudv1.EdgeFault{Detail: err.Error()})
 		a.setReport(func(r *report) { r.faults = faults })
 		return false
 	}
@@ -245,20 +281,11 @@ func (a *Agent) step(ctx context.Context) bool {
 	return len(faults) == 0
 }
 
-// maxDetail is the size of the detail of a fault that the cloud accepts.
-const maxDetail = 1024
-
-func shortened(s string) string {
-	if len(s) > maxDetail {
-		return s[:maxDetail]
-	}
-	return s
-}
-
 // apply applies a state: first the rules, then the addresses, then the announcements; and the other way around for what
-// is no longer wanted.
-func (a *Agent) apply(ctx context.Context, s *state.State) ([]cloudv1.EdgeFault, error) {
-	c, faults := config.Compile(s, a.Compile)
+// is no longer wanted. What fails holds up only what depends on it.
+func (a *Agent) apply(ctx context.Context, s *state.State) error {
+	c, faulty := config.Compile(s, a.config, a.Compile)
+	a.faults.compiled = faulty
 	announce := c.Addresses
 	if config.Leaving(s, a.Edge.Name) {
 		announce = nil
@@ -268,12 +295,37 @@ func (a *Agent) apply(ctx context.Context, s *state.State) ([]cloudv1.EdgeFault,
 		reflect.DeepEqual(s.KeyPairs, a.applied.KeyPairs)
 	if same && slices.Equal(announce, a.announced) {
 		a.save(ctx, s)
-		return append(faults, a.engineFaults...), nil
+		return nil
 	}
-	if err := a.withdraw(ctx, announce); err != nil {
-		return faults, err
+	withdrawErr := a.withdraw(ctx, announce)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if err := a.applyRules(ctx, c); err != nil {
+		return errors.Join(withdrawErr, err)
+	}
+	missing, err := a.Addresses.Apply(ctx, c.Addresses)
+	if err != nil {
+		err = fmt.Errorf("set addresses: %w", err)
+	}
+	a.faults.addresses = addressFaults(c, missing)
+	announce = slices.DeleteFunc(slices.Clone(announce), func(x netip.Addr) bool { return missing[x] != nil })
+	announceErr := a.Announcer.Announce(ctx, announce)
+	if announceErr != nil {
+		announceErr = fmt.Errorf("announce addresses: %w", announceErr)
+	} else {
+		a.announced = announce
+	}
+	a.save(ctx, s)
+	return errors.Join(withdrawErr, err, announceErr)
+}
+
+// applyRules has the engines do what the configuration says.
+func (a *Agent) applyRules(ctx context.Context, c *config.Config) error {
 	proxied, proxyErr := a.Proxy.Apply(ctx, c)
+	if proxyErr != nil {
+		proxyErr = fmt.Errorf("apply to the proxy: %w", proxyErr)
+	}
 	if a.config == nil {
 		// A proxy that was there before the agent has probed the members.
 		if _, healthy, err := a.readHealth(ctx); err == nil {
@@ -282,22 +334,29 @@ func (a *Agent) apply(ctx context.Context, s *state.State) ([]cloudv1.EdgeFault,
 	}
 	// The kernel does not need the proxy.
 	forwarded, kernelErr := a.Kernel.Apply(ctx, c, a.isHealthy)
-	if proxyErr != nil {
-		return faults, fmt.Errorf("apply to the proxy: %w", proxyErr)
-	}
 	if kernelErr != nil {
-		return faults, fmt.Errorf("apply to the kernel: %w", kernelErr)
+		kernelErr = fmt.Errorf("apply to the kernel: %w", kernelErr)
+	} else {
+		a.forwarded, a.faults.forwarded = c, forwarded
 	}
-	a.engineFaults = slices.Concat(proxied, forwarded)
-	if err := a.Addresses.Apply(ctx, c.Addresses); err != nil {
-		return faults, fmt.Errorf("set addresses: %w", err)
+	if err := errors.Join(proxyErr, kernelErr); err != nil {
+		return err
 	}
-	if err := a.Announcer.Announce(ctx, announce); err != nil {
-		return faults, fmt.Errorf("announce addresses: %w", err)
+	a.config, a.faults.proxied = c, proxied
+	return nil
+}
+
+// addressFaults returns the faults of the load balancers whose address is missing.
+func addressFaults(c *config.Config, missing map[netip.Addr]error) []cloudv1.EdgeFault {
+	var faults []cloudv1.EdgeFault
+	for _, l := range c.Listeners {
+		if err := missing[l.Address]; err != nil {
+			faults = append(faults, cloudv1.EdgeFault{
+				LoadBalancerID: l.LoadBalancer, ListenerKey: l.Key, Detail: fmt.Sprintf("address %s: %v", l.Address, err),
+			})
+		}
 	}
-	a.config, a.announced = c, announce
-	a.save(ctx, s)
-	return append(faults, a.engineFaults...), nil
+	return faults
 }
 
 // withdraw stops announcing what is not to be announced, and waits until the traffic has gone elsewhere.
@@ -351,9 +410,15 @@ func (a *Agent) readHealth(ctx context.Context) ([]cloudv1.MemberHealth, map[mem
 	}
 	healthy := make(map[memberID]bool, len(found))
 	for _, h := range found {
-		if h.State == cloudv1.OperatingOnline || h.State == cloudv1.OperatingOffline {
-			healthy[memberID{config.PoolID{LoadBalancer: h.LoadBalancerID, Key: h.PoolKey, Family: h.Family}, h.MemberKey}] =
-				h.State == cloudv1.OperatingOnline
+		id := memberID{config.PoolID{LoadBalancer: h.LoadBalancerID, Key: h.PoolKey, Family: h.Family}, h.MemberKey}
+		switch h.State {
+		case cloudv1.OperatingOnline, cloudv1.OperatingOffline:
+			healthy[id] = h.State == cloudv1.OperatingOnline
+		case cloudv1.OperatingUnknown:
+			// A proxy that has started again does not know yet what the one before it knew.
+			if was, known := a.healthy[id]; known {
+				healthy[id] = was
+			}
 		}
 	}
 	return found, healthy, nil
@@ -362,7 +427,7 @@ func (a *Agent) readHealth(ctx context.Context) ([]cloudv1.MemberHealth, map[mem
 // applyHealth takes unhealthy members of the kernel's pools out, and healthy ones in. While the proxy does not answer,
 // they stay as they are.
 func (a *Agent) applyHealth(ctx context.Context) error {
-	if a.config == nil {
+	if a.forwarded == nil {
 		return nil
 	}
 	found, healthy, err := a.readHealth(ctx)
@@ -371,12 +436,22 @@ func (a *Agent) applyHealth(ctx context.Context) error {
 	} else {
 		err = a.observe(ctx, found)
 	}
-	if reflect.DeepEqual(healthy, a.healthy) && !a.Kernel.Due() {
+	was := a.healthy
+	if reflect.DeepEqual(healthy, was) && !a.Kernel.Due() {
 		return err
 	}
 	a.healthy = healthy
-	_, kernelErr := a.Kernel.Apply(ctx, a.config, a.isHealthy)
-	return errors.Join(err, kernelErr)
+	faulty, kernelErr := a.Kernel.Apply(ctx, a.forwarded, a.isHealthy)
+	if kernelErr != nil {
+		// The next time, it is still news.
+		a.healthy = was
+		return errors.Join(err, kernelErr)
+	}
+	if !slices.Equal(faulty, a.faults.forwarded) {
+		a.faults.forwarded = faulty
+		a.setReport(func(r *report) { r.faults = a.faults.all() })
+	}
+	return err
 }
 
 // observe reports the health of members and what listeners have done.

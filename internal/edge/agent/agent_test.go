@@ -36,6 +36,11 @@ type machine struct {
 	healthy []string
 	used    map[string]bool
 	due     bool
+	// announceErr and kernelErr are errors, missing the addresses that cannot be added.
+	announceErr, kernelErr error
+	missing                map[netip.Addr]error
+	// logged counts the messages of the log.
+	logged map[string]int
 }
 
 func (m *machine) note(format string, args ...any) {
@@ -93,7 +98,7 @@ func (k kernel) Apply(
 		}
 	}
 	k.note("kernel %d", len(c.Listeners))
-	return nil, nil
+	return nil, k.kernelErr
 }
 
 func (k kernel) Due() bool {
@@ -106,11 +111,11 @@ func (k kernel) Counters(context.Context) ([]cloudv1.ListenerCounter, error) { r
 
 type addresses struct{ *machine }
 
-func (a addresses) Apply(_ context.Context, list []netip.Addr) error {
+func (a addresses) Apply(_ context.Context, list []netip.Addr) (map[netip.Addr]error, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.note("addresses %d", len(list))
-	return nil
+	return a.missing, nil
 }
 
 type announcer struct{ *machine }
@@ -119,10 +124,25 @@ func (a announcer) Announce(_ context.Context, list []netip.Addr) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.note("announce %d", len(list))
-	return nil
+	return a.announceErr
 }
 
 func (announcer) Settle() time.Duration { return 10 * time.Millisecond }
+
+// logs counts messages.
+type logs struct {
+	slog.Handler
+	*machine
+}
+
+func (l logs) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l logs) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.logged[r.Message]++
+	return nil
+}
 
 // world is a cloud with a load balancer, and an edge.
 type world struct {
@@ -134,7 +154,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, cloud: cloud.Start(t, 0), machine: &machine{used: map[string]bool{}}, dir: t.TempDir()}
+	w := &world{T: t, cloud: cloud.Start(t, 0), machine: &machine{used: map[string]bool{}, logged: map[string]int{}}, dir: t.TempDir()}
 	w.start()
 	return w
 }
@@ -146,15 +166,12 @@ func (w *world) start() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	a, err := agent.New(agent.Options{
+	a := agent.New(agent.Options{
 		Cloud: w.cloud.EdgeClient(w.T), Edge: cloudv1.EdgeSpec{Name: "edge-1"}, Compile: config.Options{Name: "edge-1"},
 		StateFile: filepath.Join(w.dir, "state.json"), Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
 		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
-		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
+		Metrics: metrics, Logger: slog.New(logs{slog.DiscardHandler, w.machine}),
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { a.Run(ctx) })

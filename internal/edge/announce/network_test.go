@@ -4,6 +4,7 @@ package announce_test
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -189,8 +190,8 @@ func TestBGP(t *testing.T) {
 		edges = append(edges, announce.NewBGP(options(i, m)))
 		do(t, m, func(ctx context.Context) error {
 			addresses := &kernel.Addresses{Dir: t.TempDir()}
-			if err := addresses.Apply(ctx, []netip.Addr{first, second, third}); err != nil {
-				return err
+			if missing, err := addresses.Apply(ctx, []netip.Addr{first, second, third}); err != nil || len(missing) > 0 {
+				return fmt.Errorf("%w, missing %v", err, missing)
 			}
 			return edges[i].Announce(ctx, []netip.Addr{first, third})
 		})

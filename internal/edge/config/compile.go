@@ -21,6 +21,10 @@ type Options struct {
 	NAT bool
 	// Shared is true if all active edges carry traffic at the same time, so that each gets a part of the limits.
 	Shared bool
+	// Pools are the networks that load balancers have addresses of; nil allows all.
+	Pools []netip.Prefix
+	// Reserved has what addresses belong to that load balancers must not have, such as those of the machine itself.
+	Reserved map[netip.Addr]string
 }
 
 // noSources is a source range that no client is in.
@@ -29,18 +33,24 @@ var noSources = map[string]netip.Prefix{
 	cloudv1.FamilyIPv6: netip.PrefixFrom(netip.IPv6Unspecified(), 128),
 }
 
-// Compile returns what the edge has to do, and what it cannot do. A fault leaves out one listener, and nothing else.
-func Compile(s *state.State, o Options) (*Config, []cloudv1.EdgeFault) {
-	c := &compiler{state: s, options: o, edges: 1, config: &Config{}}
+// Compile returns what the edge has to do, and what it cannot do. A faulty listener stays as it was before, if it was
+// there, and concerns no other one. Before is nil if the edge did nothing.
+func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.EdgeFault) {
+	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, edges: 1, config: &Config{}}
 	if o.Shared {
 		c.edges = activeEdges(s, o.Name)
 	}
+	c.owners = c.ownersOfAddresses()
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
 		if lb := s.LoadBalancers[id]; c.carries(lb) {
 			c.loadBalancer(lb)
 		}
 	}
 	slices.SortFunc(c.config.Addresses, netip.Addr.Compare)
+	slices.SortFunc(c.config.Listeners, func(a, b Listener) int {
+		return cmp.Or(cmp.Compare(a.LoadBalancer, b.LoadBalancer), a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
+	})
+	slices.SortFunc(c.config.Pools, func(a, b Pool) int { return a.ID.compare(b.ID) })
 	return c.config, c.faults
 }
 
@@ -67,8 +77,10 @@ func Leaving(s *state.State, name string) bool {
 
 type compiler struct {
 	state   *state.State
+	before  *Config
 	options Options
 	edges   int
+	owners  map[netip.Addr]*cloudv1.LoadBalancer
 	config  *Config
 	faults  []cloudv1.EdgeFault
 }
@@ -87,22 +99,75 @@ func (c *compiler) fault(lb *cloudv1.LoadBalancer, listener, format string, args
 	})
 }
 
+// ownersOfAddresses returns the load balancer that each address belongs to: the one that was there first, so that a cloud
+// that gives an address away twice takes no traffic from a load balancer that has it.
+func (c *compiler) ownersOfAddresses() map[netip.Addr]*cloudv1.LoadBalancer {
+	owners := map[netip.Addr]*cloudv1.LoadBalancer{}
+	for _, lb := range c.state.LoadBalancers {
+		if !c.carries(lb) {
+			continue
+		}
+		for _, vip := range lb.VIPs {
+			// What is not an address is found later.
+			address, _ := netip.ParseAddr(vip.Address)
+			if other := owners[address]; other == nil ||
+				cmp.Or(lb.CreatedAt.Compare(other.CreatedAt), cmp.Compare(lb.ID, other.ID)) < 0 {
+				owners[address] = lb
+			}
+		}
+	}
+	return owners
+}
+
+// address returns the address of a load balancer, or why the edge must not answer for it.
+func (c *compiler) address(lb *cloudv1.LoadBalancer, vip cloudv1.VIP) (netip.Addr, error) {
+	address, err := netip.ParseAddr(vip.Address)
+	if err != nil || address.Zone() != "" || familyOf(address) != vip.Family {
+		return address, fmt.Errorf("address %q is not an IP address of family %s", vip.Address, vip.Family)
+	}
+	within := func(pool netip.Prefix) bool { return pool.Contains(address) }
+	switch owner := c.owners[address]; {
+	case !address.IsGlobalUnicast() || address.Is4In6():
+		return address, fmt.Errorf("address %s is not one of a host", address)
+	case c.options.Pools != nil && !slices.ContainsFunc(c.options.Pools, within):
+		return address, fmt.Errorf("address %s is not in an address pool of the edge", address)
+	case c.options.Reserved[address] != "":
+		return address, fmt.Errorf("address %s is that of %s", address, c.options.Reserved[address])
+	case owner != lb:
+		return address, fmt.Errorf("address %s belongs to load balancer %s", address, owner.ID)
+	}
+	return address, nil
+}
+
 func (c *compiler) loadBalancer(lb *cloudv1.LoadBalancer) {
 	listeners := slices.Clone(lb.Listeners)
 	slices.SortFunc(listeners, func(a, b cloudv1.Listener) int { return cmp.Compare(a.Key, b.Key) })
 	vips := slices.Clone(lb.VIPs)
 	slices.SortFunc(vips, func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) })
+	var kept []*Listener
 	done := map[PoolID]bool{}
-	for _, vip := range vips {
-		address, err := netip.ParseAddr(vip.Address)
+	for v, vip := range vips {
+		if v > 0 && vip.Family == vips[v-1].Family {
+			c.fault(lb, "", "there is more than one address of family %s", vip.Family)
+			continue
+		}
+		address, err := c.address(lb, vip)
 		if err != nil {
-			c.fault(lb, "", "address %q of family %s is not an IP address", vip.Address, vip.Family)
+			c.fault(lb, "", "%v", err)
 			continue
 		}
 		c.config.Addresses = append(c.config.Addresses, address)
+		bound := map[string]bool{}
 		for i := range listeners {
+			key, port := listeners[i].Key, fmt.Sprintf("%d/%s", listeners[i].Port, transport(listeners[i].Protocol))
+			if bound[port] || i > 0 && key == listeners[i-1].Key {
+				c.fault(lb, key, "another listener has the same key, or port %s", port)
+				continue
+			}
+			bound[port] = true
 			l, p := c.listener(lb, &listeners[i], vip, address)
 			if l == nil {
+				kept = append(kept, c.present(lb.ID, key, address))
 				continue
 			}
 			c.config.Listeners = append(c.config.Listeners, *l)
@@ -112,6 +177,15 @@ func (c *compiler) loadBalancer(lb *cloudv1.LoadBalancer) {
 			}
 		}
 	}
+	c.keep(kept)
+}
+
+// transport returns the protocol below a listener's.
+func transport(protocol string) string {
+	if protocol == cloudv1.ProtocolUDP {
+		return protocol
+	}
+	return cloudv1.ProtocolTCP
 }
 
 // engine returns what carries the traffic of a listener.
@@ -129,6 +203,10 @@ func (c *compiler) engine(l *cloudv1.Listener, vip cloudv1.VIP) Engine {
 func (c *compiler) listener(
 	lb *cloudv1.LoadBalancer, l *cloudv1.Listener, vip cloudv1.VIP, address netip.Addr,
 ) (*Listener, *Pool) {
+	if l.Port < 1 || l.Port > math.MaxUint16 {
+		c.fault(lb, l.Key, "port %d is not between 1 and 65535", l.Port)
+		return nil, nil
+	}
 	at := slices.IndexFunc(lb.Pools, func(p cloudv1.Pool) bool { return p.Key == l.PoolKey && p.Family == vip.Family })
 	if at < 0 {
 		c.fault(lb, l.Key, "there is no pool %q of family %s", l.PoolKey, vip.Family)
@@ -200,6 +278,9 @@ func (c *compiler) pool(lb *cloudv1.LoadBalancer, p *cloudv1.Pool) (*Pool, error
 		pool.Algorithm = cloudv1.AlgorithmSourceIP
 	}
 	if m := p.HealthMonitor; m != nil && m.Type != cloudv1.ProtocolNone {
+		if m.Port < 0 || m.Port > math.MaxUint16 {
+			return nil, fmt.Errorf("port %d of the health monitor is not between 1 and 65535", m.Port)
+		}
 		pool.Monitor = &Monitor{
 			Type: m.Type, Port: uint16(cmp.Or(m.Port, p.TargetPort)), Path: m.Path, ExpectedCodes: m.ExpectedCodes,
 			Interval: time.Duration(m.IntervalMS) * time.Millisecond, Timeout: time.Duration(m.TimeoutMS) * time.Millisecond,
@@ -218,6 +299,9 @@ func (c *compiler) members(p *cloudv1.Pool) ([]Member, error) {
 		a, err := netip.ParseAddr(address)
 		if err != nil || familyOf(a) != p.Family || a.Zone() != "" {
 			return fmt.Errorf("member %q: %q is not an address of family %s", key, address, p.Family)
+		}
+		if port < 0 || port > math.MaxUint16 {
+			return fmt.Errorf("member %q: port %d is not between 1 and 65535", key, port)
 		}
 		members = append(members, Member{
 			Key: key, Address: a, Port: uint16(port), Weight: weight,

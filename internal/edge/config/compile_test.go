@@ -46,7 +46,7 @@ func world(edits ...func(s *state.State, lb *cloudv1.LoadBalancer)) *state.State
 }
 
 func TestCompile(t *testing.T) {
-	c, faults := config.Compile(world(), config.Options{Name: "edge-1"})
+	c, faults := config.Compile(world(), nil, config.Options{Name: "edge-1"})
 	pool := config.PoolID{LoadBalancer: "lb-1", Key: "tcp/80", Family: v4}
 	want := &config.Config{
 		Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.1")},
@@ -73,7 +73,7 @@ func TestCompile(t *testing.T) {
 // one compiles a world and returns its only listener.
 func one(t *testing.T, o config.Options, edits ...func(*state.State, *cloudv1.LoadBalancer)) config.Listener {
 	t.Helper()
-	c, faults := config.Compile(world(edits...), o)
+	c, faults := config.Compile(world(edits...), nil, o)
 	if len(faults) > 0 || len(c.Listeners) != 1 {
 		t.Fatalf("got %d listeners and faults %v", len(c.Listeners), faults)
 	}
@@ -181,7 +181,7 @@ func TestFaults(t *testing.T) {
 			good.Pools[0].NodeGroupID = ""
 			c, faults := config.Compile(world(test.edit, func(s *state.State, _ *cloudv1.LoadBalancer) {
 				s.LoadBalancers["lb-2"] = good
-			}), config.Options{NAT: test.nat})
+			}), nil, config.Options{NAT: test.nat})
 			if len(faults) != 1 || faults[0] != test.want {
 				t.Errorf("got %+v, want %+v", faults, test.want)
 			}
@@ -200,7 +200,7 @@ func TestNotCarried(t *testing.T) {
 		"another zone": func(_ *state.State, lb *cloudv1.LoadBalancer) { lb.Zones = []string{"b", "c"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, faults := config.Compile(world(edit), config.Options{Zone: "a"})
+			c, faults := config.Compile(world(edit), nil, config.Options{Zone: "a"})
 			if len(c.Listeners)+len(c.Addresses)+len(c.Pools)+len(faults) > 0 {
 				t.Errorf("got %+v and faults %v, want nothing", c, faults)
 			}
@@ -212,7 +212,7 @@ func TestMembers(t *testing.T) {
 	c, _ := config.Compile(world(func(s *state.State, _ *cloudv1.LoadBalancer) {
 		s.NodeGroups["ng-1"].Members[0].State = cloudv1.MemberDraining
 		s.NodeGroups["ng-1"].Members[1].Weight = 0
-	}), config.Options{})
+	}), nil, config.Options{})
 	for _, m := range c.Pools[0].Members {
 		if !m.Draining {
 			t.Errorf("member %s gets new connections", m.Key)

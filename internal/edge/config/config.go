@@ -2,6 +2,7 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 )
@@ -58,6 +59,10 @@ type PoolID struct {
 	LoadBalancer, Key string
 	// Family is ipv4 or ipv6.
 	Family string
+}
+
+func (p PoolID) compare(o PoolID) int {
+	return cmp.Or(cmp.Compare(p.LoadBalancer, o.LoadBalancer), cmp.Compare(p.Key, o.Key), cmp.Compare(p.Family, o.Family))
 }
 
 // Pool has the members among which listeners distribute their traffic.

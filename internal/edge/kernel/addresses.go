@@ -26,22 +26,30 @@ type Addresses struct {
 	// Pools are the networks of which load balancers get addresses. Packets for others of their addresses are dropped
 	// silently: clients take "network unreachable" for a permanent answer.
 	Pools []netip.Prefix
+
+	// own are the addresses that it has added.
+	own  []netip.Addr
+	file store
 }
 
-// Apply adds and removes addresses until the machine has exactly these, apart from those that it has from others.
-func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) error {
-	file := store{path: filepath.Join(a.Dir, "addresses.json")}
-	var own []netip.Addr
-	if err := file.load(&own); err != nil {
-		return fmt.Errorf("read own addresses: %w", err)
+// Apply adds and removes addresses until the machine has exactly these, apart from those that it has from others. It
+// returns those that it could not add, and an error if something else failed.
+func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (missing map[netip.Addr]error, err error) {
+	var failed []error
+	if a.file.path == "" {
+		a.file.path = filepath.Join(a.Dir, "addresses.json")
+		if err := a.file.load(&a.own); err != nil {
+			// Addresses of the agent before this one stay, which matters less than those that are wanted.
+			failed = append(failed, fmt.Errorf("read own addresses: %w", err))
+		}
 	}
 	link, err := netlink.LinkByName(cmp.Or(a.Interface, "lo"))
 	if err != nil {
-		return fmt.Errorf("find interface for addresses: %w", err)
+		return nil, fmt.Errorf("find interface for addresses: %w", err)
 	}
 	existing, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
-		return fmt.Errorf("list addresses: %w", err)
+		return nil, fmt.Errorf("list addresses: %w", err)
 	}
 	has := map[netip.Addr]bool{}
 	for _, e := range existing {
@@ -49,34 +57,34 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) error {
 			has[address.Unmap()] = true
 		}
 	}
-	if err := a.dropPools(); err != nil {
-		return err
-	}
+	failed = append(failed, a.dropPools())
 	// What is added is noted first, so that an interruption leaves no address that is never removed.
 	for _, address := range wanted {
-		if !has[address] && !slices.Contains(own, address) {
-			own = append(own, address)
+		if !has[address] && !slices.Contains(a.own, address) {
+			a.own = append(a.own, address)
 		}
 	}
-	saved := file.save(own)
-	var kept []netip.Addr
+	failed = append(failed, a.file.save(a.own))
+	missing = map[netip.Addr]error{}
 	for _, address := range wanted {
 		if !has[address] {
 			if err := netlink.AddrAdd(link, single(address)); err != nil {
-				return fmt.Errorf("add address %s: %w", address, err)
+				missing[address] = err
 			}
 		}
 	}
-	for _, address := range own {
+	a.own = slices.DeleteFunc(a.own, func(address netip.Addr) bool {
 		if slices.Contains(wanted, address) {
-			kept = append(kept, address)
-			continue
+			return false
 		}
-		if err := netlink.AddrDel(link, single(address)); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			return fmt.Errorf("remove address %s: %w", address, err)
+		err := netlink.AddrDel(link, single(address))
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			failed = append(failed, fmt.Errorf("remove address %s: %w", address, err))
+			return false
 		}
-	}
-	return errors.Join(saved, file.save(kept))
+		return true
+	})
+	return missing, errors.Join(append(failed, a.file.save(a.own))...)
 }
 
 func single(address netip.Addr) *netlink.Addr {

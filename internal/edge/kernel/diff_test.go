@@ -30,8 +30,9 @@ func rendered(c *config.Config, healthy string) *ruleset {
 		reachable: func(netip.Addr) error { return nil }, now: noon, before: newMemory(),
 	}
 	// Both members are known.
-	r.before.mark(target{address: netip.MustParseAddr("10.0.0.1")})
-	r.before.mark(target{address: netip.MustParseAddr("10.0.0.2")})
+	marks := marker{memory: r.before}
+	marks.mark(target{address: netip.MustParseAddr("10.0.0.1")})
+	marks.mark(target{address: netip.MustParseAddr("10.0.0.2")})
 	p := r.plan(c)
 	renderer := renderer{flows: 1000}
 	return renderer.render(p.services, p.addresses, p.proxied)

@@ -441,7 +441,7 @@ func TestRefusedByNftables(t *testing.T) {
 		var faults []cloudv1.EdgeFault
 		w.must(w.edges[0].Do(func() (err error) {
 			faults, err = w.edges[0].engine.Apply(t.Context(), w.config, func(config.PoolID, string) bool { return true })
-			return errors.Join(err, w.edges[0].addresses.Apply(t.Context(), w.config.Addresses))
+			return errors.Join(err, w.edges[0].answer(t.Context(), w.config.Addresses))
 		}))
 		return faults
 	}

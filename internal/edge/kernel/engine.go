@@ -105,6 +105,10 @@ func (e *Engine) Apply(
 		return nil, err
 	}
 	e.memory, e.due = p.memory, planner.now.Add(checkInterval)
+	if len(p.faults) > 0 {
+		// An interface may be back soon.
+		e.due = planner.now.Add(faultInterval)
+	}
 	if !p.due.IsZero() && p.due.Before(e.due) {
 		e.due = p.due
 	}
@@ -120,6 +124,9 @@ func (e *Engine) Apply(
 // checkInterval is how often rules and routes are compared with what they should be: other programs, such as network
 // managers, remove what they do not know.
 const checkInterval = 10 * time.Second
+
+// faultInterval is that while there are faults.
+const faultInterval = time.Second
 
 // Due reports whether Apply has something to do even if nothing has changed: a member's drain is over, or rules and
 // routes have to be checked.

@@ -104,9 +104,10 @@ func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]l
 			l, ok := links[address]
 			if !ok {
 				// A member that has left.
-				if l = n.link(address); l.err != nil {
-					continue
-				}
+				l = n.link(address)
+			}
+			if l.err != nil {
+				continue
 			}
 			if old, ok := existing[m]; ok && old.LinkIndex == l.index && old.Gw.Equal(address.AsSlice()) {
 				continue

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -122,9 +123,15 @@ func (w *world) applyTo(edges ...*edge) {
 			for _, f := range faults {
 				err = errors.Join(err, errors.New(f.Detail))
 			}
-			return errors.Join(err, e.addresses.Apply(w.t.Context(), w.config.Addresses))
+			return errors.Join(err, e.answer(w.t.Context(), w.config.Addresses))
 		}))
 	}
+}
+
+// answer sets the addresses of the edge.
+func (e *edge) answer(ctx context.Context, addresses []netip.Addr) error {
+	missing, err := e.addresses.Apply(ctx, addresses)
+	return errors.Join(append(slices.Collect(maps.Values(missing)), err)...)
 }
 
 // counters returns the counters of an edge by listener.

@@ -51,4 +51,6 @@ type Addresses struct {
 }
 
 // Apply returns an error.
-func (*Addresses) Apply(context.Context, []netip.Addr) error { return errPlatform }
+func (*Addresses) Apply(context.Context, []netip.Addr) (map[netip.Addr]error, error) {
+	return nil, errPlatform
+}

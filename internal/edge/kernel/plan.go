@@ -20,6 +20,7 @@ type plan struct {
 	services []*service
 	faults   []cloudv1.EdgeFault
 	memory   *memory
+	marks    marker
 	// addresses are those of the edge, proxied the addresses and ports that a proxy serves.
 	addresses []netip.Addr
 	proxied   []proxied
@@ -48,6 +49,7 @@ func (r *planner) plan(c *config.Config) *plan {
 	}
 	p := &plan{memory: r.before.clone(), addresses: c.Addresses}
 	p.memory.Kept = make(map[string]map[string]time.Time, len(c.Listeners))
+	p.marks.memory = p.memory
 	taken := map[proxied]serviceID{}
 	for _, l := range c.Listeners {
 		if l.Engine == config.Proxy {
@@ -73,14 +75,20 @@ func (r *planner) plan(c *config.Config) *plan {
 		r.members(p, s, pool)
 		p.services = append(p.services, s)
 	}
+	p.memory.forget()
 	return p
 }
 
-// members decides which members get new connections, and which keep those they have: healthy and draining ones, and for
-// the pool's drain time those that have left.
+// illness is how long a member that fails its probes keeps its TCP connections. A node that is about to leave may fail
+// them before the cloud says that it is draining; those of a node that is dead end soon enough.
+const illness = 5 * time.Second
+
+// members decides which members get new connections, and which keep those they have: healthy and draining ones, for the
+// pool's drain time those that have left, and for a short time those that fail their probes.
 func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 	kept := map[string]time.Time{}
-	members := map[string]bool{}
+	// ill are the members that fail their probes.
+	members, ill := map[string]bool{}, map[string]bool{}
 	weighted := pool.Algorithm == cloudv1.AlgorithmWeightedRoundRobin
 	for _, m := range pool.Members {
 		t := target{address: m.Address}
@@ -109,20 +117,32 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 				kept[t.String()] = time.Time{}
 			}
 		case healthy:
+			mark, ok := p.marks.mark(t)
+			if !ok {
+				p.faults = append(p.faults, s.id.fault("member %s: the edge has %d members, which is the maximum", m.Key, maxMarks))
+				continue
+			}
 			kept[t.String()] = time.Time{}
 			weight := 1
 			if weighted {
 				weight = max(1, m.Weight)
 			}
-			s.open = append(s.open, share{t, p.memory.mark(t), weight})
+			s.open = append(s.open, share{t, mark, weight})
+		case s.protocol == cloudv1.ProtocolTCP:
+			ill[t.String()] = true
 		}
 	}
 	for name, until := range r.before.Kept[s.id.String()] {
-		if members[name] {
+		if members[name] && !ill[name] {
 			continue
 		}
-		if until.IsZero() {
-			until = r.now.Add(pool.Drain)
+		// The clock may have been set back since.
+		end := r.now.Add(pool.Drain)
+		if ill[name] {
+			end = r.now.Add(min(pool.Drain, illness))
+		}
+		if until.IsZero() || until.After(end) {
+			until = end
 		}
 		if !until.After(r.now) {
 			continue

@@ -46,8 +46,16 @@ func TestPlanMembers(t *testing.T) {
 		due        time.Time
 		faults     int
 	}{
-		"all healthy":     {open: []uint32{a, b}, kept: []uint32{a, b}},
-		"one unhealthy":   {sick: "b", open: []uint32{a}, kept: []uint32{a}},
+		"all healthy": {open: []uint32{a, b}, kept: []uint32{a, b}},
+		// It may be about to leave.
+		"one unhealthy": {sick: "b", open: []uint32{a}, kept: []uint32{a, b}, due: noon.Add(illness)},
+		"one unhealthy, udp": {
+			change: func(c *config.Config) { c.Listeners[0].Protocol = cloudv1.ProtocolUDP },
+			sick:   "b", open: []uint32{a}, kept: []uint32{a},
+		},
+		"one unhealthy without drain": {
+			change: func(c *config.Config) { c.Pools[0].Drain = 0 }, sick: "b", open: []uint32{a}, kept: []uint32{a},
+		},
 		"one drains":      {change: func(c *config.Config) { c.Pools[0].Members[1].Draining = true }, open: []uint32{a}, kept: []uint32{a, b}},
 		"one drains long": {change: func(c *config.Config) { c.Pools[0].Members[1].Draining = true }, after: time.Hour, open: []uint32{a}, kept: []uint32{a, b}},
 		"one drains and fails its probes": {
@@ -124,6 +132,65 @@ func TestPlanEndsDrain(t *testing.T) {
 	p := r.plan(c)
 	if got, want := p.services[0].kept, []uint32{markPrefix | 2}; !slices.Equal(got, want) || !p.due.IsZero() {
 		t.Errorf("after the drain time, kept %x, due %v, want %x and never", got, p.due, want)
+	}
+}
+
+// A clock that is set back does not make a drain longer.
+func TestPlanDrainAndClock(t *testing.T) {
+	r := planner{
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+		now: noon, before: newMemory(),
+	}
+	r.before = r.plan(world()).memory
+	c := world()
+	c.Pools[0].Members = c.Pools[0].Members[1:]
+	r.before = r.plan(c).memory
+	r.now = noon.AddDate(0, 0, -7)
+	if p := r.plan(c); !p.due.Equal(r.now.Add(time.Minute)) {
+		t.Errorf("the drain ends at %v, a minute after %v", p.due, r.now)
+	}
+}
+
+// Members beyond the number of marks are faults; they get none of others, and others keep theirs.
+func TestPlanMarks(t *testing.T) {
+	r := planner{
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+		now: noon, before: newMemory(),
+	}
+	c := world()
+	c.Listeners[0].Engine = config.NAT
+	for i := range 8 {
+		for port := range 8192 {
+			c.Pools[0].Members = append(c.Pools[0].Members, config.Member{
+				Key: "x", Address: netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), Port: uint16(port + 1), Weight: 1,
+			})
+		}
+	}
+	p := r.plan(c)
+	marks := p.services[0].marks()
+	distinct := slices.Compact(slices.Clone(marks))
+	if len(distinct) != maxMarks || len(marks) != maxMarks || len(p.faults) != 3 {
+		t.Fatalf("%d marks, %d distinct, %d faults", len(marks), len(distinct), len(p.faults))
+	}
+	if marks[0]&markMask != markPrefix || marks[len(marks)-1]&markMask != markPrefix {
+		t.Errorf("marks from %#x to %#x", marks[0], marks[len(marks)-1])
+	}
+	// Marks that are free again are for others, but not those of listeners that are planned later.
+	r.before = p.memory
+	kept := c.Pools[0].Members[len(c.Pools[0].Members)/2:][:9]
+	second := c.Listeners[0]
+	second.Key, second.Port, second.Pool.Key = "tcp/81", 81, "tcp/81"
+	c.Listeners = append(c.Listeners, second)
+	c.Pools = append(c.Pools, config.Pool{ID: second.Pool, Protocol: cloudv1.ProtocolTCP, Members: slices.Clone(kept)})
+	c.Pools[0].Members = nil
+	c.Pools[0].Drain = 0
+	r.before = r.plan(c).memory
+	if len(r.before.Marks) != len(kept) {
+		t.Errorf("%d marks, want %d", len(r.before.Marks), len(kept))
+	}
+	c.Pools[0].Members = world().Pools[0].Members
+	if p = r.plan(c); len(p.faults) != 0 {
+		t.Errorf("faults %v", p.faults)
 	}
 }
 

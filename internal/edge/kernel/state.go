@@ -40,29 +40,49 @@ func newMemory() *memory {
 	}
 }
 
-// mark returns the mark of a target, and assigns one that no target has.
-func (m *memory) mark(t target) uint32 {
-	name := t.String()
-	if number, ok := m.Marks[name]; ok {
-		return markPrefix | number
-	}
-	if len(m.Marks) == maxMarks {
-		m.forget()
-	}
-	used := make(map[uint32]bool, len(m.Marks))
-	for _, number := range m.Marks {
-		used[number] = true
-	}
-	number := uint32(1)
-	for used[number] {
-		number++
-	}
-	m.Marks[name] = number
-	return markPrefix | number
+// marker assigns marks.
+type marker struct {
+	memory *memory
+	// used are the numbers that targets have, nil before the first search; last is the last one that was assigned.
+	used map[uint32]bool
+	last uint32
 }
 
-// forget releases the numbers of targets that no listener uses.
+// mark returns the mark of a target. It assigns one that no target has, and returns false if there is none.
+func (m *marker) mark(t target) (uint32, bool) {
+	name := t.String()
+	number, ok := m.memory.Marks[name]
+	if !ok {
+		if number = m.free(); number == 0 {
+			return 0, false
+		}
+		m.memory.Marks[name] = number
+	}
+	return markPrefix | number, true
+}
+
+// free returns a number that no target has, or 0.
+func (m *marker) free() uint32 {
+	if m.used == nil {
+		m.used = make(map[uint32]bool, len(m.memory.Marks))
+		for _, number := range m.memory.Marks {
+			m.used[number] = true
+		}
+	}
+	for m.last < maxMarks {
+		if m.last++; !m.used[m.last] {
+			return m.last
+		}
+	}
+	return 0
+}
+
+// forget releases the numbers of targets that no listener uses, once most numbers are in use. All listeners must have
+// been planned.
 func (m *memory) forget() {
+	if len(m.Marks) <= maxMarks/2 {
+		return
+	}
 	used := map[string]bool{}
 	for _, targets := range m.Kept {
 		for name := range targets {

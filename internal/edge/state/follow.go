@@ -45,6 +45,8 @@ type Follower struct {
 	// OnError is called with the error of every request that failed, and with nil when one has succeeded after it.
 	OnError func(error)
 
+	// asked is true once the cloud has been asked for changes.
+	asked bool
 	// unread are certificates whose key pairs could not be read yet, with their revisions.
 	unread map[string]string
 }
@@ -84,9 +86,11 @@ func (f *Follower) step(ctx context.Context, s *State) (*State, error) {
 		return f.list(ctx, s)
 	}
 	held := hold
-	if len(f.unread) > 0 {
+	if !f.asked || len(f.unread) > 0 {
+		// A state that has been kept may be old, or still that of the cloud: it matters to know.
 		held = 0
 	}
+	f.asked = true
 	changes, err := f.Cloud.Changes(ctx, s.Revision, kinds, held)
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		return f.list(ctx, s)
@@ -138,21 +142,29 @@ func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
 	return next, f.readKeyPairs(ctx, next)
 }
 
-// checkLosses returns an error if most load balancers are missing from a list. Changes report each deletion; a list that
-// lacks most of what was there is more likely that of a cloud that was restored from nothing, or of another cloud.
+// checkLosses returns an error if most load balancers or node groups are missing from a list. Changes report each
+// deletion; a list that lacks most of what was there is more likely that of a cloud that was restored from nothing, or of
+// another cloud.
 func checkLosses(was, next *State) error {
+	return errors.Join(
+		checkLoss("load balancers", was.LoadBalancers, next.LoadBalancers),
+		checkLoss("node groups", was.NodeGroups, next.NodeGroups),
+	)
+}
+
+func checkLoss[T any](kind string, was, next map[string]*T) error {
 	missing := 0
-	for id := range was.LoadBalancers {
-		if next.LoadBalancers[id] == nil {
+	for id := range was {
+		if next[id] == nil {
 			missing++
 		}
 	}
-	if missing < 2 || 2*missing <= len(was.LoadBalancers) {
+	if missing < 2 || 2*missing <= len(was) {
 		return nil
 	}
 	return fmt.Errorf(
-		"list: the cloud lacks %d of %d load balancers, which this edge goes on serving; if they were deleted, "+
-			"stop the edge, delete its state file and start it again", missing, len(was.LoadBalancers),
+		"list: the cloud lacks %d of %d %s, with which this edge goes on; if they were deleted, stop the edge, "+
+			"delete its state file and start it again", missing, len(was), kind,
 	)
 }
 

@@ -106,6 +106,20 @@ func TestLostCloud(t *testing.T) {
 	}
 }
 
+// Nor does one that has lost their members.
+func TestLostNodeGroups(t *testing.T) {
+	c := cloud.Start(t, 0)
+	s := state.New()
+	s.Revision = "1000000"
+	for _, id := range []string{"ng-1", "ng-2"} {
+		s.NodeGroups[id] = &cloudv1.NodeGroup{Object: cloudv1.Object{ID: id}}
+	}
+	_, errs := follow(t, c, s)
+	if err := next(t, errs); !strings.Contains(err.Error(), "lacks 2 of 2 node groups") {
+		t.Errorf("got error %v", err)
+	}
+}
+
 // One load balancer less is no disaster.
 func TestForgottenDeletion(t *testing.T) {
 	c := cloud.Start(t, 0)
