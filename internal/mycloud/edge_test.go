@@ -1,7 +1,11 @@
 package mycloud_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +163,70 @@ func TestHeartbeats(t *testing.T) {
 	c.beat(e.ID, cloudv1.Heartbeat{AppliedRevision: before, Faults: []cloudv1.EdgeFault{fault}})
 	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
 	diff(t, "bytes of a long fault", 1024, len(read.Faults[0].Detail))
+}
+
+// TestHostileHeartbeats checks that what an edge sends is bounded, and that none of it is believed that is not valid.
+func TestHostileHeartbeats(t *testing.T) {
+	c := newCloud(t)
+	path := "/v1/edges/" + c.register("edge-1").ID + ":heartbeat"
+	long := strings.Repeat("x", 300)
+	for body, pointer := range map[string]string{
+		`{"applied_revision":"-1"}`: "/applied_revision",
+		`{"applied_revision":"1","health":[{"state":"online","family":"ipv4","pool_key":"` + long + `"}]}`: "/health/0",
+		`{"applied_revision":"1","health":[{"state":"fine","family":"ipv4"}]}`:                             "/health/0/state",
+		`{"applied_revision":"1","health":[{"state":"online","family":"ipv5"}]}`:                           "/health/0/family",
+		`{"applied_revision":"1","faults":[{"load_balancer_id":"` + long + `"}]}`:                          "/faults/0",
+		`{"applied_revision":"1","counters":[{"family":"ipv5"}]}`:                                          "/counters/0/family",
+	} {
+		got := c.send("POST", path, body, "Authorization", "Bearer "+edgeToken).want(t, 422, cloudv1.CodeInvalid)
+		diff(t, "invalid fields", []string{pointer}, got.pointers())
+	}
+	for _, body := range []string{
+		`{"health":{}}`, `{"health":[1]}`, `{"counters":[{"accepted":-1}]}`, `[]`, `{"faults":[{}`,
+		`{"health":[` + strings.Repeat("{},", 100_000) + `{}]}`,
+		`{"faults":[` + strings.Repeat("{},", 10<<20) + `{}]}`,
+	} {
+		answer := c.send("POST", path, body, "Authorization", "Bearer "+edgeToken)
+		if answer.status != 400 && answer.status != 422 {
+			t.Errorf("%.30s: status %d", body, answer.status)
+		}
+	}
+}
+
+// TestLargeHeartbeats checks that an edge with many members does not take seconds of the server with each change of one.
+func TestLargeHeartbeats(t *testing.T) {
+	c := newCloud(t)
+	e := c.register("edge-1")
+	health := make([]cloudv1.MemberHealth, 50_000)
+	for i := range health {
+		health[i] = cloudv1.MemberHealth{
+			LoadBalancerID: "lb-1", PoolKey: "tcp/80", Family: cloudv1.FamilyIPv4, MemberKey: strconv.Itoa(i), State: "online",
+		}
+	}
+	raw, err := json.Marshal(cloudv1.Heartbeat{AppliedRevision: "1", Health: &health})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The usual client of these tests checks requests itself, which takes longer than the server.
+	allocations := testing.AllocsPerRun(1, func() {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/v1/edges/"+e.ID+":heartbeat", bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+edgeToken)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != 200 {
+			t.Errorf("status %d, error %v", answer.StatusCode, err)
+		}
+	})
+	// Time depends on the machine. Decoded into maps, it would take 20 allocations a member.
+	if limit := 10.0 * float64(len(health)); allocations > limit {
+		t.Errorf("%.0f allocations, want at most %.0f", allocations, limit)
+	}
 }
 
 // TestHeartbeatsAreNotLimited checks that the requests of others cannot make an edge count as offline.

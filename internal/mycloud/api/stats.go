@@ -34,10 +34,7 @@ func sum(all []*edges.Edge, loadBalancer string) []cloudv1.ListenerCounter {
 	at := map[listener]int{}
 	total := []cloudv1.ListenerCounter{}
 	for _, e := range all {
-		for _, c := range e.Counters() {
-			if c.LoadBalancerID != loadBalancer {
-				continue
-			}
+		for _, c := range e.CountersOf(loadBalancer) {
 			id := listener{c.ListenerKey, c.Family}
 			i, seen := at[id]
 			if !seen {

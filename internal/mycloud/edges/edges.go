@@ -38,9 +38,10 @@ type Edge struct {
 	// heard is the last sign of life.
 	heard time.Time
 	// faults are those of Faults by load balancer.
-	faults   map[string][]cloudv1.EdgeFault
-	health   map[memberID]cloudv1.MemberHealth
-	counters *[]cloudv1.ListenerCounter
+	faults map[string][]cloudv1.EdgeFault
+	health map[memberID]cloudv1.MemberHealth
+	// counters are those of all listeners by load balancer; nil if the edge has not reported any.
+	counters map[string][]cloudv1.ListenerCounter
 }
 
 type memberID struct{ loadBalancer, pool, family, key string }
@@ -60,12 +61,9 @@ func (e *Edge) Health(loadBalancer, pool, family, key string) (cloudv1.MemberHea
 	return h, ok
 }
 
-// Counters returns the counters of all listeners.
-func (e *Edge) Counters() []cloudv1.ListenerCounter {
-	if e.counters == nil {
-		return nil
-	}
-	return *e.counters
+// CountersOf returns the counters of a load balancer's listeners.
+func (e *Edge) CountersOf(loadBalancer string) []cloudv1.ListenerCounter {
+	return e.counters[loadBalancer]
 }
 
 // complete reports whether the cloud has all that the edge reports.
@@ -147,7 +145,10 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 		}
 	}
 	if h.Counters != nil {
-		e.counters = h.Counters
+		e.counters = map[string][]cloudv1.ListenerCounter{}
+		for _, c := range *h.Counters {
+			e.counters[c.LoadBalancerID] = append(e.counters[c.LoadBalancerID], c)
+		}
 	}
 	r.edges[id] = &e
 	if applied != old.Applied || !slices.Equal(e.Faults, old.Faults) {
