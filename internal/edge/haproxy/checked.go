@@ -3,7 +3,7 @@ package haproxy
 import (
 	"context"
 	"errors"
-	"slices"
+	"reflect"
 	"strings"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -16,7 +16,8 @@ type verdict struct {
 	refused   map[string]error
 }
 
-// checked returns the plan without the units that HAProxy refuses, which become faults.
+// checked returns the plan without the units that HAProxy refuses, which become faults and stay as they were, if that is
+// possible.
 func (e *Engine) checked(
 	ctx context.Context, p *plan, r *rendered, c *installed, runs string,
 ) (*plan, *rendered, error) {
@@ -32,14 +33,22 @@ func (e *Engine) checked(
 		return p, r, nil
 	}
 	var faults []cloudv1.EdgeFault
-	rest := slices.DeleteFunc(slices.Clone(e.units), func(u unit) bool {
+	var rest, without []unit
+	for _, u := range e.units {
 		err := errors.Join(occupied[u.key()], e.verdict.refused[u.key()])
-		if err != nil {
-			faults = append(faults, u.fault(err))
+		if err == nil {
+			rest, without = append(rest, u), append(without, u)
+			continue
 		}
-		return err != nil
-	})
+		faults = append(faults, u.fault(err))
+		if old, ok := e.accepted[u.key()]; ok && !reflect.DeepEqual(old, u) {
+			rest = append(rest, u.before(old))
+		}
+	}
 	p, r, err := e.plans(rest, c)
+	if err == nil && len(rest) > len(without) && e.check(ctx, r) != nil {
+		p, r, err = e.plans(without, c)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +57,7 @@ func (e *Engine) checked(
 }
 
 func (e *Engine) plans(units []unit, c *installed) (*plan, *rendered, error) {
-	p := planOf(units, c.file)
+	p := planOf(units, c.file, e.accepted)
 	r, err := render(p, e.Dir, e.User, connectionsFor(e.files, p))
 	return p, r, err
 }

@@ -61,6 +61,8 @@ type Engine struct {
 	// plan is what HAProxy runs.
 	plan    *plan
 	verdict verdict
+	// accepted are the units that HAProxy runs, by key.
+	accepted map[string]unit
 	// leaving has the servers that no pool has any more, and when their connections end at the latest.
 	leaving map[place]time.Time
 
@@ -170,7 +172,10 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.plan = planned
+	e.plan, e.accepted = planned, make(map[string]unit, len(planned.units))
+	for _, u := range planned.units {
+		e.accepted[u.key()] = u
+	}
 	if p, err = e.running(ctx); err != nil {
 		return nil, err
 	}

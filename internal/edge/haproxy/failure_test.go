@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -143,6 +144,45 @@ func TestListenersThatCannotBeServedAreFaults(t *testing.T) {
 	}
 	if status, _ := get(t, url(occupied)); status != 200 {
 		t.Errorf("answer is %d", status)
+	}
+}
+
+// What cannot be changed stays as it was, also over the reloads of others.
+func TestFaultyListenersStay(t *testing.T) {
+	e := newEngine(t, nil)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	before := []config.Listener{listener(t, "http", "tcp/1"), listener(t, "http", "tcp/2"), listener(t, "http", "tcp/3")}
+	for i := range before {
+		before[i].Pool = before[0].Pool
+	}
+	c := &config.Config{Listeners: slices.Clone(before), Pools: []config.Pool{pool("tcp/1", member(t, "a"))}}
+	apply(t, e, c)
+	c.Listeners[0].ProxyProtocol = "v3"
+	c.Listeners[1].Port = uint16(taken.Addr().(*net.TCPAddr).Port)
+	other := listener(t, "http", "tcp/4")
+	other.Pool = before[0].Pool
+	for range 2 {
+		c.Listeners[2].MaxQPS++
+		c.Listeners = append(c.Listeners[:3], other)
+		c.Pools = []config.Pool{pool("tcp/1", member(t, "b"))}
+		apply(t, e, c, "tcp/1", "tcp/2")
+		for _, l := range append(slices.Clone(before), other) {
+			if status, body := get(t, url(l)); status != 200 || body != "b" {
+				t.Errorf("%s: answer is %d, %q", l.Key, status, body)
+			}
+		}
+	}
+	// What is not wanted any more goes, faulty or not.
+	c.Listeners = c.Listeners[2:]
+	apply(t, e, c)
+	if l, err := net.Listen("tcp", address(before[0])); err != nil {
+		t.Error(err)
+	} else {
+		l.Close()
 	}
 }
 

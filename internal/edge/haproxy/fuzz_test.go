@@ -37,7 +37,7 @@ func FuzzRender(f *testing.F) {
 				},
 			}},
 		}
-		p := planOf(unitsOf(c), noCertificate)
+		p := planOf(unitsOf(c), noCertificate, nil)
 		r, err := render(p, e.Dir, "", 8000)
 		if err != nil {
 			t.Fatal(err)

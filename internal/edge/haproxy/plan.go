@@ -34,6 +34,8 @@ const (
 
 // plan is what HAProxy has to do, in the terms of its configuration.
 type plan struct {
+	// units are those that the rest is for.
+	units     []unit
 	frontends []frontend
 	backends  []backend
 	faults    []cloudv1.EdgeFault
@@ -113,6 +115,8 @@ func (u unit) fault(err error) cloudv1.EdgeFault {
 
 // unitsOf returns the listeners of a configuration that HAProxy serves, and the pools that it only checks.
 func unitsOf(c *config.Config) []unit {
+	// The engine keeps the units, whatever becomes of the configuration.
+	c = &config.Config{Listeners: slices.Clone(c.Listeners), Pools: slices.Clone(c.Pools)}
 	pools := map[config.PoolID]*config.Pool{}
 	for i := range c.Pools {
 		pools[c.Pools[i].ID] = &c.Pools[i]
@@ -139,38 +143,63 @@ func unitsOf(c *config.Config) []unit {
 	return units
 }
 
-// planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault.
-func planOf(units []unit, certificate func(id string) (file string, err error)) *plan {
-	p := &plan{}
-	backends := map[string]int{}
-	binds := map[netip.AddrPort]bool{}
+// before returns the unit as it was when HAProxy accepted it, with the members of now.
+func (u unit) before(accepted unit) unit {
+	pool := *accepted.pool
+	pool.Members = u.pool.Members
+	return unit{accepted.listener, &pool}
+}
+
+// planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault, and stays as it was
+// accepted before, if it was.
+func planOf(units []unit, certificate func(id string) (file string, err error), accepted map[string]unit) *plan {
+	p := &planner{certificate: certificate, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}}
 	for _, u := range units {
-		b, err := backendOf(u)
-		if err != nil {
-			p.faults = append(p.faults, u.fault(err))
+		err := p.add(u)
+		if err == nil {
 			continue
 		}
-		if u.listener != nil {
-			f, err := frontendOf(u.listener, certificate)
-			if err == nil && binds[f.Bind] {
-				err = fmt.Errorf("another listener has this address and port")
-			}
-			if err != nil {
-				p.faults = append(p.faults, u.fault(err))
-				continue
-			}
-			binds[f.Bind] = true
-			f.Backend, b.Idle = b.Name, f.Idle
-			p.frontends = append(p.frontends, *f)
+		p.faults = append(p.faults, u.fault(err))
+		if old, ok := accepted[u.key()]; ok && p.add(u.before(old)) != nil {
+			// It is a fault anyway.
+			_ = p.add(old)
 		}
-		if at, ok := backends[b.Name]; ok {
-			p.backends[at].Idle = max(p.backends[at].Idle, b.Idle)
-			continue
-		}
-		backends[b.Name] = len(p.backends)
-		p.backends = append(p.backends, *b)
 	}
-	return p
+	return &p.plan
+}
+
+type planner struct {
+	plan
+	certificate func(id string) (file string, err error)
+	backends    map[string]int
+	binds       map[netip.AddrPort]bool
+}
+
+func (p *planner) add(u unit) error {
+	b, err := backendOf(u)
+	if err != nil {
+		return err
+	}
+	if u.listener != nil {
+		f, err := frontendOf(u.listener, p.certificate)
+		if err == nil && p.binds[f.Bind] {
+			err = fmt.Errorf("another listener has this address and port")
+		}
+		if err != nil {
+			return err
+		}
+		p.binds[f.Bind] = true
+		f.Backend, b.Idle = b.Name, f.Idle
+		p.frontends = append(p.frontends, *f)
+	}
+	p.units = append(p.units, u)
+	if at, ok := p.backends[b.Name]; ok {
+		p.plan.backends[at].Idle = max(p.plan.backends[at].Idle, b.Idle)
+		return nil
+	}
+	p.backends[b.Name] = len(p.plan.backends)
+	p.plan.backends = append(p.plan.backends, *b)
+	return nil
 }
 
 func frontendOf(l *config.Listener, certificate func(id string) (string, error)) (*frontend, error) {

@@ -85,7 +85,7 @@ func fixed() *config.Config {
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	p := planOf(unitsOf(fixed()), func(id string) (string, error) { return certificateFile("/run/edge", id), nil })
+	p := planOf(unitsOf(fixed()), func(id string) (string, error) { return certificateFile("/run/edge", id), nil }, nil)
 	if len(p.faults) != 0 {
 		t.Fatalf("faults: %+v", p.faults)
 	}
@@ -113,7 +113,7 @@ func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		r, err := render(planOf(unitsOf(c), func(id string) (string, error) { return "/" + id, nil }), "/run/edge", "", 8000)
+		r, err := render(planOf(unitsOf(c), func(id string) (string, error) { return "/" + id, nil }, nil), "/run/edge", "", 8000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 	} {
 		conf := fixed()
 		c.change(conf)
-		p := planOf(unitsOf(conf), func(id string) (string, error) { return "/" + id, nil })
+		p := planOf(unitsOf(conf), func(id string) (string, error) { return "/" + id, nil }, nil)
 		if len(p.faults) != 1 || p.faults[0].LoadBalancerID != "lb-1" || p.faults[0].ListenerKey != "tcp/80" ||
 			!strings.Contains(p.faults[0].Detail, c.want) {
 			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.faults, c.want)
@@ -172,7 +172,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 			t.Errorf("%s: %d listeners are left, want 2", name, len(p.frontends))
 		}
 	}
-	p := planOf(unitsOf(fixed()), noCertificate)
+	p := planOf(unitsOf(fixed()), noCertificate, nil)
 	if len(p.faults) != 1 || p.faults[0].ListenerKey != "tcp/443" || len(p.frontends) != 2 {
 		t.Errorf("missing certificate: faults are %+v", p.faults)
 	}
