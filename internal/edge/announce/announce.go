@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"quaymaster.dev/internal/edge/state"
 )
 
 // None announces nothing: the machine's own address resolution, or static routes, attract the traffic.
@@ -47,8 +49,8 @@ func (f configFile) write(ctx context.Context, content string) (changed bool, er
 		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}
 	// The configuration has passwords.
-	next := f.path + ".new"
-	if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+	next := f.path + ".candidate"
+	if err := state.Replace(next, []byte(content)); err != nil {
 		return false, fmt.Errorf("write %s: %w", filepath.Base(f.path), err)
 	}
 	if _, err := run(ctx, append(slices.Clone(f.check), next)...); err != nil {

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -80,6 +81,20 @@ func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	if err := s.Save(path); err != nil {
 		t.Fatal(err)
+	}
+	// What an interrupted write has left is replaced, too: it has private keys.
+	if err := os.WriteFile(path+".new", []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(files) != 1 {
+		t.Errorf("files %v, error %v", files, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 	loaded, err := state.Load(path)
 	if err != nil || !reflect.DeepEqual(s, loaded) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
@@ -124,9 +123,10 @@ func (s *State) Save(path string) error {
 	return nil
 }
 
-// Replace replaces a file, or creates it, at once or not at all. Only its owner can read it.
+// Replace replaces a file, or creates it, at once or not at all. Only its owner can read it. What an interruption leaves is
+// one file, which the next call replaces, and not one more copy of private keys.
 func Replace(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
