@@ -17,7 +17,7 @@ STAMP := quaymaster.dev/internal/version
 # commit hash does not.
 KUBE_STAMP := k8s.io/component-base/version
 KUBE_VERSION := $(if $(shell echo '$(VERSION)' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+([-+]|$$)'),$(VERSION),v0.0.0-g$(VERSION))
-# The version of the packaged chart and the tag of its image: a semantic version without v.
+# The version of released files, of the packaged chart and the tag of its image: a semantic version without v.
 CHART_VERSION := $(KUBE_VERSION:v%=%)
 LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
 	-X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) -X $(KUBE_STAMP).gitCommit=$(COMMIT)
@@ -48,6 +48,9 @@ PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 CHART_KEY ?=
 CHART_KEYRING ?= $(HOME)/.gnupg/secring.gpg
 BUILDER ?= $(firstword $(foreach builder,podman docker buildah,$(shell command -v $(builder) 2>/dev/null)))
+
+# Where the files of a release will be downloaded from.
+RELEASE_URL ?= https://quaymaster.dev/releases/$(KUBE_VERSION)
 
 FUZZTIME ?= 10s
 SOAK ?= 10m
@@ -115,6 +118,26 @@ chart: ## Package the chart into bin for an OCI registry, signed if CHART_KEY an
 	@bin/tools/helm package charts/quaymaster --destination bin --version $(CHART_VERSION) --app-version $(CHART_VERSION) \
 		$(if $(CHART_KEY),--sign --key '$(CHART_KEY)' --keyring '$(CHART_KEYRING)')
 
+.PHONY: release
+release: build ## Write the files of a release to dist: archives, Debian packages, SBOMs, checksums (RELEASE_URL, IMAGE).
+	@rm -rf dist bin/release && mkdir -p dist
+	@$(foreach platform,linux/amd64 linux/arm64,$(call build-for,$(platform),bin/release/$(platform),./cmd/...) && )true
+	@$(foreach platform,darwin/amd64 darwin/arm64,$(call build-for,$(platform),bin/release/$(platform),./cmd/quayctl) && )true
+	@for program in quayctl mycloud; do \
+		manual=bin/release/manual/$$program && mkdir -p $$manual/completion && \
+		bin/$$program man $$manual/man/man1 && gzip -9n $$manual/man/man1/* && \
+		for shell in bash zsh fish; do bin/$$program completion $$shell >$$manual/completion/$$program.$$shell || exit 1; done || exit 1; \
+	done
+	@cd tools/release && CGO_ENABLED=0 $(GO) run . -version $(CHART_VERSION) -epoch $(EPOCH) -source $(CURDIR) -built $(CURDIR)/bin/release \
+		-out $(CURDIR)/dist -url $(RELEASE_URL) -image $(IMAGE)
+
+.PHONY: test-release
+test-release: release ## Test the files of a release, and that writing them again results in the same bytes (takes minutes).
+	@rm -rf bin/first && mv dist bin/first
+	@$(MAKE) release
+	@diff -r bin/first dist && rm -r bin/first
+	@$(GO) test -count=1 ./test/release -dist $(CURDIR)/dist
+
 .PHONY: reproducible
 reproducible: ## Build the programs of the image twice from scratch and compare the results (takes minutes).
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
@@ -152,8 +175,8 @@ site: ## Write the documentation as a static site with search into bin/site.
 
 .PHONY: clean
 clean: ## Remove built programs and the state of the demonstration, but keep the tools.
-	@rm -rf .dev bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/image.tar \
-		bin/bench bin/site bin/*.tgz bin/*.tgz.prov
+	@rm -rf .dev dist bin/quaymaster bin/quaymaster-controllers bin/quayctl bin/kubectl-quay bin/mycloud bin/dev bin/image bin/image.tar \
+		bin/release bin/first bin/bench bin/site bin/*.tgz bin/*.tgz.prov
 
 .PHONY: distclean
 distclean: clean ## Remove built programs, state and tools.

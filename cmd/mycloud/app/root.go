@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/cmd/internal/manual"
 	"quaymaster.dev/internal/mycloud/api"
 )
 
@@ -26,14 +27,16 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // NewCommand returns the mycloud command with its subcommands.
 func NewCommand() *cobra.Command {
-	return command.Root(&cobra.Command{
+	root := command.Root(&cobra.Command{
 		Use:   "mycloud",
 		Short: "Reference implementation of the mycloud API, and a client for it",
 		Long: "\"mycloud serve\" runs a cloud's control plane on this machine, \"mycloud edge\" carries the traffic of its load\n" +
 			"balancers.\n" +
 			"The other commands are clients of a control plane. They take its endpoint from " + endpointVariable + "\n" +
 			"and the token from " + tokenVariable + ".",
-	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newGetCommand(), newOpenAPICommand())...)
+	}, append(append(newChangeCommands(), newEdgeCommands()...), newServeCommand(), newGetCommand(), newOpenAPICommand(), manual.NewCommand("mycloud"))...)
+	root.CompletionOptions.DisableDefaultCmd = false
+	return root
 }
 
 func newOpenAPICommand() *cobra.Command {

@@ -1,4 +1,5 @@
-package app
+// Package manual has the command by which programs write their man pages. Servers leave it out, and the library with it.
+package manual
 
 import (
 	"fmt"
@@ -18,11 +19,12 @@ func manDate() *time.Time {
 	return &date
 }
 
-func newManCommand() *cobra.Command {
+// NewCommand returns the command by which a program writes its man pages.
+func NewCommand(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIRECTORY",
 		Short:   "Write man pages for every command",
-		Example: "  quayctl man ~/.local/share/man/man1\n  man quayctl-lint",
+		Example: "  " + program + " man ~/.local/share/man/man1\n  man " + program,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return command.Usagef("requires one directory to write the pages to")
