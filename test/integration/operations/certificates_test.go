@@ -53,7 +53,7 @@ func TestSelfSignedSecretComesBack(t *testing.T) {
 	}
 }
 
-// The objects of cert-manager come back at once, also after cert-manager itself was removed and installed again.
+// The objects of cert-manager come back at once.
 func TestCertManagerObjectsComeBack(t *testing.T) {
 	e := env.Start(t, env.Options{})
 	ctx := t.Context()
