@@ -125,7 +125,8 @@ func (m *Manager) reign(
 		m.Tenure().End(err)
 		stop()
 		select {
-		case <-stopped:
+		case failed := <-stopped:
+			err = errors.Join(err, failed)
 		case <-time.After(stopLimit):
 		}
 		return err

@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 // arguments returns the words of a command up to a comment, a pipe or another command.
 func arguments(line string) []string {
 	var words []string
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		if strings.HasPrefix(word, "#") || strings.ContainsAny(word[:1], "|>&;") {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,14 +52,14 @@ type world struct {
 	t      *testing.T
 	cloud  *cloud
 	client *fake.Clientset
-	writes int
+	writes atomic.Int64
 }
 
 func run(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, cloud: &cloud{}, client: fake.NewClientset()}
 		w.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			w.writes++
+			w.writes.Add(1)
 			return false, nil, nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +106,7 @@ func TestReporter(t *testing.T) {
 			state   contact.State
 			message string
 			since   time.Duration
-			writes  int
+			writes  int64
 		}{
 			{nil, 2 * time.Second, contact.Answers, "", 62 * time.Second, 1},
 			{nil, time.Hour, contact.Answers, "", 62 * time.Second, 1},
@@ -125,8 +126,8 @@ func TestReporter(t *testing.T) {
 			want := &contact.Record{
 				Epoch: &epoch, Endpoint: "https://cloud", State: step.state, Message: step.message, Since: began.Add(step.since),
 			}
-			if diff := cmp.Diff(want, w.record()); diff != "" || w.writes != step.writes {
-				t.Fatalf("%v: %d writes, want %d; record (-want +got):\n%s", step.err, w.writes, step.writes, diff)
+			if diff := cmp.Diff(want, w.record()); diff != "" || w.writes.Load() != step.writes {
+				t.Fatalf("%v: %d writes, want %d; record (-want +got):\n%s", step.err, w.writes.Load(), step.writes, diff)
 			}
 		}
 	})
@@ -147,15 +148,15 @@ func TestHangingCloud(t *testing.T) {
 func TestFailedWrite(t *testing.T) {
 	run(t, func(w *world) {
 		w.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if w.writes++; w.writes > 2 {
+			if w.writes.Add(1) > 2 {
 				return false, nil, nil
 			}
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, contact.ConfigMap, nil)
 		})
 		w.cloud.set(nil)
 		time.Sleep(59 * time.Second)
-		if got := w.record(); got != nil || w.writes != 2 {
-			t.Errorf("%+v after %d writes", got, w.writes)
+		if got := w.record(); got != nil || w.writes.Load() != 2 {
+			t.Errorf("%+v after %d writes", got, w.writes.Load())
 		}
 		time.Sleep(5 * time.Second)
 		if got := w.record(); got == nil || got.State != contact.Answers {

@@ -20,7 +20,7 @@ type write struct {
 func (t *Tenure) write(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	w := &write{cancel: cancel}
-	w.forget = context.AfterFunc(r.Context(), func() { t.abandon(w, r.Context()) })
+	w.forget = context.AfterFunc(r.Context(), func() { t.abandon(r.Context(), w) })
 	if err := t.begin(w); err != nil {
 		w.forget()
 		cancel(err)
@@ -66,7 +66,7 @@ func (t *Tenure) finish(w *write) {
 
 // abandon cancels a write whose caller has given up. A write in flight when the tenure is closed goes on: the callers
 // are canceled because the process ends, and it may only give up the lease if it knows the outcome.
-func (t *Tenure) abandon(w *write, caller context.Context) {
+func (t *Tenure) abandon(caller context.Context, w *write) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed == nil || !errors.Is(caller.Err(), context.Canceled) {

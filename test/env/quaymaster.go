@@ -101,7 +101,10 @@ func (e *Env) StartControllers(ctx context.Context, config CloudConfig, args ...
 	if err != nil {
 		return nil, err
 	}
-	return s, s.Restart(ctx)
+	if err := s.Restart(ctx); err != nil {
+		return s, err
+	}
+	return s, nil
 }
 
 // PrepareControllers returns the controllers role as StartControllers would run it, for the caller to launch.

@@ -133,7 +133,7 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	depends := run(t, "dpkg-deb", "--field", one(t, "mycloud-edge_*_all.deb"), "Depends", "Recommends")
-	needed := regexp.MustCompile(`[a-z0-9]+:([a-z0-9]+)`).FindAllStringSubmatch(string(read(t, filepath.Join(root, "tools/edge-packages.sh"))), -1)
+	needed := regexp.MustCompile(`[a-z0-9]+:([a-z0-9]+)`).FindAllStringSubmatch(string(read(t, filepath.Join(root, "tools", "edge-packages.sh"))), -1)
 	if len(needed) < 6 {
 		t.Errorf("found only %v in tools/edge-packages.sh", needed)
 	}

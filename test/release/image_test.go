@@ -26,7 +26,7 @@ func TestImageOfChart(t *testing.T) {
 	if commands := makeImage(t, "VERSION=v1.2.3"); !strings.Contains(commands, " quaymaster:1.2.3 ") {
 		t.Errorf("make image VERSION=v1.2.3 does not build what its chart installs:\n%s", commands)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/operations/e2e.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operations", "e2e.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +65,10 @@ func TestImageArchitectures(t *testing.T) {
 		}
 	}
 	image := fmt.Sprintf("localhost/quaymaster-test:%d", os.Getpid())
-	t.Cleanup(func() { _ = exec.Command(builder, "manifest", "rm", image).Run() }) //nolint:noctx // the test's context has ended
+	t.Cleanup(func() { _ = exec.Command(builder, "manifest", "rm", image).Run() })
 	build := func(platforms string) {
 		t.Helper()
-		run(t, filepath.Join(root, "tools/image.sh"), builder, image, platforms, folder, "--build-arg", "VERSION=v1")
+		run(t, filepath.Join(root, "tools", "image.sh"), builder, image, platforms, folder, "--build-arg", "VERSION=v1")
 	}
 
 	build("linux/arm64")
@@ -78,7 +78,7 @@ func TestImageArchitectures(t *testing.T) {
 		t.Errorf("the image is for %v, want %v", got, want)
 	}
 	id := strings.TrimSpace(run(t, builder, "images", "--quiet", image))
-	t.Cleanup(func() { _ = exec.Command(builder, "rmi", id).Run() }) //nolint:noctx // the test's context has ended
+	t.Cleanup(func() { _ = exec.Command(builder, "rmi", id).Run() })
 
 	for range 2 { // the second build replaces the first
 		build("linux/amd64,linux/arm64")

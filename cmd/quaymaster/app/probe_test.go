@@ -69,8 +69,8 @@ func TestProbeLeader(t *testing.T) {
 		objects []runtime.Object
 		err     string
 	}{
-		"held":     {objects: []runtime.Object{lease(ptr.To("pod-1"))}},
-		"released": {objects: []runtime.Object{lease(ptr.To(""))}, err: "the lease kube-system/ccm is not held"},
+		"held":     {objects: []runtime.Object{lease(new("pod-1"))}},
+		"released": {objects: []runtime.Object{lease(new(""))}, err: "the lease kube-system/ccm is not held"},
 		"missing":  {err: "kube-system/ccm"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *world {
 	if _, err := os.Stat(kubeconfig); err == nil {
 		t.Fatalf("a cluster is up already; run %s/down.sh", w.scripts)
 	}
-	t.Cleanup(func() { w.run(context.Background(), w.script("down.sh")) })
+	t.Cleanup(func() { w.run(context.WithoutCancel(t.Context()), w.script("down.sh")) })
 	w.run(t.Context(), w.script("up.sh", "--nodes", "2"))
 	w.startCloud()
 	w.installChart()
@@ -211,7 +211,7 @@ template bgp edge { local as %d; bfd on; connect delay time 1; connect retry tim
 // killAll ends what still runs in a namespace: HAProxy and bird go on when an agent ends.
 func (w *world) killAll(netns string) {
 	out, _ := exec.Command("ip", "netns", "pids", netns).Output()
-	for _, field := range strings.Fields(string(out)) {
+	for field := range strings.FieldsSeq(string(out)) {
 		var pid int
 		if _, err := fmt.Sscan(field, &pid); err == nil && pid > 1 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -87,7 +87,7 @@ func (p *waiting) probe(ctx context.Context, path string) (int, string) {
 		return 0, err.Error()
 	}
 	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as a kubelet
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // as a kubelet
 	}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *detour) open(t *testing.T) {
 			if err != nil {
 				return
 			}
-			server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", d.to)
+			server, err := (&net.Dialer{}).DialContext(context.WithoutCancel(t.Context()), "tcp", d.to)
 			if err != nil {
 				client.Close()
 				continue

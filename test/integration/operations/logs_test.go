@@ -97,12 +97,12 @@ func disturb(t *testing.T, address string) {
 		fmt.Fprint(c, text)
 		c.Close()
 	}
-	insecure := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // as a scanner
+	insecure := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} // as a scanner
 	if c, err := (&tls.Dialer{Config: insecure}).DialContext(t.Context(), "tcp", address); err == nil {
 		fmt.Fprint(c, "nonsense in place of the preface\r\n")
 		c.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // as a scanner
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as a scanner
 	defer client.CloseIdleConnections()
 	for _, path := range []string{"/", "/metrics", "/validate-service?a;b"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, http.NoBody)
