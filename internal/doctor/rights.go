@@ -125,7 +125,7 @@ func certificateRights(s Settings) []Grant {
 	apply := func(resource string, names ...string) {
 		grants = append(grants, Grant{
 			Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Names: names,
-			Verbs: []string{"create", "get", "patch"},
+			Verbs: []string{"create", "get", "list", "patch", "watch"},
 		})
 	}
 	if s.OwnIssuer {

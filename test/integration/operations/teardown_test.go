@@ -3,14 +3,11 @@ package operations_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,36 +98,4 @@ func TestTeardown(t *testing.T) {
 	if err := shared.controllers.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestUninstall(t *testing.T) {
-	args := []string{
-		"uninstall", "--kubeconfig=" + shared.AdminKubeconfig,
-		"--mutating-webhook-configuration=removed", "--validating-webhook-configuration=removed",
-	}
-	meta := metav1.ObjectMeta{Name: "removed"}
-	objects := []client.Object{
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
-	}
-	for _, object := range objects {
-		if err := shared.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out := run(t, "quaymaster", args, 0)
-	if want := "MutatingWebhookConfiguration removed deleted\nValidatingWebhookConfiguration removed deleted\n"; out.Stdout != want {
-		t.Errorf("got %q, want %q", out.Stdout, want)
-	}
-	for _, object := range objects {
-		if err := shared.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			t.Errorf("%T: %v, want none", object, err)
-		}
-	}
-	out = run(t, "quaymaster", args, 0)
-	if want := "MutatingWebhookConfiguration removed not found\nValidatingWebhookConfiguration removed not found\n"; out.Stdout != want {
-		t.Errorf("got %q, want %q", out.Stdout, want)
-	}
-	missing := fmt.Sprintf("--kubeconfig=%s/absent", t.TempDir())
-	run(t, "quaymaster", append(args, missing), 1, "must be a readable kubeconfig")
 }
