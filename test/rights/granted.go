@@ -31,7 +31,11 @@ func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.Po
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &b); err != nil {
 			return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
-		rules, ok := roles[b.RoleRef.Kind+" "+b.RoleRef.Name]
+		namespace := object.GetNamespace()
+		if b.RoleRef.Kind == "ClusterRole" {
+			namespace = ""
+		}
+		rules, ok := roles[roleID(b.RoleRef.Kind, namespace, b.RoleRef.Name)]
 		if !ok {
 			rules, ok = others[b.RoleRef.Name]
 		}
@@ -48,7 +52,10 @@ func Granted(objects []*unstructured.Unstructured, others map[string][]rbacv1.Po
 	return granted, nil
 }
 
-// rolesOf returns the rules of the roles among the objects, by kind and name.
+// roleID identifies a role among the objects; cluster roles have no namespace.
+func roleID(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// rolesOf returns the rules of the roles among the objects, by roleID.
 func rolesOf(objects []*unstructured.Unstructured) (map[string][]rbacv1.PolicyRule, error) {
 	roles := map[string][]rbacv1.PolicyRule{}
 	for _, object := range objects {
@@ -61,7 +68,7 @@ func rolesOf(objects []*unstructured.Unstructured) (map[string][]rbacv1.PolicyRu
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 			return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
-		roles[object.GetKind()+" "+object.GetName()] = role.Rules
+		roles[roleID(object.GetKind(), object.GetNamespace(), object.GetName())] = role.Rules
 	}
 	return roles, nil
 }

@@ -320,13 +320,13 @@ func TestNotReadyUntilTrusted(t *testing.T) {
 	bundle := map[string]any{"caBundle": string(other.PEM())}
 	port := install(t, name, map[string]any{"mode": "files"}, bundle)
 	webhook := launch(t, name, port, "--cert-mode=files", "--tls-cert-file="+cert, "--tls-private-key-file="+key)
-	webhook.eventually(t, "/certificate",
+	webhook.eventually(t,
 		`the caBundle of webhook "mutate.service.quaymaster.dev" does not verify the serving certificate: x509: certificate signed by unknown authority`)
-	webhook.eventually(t, "/webhooks", "ok")
-	webhook.eventually(t, "", "certificate failed")
+	webhook.eventually(t, "[+]webhooks ok")
+	webhook.eventually(t, "[-]certificate failed")
 
 	bundle["caBundle"] = trusted
 	apply(t, name, port, map[string]any{"mode": "files"}, bundle)
-	webhook.eventually(t, "", "ok")
+	webhook.eventually(t, "ok")
 	env.Eventually(t, soon, "admission", admitted)
 }
