@@ -24,22 +24,16 @@ func newRoutedWorld(t *testing.T, edges, nodes int) *world {
 			fmt.Sprintf("--bgp-peer=198.51.100.100=%d", routerAS))
 	})
 	w.must(w.RouteTo())
-	// Connections of one client are divided among the edges.
-	w.must(w.Client.Sysctl("net.ipv4.fib_multipath_hash_policy", "1"))
-	config := fmt.Sprintf(`router id %s;
-protocol device { }
-protocol bfd { interface "*" { interval 100 ms; multiplier 3; }; }
-protocol kernel { merge paths on; ipv4 { import none; export where source = RTS_BGP; }; }
-template bgp edge { local as %d; bfd on; connect delay time 1; connect retry time 2; error wait time 1, 2; }
-`, w.Client.Outer4, routerAS)
+	router := edgenet.Router{ID: w.Client.Outer4, AS: routerAS, EdgeAS: edgeAS, Misses: 3}
 	for _, e := range w.Edges {
-		config += fmt.Sprintf("protocol bgp %s from edge { neighbor %s as %d; ipv4 { import all; export none; }; }\n",
-			e.Name, e.Outer4, edgeAS)
+		router.Edges = append(router.Edges, e.Outer4)
 	}
+	config, err := router.Configure(w.Client)
+	w.must(err)
 	file, pid := filepath.Join(w.dir, "router.conf"), filepath.Join(w.dir, "router.pid")
 	w.must(os.WriteFile(file, []byte(config), 0o600))
 	t.Cleanup(func() { killByFile(pid) })
-	_, err := w.Client.Run(t.Context(), "bird", "-c", file, "-s", filepath.Join(w.dir, "router.ctl"), "-P", pid)
+	_, err = w.Client.Run(t.Context(), "bird", "-c", file, "-s", filepath.Join(w.dir, "router.ctl"), "-P", pid)
 	w.must(err)
 	return w
 }

@@ -60,6 +60,13 @@ type EdgeFault struct {
 	Detail         string `json:"detail" doc:"The cloud keeps 1024 bytes."`
 }
 
+// The limits of a heartbeat, which its schema repeats because tags cannot refer to constants.
+const (
+	MaxFaults   = 20_000
+	MaxHealth   = 100_000
+	MaxCounters = 20_000
+)
+
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
 	AppliedRevision string      `json:"applied_revision" pattern:"^[0-9]{0,20}$" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it has applied nothing yet."`

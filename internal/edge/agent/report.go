@@ -16,8 +16,6 @@ const (
 	defaultInterval = 2 * time.Second
 	// countersInterval is how often counters are sent.
 	countersInterval = 10 * time.Second
-	// The cloud refuses a heartbeat with more than these, and counts an edge without heartbeats as offline.
-	maxFaults, maxHealth, maxCounters = 20_000, 100_000, 20_000
 )
 
 // first returns the first n elements of a list, or all.
@@ -44,8 +42,9 @@ func (a *Agent) setReport(change func(*report)) {
 	defer a.mu.Unlock()
 	was := a.report
 	change(&a.report)
-	a.report.faults, a.report.health = first(a.report.faults, maxFaults), first(a.report.health, maxHealth)
-	a.report.counters = first(a.report.counters, maxCounters)
+	// The cloud refuses a heartbeat with more, and counts an edge without heartbeats as offline.
+	a.report.faults, a.report.health = first(a.report.faults, cloudv1.MaxFaults), first(a.report.health, cloudv1.MaxHealth)
+	a.report.counters = first(a.report.counters, cloudv1.MaxCounters)
 	if was.revision != a.report.revision || !reflect.DeepEqual(was.faults, a.report.faults) ||
 		!reflect.DeepEqual(was.health, a.report.health) {
 		signal(a.beat)

@@ -13,12 +13,8 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// The limits of a heartbeat, which its schema has as well.
-const (
-	maxFaults, maxHealth, maxCounters = 20_000, 100_000, 20_000
-	// nameMax is the longest id or key.
-	nameMax = 255
-)
+// nameMax is the longest id or key of a heartbeat.
+const nameMax = 255
 
 // Heartbeat is a heartbeat that takes no more memory than its limits allow, whatever the request has: an empty element
 // takes three bytes of a request and a hundred of memory.
@@ -41,17 +37,17 @@ func (h *Heartbeat) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	h.AppliedRevision = parts.AppliedRevision
-	faults, err := atMost[cloudv1.EdgeFault](parts.Faults, "faults", maxFaults)
+	faults, err := atMost[cloudv1.EdgeFault](parts.Faults, "faults", cloudv1.MaxFaults)
 	if err != nil {
 		return err
 	}
 	if faults != nil {
 		h.Faults = *faults
 	}
-	if h.Health, err = atMost[cloudv1.MemberHealth](parts.Health, "health", maxHealth); err != nil {
+	if h.Health, err = atMost[cloudv1.MemberHealth](parts.Health, "health", cloudv1.MaxHealth); err != nil {
 		return err
 	}
-	h.Counters, err = atMost[cloudv1.ListenerCounter](parts.Counters, "counters", maxCounters)
+	h.Counters, err = atMost[cloudv1.ListenerCounter](parts.Counters, "counters", cloudv1.MaxCounters)
 	return err
 }
 

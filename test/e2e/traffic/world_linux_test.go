@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,18 +194,13 @@ func (w *world) startRouter() {
 	w.run(w.Context(), w.script("netns.sh", "client", "client", "10"))
 	w.client = w.open("client")
 	w.Cleanup(func() { w.killAll("client") })
-	// Connections of one client are divided among the edges.
-	w.must(w.client.Sysctl("net.ipv4.fib_multipath_hash_policy", "1"))
-	config := fmt.Sprintf(`router id %s;
-protocol device { }
-protocol bfd { interface "*" { interval 100 ms; multiplier 5; }; }
-protocol kernel { merge paths on; ipv4 { import none; export where source = RTS_BGP; }; }
-template bgp edge { local as %d; bfd on; connect delay time 1; connect retry time 2; error wait time 1, 2; }
-`, clientAddress, routerAS)
+	// The machine is busy: an edge may miss half a second.
+	router := edgenet.Router{ID: netip.MustParseAddr(clientAddress), AS: routerAS, EdgeAS: edgeAS, Misses: 5}
 	for i := range w.edges {
-		config += fmt.Sprintf("protocol bgp edge%d from edge { neighbor 198.51.100.%d as %d; ipv4 { import all; export none; }; }\n",
-			i+1, i+2, edgeAS)
+		router.Edges = append(router.Edges, netip.MustParseAddr(fmt.Sprintf("198.51.100.%d", i+2)))
 	}
+	config, err := router.Configure(w.client)
+	w.must(err)
 	w.start("router", "client", "bird", "-f", "-c", w.file("router.conf", config), "-s", filepath.Join(w.dir, "router.ctl"))
 }
 
