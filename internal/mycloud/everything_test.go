@@ -1,6 +1,7 @@
 package mycloud_test
 
 import (
+	"net/http"
 	"testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -130,6 +131,8 @@ func TestEveryOperation(t *testing.T) {
 	if err := cl.DeleteCertificate(ctx, cert.ID, write); err != nil {
 		t.Error(err)
 	}
+
+	c.send(http.MethodGet, "/healthz", nil).want(t, http.StatusOK, "")
 
 	// There are jobs only if writes take time.
 	diff(t, "operations that this test does not use", []string{"get-job"}, c.check.unseen())

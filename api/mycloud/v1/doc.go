@@ -1,5 +1,6 @@
 // Package v1 is version 1 of the mycloud API: the types, constants and header names that the cloud's server and its
-// clients share. It uses only the standard library. The OpenAPI document is generated from these types.
+// clients share. It uses only the standard library. The OpenAPI document is generated from these types and their
+// comments.
 package v1
 
 // Version is the version of the API's contract.

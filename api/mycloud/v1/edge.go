@@ -25,39 +25,56 @@ const (
 type Edge struct {
 	Object
 	EdgeFields
-	State           string      `json:"state" enum:"active,draining,offline"`
-	HealthChangedAt *time.Time  `json:"health_changed_at,omitempty" readOnly:"true" doc:"When the states of members or the faults that the edge reports last changed. It changes with a new revision, so that those who follow changes know when to read observations again."`
-	HeartbeatAt     *time.Time  `json:"heartbeat_at,omitempty" readOnly:"true" doc:"An observation: it changes without a new revision."`
-	AppliedRevision string      `json:"applied_revision,omitempty" readOnly:"true" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. An observation."`
-	Faults          []EdgeFault `json:"faults" readOnly:"true" nullable:"false" doc:"What the edge could not apply. An observation."`
+	// offline: the edge has not sent a heartbeat for a while.
+	State string `json:"state" enum:"active,draining,offline"`
+	// When the states of members or the faults that the edge reports last changed. It changes with a new revision,
+	// so that those who follow changes know when to read observations again.
+	HealthChangedAt *time.Time `json:"health_changed_at,omitempty" readOnly:"true"`
+	// When the last heartbeat arrived. An observation: it changes without a new revision.
+	HeartbeatAt *time.Time `json:"heartbeat_at,omitempty" readOnly:"true"`
+	// The edge has applied all changes up to this revision of the cloud, except for those in faults. An
+	// observation.
+	AppliedRevision string `json:"applied_revision,omitempty" readOnly:"true"`
+	// What the edge could not apply. An observation.
+	Faults []EdgeFault `json:"faults" readOnly:"true" nullable:"false"`
 }
 
 // EdgeFields holds the settings that Edge and EdgeSpec share.
 type EdgeFields struct {
-	Zone         string   `json:"zone,omitempty" maxLength:"63"`
-	Addresses    []string `json:"addresses,omitempty" maxItems:"16" doc:"The addresses of the machine itself."`
-	Capabilities []string `json:"capabilities,omitempty" maxItems:"16" doc:"direct, proxy or what later versions add."`
-	Draining     bool     `json:"draining,omitempty" doc:"The edge is about to leave. A registration without it does not end a drain."`
+	// The zone of the machine.
+	Zone string `json:"zone,omitempty" maxLength:"63"`
+	// The addresses of the machine itself.
+	Addresses []string `json:"addresses,omitempty" maxItems:"16"`
+	// direct, proxy or what later versions add.
+	Capabilities []string `json:"capabilities,omitempty" maxItems:"16"`
+	// The edge is about to leave. A registration without it does not end a drain.
+	Draining bool `json:"draining,omitempty"`
 }
 
 // EdgePatch changes only the fields that it sets (RFC 7396).
 type EdgePatch struct {
-	Draining *bool `json:"draining,omitempty" doc:"Whether the edge is about to leave."`
+	// Whether the edge is about to leave.
+	Draining *bool `json:"draining,omitempty"`
 }
 
 // EdgeSpec is the body of a request to register an edge. Its name is unique: an edge that registers again gets the same
 // id.
 type EdgeSpec struct {
-	Name string            `json:"name" minLength:"1" maxLength:"255"`
+	// Unique among edges.
+	Name string `json:"name" minLength:"1" maxLength:"255"`
+	// Tags of the edge.
 	Tags map[string]string `json:"tags,omitempty"`
 	EdgeFields
 }
 
 // EdgeFault is why an edge does not do what a load balancer asks for. It goes on with what it last applied for it.
 type EdgeFault struct {
+	// The load balancer that the edge could not apply.
 	LoadBalancerID string `json:"load_balancer_id"`
-	ListenerKey    string `json:"listener_key,omitempty" doc:"Absent if the fault is not of one listener."`
-	Detail         string `json:"detail" doc:"The cloud keeps 1024 bytes."`
+	// Absent if the fault is not of one listener.
+	ListenerKey string `json:"listener_key,omitempty"`
+	// What went wrong, for human readers. The cloud keeps 1024 bytes.
+	Detail string `json:"detail"`
 }
 
 // The limits of a heartbeat, which its schema repeats because tags cannot refer to constants.
@@ -69,47 +86,63 @@ const (
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
-	AppliedRevision string      `json:"applied_revision" pattern:"^[0-9]{0,20}$" doc:"The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it has applied nothing yet."`
-	Faults          []EdgeFault `json:"faults,omitempty" maxItems:"20000"`
-	// Health and Counters replace what was reported before; nil means that it has not changed.
-	Health   *[]MemberHealth    `json:"health,omitempty" maxItems:"100000" doc:"The health of all members. Absent if it has not changed since the last heartbeat."`
-	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000" doc:"The counters of all listeners. Absent if they have not changed since the last heartbeat."`
+	// The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it
+	// has applied nothing yet.
+	AppliedRevision string `json:"applied_revision" pattern:"^[0-9]{0,20}$"`
+	// What the edge could not apply; it replaces what was reported before.
+	Faults []EdgeFault `json:"faults,omitempty" maxItems:"20000"`
+	// The health of all members. Absent if it has not changed since the last heartbeat.
+	Health *[]MemberHealth `json:"health,omitempty" maxItems:"100000"`
+	// The counters of all listeners. Absent if they have not changed since the last heartbeat.
+	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000"`
 }
 
 // HeartbeatReply is the response to a heartbeat.
 type HeartbeatReply struct {
-	// Complete is false if the cloud has no health or counters of the edge, such as after a restart: the next heartbeat
-	// must have them.
-	Complete bool `json:"complete" doc:"False if the next heartbeat must have health and counters."`
-	// IntervalMS is the time until the next heartbeat is expected.
-	IntervalMS int64 `json:"interval_ms" doc:"When the next heartbeat is expected, in milliseconds."`
+	// False if the cloud has no health or counters of the edge, such as after a restart: the next heartbeat must
+	// have them.
+	Complete bool `json:"complete"`
+	// When the next heartbeat is expected, in milliseconds.
+	IntervalMS int64 `json:"interval_ms"`
 }
 
 // MemberHealth is the state of a member as one edge sees it.
 type MemberHealth struct {
+	// The load balancer of the pool.
 	LoadBalancerID string `json:"load_balancer_id"`
-	PoolKey        string `json:"pool_key"`
-	Family         string `json:"family" enum:"ipv4,ipv6"`
-	MemberKey      string `json:"member_key"`
-	State          string `json:"state" enum:"online,offline,draining,unknown"`
-	Detail         string `json:"detail,omitempty" doc:"Why the member is offline. The cloud keeps 255 bytes."`
+	// The key of the member's pool.
+	PoolKey string `json:"pool_key"`
+	// The family of the member's pool.
+	Family string `json:"family" enum:"ipv4,ipv6"`
+	// The key of the member in its pool or node group.
+	MemberKey string `json:"member_key"`
+	// What the probes of the edge say; draining while the member is leaving, unknown until it was probed.
+	State string `json:"state" enum:"online,offline,draining,unknown"`
+	// Why the member is offline. The cloud keeps 255 bytes.
+	Detail string `json:"detail,omitempty"`
 }
 
 // ListenerCounter counts what one listener of a load balancer has done on one edge since the edge's engine started.
 type ListenerCounter struct {
+	// The load balancer of the listener.
 	LoadBalancerID string `json:"load_balancer_id"`
-	ListenerKey    string `json:"listener_key"`
-	Family         string `json:"family" enum:"ipv4,ipv6"`
-	// Accepted counts requests of http and https, connections of tcp, and flows or packets of udp.
-	Accepted uint64 `json:"accepted" doc:"Requests of http and https; connections of tcp; packets of udp."`
-	// Refused counts what max_qps, max_connections or allowed_cidrs have kept out.
-	Refused  uint64 `json:"refused" doc:"What max_qps, max_connections or allowed_cidrs have kept out, in the same unit."`
-	BytesIn  uint64 `json:"bytes_in"`
-	BytesOut uint64 `json:"bytes_out" doc:"0 where responses go past the edge."`
+	// The key of the listener.
+	ListenerKey string `json:"listener_key"`
+	// The family of the address at which traffic arrived.
+	Family string `json:"family" enum:"ipv4,ipv6"`
+	// Requests of http and https; connections of tcp; packets of udp.
+	Accepted uint64 `json:"accepted"`
+	// What max_qps, max_connections or allowed_cidrs have kept out, in the same unit.
+	Refused uint64 `json:"refused"`
+	// Bytes received from clients.
+	BytesIn uint64 `json:"bytes_in"`
+	// Bytes sent to clients; 0 where responses go past the edge.
+	BytesOut uint64 `json:"bytes_out"`
 }
 
 // Stats is what the listeners of a load balancer have done on all edges. It decreases when an edge restarts its engine
 // or is deleted.
 type Stats struct {
+	// One entry per listener and family.
 	Listeners []ListenerCounter `json:"listeners" nullable:"false"`
 }

@@ -9,20 +9,25 @@ const (
 // Zone is a failure domain of a region.
 type Zone struct {
 	Object
+	// The region of the zone.
 	Region string `json:"region" example:"eu-1"`
-	State  string `json:"state" enum:"available,unavailable"`
+	// Whether the zone can be used.
+	State string `json:"state" enum:"available,unavailable"`
 }
 
 // Region is a set of zones.
 type Region struct {
 	Object
+	// Whether the region can be used.
 	State string `json:"state" enum:"available,unavailable"`
 }
 
 // InstanceType is a size of instances.
 type InstanceType struct {
 	Object
-	CPUs      int `json:"cpus"`
+	// The number of virtual CPUs.
+	CPUs int `json:"cpus"`
+	// The memory in MiB.
 	MemoryMiB int `json:"memory_mib"`
 }
 
@@ -36,19 +41,29 @@ const (
 // Volume is a block device.
 type Volume struct {
 	Object
-	Zone       string   `json:"zone,omitempty" doc:"The zone of a volume in one zone."`
-	Zones      []string `json:"zones,omitempty" nullable:"false" doc:"The zones of a volume in several zones."`
-	Region     string   `json:"region"`
-	Type       string   `json:"type" example:"ssd"`
-	SizeGiB    int      `json:"size_gib"`
-	State      string   `json:"state" enum:"available,attached,error"`
-	AttachedTo string   `json:"attached_to,omitempty" doc:"The id of the instance that the volume is attached to."`
+	// The zone of a volume in one zone.
+	Zone string `json:"zone,omitempty"`
+	// The zones of a volume in several zones.
+	Zones []string `json:"zones,omitempty" nullable:"false"`
+	// The region of the volume.
+	Region string `json:"region"`
+	// The name of the volume's type.
+	Type string `json:"type" example:"ssd"`
+	// The size in GiB.
+	SizeGiB int `json:"size_gib"`
+	// Whether the volume can be attached.
+	State string `json:"state" enum:"available,attached,error"`
+	// The id of the instance that the volume is attached to.
+	AttachedTo string `json:"attached_to,omitempty"`
 }
 
 // VolumeType limits the size of volumes of that type.
 type VolumeType struct {
 	Object
-	MaxSizeGiB      int  `json:"max_size_gib"`
-	StepGiB         int  `json:"step_gib" doc:"Sizes are rounded up to a multiple of it."`
-	OnlineExpansion bool `json:"online_expansion" doc:"Whether a volume can grow while it is attached."`
+	// The size in GiB that volumes can have at most.
+	MaxSizeGiB int `json:"max_size_gib"`
+	// Sizes in GiB are rounded up to a multiple of it.
+	StepGiB int `json:"step_gib"`
+	// Whether a volume can grow while it is attached.
+	OnlineExpansion bool `json:"online_expansion"`
 }

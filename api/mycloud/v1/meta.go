@@ -30,20 +30,30 @@ const (
 
 // Meta describes the running API.
 type Meta struct {
-	APIVersion   string   `json:"api_version" example:"1.0.0"`
-	Capabilities []string `json:"capabilities" nullable:"false" doc:"What this cloud offers beyond the basics."`
-	Status       string   `json:"status" enum:"ok,degraded" doc:"degraded: objects may exist that the cloud does not know of."`
-	Limits       Limits   `json:"limits"`
-	// Revision is that of the cloud's last change. A client reads it before the lists whose changes it then follows.
-	Revision   string    `json:"revision" doc:"The revision of the last change. Read it before lists whose changes are to be followed." example:"42"`
+	// The version of the API's contract.
+	APIVersion string `json:"api_version" example:"1.0.0"`
+	// What this cloud offers beyond the basics.
+	Capabilities []string `json:"capabilities" nullable:"false"`
+	// degraded: objects may exist that the cloud does not know of.
+	Status string `json:"status" enum:"ok,degraded"`
+	// The limits of one request.
+	Limits Limits `json:"limits"`
+	// The revision of the last change. Read it before lists whose changes are to be followed.
+	Revision string `json:"revision" example:"42"`
+	// The clock of the server.
 	ServerTime time.Time `json:"server_time"`
 }
 
 // Limits bound what one request may ask for.
 type Limits struct {
-	PageMax     int `json:"page_max" doc:"Objects per page."`
-	TreePageMax int `json:"tree_page_max" doc:"Load balancers per page with expand=tree."`
-	BatchMax    int `json:"batch_max" doc:"Operations per batch, and ids per lookup."`
-	MembersMax  int `json:"members_max" doc:"Members per change of a node group."`
-	FilterIDs   int `json:"filter_ids_max" doc:"Values of the id filter of lists."`
+	// Objects per page.
+	PageMax int `json:"page_max"`
+	// Load balancers per page with expand=tree.
+	TreePageMax int `json:"tree_page_max"`
+	// Operations per batch, and ids per lookup.
+	BatchMax int `json:"batch_max"`
+	// Members per change of a node group.
+	MembersMax int `json:"members_max"`
+	// Values of the id filter of lists.
+	FilterIDs int `json:"filter_ids_max"`
 }

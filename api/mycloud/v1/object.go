@@ -23,29 +23,40 @@ const (
 
 // Object holds the fields that all objects of the cloud share.
 type Object struct {
-	ID        string            `json:"id" readOnly:"true" doc:"Opaque and never reused." example:"lb-4f6f0a8d1c2b3e59"`
-	Name      string            `json:"name"`
-	Tags      map[string]string `json:"tags"`
-	Revision  string            `json:"revision" readOnly:"true" doc:"Increases with every change of the desired state; also the ETag. Observed state does not change it." example:"42"`
-	CreatedAt time.Time         `json:"created_at" readOnly:"true"`
-	UpdatedAt time.Time         `json:"updated_at" readOnly:"true"`
+	// Opaque and never reused.
+	ID string `json:"id" readOnly:"true" example:"lb-4f6f0a8d1c2b3e59"`
+	// The name, for human readers and filters.
+	Name string `json:"name"`
+	// Keys and values that clients have set.
+	Tags map[string]string `json:"tags"`
+	// Increases with every change of the desired state; also the ETag. Observed state does not change it.
+	Revision string `json:"revision" readOnly:"true" example:"42"`
+	// When the object was created.
+	CreatedAt time.Time `json:"created_at" readOnly:"true"`
+	// When the desired state last changed.
+	UpdatedAt time.Time `json:"updated_at" readOnly:"true"`
 }
 
 // Metadata returns the fields that all objects share.
 func (o *Object) Metadata() *Object { return o }
 
-// List is a collection, or one page of it: a snapshot at Revision, which is the cloud's and increases with every change
-// of any object.
+// List is a collection, or one page of it: a snapshot at a revision, which is the cloud's and increases with every
+// change of any object.
 type List[T any] struct {
-	Items         []T    `json:"items" nullable:"false"`
-	NextPageToken string `json:"next_page_token,omitempty" doc:"Opaque; absent on the last page."`
-	Revision      string `json:"revision" doc:"The revision of the cloud that the list is a snapshot of; also the ETag." example:"42"`
-	// Complete is true on the last page of a snapshot that lacks no object.
-	Complete bool `json:"complete" doc:"True on the last page of a snapshot that lacks no object."`
+	// The objects of the page.
+	Items []T `json:"items" nullable:"false"`
+	// Opaque; absent on the last page.
+	NextPageToken string `json:"next_page_token,omitempty"`
+	// The revision of the cloud that the list is a snapshot of; also the ETag.
+	Revision string `json:"revision" example:"42"`
+	// True on the last page of a snapshot that lacks no object.
+	Complete bool `json:"complete"`
 }
 
 // Reference names an object.
 type Reference struct {
+	// The kind of the object.
 	Kind string `json:"kind" example:"load-balancer"`
-	ID   string `json:"id" example:"lb-4f6f0a8d1c2b3e59"`
+	// The id of the object.
+	ID string `json:"id" example:"lb-4f6f0a8d1c2b3e59"`
 }

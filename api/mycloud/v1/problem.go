@@ -31,22 +31,34 @@ const (
 
 // Problem is an RFC 9457 problem document with the cloud's stable code.
 type Problem struct {
-	Type      string         `json:"type" example:"about:blank"`
-	Title     string         `json:"title" example:"Conflict"`
-	Status    int            `json:"status" example:"409"`
-	Detail    string         `json:"detail,omitempty" doc:"What happened, for human readers."`
-	Instance  string         `json:"instance,omitempty" doc:"The path of the request."`
-	Code      string         `json:"code" doc:"Stable, for programs. Clients must tolerate unknown codes." example:"name-taken"`
-	RequestID string         `json:"request_id,omitempty"`
-	Retryable bool           `json:"retryable" doc:"True if the same request may succeed later."`
-	Errors    []ProblemField `json:"errors,omitempty" nullable:"false" doc:"All invalid fields."`
-	Resource  *Reference     `json:"resource,omitempty" doc:"The object that caused the problem, such as the holder of a name that is taken."`
+	// Always about:blank; code tells problems apart.
+	Type string `json:"type" example:"about:blank"`
+	// The text of the HTTP status.
+	Title string `json:"title" example:"Conflict"`
+	// The HTTP status.
+	Status int `json:"status" example:"409"`
+	// What happened, for human readers.
+	Detail string `json:"detail,omitempty"`
+	// The path of the request.
+	Instance string `json:"instance,omitempty"`
+	// Stable, for programs. Clients must tolerate unknown codes.
+	Code string `json:"code" example:"name-taken"`
+	// Identifies the request in the cloud's logs.
+	RequestID string `json:"request_id,omitempty"`
+	// True if the same request may succeed later.
+	Retryable bool `json:"retryable"`
+	// All invalid fields.
+	Errors []ProblemField `json:"errors,omitempty" nullable:"false"`
+	// The object that caused the problem, such as the holder of a name that is taken.
+	Resource *Reference `json:"resource,omitempty"`
 }
 
 // ProblemField describes what is wrong with one field of a request.
 type ProblemField struct {
-	// Pointer is an RFC 6901 pointer into the body, or names a parameter, such as query/limit.
-	Pointer string `json:"pointer" doc:"An RFC 6901 pointer into the body, or a parameter such as query/limit." example:"/listeners/0/port"`
-	Code    string `json:"code" example:"invalid"`
-	Detail  string `json:"detail"`
+	// An RFC 6901 pointer into the body, or a parameter such as query/limit.
+	Pointer string `json:"pointer" example:"/listeners/0/port"`
+	// Stable, for programs.
+	Code string `json:"code" example:"invalid"`
+	// What is wrong, for human readers.
+	Detail string `json:"detail"`
 }

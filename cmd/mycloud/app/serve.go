@@ -60,7 +60,7 @@ func newServeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8090", "address to listen on; port 0 selects a free port")
+	f.StringVar(&o.listen, "listen", api.DefaultAddress, "address to listen on; port 0 selects a free port")
 	f.StringVar(&o.dataDir, "data-dir", "", "directory of the cloud's state; created if it does not exist (required)")
 	f.StringVar(&o.inventory, "inventory", "", "YAML file with the initial objects of the cloud")
 	f.StringVar(

@@ -3,15 +3,12 @@
 package api
 
 import (
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/certificate"
@@ -78,13 +75,11 @@ func New(o Options) *API {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info: &huma.Info{
-				Title: "mycloud", Version: cloudv1.Version,
-				Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
-					"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.",
-			},
+			Info:    info(),
+			Servers: servers(),
+			Tags:    tags(),
 			Components: &huma.Components{
-				Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas:         huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer),
 				SecuritySchemes: schemes(),
 			},
 		},
@@ -94,6 +89,7 @@ func New(o Options) *API {
 	}
 	// Clients newer than the server may send fields that it does not know.
 	config.AllowAdditionalPropertiesByDefault = true
+	documentProblems(config.Components)
 	a.huma = huma.NewAPI(config, adapter{a.mux})
 	a.registerMeta()
 	a.registerInstances()
@@ -114,13 +110,4 @@ func New(o Options) *API {
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	return a
-}
-
-// Document returns the OpenAPI document in YAML.
-func Document() ([]byte, error) {
-	doc, err := json.Marshal(New(Options{Clock: clock.RealClock{}}).huma.OpenAPI())
-	if err != nil {
-		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
-	}
-	return yaml.JSONToYAML(doc)
 }

@@ -35,7 +35,7 @@ func (p *UpdateCertificateParams) Resolve(huma.Context) []error {
 
 // KeyPairParams holds the parameters of get-key-pair.
 type KeyPairParams struct {
-	ID string `path:"id" maxLength:"255"`
+	ID string `path:"id" maxLength:"255" doc:"The id of the certificate."`
 }
 
 // certificateAnswer is the response to a write of a certificate.
@@ -47,11 +47,14 @@ func (a *API) registerCertificates() {
 	registerList(a, operation{"list-certificates", tag, "Certificates"}, path, certificates)
 	registerGet(a, operation{"get-certificate", tag, "A certificate without its chain and key"}, path+"/{id}", certificates)
 	registerWrite(a, operation{"create-certificate", tag, "Creates a certificate"},
-		http.MethodPost, path, []int{http.StatusCreated}, a.createCertificate)
-	registerWrite(a, operation{"update-certificate", tag, "Replaces a certificate; https listeners that name it use the new one"},
-		http.MethodPut, path+"/{id}", []int{http.StatusOK}, a.updateCertificate)
-	registerWrite(a, operation{"delete-certificate", tag, "Deletes a certificate that no listener names"},
-		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteCertificate)
+		http.MethodPost, path, []int{http.StatusCreated}, a.createCertificate,
+		means("Stores a chain and its key, which must match. The response does not have them."))
+	registerWrite(a, operation{"update-certificate", tag, "Replaces a certificate"},
+		http.MethodPut, path+"/{id}", []int{http.StatusOK}, a.updateCertificate,
+		means("All https listeners that name the certificate use the new one."))
+	registerWrite(a, operation{"delete-certificate", tag, "Deletes a certificate"},
+		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteCertificate,
+		means("It fails while a listener names the certificate."))
 	registerRead(a, operation{"get-key-pair", tag, "The chain and the key of a certificate, for edges"},
 		path+"/{id}/key-pair", a.keyPair, permit(roleEdge))
 }
@@ -148,7 +151,7 @@ func (a *API) deleteCertificate(_ context.Context, p *DeleteParams) (*certificat
 
 // SecretAnswer is a response that must not be kept by anything on its way.
 type SecretAnswer[T any] struct {
-	CacheControl string `header:"Cache-Control"`
+	CacheControl string `header:"Cache-Control" doc:"no-store: the key must not be kept by caches."`
 	Body         T
 }
 

@@ -65,8 +65,9 @@ func (a *API) feeds() map[string]feed {
 }
 
 func (a *API) registerChanges() {
-	o := operation{"list-changes", "changes", "What happened to objects after a revision; held until something does"}
-	registerRead(a, o, "/v1/changes", a.waitForChanges)
+	o := operation{"list-changes", "changes", "What happened to objects after a revision"}
+	registerRead(a, o, "/v1/changes", a.waitForChanges,
+		means("With wait, the response is held until there is a change or the time is over."))
 }
 
 // waitForChanges responds when there is a change or the client's wait is over.

@@ -48,7 +48,7 @@ type PatchEdgeParams struct {
 
 // HeartbeatParams holds the parameters of heartbeat-edge.
 type HeartbeatParams struct {
-	ID   string `path:"id" maxLength:"255"`
+	ID   string `path:"id" maxLength:"255" doc:"The id of the edge."`
 	Body Heartbeat
 }
 
@@ -59,17 +59,22 @@ func (a *API) registerEdges() {
 	const tag, path = "edges", "/v1/edges"
 	registerList(a, operation{"list-edges", tag, "The machines that carry the traffic of load balancers"}, path, a.edgeView())
 	registerGet(a, operation{"get-edge", tag, "An edge"}, path+"/{id}", a.edgeView())
-	registerWrite(a, operation{"register-edge", tag, "Creates the edge with a name, or updates it"},
-		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge))
-	registerQuestion(a, operation{"heartbeat-edge", tag, "What an edge reports of itself: at the interval of the response, and at once when it has applied something"},
-		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge), func(op *huma.Operation) {
+	registerWrite(a, operation{"register-edge", tag, "Registers an edge"},
+		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge),
+		means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
+	registerQuestion(a, operation{"heartbeat-edge", tag, "Reports the state of an edge"},
+		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge),
+		means("An edge sends it at the interval of the response, and at once when it has applied something."),
+		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
 			op.MaxBodyBytes, op.SkipValidateBody = heartbeatMax, true
 		})
 	registerWrite(a, operation{"patch-edge", tag, "Begins or ends a drain"},
-		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, takesMergePatch[cloudv1.EdgePatch](a))
-	registerWrite(a, operation{"delete-edge", tag, "Deletes an edge; one that is still there registers again"},
-		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteEdge)
+		http.MethodPatch, path+"/{id}", []int{http.StatusOK}, a.patchEdge, takesMergePatch[cloudv1.EdgePatch](a),
+		means("A draining edge carries the traffic that still arrives, until it leaves."))
+	registerWrite(a, operation{"delete-edge", tag, "Deletes an edge"},
+		http.MethodDelete, path+"/{id}", []int{http.StatusOK}, a.deleteEdge,
+		means("An edge that still runs registers again."))
 }
 
 func (a *API) edgeView() view[cloudv1.Edge] {

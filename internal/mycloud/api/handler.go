@@ -105,9 +105,12 @@ func (a *API) panicked(w http.ResponseWriter, r *http.Request, p any) {
 	writeFailure(w, r, fail(http.StatusInternalServerError, cloudv1.CodeInternal, internalError))
 }
 
+// healthPath is the path that needs no token.
+const healthPath = "/healthz"
+
 func (a *API) health(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/healthz" {
+		if r.URL.Path != healthPath {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -49,10 +49,13 @@ func (a *API) registerHolders() {
 	const tag, path = "clusters", "/v1/clusters/{id}/holder"
 	registerGet(a, operation{"get-cluster-holder", tag, "The cluster that may write in the name of a cluster UID"},
 		path, view[cloudv1.ClusterHolder]{kind: store.Holders})
-	registerWrite(a, operation{"claim-cluster-holder", tag, "Claims a cluster UID or, with If-Match, hands it over to another cluster"},
-		http.MethodPut, path, []int{http.StatusOK, http.StatusCreated}, a.claimHolder)
-	registerWrite(a, operation{"delete-cluster-holder", tag, "Deletes the record, so that any cluster can claim the cluster UID"},
-		http.MethodDelete, path, []int{http.StatusOK}, a.deleteHolder, demandsRevision)
+	registerWrite(a, operation{"claim-cluster-holder", tag, "Claims a cluster UID"},
+		http.MethodPut, path, []int{http.StatusOK, http.StatusCreated}, a.claimHolder,
+		means("Creates the record of the cluster that may write in the name of the cluster UID. With If-Match, hands the "+
+			"cluster UID over to another cluster."))
+	registerWrite(a, operation{"delete-cluster-holder", tag, "Releases a cluster UID"},
+		http.MethodDelete, path, []int{http.StatusOK}, a.deleteHolder, demandsRevision,
+		means("Deletes the record, so that any cluster can claim the cluster UID."))
 }
 
 func (a *API) claimHolder(_ context.Context, p *ClaimHolderParams) (*holderAnswer, error) {

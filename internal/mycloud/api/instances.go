@@ -38,13 +38,13 @@ func (p *CreateInstanceParams) Resolve(huma.Context) []error {
 // InstanceActionParams holds the parameters of start-instance and stop-instance.
 type InstanceActionParams struct {
 	PostParams
-	ID string `path:"id" maxLength:"255"`
+	ID string `path:"id" maxLength:"255" doc:"The id of the object."`
 }
 
 // DeleteParams holds the parameters of deletions.
 type DeleteParams struct {
 	WriteParams
-	ID string `path:"id" maxLength:"255"`
+	ID string `path:"id" maxLength:"255" doc:"The id of the object."`
 }
 
 // LookupParams holds the parameters of lookup-instances.
@@ -64,23 +64,26 @@ func (a *API) registerInstances() {
 	registerQuestion(
 		a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup",
 		a.lookupInstances,
+		means("Finds many instances in one request. Nothing is changed. Ids can find tombstones, host names cannot."),
 	)
 	registerWrite(a, operation{"create-instance", "instances", "Creates and starts an instance"},
-		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance)
+		http.MethodPost, "/v1/instances", []int{http.StatusCreated}, a.createInstance,
+		means("The instance is running when the response arrives."))
 	registerWrite(
-		a, operation{"delete-instance", "instances", "Deletes an instance; its tombstone is kept for at least seven days"},
+		a, operation{"delete-instance", "instances", "Deletes an instance"},
 		http.MethodDelete, "/v1/instances/{id}", []int{http.StatusOK}, a.deleteInstance,
+		means("The response is the tombstone of the instance, which is kept for at least seven days."),
 	)
 	registerWrite(a, operation{"start-instance", "instances", "Starts an instance"},
 		http.MethodPost, "/v1/instances/{id}:start", []int{http.StatusOK},
 		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudv1.Instance], error) {
 			return a.switchInstance(p, "start", cloudv1.InstanceStopped, cloudv1.InstanceRunning)
-		})
+		}, means("Starts an instance that is stopped; one that is running stays as it is."), refuses(http.StatusGone))
 	registerWrite(a, operation{"stop-instance", "instances", "Stops an instance"},
 		http.MethodPost, "/v1/instances/{id}:stop", []int{http.StatusOK},
 		func(_ context.Context, p *InstanceActionParams) (*Answer[cloudv1.Instance], error) {
 			return a.switchInstance(p, "stop", cloudv1.InstanceRunning, cloudv1.InstanceStopped)
-		})
+		}, means("Stops an instance that is running; one that is stopped stays as it is."), refuses(http.StatusGone))
 }
 
 func tombstone(i *cloudv1.Instance) bool { return i.State == cloudv1.InstanceDeleted }

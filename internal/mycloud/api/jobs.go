@@ -10,7 +10,7 @@ import (
 
 // GetJobParams holds the parameters of get-job.
 type GetJobParams struct {
-	ID   string `path:"id" maxLength:"255"`
+	ID   string `path:"id" maxLength:"255" doc:"The id of the job."`
 	Wait int    `query:"wait" minimum:"0" maximum:"60" doc:"Maximum time in seconds to hold the response until the job ends."`
 	// IfNoneMatch is compared when the response is due: it does not shorten the wait.
 	IfNoneMatch string `header:"If-None-Match" doc:"A revision. The response is 304 if the job still has it when the wait is over."`

@@ -40,7 +40,7 @@ func (p *UpdateLoadBalancerParams) Resolve(ctx huma.Context) []error { return ch
 // AdoptParams holds the parameters of adopt-load-balancer.
 type AdoptParams struct {
 	PostParams
-	ID   string `path:"id" maxLength:"255"`
+	ID   string `path:"id" maxLength:"255" doc:"The id of the load balancer."`
 	Body cloudv1.Adoption
 }
 
@@ -55,7 +55,7 @@ type ListLoadBalancersParams struct {
 
 // HealthParams holds the parameters of get-load-balancer-health.
 type HealthParams struct {
-	ID string `path:"id" maxLength:"255"`
+	ID string `path:"id" maxLength:"255" doc:"The id of the load balancer."`
 }
 
 // treeAnswer is the response to a write of a load balancer.
@@ -75,18 +75,27 @@ func (a *API) registerLoadBalancers() {
 	registerRead(a, operation{"get-load-balancer-stats", tag, "What the listeners have done on all edges"},
 		path+"/{id}/stats", a.loadBalancerStats)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
-		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer)
+		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer,
+		means("Creates the load balancer with listeners, pools and members in one request. Edges may serve it only when the job "+
+			"of the response has succeeded."))
 	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
-		path+":validate", a.validateLoadBalancer)
+		path+":validate", a.validateLoadBalancer, answers(http.StatusNoContent, "The load balancer is valid."),
+		means("Responds as create-load-balancer would, but nothing is created."))
 	either := []int{http.StatusOK, http.StatusAccepted}
-	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree; vips of unchanged families are kept"},
-		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision)
+	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree of a load balancer"},
+		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision,
+		means("What the body does not have is removed. The vips of unchanged families are kept."))
 	registerWrite(a, operation{"patch-load-balancer", tag, "Changes name, tags or deletion protection"},
-		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, takesMergePatch[cloudv1.LoadBalancerPatch](a))
-	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags for which the load balancer has no other values"},
-		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision)
+		http.MethodPatch, path+"/{id}", either, a.patchLoadBalancer, demandsRevision, takesMergePatch[cloudv1.LoadBalancerPatch](a),
+		means("Changes only the fields in the body. All other fields of a load balancer are rejected."))
+	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags to a load balancer"},
+		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision,
+		means("Takes over a load balancer that other software has created. It fails if the load balancer has one of the tags with "+
+			"another value."))
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
-		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision)
+		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision,
+		means("Deletes listeners, pools and members, too, and returns the addresses to the cloud. It fails while the load balancer "+
+			"has deletion_protection."))
 }
 
 func (a *API) loadBalancers() view[cloudv1.LoadBalancer] {

@@ -53,8 +53,9 @@ type memberBatchAnswer = Answer[cloudv1.MemberBatchResult]
 
 func (a *API) registerMemberBatches() {
 	registerWrite(
-		a, operation{"batch-members", "load-balancers", "Changes the members of many pools; each operation succeeds or fails independently"},
+		a, operation{"batch-members", "load-balancers", "Changes the members of many pools"},
 		http.MethodPost, "/v1/member-batches", []int{http.StatusOK}, a.batchMembers,
+		means("Each operation succeeds or fails independently. The response has one result per operation, in order."),
 	)
 }
 

@@ -92,20 +92,22 @@ func (a *API) registerNodeGroups() {
 	registerList(a, operation{"list-node-groups", tag, "Node groups"}, path, groups)
 	registerGet(a, operation{"get-node-group", tag, "A node group"}, path+"/{id}", groups)
 	registerWrite(a, operation{"create-node-group", tag, "Creates a node group"},
-		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup)
+		http.MethodPost, path, []int{http.StatusCreated}, a.createNodeGroup,
+		means("Creates a set of members that the pools of load balancers can refer to."))
 	ok := []int{http.StatusOK}
-	registerWrite(a, operation{"update-node-group", tag, "Replaces name, tags and members"},
+	registerWrite(a, operation{"update-node-group", tag, "Replaces a node group"},
 		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
-		}, demandsRevision)
-	registerWrite(a, operation{"patch-members", tag, "Changes members atomically, in every pool that refers to the group"},
+		}, demandsRevision, means("Replaces name, tags and members. Members that the body does not have are removed."))
+	registerWrite(a, operation{"patch-members", tag, "Changes members of a node group"},
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*groupAnswer, error) {
 			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) { patchMembers(g, p.Body) })
-		}, demandsRevision)
-	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group that no pool refers to"},
-		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision)
+		}, demandsRevision, means("The change is atomic and reaches every pool that refers to the group. Other members are kept."))
+	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group"},
+		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision,
+		means("It fails while a pool refers to the node group."))
 }
 
 func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*groupAnswer, error) {

@@ -31,28 +31,22 @@ type operation struct{ id, tag, summary string }
 func registerRead[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error),
 	edits ...func(*huma.Operation),
 ) {
-	op := a.describe(o, http.MethodGet, path)
+	op := o.at(http.MethodGet, path)
 	permit(roleClient, roleEdge)(&op)
 	if _, conditional := reflect.TypeFor[I]().FieldByName("IfNoneMatch"); conditional {
 		op.Responses["304"] = &huma.Response{Description: "The caller's revision is still current."}
 	}
-	for _, edit := range edits {
-		edit(&op)
-	}
-	huma.Register(a.huma, op, handler)
+	register(a, op, handler, edits)
 }
 
 // registerQuestion adds a POST that changes nothing that is stored. The edits complete its description in the document.
 func registerQuestion[I, O any](a *API, o operation, path string, handler func(context.Context, *I) (*O, error),
 	edits ...func(*huma.Operation),
 ) {
-	op := a.describe(o, http.MethodPost, path)
+	op := o.at(http.MethodPost, path)
 	permit(roleClient, roleEdge)(&op)
 	op.MaxBodyBytes = bodyMax
-	for _, edit := range edits {
-		edit(&op)
-	}
-	huma.Register(a.huma, op, handler)
+	register(a, op, handler, edits)
 }
 
 // registerWrite adds an operation that changes something. It responds with one of the statuses, of which the first is
@@ -60,17 +54,14 @@ func registerQuestion[I, O any](a *API, o operation, path string, handler func(c
 func registerWrite[I, T any](a *API, o operation, method, path string, statuses []int,
 	handler func(context.Context, *I) (*Answer[T], error), edits ...func(*huma.Operation),
 ) {
-	op := a.describe(o, method, path)
+	op := o.at(method, path)
 	permit(roleClient)(&op)
 	op.DefaultStatus = statuses[0]
 	op.MaxBodyBytes = bodyMax
 	for _, s := range statuses {
 		op.Responses[strconv.Itoa(s)] = a.response(s, reflect.TypeFor[T]())
 	}
-	for _, edit := range edits {
-		edit(&op)
-	}
-	huma.Register(a.huma, op, handler)
+	register(a, op, handler, edits)
 }
 
 // demandsRevision documents that a write requires If-Match. With a struct tag instead, the library would respond with
@@ -82,30 +73,34 @@ func demandsRevision(op *huma.Operation) {
 	})
 }
 
-// describe returns an operation with the response that all have in common: a problem.
-func (a *API) describe(o operation, method, path string) huma.Operation {
-	problem := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[cloudv1.Problem](), true, "")
+// at returns the operation of a method on a path.
+func (o operation) at(method, path string) huma.Operation {
 	return huma.Operation{
 		OperationID: o.id, Method: method, Path: path, Summary: o.summary, Tags: []string{o.tag},
-		Responses: map[string]*huma.Response{"default": {
-			Description: "A problem.",
-			Content:     map[string]*huma.MediaType{cloudv1.MediaTypeProblem: {Schema: problem}},
-		}},
+		Responses: map[string]*huma.Response{},
 	}
 }
 
+// register adds an operation after the edits of its description.
+func register[I, O any](a *API, op huma.Operation, handler func(context.Context, *I) (*O, error),
+	edits []func(*huma.Operation),
+) {
+	for _, edit := range edits {
+		edit(&op)
+	}
+	fails(&op, reflect.TypeFor[I]())
+	huma.Register(a.huma, op, handler)
+}
+
 func (a *API) response(status int, body reflect.Type) *huma.Response {
-	text := &huma.Schema{Type: huma.TypeString}
 	r := &huma.Response{
-		Description: http.StatusText(status),
-		Headers:     map[string]*huma.Param{"ETag": {Schema: text}, cloudv1.HeaderIdempotencyReplayed: {Schema: text}},
+		Description: "The write is complete.",
 		Content: map[string]*huma.MediaType{cloudv1.MediaTypeJSON: {
 			Schema: a.huma.OpenAPI().Components.Schemas.Schema(body, true, ""),
 		}},
 	}
 	if status == http.StatusAccepted {
 		r.Description = "The write continues in the job named by Location."
-		r.Headers["Location"] = &huma.Param{Schema: text}
 	}
 	return r
 }

@@ -12,7 +12,7 @@ import (
 
 // GetParams holds the parameters of reads of one object.
 type GetParams struct {
-	ID          string `path:"id" maxLength:"255"`
+	ID          string `path:"id" maxLength:"255" doc:"The id of the object."`
 	IfNoneMatch string `header:"If-None-Match" doc:"A revision. The response is 304 if the object still has it."`
 }
 
@@ -21,16 +21,16 @@ type ListParams struct {
 	Limit          int      `query:"limit" minimum:"1" maximum:"500" default:"100" doc:"Objects per page."`
 	PageToken      string   `query:"page_token" doc:"The previous page's next_page_token. All other parameters except limit are ignored."`
 	Tag            []string `query:"tag,explode" maxItems:"20" doc:"key:value. Objects must have all these tags."`
-	IDs            []string `query:"id,explode" maxItems:"100"`
-	Name           string   `query:"name"`
-	State          string   `query:"state"`
+	IDs            []string `query:"id,explode" maxItems:"100" doc:"Objects must have one of these ids."`
+	Name           string   `query:"name" doc:"Objects must have this name."`
+	State          string   `query:"state" doc:"Objects must have this state."`
 	IncludeDeleted bool     `query:"include_deleted" doc:"Adds tombstones."`
 	IfNoneMatch    string   `header:"If-None-Match" doc:"A revision. The response is 304 if the collection still has it."`
 }
 
 // Found is an object and its ETag.
 type Found[T any] struct {
-	ETag string `header:"ETag"`
+	ETag string `header:"ETag" doc:"The revision of the object or the list."`
 	Body T
 }
 

@@ -14,13 +14,13 @@ import (
 // ListRoutesParams holds the parameters of list-routes.
 type ListRoutesParams struct {
 	ListParams
-	Table string `path:"id" maxLength:"255"`
+	Table string `path:"id" maxLength:"255" doc:"The id of the route table."`
 }
 
 // BatchRoutesParams holds the parameters of batch-routes.
 type BatchRoutesParams struct {
 	PostParams
-	Table string `path:"id" maxLength:"255"`
+	Table string `path:"id" maxLength:"255" doc:"The id of the route table."`
 	Body  cloudv1.RoutesBatch
 }
 
@@ -33,8 +33,9 @@ func (a *API) registerRoutes() {
 	registerList(a, operation{"list-route-tables", tag, "Route tables"}, path, tables)
 	registerGet(a, operation{"get-route-table", tag, "A route table"}, path+"/{id}", tables)
 	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes)
-	registerWrite(a, operation{"batch-routes", tag, "Changes many routes; each operation succeeds or fails independently"},
-		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes)
+	registerWrite(a, operation{"batch-routes", tag, "Changes many routes of a table"},
+		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes,
+		means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
 }
 
 func (a *API) listRoutes(_ context.Context, p *ListRoutesParams) (*Found[cloudv1.List[cloudv1.Route]], error) {

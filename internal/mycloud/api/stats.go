@@ -12,7 +12,7 @@ import (
 
 // StatsParams holds the parameters of get-load-balancer-stats.
 type StatsParams struct {
-	ID string `path:"id" maxLength:"255"`
+	ID string `path:"id" maxLength:"255" doc:"The id of the load balancer."`
 }
 
 // loadBalancerStats adds up what all edges have reported, also those that are offline now: their traffic was real.

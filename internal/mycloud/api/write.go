@@ -16,9 +16,9 @@ import (
 // Answer is the response to a write.
 type Answer[T any] struct {
 	Status   int
-	ETag     string `header:"ETag"`
-	Location string `header:"Location"`
-	Replayed string `header:"Idempotency-Replayed"`
+	ETag     string `header:"ETag" doc:"The new revision of the object."`
+	Location string `header:"Location" doc:"The path of the job in which the write continues."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true if the response repeats an earlier one for the same Idempotency-Key."`
 	Body     T
 }
 

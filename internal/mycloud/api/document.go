@@ -1,0 +1,157 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// DefaultAddress is the address that a cloud listens on by default.
+const DefaultAddress = "127.0.0.1:8090"
+
+const schemaPrefix = "#/components/schemas/"
+
+// Document returns the OpenAPI document in YAML.
+func Document() ([]byte, error) {
+	doc := New(Options{Clock: clock.RealClock{}}).huma.OpenAPI()
+	c, err := readComments(cloudv1.Source)
+	if err != nil {
+		return nil, err
+	}
+	doc.AddOperation(healthOperation())
+	schemas := doc.Components.Schemas
+	for name, s := range schemas.Map() {
+		c.describe(s, schemas.TypeFromRef(schemaPrefix+name))
+	}
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
+			if op != nil {
+				describeOperation(op, schemas, c)
+			}
+		}
+	}
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
+	}
+	return yaml.JSONToYAML(raw)
+}
+
+// describeOperation completes the description of an operation, for reads with that of what they return.
+func describeOperation(op *huma.Operation, schemas huma.Registry, c comments) {
+	for _, p := range op.Parameters {
+		// The library repeats the description of the parameter there.
+		p.Schema.Description = ""
+	}
+	describeHeaders(op)
+	answer := op.Responses["200"]
+	if answer == nil || answer.Content[cloudv1.MediaTypeJSON] == nil {
+		return
+	}
+	t := schemas.TypeFromRef(answer.Content[cloudv1.MediaTypeJSON].Schema.Ref)
+	if answer.Description == http.StatusText(http.StatusOK) {
+		answer.Description = c.of(t)
+	}
+	if op.Method != http.MethodGet {
+		return
+	}
+	returns := "Returns one object."
+	if items, list := t.FieldByName("Items"); list && typeName(t) == "List" {
+		t, returns = items.Type.Elem(), "Returns a page of a snapshot of the collection."
+	}
+	if op.Description == "" {
+		op.Description = returns
+	}
+	op.Description += " " + c.of(t)
+}
+
+// describeHeaders completes the headers, which the library adds to one response only and describes in their schemas.
+func describeHeaders(op *huma.Operation) {
+	usual := op.Responses[strconv.Itoa(op.DefaultStatus)]
+	if usual == nil {
+		return
+	}
+	headers := usual.Headers
+	for _, h := range headers {
+		h.Description, h.Schema.Description = h.Schema.Description, ""
+	}
+	for status, r := range op.Responses {
+		if !strings.HasPrefix(status, "2") {
+			continue
+		}
+		r.Headers = maps.Clone(headers)
+		if status != strconv.Itoa(http.StatusAccepted) {
+			delete(r.Headers, "Location")
+		}
+	}
+}
+
+// means describes an operation beyond its summary.
+func means(text string) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.Description = text }
+}
+
+func info() *huma.Info {
+	return &huma.Info{
+		Title: "mycloud", Version: cloudv1.Version,
+		Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
+			"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.",
+		Contact: &huma.Contact{
+			Name: "Quaymaster maintainers", URL: "https://quaymaster.dev", Email: "maintainers@quaymaster.dev",
+		},
+		License: &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"},
+	}
+}
+
+func servers() []*huma.Server {
+	host, port, _ := net.SplitHostPort(DefaultAddress)
+	return []*huma.Server{{
+		URL:         "http://{host}:{port}",
+		Description: "A cloud run by mycloud serve.",
+		Variables: map[string]*huma.ServerVariable{
+			"host": {Default: host, Description: "The host of --listen, or the name of a proxy in front of it."},
+			"port": {Default: port, Description: "The port of --listen."},
+		},
+	}}
+}
+
+// tags returns the groups of operations.
+func tags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "load-balancers", Description: "Load balancers with listeners and pools, which are written as one tree."},
+		{Name: "node-groups", Description: "Sets of backends that the pools of many load balancers share."},
+		{Name: "instances", Description: "Virtual machines and their sizes."},
+		{Name: "routes", Description: "Tables of routes to the instances of a network."},
+		{Name: "volumes", Description: "Block devices and their types."},
+		{Name: "certificates", Description: "Certificates for https listeners."},
+		{Name: "edges", Description: "Machines that carry the traffic of load balancers."},
+		{Name: "clusters", Description: "Which cluster may write in the name of a cluster UID."},
+		{Name: "jobs", Description: "Writes that continue after their response."},
+		{Name: "changes", Description: "What happened to objects, so that collections need not be listed again."},
+		{Name: "places", Description: "Regions and zones."},
+		{Name: "meta", Description: "The API itself: what this cloud offers, and whether it serves."},
+	}
+}
+
+// healthOperation describes what Handler serves without a token.
+func healthOperation() *huma.Operation {
+	return &huma.Operation{
+		OperationID: "get-health", Method: http.MethodGet, Path: healthPath, Tags: []string{"meta"},
+		Summary:     "Whether the server responds",
+		Description: "Returns 200 as soon as the server accepts requests. It requires no token and does not use the state.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The server responds.",
+			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		}},
+	}
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// problemMeanings returns what the statuses of problems mean.
+func problemMeanings() map[int]string {
+	return map[int]string{
+		http.StatusBadRequest:            "The body is not valid JSON.",
+		http.StatusUnauthorized:          "The bearer token is missing or wrong.",
+		http.StatusForbidden:             "The operation requires the token of another role, or a quota is exhausted.",
+		http.StatusNotFound:              "The object does not exist.",
+		http.StatusConflict:              "The request contradicts the present state, such as a name that is taken.",
+		http.StatusGone:                  "What the request refers to is gone: the instance, the page or the changes after the revision.",
+		http.StatusPreconditionFailed:    "The object has another revision or other tags, or the sender may no longer write.",
+		http.StatusRequestEntityTooLarge: "The body is too large.",
+		http.StatusUnsupportedMediaType:  "The content type of the body is not supported.",
+		http.StatusUnprocessableEntity:   "The request is invalid. The problem names all invalid fields.",
+		http.StatusPreconditionRequired:  "If-Match is required.",
+		http.StatusTooManyRequests:       "Too many requests. Retry-After is the time in seconds to wait.",
+		http.StatusInternalServerError:   "The cloud failed. The same request may succeed later.",
+		http.StatusServiceUnavailable:    "The cloud cannot do this now. The same request may succeed later.",
+	}
+}
+
+// documentProblems adds the responses that operations refer to.
+func documentProblems(components *huma.Components) {
+	components.Responses = map[string]*huma.Response{"Problem": problemResponse(components, "Any other problem.")}
+	for status, meaning := range problemMeanings() {
+		components.Responses[responseName(status)] = problemResponse(components, meaning)
+	}
+}
+
+func problemResponse(components *huma.Components, meaning string) *huma.Response {
+	schema := components.Schemas.Schema(reflect.TypeFor[cloudv1.Problem](), true, "")
+	return &huma.Response{
+		Description: meaning, Content: map[string]*huma.MediaType{cloudv1.MediaTypeProblem: {Schema: schema}},
+	}
+}
+
+func responseName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
+
+func responseRef(name string) *huma.Response {
+	return &huma.Response{Ref: "#/components/responses/" + name}
+}
+
+// answers documents the usual response of an operation.
+func answers(status int, meaning string) func(*huma.Operation) {
+	return func(op *huma.Operation) { op.Responses[strconv.Itoa(status)] = &huma.Response{Description: meaning} }
+}
+
+// refuses documents problems of an operation by their statuses.
+func refuses(statuses ...int) func(*huma.Operation) {
+	return func(op *huma.Operation) {
+		for _, s := range statuses {
+			op.Responses[strconv.Itoa(s)] = responseRef(responseName(s))
+		}
+	}
+}
+
+// fails documents the problems that an operation with that input can respond with.
+func fails(op *huma.Operation, input reflect.Type) {
+	has := func(field string) bool {
+		_, found := input.FieldByName(field)
+		return found
+	}
+	statuses := []int{
+		http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusServiceUnavailable,
+	}
+	if len(op.Security) == 1 || has("Body") {
+		statuses = append(statuses, http.StatusForbidden)
+	}
+	if has("Body") {
+		statuses = append(
+			statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		)
+	}
+	if strings.Contains(op.Path, "{") {
+		statuses = append(statuses, http.StatusNotFound)
+	}
+	if has("DryRun") {
+		statuses = append(statuses, http.StatusConflict, http.StatusPreconditionFailed)
+	}
+	if has("PageToken") || has("Since") {
+		statuses = append(statuses, http.StatusGone)
+	}
+	for _, p := range op.Parameters {
+		if p.Name == "If-Match" && p.Required {
+			statuses = append(statuses, http.StatusPreconditionRequired)
+		}
+	}
+	refuses(statuses...)(op)
+	op.Responses["default"] = responseRef("Problem")
+}
