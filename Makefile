@@ -314,7 +314,7 @@ verify: ## Check format, lint, chart, modules and generated files; fails if the 
 		[ -z "$$unformatted" ] || { echo "verify: not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@CGO_ENABLED=0 bin/tools/golangci-lint run ./...
 	@bin/tools/helm lint --strict --quiet charts/quaymaster --set image.repository=quaymaster
-	@for module in . tools/*/; do \
+	@for module in . tools/*/ examples/client; do \
 		(cd $$module && $(GO) mod tidy -diff >/dev/null) || { echo "verify: go.mod is not tidy; run: (cd $$module && go mod tidy)"; exit 1; }; \
 	done
 	@$(MAKE) generate
