@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -45,6 +46,11 @@ func (e *examination) certificate(ctx context.Context) Result {
 	chain, err := parse(secret.Data[corev1.TLSCertKey])
 	if err != nil {
 		return fail(e.certRemedy(), "%s in Secret %s: %v%s", corev1.TLSCertKey, name, err, e.reason(ctx))
+	}
+	// The errors of the parser quote neither of them.
+	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return fail(e.certRemedy(), "%s in Secret %s is not the key of %s, so webhooks cannot serve it: %v%s",
+			corev1.TLSPrivateKeyKey, name, corev1.TLSCertKey, err, e.reason(ctx))
 	}
 	return e.checkChain(chain)
 }

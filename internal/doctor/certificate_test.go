@@ -71,12 +71,19 @@ func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.
 	return cert, key
 }
 
-// serving returns a serving certificate in PEM.
-func (a *authority) serving(host string, until time.Time) []byte {
+// serving returns the content of a Secret with a serving certificate.
+func (a *authority) serving(host string, until time.Time) map[string][]byte {
 	a.t.Helper()
-	cert, _ := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until,
+	cert, key := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	return toPEM(cert)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return map[string][]byte{
+		corev1.TLSCertKey:       toPEM(cert),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+	}
 }
 
 func toPEM(cert *x509.Certificate) []byte {
@@ -129,11 +136,15 @@ func TestAuthority(t *testing.T) {
 func TestCertificate(t *testing.T) {
 	trusted, other := newAuthority(t, noon.Add(900*day)), newAuthority(t, noon.Add(900*day))
 	const host = "quay-webhook.quay.svc"
-	secret := func(cert []byte) []runtime.Object {
+	secret := func(data map[string][]byte) []runtime.Object {
 		return []runtime.Object{&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"},
-			Data:       map[string][]byte{corev1.TLSCertKey: cert},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"}, Data: data,
 		}}
+	}
+	withKey := func(key []byte) map[string][]byte {
+		data := trusted.serving(host, noon.Add(90*day))
+		data[corev1.TLSPrivateKeyKey] = key
+		return data
 	}
 	for name, tc := range map[string]struct {
 		cluster []runtime.Object
@@ -166,6 +177,15 @@ func TestCertificate(t *testing.T) {
 		"no Secret": {
 			nil, "cert-manager", Fail, "Secret quay-tls is missing: webhooks that start have no certificate",
 		},
+		"another key": {
+			secret(withKey(other.serving(host, noon.Add(90*day))[corev1.TLSPrivateKeyKey])), "self-signed", Fail,
+			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot serve it: tls: private key does not " +
+				"match public key",
+		},
+		"no key": {
+			secret(withKey(nil)), "cert-manager", Fail,
+			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot serve it: tls: failed to find any PEM",
+		},
 		"empty": {
 			secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls: contains no PEM certificate",
 		},
@@ -187,7 +207,7 @@ func TestCertificateOfEveryWebhook(t *testing.T) {
 	trusted, other := newAuthority(t, noon.Add(900*day)), newAuthority(t, noon.Add(900*day))
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "quay", Name: "quay-tls"},
-		Data:       map[string][]byte{corev1.TLSCertKey: trusted.serving("quay-webhook.quay.svc", noon.Add(90*day))},
+		Data:       trusted.serving("quay-webhook.quay.svc", noon.Add(90*day)),
 	}
 	e := installation(fake.NewClientset(secret), "--cert-mode=cert-manager", "--cert-secret=quay-tls")
 	client := service("quay-webhook")
