@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,5 +193,41 @@ func TestKeysAreNotReadable(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("key %q: %v", key, err)
 		}
+	}
+}
+
+// A server that cannot decrypt the state leaves the data directory as it is, so that restoring the key is enough.
+func TestMissingKeyWritesNothing(t *testing.T) {
+	c := newCloud(t)
+	c.createCertificate("shop", newPair(t, "shop.example.com"))
+	c.stop()
+	key := filepath.Join(c.dir, "encryption.key")
+	content := must[[]byte](t)(os.ReadFile(key))
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	more := exampleInventory(t)
+	added := more.Instances[0]
+	added.ID, added.Hostname = "i-added", "added"
+	more.Instances = append(more.Instances, added)
+	for given, want := range map[string]string{
+		"": "restore the file", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with another key",
+	} {
+		_, err := mycloud.Open(mycloud.Options{
+			DataDir: c.dir, Token: token, EncryptionKey: given, Inventory: more,
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("key %q: %v", given, err)
+		}
+		if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("key %q: there is a new encryption.key: %v", given, err)
+		}
+	}
+	if err := os.WriteFile(key, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := newCloud(t, withDir(c.dir))
+	if _, err := next.client.Instance(t.Context(), added.ID, cloudapi.ReadOptions{}); err == nil {
+		t.Error("the inventory was added to the state")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -94,7 +95,8 @@ func Open(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cipher, err := o.cipher()
+	// Nothing is written before the key is known to be that of the state.
+	cipher, err := o.cipher(st)
 	if err != nil {
 		_ = st.Close()
 		return nil, err
@@ -114,7 +116,7 @@ func Open(o Options) (*Server, error) {
 		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken,
 		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
-	if err := errors.Join(a.LoadEdges(), a.CheckKeyPairs()); err != nil {
+	if err := a.LoadEdges(); err != nil {
 		_ = st.Close()
 		return nil, err
 	}
@@ -132,16 +134,52 @@ func Open(o Options) (*Server, error) {
 	}, nil
 }
 
-// cipher returns the cipher of key pairs.
-func (o *Options) cipher() (*certificate.Cipher, error) {
+// cipher returns the cipher of key pairs, and an error if those of the state were encrypted with another key. Only for a
+// state without key pairs, it creates a key.
+func (o *Options) cipher(st *store.Store) (*certificate.Cipher, error) {
+	id, sealed, err := sealedKeyPair(st)
+	if err != nil {
+		return nil, err
+	}
 	key := o.EncryptionKey
 	if key == "" {
-		var err error
-		if key, err = certificate.LoadOrCreateKey(filepath.Join(o.DataDir, encryptionKeyFile)); err != nil {
+		if key, err = o.storedKey(sealed != ""); err != nil {
 			return nil, err
 		}
 	}
-	return certificate.NewCipher(key)
+	c, err := certificate.NewCipher(key)
+	if err != nil || sealed == "" {
+		return c, err
+	}
+	_, err = c.Open(id, sealed)
+	return c, err
+}
+
+// storedKey returns the key in the data directory. It creates one unless the state needs the one it was written with.
+func (o *Options) storedKey(needed bool) (string, error) {
+	path := filepath.Join(o.DataDir, encryptionKeyFile)
+	if !needed {
+		return certificate.LoadOrCreateKey(path)
+	}
+	key, err := certificate.LoadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: the private keys of certificates in state.db are encrypted with it; restore the file, or "+
+			"name the key's file in --encryption-key-file", err)
+	}
+	return key, err
+}
+
+// sealedKeyPair returns an encrypted key pair of the state and the certificate that it belongs to; empty without one.
+func sealedKeyPair(st *store.Store) (id, sealed string, err error) {
+	err = st.View(func(tx *store.Tx) error {
+		all, err := store.KeyPairs.All(tx)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		id, sealed = all[0].Key, all[0].Value
+		return nil
+	})
+	return id, sealed, err
 }
 
 // Handler returns the HTTP handler of the API.

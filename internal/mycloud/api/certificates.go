@@ -173,15 +173,3 @@ func (a *API) keyPair(_ context.Context, p *KeyPairParams) (*SecretAnswer[cloudv
 	}
 	return &SecretAnswer[cloudv1.KeyPair]{CacheControl: "no-store", Body: pair}, nil
 }
-
-// CheckKeyPairs returns an error if the stored key pairs were encrypted with another key.
-func (a *API) CheckKeyPairs() error {
-	return a.Store.View(func(tx *store.Tx) error {
-		all, err := store.KeyPairs.All(tx)
-		if err != nil || len(all) == 0 {
-			return err
-		}
-		_, err = a.Cipher.Open(all[0].Key, all[0].Value)
-		return err
-	})
-}
