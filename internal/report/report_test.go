@@ -72,7 +72,7 @@ func TestSARIF(t *testing.T) {
 	}
 	// Only the rule that occurs and is documented is listed, once.
 	if listed := log.Runs[0].Tool.Driver.Rules; len(listed) != 1 ||
-		listed[0].HelpURI != "https://quaymaster.dev/docs/page.md#known" {
+		listed[0].HelpURI != "https://quaymaster.dev/docs/page.html#known" {
 		t.Errorf("rules: %+v", listed)
 	}
 	var places []string

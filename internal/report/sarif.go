@@ -58,9 +58,12 @@ func SARIF(w io.Writer, results []Result, tool Tool) error {
 	return Encode(w, sarifLog{Schema: sarifSchema, Version: sarifVersion, Runs: []sarifRun{run}})
 }
 
+// helpURI returns the address of the rule's page on the site of the documentation, where pages end in .html.
+func (r Rule) helpURI() string { return home + "/" + strings.Replace(r.Page, ".md", ".html", 1) }
+
 func (r Rule) sarif() sarifRule {
 	return sarifRule{
-		ID: r.ID, ShortDescription: sarifText{r.Help}, Help: sarifText{r.Help}, HelpURI: home + "/" + r.Page,
+		ID: r.ID, ShortDescription: sarifText{r.Help}, Help: sarifText{r.Help}, HelpURI: r.helpURI(),
 		DefaultConfiguration: sarifConfiguration{r.Severity},
 	}
 }

@@ -95,7 +95,7 @@ func TestRunbooks(t *testing.T) {
 
 	for _, group := range rendered(t, cases()["monitored"]).Groups {
 		for _, rule := range group.Rules {
-			runbook := "https://quaymaster.dev/docs/operations/alerts.md#" + strings.ToLower(rule.Alert)
+			runbook := "https://quaymaster.dev/docs/operations/alerts.html#" + strings.ToLower(rule.Alert)
 			if got := rule.Annotations["runbook_url"]; got != runbook {
 				t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, runbook)
 			}

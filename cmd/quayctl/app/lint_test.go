@@ -152,7 +152,7 @@ func TestLintSARIFOfOtherClouds(t *testing.T) {
 	for _, r := range log.Runs[0].Tool.Driver.Rules {
 		pages = append(pages, r.HelpURI)
 	}
-	const page = "https://quaymaster.dev/docs/reference/catalogs/hcloud.md#"
+	const page = "https://quaymaster.dev/docs/reference/catalogs/hcloud.html#"
 	if diff := cmp.Diff([]string{page + "hcloud-unknown-key", page + "hcloud-invalid-value"}, pages); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
