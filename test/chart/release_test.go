@@ -10,12 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/test/env"
 )
 
@@ -125,9 +127,18 @@ func checkLifecycle(t *testing.T, e *env.Env) {
 		t.Errorf("the timeout is %d after the upgrade, want 2", got)
 	}
 
+	// Not of Helm: the controllers create it.
+	contacted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: contact.ConfigMap}}
+	if err := e.Client.Create(t.Context(), contacted); err != nil {
+		t.Fatal(err)
+	}
+
 	// No kubelet runs here: nothing of it may need a pod.
 	helm(t, e, nil, "uninstall", release, "--timeout", "30s")
 	checkRemovalOrder(t, e)
+	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(contacted), contacted); !apierrors.IsNotFound(err) {
+		t.Errorf("ConfigMap %s is left behind: %v", contact.ConfigMap, err)
+	}
 	for object := range versions(t, e.Client) {
 		kept := strings.HasPrefix(object, definition) || strings.HasPrefix(object, "ServiceAccount kube-system/")
 		if !kept {
