@@ -54,6 +54,11 @@ func describeOperation(op *huma.Operation, schemas huma.Registry, c comments) {
 		p.Schema.Description = ""
 	}
 	describeHeaders(op)
+	if op.RequestBody != nil {
+		for _, content := range op.RequestBody.Content {
+			op.RequestBody.Description = c.of(schemas.TypeFromRef(content.Schema.Ref))
+		}
+	}
 	answer := op.Responses["200"]
 	if answer == nil || answer.Content[cloudv1.MediaTypeJSON] == nil {
 		return

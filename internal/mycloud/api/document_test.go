@@ -90,6 +90,9 @@ func TestOperationsAreDescribed(t *testing.T) {
 			used[tag.(string)] = true
 		}
 		each(op["parameters"], func(_ string, p object) { described(t, name+": "+p["name"].(string), p) })
+		if body, ok := op["requestBody"].(object); ok {
+			described(t, name+": body", body)
+		}
 		all := op["responses"].(object)
 		each(all, func(status string, r object) {
 			if ref, ok := r["$ref"].(string); ok {

@@ -76,11 +76,11 @@ func (a *API) registerLoadBalancers() {
 		path+"/{id}/stats", a.loadBalancerStats)
 	registerWrite(a, operation{"create-load-balancer", tag, "Creates a load balancer with its tree"},
 		http.MethodPost, path, []int{http.StatusCreated, http.StatusAccepted}, a.createLoadBalancer,
-		means("Creates the load balancer with listeners, pools and members in one request. Edges may serve it only when the job "+
-			"of the response has succeeded."))
+		means("Creates the load balancer with listeners, pools and members in one request. If the response is 202, edges serve it "+
+			"when the job has succeeded."))
 	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
 		path+":validate", a.validateLoadBalancer, answers(http.StatusNoContent, "The load balancer is valid."),
-		means("Responds as create-load-balancer would, but nothing is created."))
+		means("Fails as create-load-balancer would, and creates nothing."))
 	either := []int{http.StatusOK, http.StatusAccepted}
 	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree of a load balancer"},
 		http.MethodPut, path+"/{id}", either, a.updateLoadBalancer, demandsRevision,
