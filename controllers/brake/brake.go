@@ -75,7 +75,6 @@ func New(o Options) *Book {
 func (b *Book) Run(ctx context.Context) {
 	factory := informers.NewSharedInformerFactoryWithOptions(b.client, 0, informers.WithNamespace(b.namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + brakes.ConfigMap }))
-	defer factory.Shutdown()
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    b.observe,
@@ -86,6 +85,7 @@ func (b *Book) Run(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Could not follow the brakes")
 		return
 	}
+	// It is not waited for at the end: it only reads, and may sleep past the end of its context.
 	factory.StartWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
@@ -311,4 +315,29 @@ quaymaster_brake_engaged{brake="routes"} 1
 	if err := testutil.CollectAndCompare(b, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
+}
+
+// refusing is the transport to an API server that is down.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
+
+// TestEndWithoutAPIServer: the end of the process, and with it of the lease, does not wait for a watch that sleeps
+// because the API server refused its connection.
+func TestEndWithoutAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, err := kubernetes.NewForConfig(&rest.Config{Host: "https://api", Transport: refusing{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := New(Options{Client: api, Namespace: namespace, Recorder: record.NewFakeRecorder(1)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		b.Run(ctx)
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("ends %s after it was asked to", took-time.Minute)
+		}
+		time.Sleep(time.Minute) // until the watch has ended, too
+	})
 }

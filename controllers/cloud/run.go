@@ -51,7 +51,7 @@ func (m *Manager) Run(ctx context.Context, o RunOptions) error {
 	// What every replica runs ends after the controllers.
 	around, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer awaitBackground(&running)
 	defer stop()
 	assembly, err := o.Assemble(completed)
 	if err != nil {
@@ -68,6 +68,20 @@ func (m *Manager) Run(ctx context.Context, o RunOptions) error {
 	defer completed.EventBroadcaster.Shutdown()
 	f.waiting.Store(nil)
 	return m.lead(ctx, completed, f, func(ctx context.Context) error { return m.control(ctx, completed, assembly, o.Class) })
+}
+
+// awaitBackground waits until what every replica runs has ended, at most for a while: its watches may sleep, as those of
+// control.
+func awaitBackground(running *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		running.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(stopLimit):
+	}
 }
 
 // wait waits as told and answers probes meanwhile.
@@ -138,8 +152,9 @@ func (m *Manager) control(
 	if err := m.startAll(ctx, completed, ccmapp.ConstructControllerInitializers(constructors, completed, assembly.Cloud)); err != nil {
 		return err
 	}
+	// Informers only read, so they are not waited for: after an API server has refused a connection, client-go sleeps for
+	// up to half a minute, also past the end of the context, and the lease would not be released.
 	completed.SharedInformers.Start(ctx.Done())
-	defer completed.SharedInformers.Shutdown()
 	<-ctx.Done()
 	return nil
 }

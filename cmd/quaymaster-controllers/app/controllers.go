@@ -365,8 +365,8 @@ func (r *controllers) assemblePolicies(
 		return cloud.Assembly{}, nil, fmt.Errorf("register metrics: %w", err)
 	}
 	run := func(ctx context.Context) {
+		// It is not waited for at the end: it only reads, and may sleep past the end of its context.
 		services.StartWithContext(ctx)
-		defer services.Shutdown()
 		status.Run(ctx)
 	}
 	return cloud.Assembly{

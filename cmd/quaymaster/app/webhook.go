@@ -144,9 +144,9 @@ func (o *webhookOptions) manager(
 	}
 	return mgr, errors.Join(
 		o.addMetrics(ctx, mgr, source, known.api),
-		mgr.Add(source),
-		mgr.Add(trust),
-		mgr.Add(manager.RunnableFunc(known.run)),
+		mgr.Add(prompt{source}),
+		mgr.Add(prompt{trust}),
+		mgr.Add(prompt{manager.RunnableFunc(known.run)}),
 		// GetWebhookServer also makes the manager start the server.
 		o.addHealth(ctx, mgr, []health.Check{
 			{Name: "ending", Check: draining.check},

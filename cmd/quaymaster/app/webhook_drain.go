@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
+
+// lingering is how long a prompt runnable may take to end.
+const lingering = time.Second
 
 // drain shuts the webhooks down without failing a request. API servers and the proxies in front of them learn only
 // after a while that a replica terminates, and keep using open connections. The replica therefore becomes unready
@@ -49,3 +53,30 @@ func (d *drain) handler(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// prompt is not waited for longer than a second at the end of the process. It must only read, or write what may be
+// written at any time. After an API server has refused a connection, watches of client-go sleep for up to half a minute,
+// also past the end of their context, and the pod would be killed.
+type prompt struct{ manager.Runnable }
+
+var _ manager.LeaderElectionRunnable = prompt{}
+
+// Start runs the runnable.
+func (p prompt) Start(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- p.Runnable.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(lingering):
+		return nil
+	}
+}
+
+// NeedLeaderElection returns false because every replica serves.
+func (prompt) NeedLeaderElection() bool { return false }

@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // After the termination signal the replica is unready immediately but continues to serve: each response closes its
@@ -39,4 +42,40 @@ func TestDrain(t *testing.T) {
 			t.Error("after the delay: serving has not ended")
 		}
 	})
+}
+
+// A runnable whose watches sleep past the end of their context does not delay the end of the process; one that ends in
+// order, or fails, is waited for.
+func TestPrompt(t *testing.T) {
+	failed := errors.New("failed")
+	for name, tc := range map[string]struct {
+		run  func(context.Context) error
+		took time.Duration
+		err  error
+	}{
+		"sleeps": {func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(30 * time.Second)
+			return failed
+		}, time.Minute + lingering, nil},
+		"ends in order": {func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(lingering / 2)
+			return nil
+		}, time.Minute + lingering/2, nil},
+		"fails": {func(context.Context) error { return failed }, 0, failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				start := time.Now()
+				err := prompt{manager.RunnableFunc(tc.run)}.Start(ctx)
+				if took := time.Since(start); !errors.Is(err, tc.err) || took != tc.took {
+					t.Errorf("ended with %v after %s, want %v after %s", err, took, tc.err, tc.took)
+				}
+				time.Sleep(time.Minute) // until what sleeps has ended, too
+			})
+		})
+	}
 }
