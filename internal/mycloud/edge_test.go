@@ -116,6 +116,47 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// TestTokensOfEdges checks that an edge with a token of its own reports under no other name, and that no other token
+// reports under its name.
+func TestTokensOfEdges(t *testing.T) {
+	c := newCloud(t, func(o *mycloud.Options) { o.EdgeTokens = map[string]string{"edge-1": "one", "edge-2": "two"} })
+	as := func(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
+	ids := map[string]string{}
+	for name, secret := range map[string]string{"edge-1": "one", "edge-2": "two", "edge-3": edgeToken} {
+		got := c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: name}, as(secret)...).want(t, 201, "")
+		ids[name] = decode[cloudv1.Edge](t, got).ID
+		c.send("POST", "/v1/edges/"+ids[name]+":heartbeat", `{"applied_revision":""}`, as(secret)...).want(t, 200, "")
+		c.send("GET", "/v1/load-balancers", nil, as(secret)...).want(t, 200, "")
+		c.send("POST", "/v1/node-groups", `{}`, as(secret)...).want(t, 403, cloudv1.CodeForbidden)
+	}
+	for _, test := range []struct{ name, secret, want string }{
+		{"edge-2", "one", `the token is that of edge "edge-1", not of edge "edge-2"`},
+		{"edge-3", "one", `the token is that of edge "edge-1", not of edge "edge-3"`},
+		{"edge-1", edgeToken, `edge "edge-1" has a token of its own`},
+	} {
+		for path, body := range map[string]any{
+			"/v1/edges": cloudv1.EdgeSpec{Name: test.name},
+			"/v1/edges/" + ids[test.name] + ":heartbeat": `{"applied_revision":"1"}`,
+		} {
+			got := c.send("POST", path, body, as(test.secret)...).want(t, 403, cloudv1.CodeForbidden)
+			if !strings.Contains(got.problem.Detail, test.want) {
+				t.Errorf("%s as %q: %q lacks %q", path, test.secret, got.problem.Detail, test.want)
+			}
+		}
+	}
+	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), ids["edge-1"], cloudapi.ReadOptions{}))
+	diff(t, "what a refused heartbeat reported", "0", read.AppliedRevision)
+
+	// Without a shared token, there are only edges with tokens of their own.
+	bound := newCloud(t, func(o *mycloud.Options) { o.EdgeToken, o.EdgeTokens = "", map[string]string{"edge-1": "one"} })
+	bound.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"}, as("one")...).want(t, 201, "")
+	bound.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"}, as("")...).want(t, 401, cloudv1.CodeUnauthenticated)
+	meta := must[*cloudv1.Meta](t)(bound.client.Meta(t.Context()))
+	if !strings.Contains(strings.Join(meta.Capabilities, " "), cloudv1.CapabilityEdges) {
+		t.Errorf("a cloud with edges offers %v", meta.Capabilities)
+	}
+}
+
 // TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk unless it is news.
 func TestHeartbeats(t *testing.T) {
 	clock := newFakeClock()

@@ -44,8 +44,10 @@ type Options struct {
 	Quotas map[string]int
 	// Token is the bearer token that clients must send.
 	Token string
-	// EdgeToken is the bearer token of edges, which must not be Token; if empty, there are no edges.
+	// EdgeToken is the bearer token of edges, which must not be Token. Without it, only edges in EdgeTokens exist.
 	EdgeToken string
+	// EdgeTokens are tokens by the name of the only edge that may use them.
+	EdgeTokens map[string]string
 	// HeartbeatInterval is the time between heartbeats of an edge; it defaults to two seconds.
 	HeartbeatInterval time.Duration
 	// EncryptionKey encrypts the key pairs of certificates: 32 bytes in base64. If empty, it is in a file in DataDir, which
@@ -113,7 +115,7 @@ func Open(o Options) (*Server, error) {
 	}
 	a := api.New(api.Options{
 		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
-		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken,
+		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
 		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
 	if err := a.LoadEdges(); err != nil {

@@ -68,7 +68,8 @@ func newServeCommand() *cobra.Command {
 	)
 	f.StringVar(
 		&o.edgeTokenFile, "edge-token-file", "",
-		"file with the bearer token that edges must send; overrides "+edgeTokenVariable+"; empty for no edges",
+		"file with the bearer token that edges must send, or lines NAME TOKEN for edges with tokens of their own; overrides "+
+			edgeTokenVariable+"; empty for no edges",
 	)
 	f.StringVar(
 		&o.encryptionKeyFile, "encryption-key-file", "",
@@ -124,12 +125,9 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	if token == "" {
 		return fmt.Errorf("token is required; set --token-file or %s", tokenVariable)
 	}
-	edgeToken, err := readToken("--edge-token-file", o.edgeTokenFile, edgeTokenVariable)
+	edgeToken, edgeTokens, err := readEdgeTokens(o.edgeTokenFile, token)
 	if err != nil {
 		return err
-	}
-	if edgeToken == token {
-		return errors.New("the token of edges must not be the token of clients; it would allow edges to do everything")
 	}
 	encryptionKey := ""
 	if o.encryptionKeyFile != "" {
@@ -160,8 +158,9 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		return fmt.Errorf("--listen %s: %w; choose another address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := mycloud.Open(mycloud.Options{
-		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EncryptionKey: encryptionKey,
-		JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas, Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
+		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
+		EncryptionKey: encryptionKey, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
+		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()

@@ -43,8 +43,10 @@ type Options struct {
 	Admin http.Handler
 	// Token is the bearer token that clients must send.
 	Token string
-	// EdgeToken is the bearer token of edges; if empty, there are none.
+	// EdgeToken is the bearer token of the edges without one of their own; if empty, there are none.
 	EdgeToken string
+	// EdgeTokens are the bearer tokens of single edges, by name.
+	EdgeTokens map[string]string
 	// HeartbeatInterval is the time between heartbeats of an edge.
 	HeartbeatInterval time.Duration
 	// Cipher encrypts the key pairs of certificates.

@@ -102,7 +102,10 @@ func (a *API) showEdge(e *cloudv1.Edge) {
 	e.Faults = append(e.Faults, reported.Faults...)
 }
 
-func (a *API) registerEdge(_ context.Context, p *RegisterEdgeParams) (*edgeAnswer, error) {
+func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAnswer, error) {
+	if err := a.checkEdge(ctx, p.Body.Name); err != nil {
+		return nil, err
+	}
 	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
 		known, err := store.Edges.Having(tx, store.NameTerm(p.Body.Name))
 		if err != nil {
@@ -160,13 +163,16 @@ func onlineState(e *cloudv1.Edge) string {
 }
 
 // heartbeat stores nothing, except that an edge is back or has news about members.
-func (a *API) heartbeat(_ context.Context, p *HeartbeatParams) (*Plain[cloudv1.HeartbeatReply], error) {
+func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1.HeartbeatReply], error) {
 	var revision uint64
 	offline := false
 	err := a.Store.View(func(tx *store.Tx) error {
 		e, err := store.Edges.Get(tx, p.ID)
 		if err != nil {
 			return absent(err)
+		}
+		if err := a.checkEdge(ctx, e.Name); err != nil {
+			return err
 		}
 		offline = e.State == cloudv1.EdgeOffline
 		revision = number(tx.Revision())

@@ -41,10 +41,11 @@ func (a *API) capabilities() []string {
 		cloudv1.CapabilityNodeGroups, cloudv1.CapabilityChanges, cloudv1.CapabilityFencing, cloudv1.CapabilityHolders,
 		cloudv1.CapabilityMemberBatches,
 	}
-	if a.JobDuration > 0 || a.EdgeToken != "" {
+	edges := a.EdgeToken != "" || len(a.EdgeTokens) > 0
+	if a.JobDuration > 0 || edges {
 		c = append(c, cloudv1.CapabilityJobs)
 	}
-	if a.EdgeToken != "" {
+	if edges {
 		c = append(c, cloudv1.CapabilityEdges)
 	}
 	return c
