@@ -16,7 +16,7 @@ func (r release) archiveName(p product, platform string) string {
 	return p.name + "_" + r.version + "_" + strings.ReplaceAll(platform, "/", "_")
 }
 
-// writeArchive packs the programs of a product, its manual and the license.
+// writeArchive packs the programs of a product, its manual and the licenses.
 func (r release) writeArchive(p product, platform string) error {
 	file, err := os.Create(filepath.Join(r.out, r.archiveName(p, platform)+".tar.gz"))
 	if err != nil {
@@ -34,6 +34,9 @@ func (r release) writeArchive(p product, platform string) error {
 		return err
 	}
 	if err := r.add(archive, "LICENSE", "LICENSE", 0o644); err != nil {
+		return err
+	}
+	if err := r.add(archive, r.licensesFile(p.name, platform), licenses, 0o644); err != nil {
 		return err
 	}
 	return errors.Join(archive.Close(), zip.Close(), file.Close())

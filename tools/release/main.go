@@ -24,6 +24,8 @@ type release struct {
 	url string
 	// image is the name of the image.
 	image string
+	// sources are the folders of modules.
+	sources map[string]string
 }
 
 // product is what is shipped under one name.
@@ -58,6 +60,9 @@ func main() {
 	r.time = time.Unix(epoch, 0).UTC()
 	err := os.Chdir(*source)
 	if err == nil {
+		r.sources, err = sources()
+	}
+	if err == nil {
 		err = r.write()
 	}
 	if err != nil {
@@ -69,6 +74,9 @@ func main() {
 func (r release) write() error {
 	for _, p := range products {
 		for _, platform := range p.platforms {
+			if err := r.writeLicenses(p, platform); err != nil {
+				return fmt.Errorf("licenses of %s for %s: %w", p.name, platform, err)
+			}
 			if err := r.writeArchive(p, platform); err != nil {
 				return fmt.Errorf("archive of %s for %s: %w", p.name, platform, err)
 			}

@@ -13,13 +13,14 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeMaterials lists the modules that the programs of an archive were built from, as the linker recorded them.
-func (r release) writeMaterials(p product, platform string) error {
+// modules returns the versions of the modules that the programs of a product were built from, as the linker recorded them,
+// and as "std" that of Go.
+func (r release) modules(p product, platform string) (map[string]string, error) {
 	modules := map[string]string{}
 	for _, program := range p.programs {
 		info, err := buildinfo.ReadFile(filepath.Join(r.built, platform, program))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		modules["std"] = strings.TrimPrefix(info.GoVersion, "go")
 		for _, module := range info.Deps {
@@ -28,6 +29,15 @@ func (r release) writeMaterials(p product, platform string) error {
 			}
 			modules[module.Path] = module.Version
 		}
+	}
+	return modules, nil
+}
+
+// writeMaterials lists the modules that the programs of an archive were built from.
+func (r release) writeMaterials(p product, platform string) error {
+	modules, err := r.modules(p, platform)
+	if err != nil {
+		return err
 	}
 	components := make([]cyclonedx.Component, 0, len(modules))
 	for _, path := range slices.SortedFunc(maps.Keys(modules), cmp.Compare[string]) {
