@@ -20,6 +20,13 @@ import (
 // calls.
 const idleConnections = 64
 
+// dialTimeout limits how long a connection may take to be established.
+const dialTimeout = 30 * time.Second
+
+// keepAlive ends connections within half a minute if nothing comes back any more, for example because a firewall drops
+// all packets. Otherwise a request for changes, which the cloud holds for long, would be waited for all the while.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 // TLSFiles names the files for connections by TLS, in PEM. Empty names mean the CAs of the system, and no client
 // certificate. Files that change are read again.
 type TLSFiles struct {
@@ -101,6 +108,7 @@ func newTransport(files TLSFiles, clock clock.PassiveClock) (http.RoundTripper, 
 	}
 	base = base.Clone()
 	base.MaxIdleConnsPerHost = idleConnections
+	base.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}).DialContext
 	if files == (TLSFiles{}) {
 		return base, nil
 	}

@@ -133,6 +133,9 @@ func (e *examination) reason(ctx context.Context) string {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if pod.Status.PodIP == "" {
+			continue // it has not started, so there is nothing to ask
+		}
 		answer, err := e.API.CoreV1().Pods(e.Namespace).ProxyGet("http", pod.Name, healthPort(pod),
 			"/readyz/certificate", nil).DoRaw(ctx)
 		// The API server itself answers users without the permission to ask pods.
@@ -170,11 +173,11 @@ func (e *examination) authority(context.Context) Result {
 	case modeFiles, "":
 		remedy = "set webhook.caBundle to the CA of the serving certificate"
 	}
-	var problems []string
+	var without, problems []string
 	last := time.Time{}
 	for _, w := range e.release.webhooks() {
 		if len(w.client.CABundle) == 0 {
-			problems = append(problems, "webhook "+w.name+" has no caBundle, so API servers trust only public CAs")
+			without = append(without, w.name)
 			if e.release.webhook.argumentOr("--cert-mode", "") == modeCertManager && !w.injected {
 				remedy = "restore the annotation " + annotationInject + " of the webhook configurations with helm upgrade: " +
 					"cainjector writes no caBundle without it"
@@ -196,6 +199,10 @@ func (e *examination) authority(context.Context) Result {
 		if last.IsZero() || until.Before(last) {
 			last = until
 		}
+	}
+	if len(without) > 0 {
+		problems = append([]string{"webhooks without a caBundle, for which API servers trust only public CAs: " +
+			strings.Join(without, ", ")}, problems...)
 	}
 	switch {
 	case len(problems) > 0:

@@ -111,7 +111,7 @@ func TestAuthority(t *testing.T) {
 				"2026-02-28T12:00:00Z",
 		},
 		"none": {
-			nil, Fail, "webhook validate.service.quaymaster.dev has no caBundle, so API servers trust only public CAs",
+			nil, Fail, "webhooks without a caBundle, for which API servers trust only public CAs: validate.service.quaymaster.dev",
 		},
 		"no PEM": {
 			[]byte("hello"), Fail, "caBundle of webhook validate.service.quaymaster.dev: contains no PEM certificate",

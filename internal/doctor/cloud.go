@@ -95,7 +95,7 @@ func combine(inside view, outside Result) Result {
 		return fail("write a valid token to the Secret of cloud.tokenSecret; the controllers read it again at once",
 			"%s has rejected the token of the controllers for %s: %s", r.Endpoint, inside.age, r.Message)
 	case r.State == contact.Answers && outside.Level == Fail:
-		return ok("%s answers the controllers, as of %s ago%s", r.Endpoint, inside.age, here)
+		return ok("%s has answered the controllers for %s%s", r.Endpoint, inside.age, here)
 	case r.State == contact.Answers && outside.Level == Warn:
 		outside.Found = "the cloud answers the controllers" + here
 		return outside

@@ -80,7 +80,7 @@ func TestCloudFromBothSides(t *testing.T) {
 	}{
 		"answers both": {answers, false, nil, OK, "https://cloud answers; it also answers the controllers", ""},
 		"answers the controllers only": {
-			answers, false, refused, OK, "https://cloud answers the controllers, as of 1h0m0s ago; " + unasked, "",
+			answers, false, refused, OK, "https://cloud has answered the controllers for 1h0m0s; " + unasked, "",
 		},
 		"answers this machine only": {
 			silent, false, nil, Fail,

@@ -76,18 +76,18 @@ const (
 	checkAPIServer      = "api-server"
 	checkRelease        = "release"
 	checkCRDs           = "crds"
+	checkRights         = "rights"
+	checkConfig         = "cloud-config"
+	checkCloud          = "cloud"
+	checkLeader         = "controllers"
+	checkNodes          = "nodes"
 	checkConfigurations = "webhook-configurations"
+	checkCertManager    = "cert-manager"
+	checkCertificate    = "certificate"
+	checkAuthority      = "ca-bundle"
 	checkService        = "webhook-service"
 	checkDNS            = "dns"
 	checkAdmission      = "admission"
-	checkAuthority      = "ca-bundle"
-	checkCertificate    = "certificate"
-	checkCertManager    = "cert-manager"
-	checkRights         = "rights"
-	checkLeader         = "controllers"
-	checkConfig         = "cloud-config"
-	checkCloud          = "cloud"
-	checkNodes          = "nodes"
 	checkBalancers      = "load-balancers"
 	checkBrakes         = "brakes"
 	checkPolicies       = "policies"
@@ -98,18 +98,18 @@ func checks() []check {
 		{checkAPIServer, nil, (*examination).apiServer},
 		{checkRelease, []string{checkAPIServer}, (*examination).installed},
 		{checkCRDs, []string{checkAPIServer}, (*examination).crds},
+		{checkRights, []string{checkRelease}, (*examination).rights},
+		{checkConfig, []string{checkRelease}, (*examination).configured},
+		{checkCloud, nil, (*examination).cloud},
+		{checkLeader, []string{checkRelease}, (*examination).leader},
+		{checkNodes, []string{checkRelease, checkConfig}, (*examination).nodes},
 		{checkConfigurations, []string{checkRelease}, (*examination).configurations},
+		{checkCertManager, []string{checkRelease}, (*examination).certManager},
+		{checkCertificate, []string{checkRelease}, (*examination).certificate},
+		{checkAuthority, []string{checkRelease, checkConfigurations}, (*examination).authority},
 		{checkService, []string{checkRelease}, (*examination).service},
 		{checkDNS, []string{checkRelease, checkService}, (*examination).dns},
 		{checkAdmission, []string{checkRelease, checkConfigurations}, (*examination).admission},
-		{checkAuthority, []string{checkRelease, checkConfigurations}, (*examination).authority},
-		{checkCertificate, []string{checkRelease}, (*examination).certificate},
-		{checkCertManager, []string{checkRelease}, (*examination).certManager},
-		{checkRights, []string{checkRelease}, (*examination).rights},
-		{checkLeader, []string{checkRelease}, (*examination).leader},
-		{checkConfig, []string{checkRelease}, (*examination).configured},
-		{checkCloud, nil, (*examination).cloud},
-		{checkNodes, []string{checkRelease, checkConfig}, (*examination).nodes},
 		{checkBalancers, []string{checkRelease, checkConfig}, (*examination).balancers},
 		{checkBrakes, []string{checkRelease, checkConfig}, (*examination).engagedBrakes},
 		{checkPolicies, []string{checkCRDs}, (*examination).policies},

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
 // eventFailedCreate is the reason of the Event about a pod that a DaemonSet or ReplicaSet could not create.
@@ -119,16 +118,20 @@ func (s *evidence) pod(pod *corev1.Pod) cause {
 // unplaced returns the cause for a message of the scheduler.
 func (s *evidence) unplaced(message string) cause {
 	values := s.role.values()
+	taint := "tolerate the taint with " + values + ".tolerations"
+	// Recent schedulers do not name the taint.
+	if s.uninitialized && s.role.component == webhookComponent {
+		taint = "first let the controllers initialize the Nodes; see the checks controllers and nodes"
+	}
 	var remedies []string
 	for _, r := range []struct{ text, remedy string }{
-		{cloudproviderapi.TaintExternalCloudProvider, "first let the controllers initialize the Nodes; see the checks " +
-			"controllers and nodes"},
+		{"untolerated taint", taint},
 		{"node affinity/selector", "set " + values + ".nodeSelector and " + values + ".affinity to labels of the Nodes"},
-		{"untolerated taint", "tolerate the taint with " + values + ".tolerations"},
 		{"free ports", "free the port on the Nodes, lower " + values + ".replicas, or set " + values + ".port"},
 		{"Insufficient", "lower " + values + ".resources, or add Nodes"},
+		{"were unschedulable", "make cordoned Nodes available with kubectl uncordon"},
 	} {
-		if strings.Contains(message, r.text) && (r.text != "untolerated taint" || len(remedies) == 0) {
+		if strings.Contains(message, r.text) {
 			remedies = append(remedies, r.remedy)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
 // running returns the result about the pods of a role, which begins with found: OK if all are ready, or what prevents
@@ -56,7 +57,7 @@ func (e *examination) logCommand(component string) string {
 func (e *examination) causes(ctx context.Context, r *role) []cause {
 	s := evidence{
 		role: r, namespace: e.Namespace, missing: e.missingObjects(ctx, r), events: e.warnings(ctx),
-		nodes: e.selects(ctx, r.template.Spec.NodeSelector),
+		nodes: e.selects(ctx, r.template.Spec.NodeSelector), uninitialized: e.uninitialized(ctx),
 	}
 	options := e.selector(r.component)
 	if sets, err := e.API.AppsV1().ReplicaSets(e.Namespace).List(ctx, options); err == nil {
@@ -81,6 +82,18 @@ func (e *examination) selects(ctx context.Context, selector map[string]string) b
 	return err != nil || len(nodes.Items) > 0
 }
 
+// uninitialized reports whether a Node waits for the controllers.
+func (e *examination) uninitialized(ctx context.Context) bool {
+	found := false
+	// It only adds to what pods say, so that it does not matter if the Nodes cannot be read.
+	_ = each(ctx, metav1.ListOptions{}, e.API.CoreV1().Nodes().List, func(node *corev1.Node) {
+		found = found || slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == cloudproviderapi.TaintExternalCloudProvider
+		})
+	})
+	return found
+}
+
 // warnings returns the last warning about each object in the namespace of the release.
 func (e *examination) warnings(ctx context.Context) map[types.UID]*corev1.Event {
 	last := map[types.UID]*corev1.Event{}
@@ -101,6 +114,8 @@ type evidence struct {
 	namespace string
 	// nodes is true if a Node has the labels of the role's selector.
 	nodes bool
+	// uninitialized is true if a Node has the taint that the controllers remove.
+	uninitialized bool
 	// missing are the ConfigMaps and Secrets that do not exist although the pods need them.
 	missing []string
 	sets    []appsv1.ReplicaSet

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
 // podOf returns a pod of a component, on a Node, with a condition and the status of its container.
@@ -52,7 +53,7 @@ func TestWhyPodsDoNotRun(t *testing.T) {
 	unplaced := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
 		Message: "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."}
 	tainted := unplaced
-	tainted.Message = "0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}."
+	tainted.Message = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
 	none := corev1.ContainerStatus{}
 	on := func(labels map[string]string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: labels}}
@@ -139,8 +140,8 @@ func TestWhyPodsDoNotRun(t *testing.T) {
 		"affinity": {
 			pod(unplaced, none), []string{"no Node is suitable: " + unplaced.Message}, "VALUES.nodeSelector and VALUES.affinity",
 		},
-		"uninitialized Nodes": {
-			pod(tainted, none), []string{"no Node is suitable: " + tainted.Message}, "see the checks controllers and nodes",
+		"taint": {
+			pod(tainted, none), []string{"no Node is suitable: " + tainted.Message}, "VALUES.tolerations",
 		},
 		"Pod Security": {
 			failure(`pods "quay-1" is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`),
@@ -193,6 +194,21 @@ func TestWhyPodsDoNotRun(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The webhooks wait until the controllers have initialized Nodes; the scheduler does not name the taint.
+func TestWebhooksWaitForInitializedNodes(t *testing.T) {
+	condition := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Message: "0/1 nodes are available: 1 node(s) had untolerated taint(s)."}
+	e := installation(fake.NewClientset(podOf(webhookComponent, "one", condition, corev1.ContainerStatus{}), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: cloudproviderapi.TaintExternalCloudProvider}}},
+	}))
+	e.release.webhook.wanted = 1
+	got := e.running(t.Context(), e.release.webhook, "not good")
+	if want := "first let the controllers initialize the Nodes; see the checks controllers and nodes"; got.Remedy != want {
+		t.Errorf("remedy %q, want %q", got.Remedy, want)
 	}
 }
 
