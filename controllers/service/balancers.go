@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,10 @@ type Balancers interface {
 	// longer exist.
 	Remove(ctx context.Context, svc *corev1.Service) (State, error)
 }
+
+// ErrNotReady is for errors of Balancers that only wait for what the controllers read or write after they start. They
+// are neither logged nor reported in Events.
+var ErrNotReady = errors.New("not ready yet")
 
 // State is what is known of a Service's load balancer after a call of Balancers.
 type State struct {

@@ -150,7 +150,7 @@ func (c *Controller) process(ctx context.Context, uid types.UID) worker.Result {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return worker.Done() // the controller stops
 	}
-	if c.told.first(uid, failing) {
+	if !errors.Is(err, ErrNotReady) && c.told.first(uid, failing) {
 		logger.Error(err, "Could not reconcile the load balancer of a service, will retry")
 	} else {
 		// An outage would otherwise log one line for every attempt.

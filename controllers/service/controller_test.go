@@ -418,6 +418,20 @@ func TestFailureIsReported(t *testing.T) {
 	})(t)
 }
 
+// TestNotReady: that the controllers have just started is no failure of a Service.
+func TestNotReady(t *testing.T) {
+	bubble(func(t *testing.T) {
+		f := start(t, svc("web", settled))
+		f.ensure = func(*corev1.Service) (service.State, error) {
+			return service.State{RetryAfter: time.Minute}, fmt.Errorf("node groups: %w", service.ErrNotReady)
+		}
+		f.reset()
+		f.change("web", annotate("setting", "fast"))
+		f.settle()
+		f.expect("ensure web", "", "")
+	})(t)
+}
+
 // TestManyNewServices: the load balancers of 1000 new Services are all created at once, although the cloud needs 30
 // seconds for each, and in spite of Services that fail.
 func TestManyNewServices(t *testing.T) {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,11 @@ func (c *Controller) event(svc *corev1.Service, reason, message string) {
 	c.recorder.Event(svc, corev1.EventTypeNormal, reason, message)
 }
 
+// failed reports a failed attempt.
 func (c *Controller) failed(svc *corev1.Service, err error) {
+	if errors.Is(err, ErrNotReady) {
+		return
+	}
 	c.recorder.Eventf(svc, corev1.EventTypeWarning, reasonFailed, "Error syncing load balancer: %v", err)
 }
 

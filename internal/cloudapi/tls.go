@@ -21,7 +21,7 @@ import (
 const idleConnections = 64
 
 // dialTimeout limits how long a connection may take to be established.
-const dialTimeout = 30 * time.Second
+const dialTimeout = 10 * time.Second
 
 // keepAlive ends connections within half a minute if nothing comes back any more, for example because a firewall drops
 // all packets. Otherwise a request for changes, which the cloud holds for long, would be waited for all the while.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +19,6 @@ const (
 	noticing = time.Minute
 	// settling is how long the work on a load balancer, or an outage of its backends, may take.
 	settling = 5 * time.Minute
-	// recent is how long a failed attempt is reported after which the Service looks right.
-	recent = 10 * time.Minute
 )
 
 // fault is what is wrong with the load balancer of a Service.
@@ -143,10 +140,6 @@ func faultOf(svc *corev1.Service, failed attempt, now time.Time) fault {
 			level = Warn
 		}
 		return fault{level, fmt.Sprintf("is %s for %s: %s", is.Reason, age, is.Message)}
-	}
-	if failed.at.After(is.LastTransitionTime.Time) && now.Sub(failed.at) < recent {
-		return fault{Warn, fmt.Sprintf("failed %s ago: %s", now.Sub(failed.at).Round(time.Second),
-			strings.TrimPrefix(failed.message, "Error syncing load balancer: "))}
 	}
 	serves := meta.FindStatusCondition(svc.Status.Conditions, condition.Degraded)
 	if serves != nil && serves.Status == metav1.ConditionTrue && since(serves.LastTransitionTime) >= settling {

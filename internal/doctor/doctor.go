@@ -78,8 +78,8 @@ const (
 	checkCRDs           = "crds"
 	checkRights         = "rights"
 	checkConfig         = "cloud-config"
-	checkCloud          = "cloud"
 	checkLeader         = "controllers"
+	checkCloud          = "cloud"
 	checkNodes          = "nodes"
 	checkConfigurations = "webhook-configurations"
 	checkCertManager    = "cert-manager"
@@ -100,8 +100,9 @@ func checks() []check {
 		{checkCRDs, []string{checkAPIServer}, (*examination).crds},
 		{checkRights, []string{checkRelease}, (*examination).rights},
 		{checkConfig, []string{checkRelease}, (*examination).configured},
-		{checkCloud, nil, (*examination).cloud},
 		{checkLeader, []string{checkRelease}, (*examination).leader},
+		// It compares the lease that the check before has read.
+		{checkCloud, nil, (*examination).cloud},
 		{checkNodes, []string{checkRelease, checkConfig}, (*examination).nodes},
 		{checkConfigurations, []string{checkRelease}, (*examination).configurations},
 		{checkCertManager, []string{checkRelease}, (*examination).certManager},

@@ -112,7 +112,7 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 	groupID, err := b.groups.ID(waiting, group)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return cloudv1.LoadBalancerSpec{}, &postponed{
-			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon,
+			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon, expected: true,
 		}
 	}
 	if err != nil {

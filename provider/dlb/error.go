@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/holder"
@@ -45,7 +46,12 @@ func (r *refusal) Unwrap() error { return r.cause }
 type postponed struct {
 	cause error
 	after time.Duration
+	// expected is true if nothing failed, so that there is nothing to report.
+	expected bool
 }
+
+// Is reports whether the error is service.ErrNotReady.
+func (p *postponed) Is(target error) bool { return p.expected && target == service.ErrNotReady }
 
 func (p *postponed) Error() string { return p.cause.Error() }
 

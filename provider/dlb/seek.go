@@ -38,8 +38,9 @@ func (d *disowned) Unwrap() error { return d.refusal }
 // a recorded or published one counts as lost, the cloud must have confirmed it; see lost.
 func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, error) {
 	if !b.mirror.LoadBalancers.Synced() {
-		err := error(&postponed{cause: errNotSynced, after: soon})
-		if why := b.mirror.Err(); why != nil {
+		why := b.mirror.Err()
+		err := error(&postponed{cause: errNotSynced, after: soon, expected: why == nil})
+		if why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 		return nil, err
