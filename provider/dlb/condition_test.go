@@ -1,6 +1,7 @@
 package dlb_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
@@ -11,8 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/builder"
 )
+
+// Waiting for the first sync of a node group is no failure.
+func TestGroupNotSyncedYet(t *testing.T) {
+	f := start(t, 0, func(o *dlb.Options) { o.NodeGroups = groups{} })
+	if _, err := f.ensure(builder.Service()); !errors.Is(err, service.ErrNotReady) {
+		t.Errorf("got %v, want %v", err, service.ErrNotReady)
+	}
+}
 
 // A Service that never got a load balancer and no longer wants one is looked up once, and its condition is removed.
 func TestConditionGoesWithTheType(t *testing.T) {
