@@ -52,7 +52,7 @@ func TestReason(t *testing.T) {
 			e := installation(api, "--cert-mode=self-signed")
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "quay-webhook", Labels: map[string]string{
 				labelName: "quaymaster", labelInstance: e.Release, labelComponent: webhookComponent,
-			}}}
+			}}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}}
 			if err := api.Tracker().Add(pod); err != nil {
 				t.Fatal(err)
 			}
