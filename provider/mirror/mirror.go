@@ -86,6 +86,7 @@ type kind struct {
 	name   string
 	read   func(context.Context) error
 	change func(cloudv1.Change) error
+	doubt  func()
 }
 
 // New creates a Mirror; Run fills it.
@@ -132,7 +133,9 @@ func New(o Options) *Mirror {
 	return m
 }
 
-func kindOf[T any](s *Store[T]) kind { return kind{name: s.kind, read: s.read, change: s.change} }
+func kindOf[T any](s *Store[T]) kind {
+	return kind{name: s.kind, read: s.read, change: s.change, doubt: s.doubt}
+}
 
 // Synced reports whether all kinds have been read once.
 func (m *Mirror) Synced() bool {
@@ -263,6 +266,10 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	changes, err := m.cloud.Changes(ctx, *since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*since = ""
+		// The cloud may have been restored from a backup, and count the same numbers again.
+		for _, k := range m.kinds {
+			k.doubt()
+		}
 		return 0, nil
 	}
 	if err != nil {

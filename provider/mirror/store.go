@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -29,6 +30,9 @@ type Store[T any] struct {
 	revision string
 	items    map[string]*T
 	byKey    map[string]map[string]bool
+	// doubted has the ids of objects whose revisions may be those of a state that the cloud has lost, so that they do not
+	// compare with revisions that are read.
+	doubted  map[string]bool
 	handlers []func(before, after *T)
 }
 
@@ -86,7 +90,8 @@ func (s *Store[T]) Len() int {
 func (s *Store[T]) Put(v *T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.items[s.meta(v).ID]; old != nil && !newer(s.meta(v).Revision, s.meta(old).Revision) {
+	id := s.meta(v).ID
+	if old := s.items[id]; old != nil && !s.doubted[id] && !newer(s.meta(v).Revision, s.meta(old).Revision) {
 		return
 	}
 	if s.holds == nil || s.holds(v) {
@@ -113,6 +118,23 @@ func (s *Store[T]) sort(list []*T) {
 	})
 }
 
+// doubt lets what is read next replace all objects, whatever their revisions.
+func (s *Store[T]) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision, s.doubted = "", make(map[string]bool, len(s.items))
+	for id := range s.items {
+		s.doubted[id] = true
+	}
+}
+
+// outdates reports whether an object of the store is not newer than a revision that was read.
+func (s *Store[T]) outdates(revision string, v *T) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.doubted[s.meta(v).ID] || !newer(s.meta(v).Revision, revision)
+}
+
 // read replaces the contents by those of the cloud, unless they are still current.
 func (s *Store[T]) read(ctx context.Context) error {
 	s.mu.RLock()
@@ -137,7 +159,7 @@ func (s *Store[T]) readUnless(ctx context.Context, known string) error {
 	}
 	for _, v := range s.List() {
 		// An object that was created after the list was read is not in it.
-		if id := s.meta(v).ID; !listed[id] && !newer(s.meta(v).Revision, list.Revision) {
+		if id := s.meta(v).ID; !listed[id] && s.outdates(list.Revision, v) {
 			s.remove(id)
 		}
 	}
@@ -150,7 +172,7 @@ func (s *Store[T]) readUnless(ctx context.Context, known string) error {
 // change applies a change of the feed.
 func (s *Store[T]) change(c cloudv1.Change) error {
 	if c.Op == cloudv1.ChangeDelete {
-		if old := s.Get(c.ID); old != nil && !newer(s.meta(old).Revision, c.Revision) {
+		if old := s.Get(c.ID); old != nil && s.outdates(c.Revision, old) {
 			s.remove(c.ID)
 		}
 		return nil
@@ -175,9 +197,13 @@ func (s *Store[T]) apply(v *T) {
 	}
 	s.mu.Lock()
 	before := s.items[id]
-	if before != nil && (newer(s.meta(before).Revision, s.meta(v).Revision) || reflect.DeepEqual(before, v)) {
-		s.mu.Unlock()
-		return
+	if before != nil {
+		outdated := !s.doubted[id] && newer(s.meta(before).Revision, s.meta(v).Revision)
+		delete(s.doubted, id)
+		if outdated || reflect.DeepEqual(before, v) {
+			s.mu.Unlock()
+			return
+		}
 	}
 	s.set(v)
 	s.mu.Unlock()
@@ -217,6 +243,7 @@ func (s *Store[T]) set(v *T) {
 
 // unset removes an object. The caller holds the lock.
 func (s *Store[T]) unset(id string) {
+	delete(s.doubted, id)
 	old := s.items[id]
 	if old == nil {
 		return
@@ -231,13 +258,18 @@ func (s *Store[T]) unset(id string) {
 	}
 }
 
-// newer reports whether revision a is later than b. The revisions of mycloud are numbers; if others are not, every one
-// counts as newer, so that nothing gets lost.
+// newer reports whether revision a is later than b. The revisions of mycloud are numbers, those of the whole cloud with
+// the name of a history behind a dot; if others are not, every one counts as newer, so that nothing gets lost.
 func newer(a, b string) bool {
-	x, err1 := strconv.ParseUint(a, 10, 64)
-	y, err2 := strconv.ParseUint(b, 10, 64)
+	x, err1 := number(a)
+	y, err2 := number(b)
 	if err1 != nil || err2 != nil {
 		return a != b
 	}
 	return x > y
+}
+
+func number(revision string) (uint64, error) {
+	digits, _, _ := strings.Cut(revision, ".")
+	return strconv.ParseUint(digits, 10, 64)
 }

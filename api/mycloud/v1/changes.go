@@ -13,7 +13,7 @@ const (
 // Changes is what happened to the objects of a cloud after a revision.
 type Changes struct {
 	// The value of since for the next request.
-	Revision string `json:"revision" example:"42"`
+	Revision string `json:"revision" example:"42.5f3a91c0"`
 	// In the order of revisions; of several changes of an object, only the last one.
 	Items []Change `json:"items" nullable:"false"`
 	// True if further changes can be read at once.

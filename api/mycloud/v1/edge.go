@@ -88,7 +88,7 @@ const (
 type Heartbeat struct {
 	// The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it
 	// has applied nothing yet.
-	AppliedRevision string `json:"applied_revision" pattern:"^[0-9]{0,20}$"`
+	AppliedRevision string `json:"applied_revision" pattern:"^([0-9]{1,20}(\\.[0-9a-f]{8})?)?$"`
 	// What the edge could not apply; it replaces what was reported before.
 	Faults []EdgeFault `json:"faults,omitempty" maxItems:"20000"`
 	// The health of all members. Absent if it has not changed since the last heartbeat.

@@ -38,8 +38,10 @@ type Meta struct {
 	Status string `json:"status" enum:"ok,degraded"`
 	// The limits of one request.
 	Limits Limits `json:"limits"`
-	// The revision of the last change. Read it before lists whose changes are to be followed.
-	Revision string `json:"revision" example:"42"`
+	// The revision of the last change: its number, and after a dot the name of the history that it belongs to, so
+	// that a restored cloud never has a revision of the state that was lost. Read it before lists whose changes are
+	// to be followed.
+	Revision string `json:"revision" example:"42.5f3a91c0"`
 	// The clock of the server.
 	ServerTime time.Time `json:"server_time"`
 }

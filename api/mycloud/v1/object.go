@@ -48,7 +48,7 @@ type List[T any] struct {
 	// Opaque; absent on the last page.
 	NextPageToken string `json:"next_page_token,omitempty"`
 	// The revision of the cloud that the list is a snapshot of; also the ETag.
-	Revision string `json:"revision" example:"42"`
+	Revision string `json:"revision" example:"42.5f3a91c0"`
 	// True on the last page of a snapshot that lacks no object.
 	Complete bool `json:"complete"`
 }

@@ -133,11 +133,11 @@ func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
 	}
 	f.unread = map[string]string{}
 	for id, c := range certificates {
-		if known, ok := was.KeyPairs[id]; ok && known.Revision == c.Revision {
+		// Until it is read, a known one serves. Its revision may be one that a restored cloud uses for another.
+		if known, ok := was.KeyPairs[id]; ok {
 			next.KeyPairs[id] = known
-		} else {
-			f.unread[id] = c.Revision
 		}
+		f.unread[id] = c.Revision
 	}
 	return next, f.readKeyPairs(ctx, next)
 }

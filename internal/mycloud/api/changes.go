@@ -144,8 +144,10 @@ func (r *changesReader) read() error {
 			continue
 		}
 		if n := len(r.found.Items); n == r.limit || r.bytes > changesBytes {
-			r.found.More, r.found.Revision = true, r.found.Items[n-1].Revision
-			return nil
+			r.found.More = true
+			var err error
+			r.found.Revision, err = r.tx.RevisionAt(r.found.Items[n-1].Revision)
+			return err
 		}
 		if err := r.add(c); err != nil {
 			return err
@@ -175,7 +177,7 @@ func (r *changesReader) add(c store.Change) error {
 			r.bytes += len(raw)
 		}
 	}
-	if matches || c.RetaggedAfter(r.since) {
+	if matches || c.RetaggedAfter(r.tx, r.since) {
 		r.found.Items = append(r.found.Items, item)
 	}
 	return nil

@@ -164,7 +164,7 @@ func onlineState(e *cloudv1.Edge) string {
 
 // heartbeat stores nothing, except that an edge is back or has news about members.
 func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1.HeartbeatReply], error) {
-	var revision uint64
+	var applied uint64
 	offline := false
 	err := a.Store.View(func(tx *store.Tx) error {
 		e, err := store.Edges.Get(tx, p.ID)
@@ -175,16 +175,15 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 			return err
 		}
 		offline = e.State == cloudv1.EdgeOffline
-		revision = number(tx.Revision())
+		var known bool
+		if applied, known = tx.Number(p.Body.AppliedRevision); !known {
+			// The edge has applied the state of another cloud, or of this one before it was restored from a backup.
+			applied = 0
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
-	}
-	applied := number(p.Body.AppliedRevision)
-	if applied > revision {
-		// The edge has applied the state of another cloud, or of this one before it was restored from a backup.
-		applied = 0
 	}
 	complete, news := a.edges.Report(p.ID, applied, &p.Body.Heartbeat)
 	if offline || news {

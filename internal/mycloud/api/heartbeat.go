@@ -75,7 +75,7 @@ func atMost[T any](raw json.RawMessage, name string, limit int) (*[]T, error) {
 }
 
 // appliedRevision matches what an edge may say that it has applied.
-var appliedRevision = regexp.MustCompile(`^[0-9]{0,20}$`)
+var appliedRevision = regexp.MustCompile(`^([0-9]{1,20}(\.[0-9a-f]{8})?)?$`)
 
 // Resolve validates what the library does not.
 func (p *HeartbeatParams) Resolve(huma.Context) []error {

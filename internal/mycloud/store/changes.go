@@ -40,13 +40,10 @@ type Change struct {
 }
 
 // RetaggedAfter reports whether the object may have had other tags at a revision that Changes has accepted.
-func (c Change) RetaggedAfter(since string) bool {
-	n, err := strconv.ParseUint(since, 10, 64)
-	return err != nil || c.Retagged > n
+func (c Change) RetaggedAfter(tx *Tx, since string) bool {
+	n, ok := tx.Number(since)
+	return !ok || c.Retagged > n
 }
-
-// Revision returns the revision of the cloud, which is that of its last change.
-func (tx *Tx) Revision() string { return strconv.FormatUint(tx.revision(), 10) }
 
 func (tx *Tx) revision() uint64 {
 	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {
@@ -58,8 +55,8 @@ func (tx *Tx) revision() uint64 {
 // Changes returns the changes after a revision in their order, of several changes of an object only the last one. The
 // error is ErrUnknownRevision if not all of them are known.
 func (tx *Tx) Changes(since string) (iter.Seq2[Change, error], error) {
-	after, err := strconv.ParseUint(since, 10, 64)
-	if err != nil || after > tx.revision() {
+	after, ok := tx.Number(since)
+	if !ok {
 		return nil, ErrUnknownRevision
 	}
 	b := tx.bolt.Bucket([]byte(changesBucket))

@@ -56,8 +56,8 @@ func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
 
 // UnchangedSince reports whether the collection is the same as it was at a revision of the cloud.
 func (k Kind[T]) UnchangedSince(tx *Tx, revision string) bool {
-	n, err := strconv.ParseUint(revision, 10, 64)
-	return err == nil && tx.lastChange(k.Name) <= n && n <= tx.revision()
+	n, ok := tx.Number(revision)
+	return ok && tx.lastChange(k.Name) <= n
 }
 
 // Count returns the number of objects.

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// historiesBucket has a random name for each start of a server that was followed by a change, by the last revision
+// before the start.
+//
+// A state that is restored from a backup counts on from the revision of the backup, and so uses numbers for a second
+// time. With the name of its history, a revision is that of one state only: clients that have followed the lost state
+// learn that their revision is unknown, and list everything again.
+const historiesBucket = "histories"
+
+// beginHistory begins a history. One that has no changes is replaced, because a copy of the state may have continued it.
+func beginHistory(b *bolt.Tx) error {
+	histories, err := b.CreateBucketIfNotExists([]byte(historiesBucket))
+	if err != nil {
+		return fmt.Errorf("begin a history: %w", err)
+	}
+	var last uint64
+	if revisions := b.Bucket([]byte(revisionsBucket)); revisions != nil {
+		last = revisions.Sequence()
+	}
+	var name [4]byte
+	_, _ = rand.Read(name[:]) // never fails
+	if err := histories.Put(revisionKey(last), name[:]); err != nil {
+		return fmt.Errorf("begin a history: %w", err)
+	}
+	return nil
+}
+
+// Revision returns the revision of the cloud, which is that of its last change: its number and the name of its history.
+func (tx *Tx) Revision() string { return tx.named(tx.revision()) }
+
+// RevisionAt returns the revision of the cloud right after the change of an object to a revision.
+func (tx *Tx) RevisionAt(object string) (string, error) {
+	n, err := strconv.ParseUint(object, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("revision %q: %w", object, err)
+	}
+	return tx.named(n), nil
+}
+
+// named returns a revision with the name of the history to which it belongs. The beginning of the cloud, 0, and what is
+// older than histories have none.
+func (tx *Tx) named(n uint64) string {
+	number := strconv.FormatUint(n, 10)
+	b := tx.bolt.Bucket([]byte(historiesBucket))
+	if b == nil || n == 0 {
+		return number
+	}
+	c := b.Cursor()
+	at, name := c.Seek(revisionKey(n))
+	if at == nil {
+		_, name = c.Last()
+	} else {
+		_, name = c.Prev()
+	}
+	if name == nil {
+		return number
+	}
+	return number + "." + hex.EncodeToString(name)
+}
+
+// Number returns the number of a revision of the cloud, and false if this state never had it. The revision of an object
+// serves as well, but has no history, so that it may be that of a lost state.
+func (tx *Tx) Number(revision string) (uint64, bool) {
+	number, _, named := strings.Cut(revision, ".")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return n, err == nil && n <= tx.revision() && (!named || tx.named(n) == revision)
+}
