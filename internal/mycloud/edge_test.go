@@ -157,6 +157,51 @@ func TestTokensOfEdges(t *testing.T) {
 	}
 }
 
+// TestOneMachinePerName checks that a second machine with the name of an edge is refused until the first one is offline.
+func TestOneMachinePerName(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock))
+	ctx := t.Context()
+	register := func(agent string) (*cloudv1.Edge, error) {
+		spec := cloudv1.EdgeSpec{Name: "edge-1", EdgeFields: cloudv1.EdgeFields{AgentID: agent}}
+		return c.edge.RegisterEdge(ctx, spec, cloudapi.WriteOptions{})
+	}
+	beat := func(id, agent string) error {
+		_, err := c.edge.Heartbeat(ctx, id, cloudv1.Heartbeat{AgentID: agent})
+		return err
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !cloudapi.HasCode(err, cloudv1.CodeConflict) || !strings.Contains(err.Error(), "another machine is the edge") {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+	accepted := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	e, err := register("one")
+	accepted("first machine", err)
+	_, err = register("two")
+	refused("second machine", err)
+	refused("its heartbeat", beat(e.ID, "two"))
+	_, err = register("one")
+	accepted("restart", err)
+	accepted("heartbeat", beat(e.ID, "one"))
+
+	eventually(t, "the edge is offline", func() bool {
+		clock.Step(time.Second)
+		return c.edgeState(e.ID) == cloudv1.EdgeOffline
+	})
+	_, err = register("two")
+	accepted("second machine, while the first one is offline", err)
+	refused("heartbeat of the first one, before the second one's", beat(e.ID, "one"))
+	accepted("its heartbeat", beat(e.ID, "two"))
+	refused("heartbeat of the first one", beat(e.ID, "one"))
+}
+
 // TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk unless it is news.
 func TestHeartbeats(t *testing.T) {
 	clock := newFakeClock()

@@ -43,6 +43,9 @@ type Edge struct {
 type EdgeFields struct {
 	// The zone of the machine.
 	Zone string `json:"zone,omitempty" maxLength:"63"`
+	// Random, and kept in the data folder of the edge. While an edge is online, another one cannot register with its
+	// name.
+	AgentID string `json:"agent_id,omitempty" maxLength:"64"`
 	// The addresses of the machine itself.
 	Addresses []string `json:"addresses,omitempty" maxItems:"16"`
 	// direct, proxy or what later versions add.
@@ -86,6 +89,8 @@ const (
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
+	// That of the registration.
+	AgentID string `json:"agent_id,omitempty" maxLength:"64"`
 	// The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it
 	// has applied nothing yet.
 	AppliedRevision string `json:"applied_revision" pattern:"^([0-9]{1,20}(\\.[0-9a-f]{8})?)?$"`
@@ -136,7 +141,7 @@ type ListenerCounter struct {
 	Refused uint64 `json:"refused"`
 	// Bytes received from clients.
 	BytesIn uint64 `json:"bytes_in"`
-	// Bytes sent to clients; 0 where responses go past the edge.
+	// Bytes sent to clients; 0 where the kernel forwards, as it counts requests only.
 	BytesOut uint64 `json:"bytes_out"`
 }
 

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -139,13 +141,17 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
+	id, err := agentID(o.dataDir)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	metrics, err := agent.NewMetrics(registry)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	a := agent.New(agent.Options{
-		Cloud: client, Edge: o.spec(),
+		Cloud: client, Edge: o.spec(id),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
 			Pools: pools, Reserved: o.reserved(ctx),
@@ -174,10 +180,27 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
+// agentID returns the id by which the cloud tells machines with the same name apart. It stays the same over restarts.
+func agentID(dir string) (string, error) {
+	path := filepath.Join(dir, "agent-id")
+	id, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	// An interrupted write leaves an empty file.
+	if len(id) == 0 {
+		id = []byte(rand.Text())
+		if err := os.WriteFile(path, id, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return string(id), nil
+}
+
 // spec returns the settings with which the edge registers.
-func (o *edgeOptions) spec() cloudv1.EdgeSpec {
+func (o *edgeOptions) spec(id string) cloudv1.EdgeSpec {
 	s := cloudv1.EdgeSpec{Name: o.name, EdgeFields: cloudv1.EdgeFields{
-		Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(""),
+		AgentID: id, Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(""),
 	}}
 	if o.forwarding == forwardDirect {
 		s.Capabilities = append(s.Capabilities, cloudv1.EdgeDirect)

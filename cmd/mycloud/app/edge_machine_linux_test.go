@@ -2,6 +2,8 @@ package app
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,6 +27,25 @@ func TestOneEdge(t *testing.T) {
 		t.Fatalf("after the first one has ended: %v", err)
 	}
 	_ = next.Close()
+}
+
+// The cloud recognizes an edge that restarts, also after its first start was interrupted.
+func TestAgentID(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "agent-id"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, d := range []string{dir, dir, other} {
+		id, err := agentID(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if ids[0] == "" || ids[0] != ids[1] || ids[0] == ids[2] {
+		t.Errorf("ids %q", ids)
+	}
 }
 
 func TestReserved(t *testing.T) {

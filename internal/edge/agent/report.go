@@ -110,7 +110,7 @@ func (r *reporter) send(ctx context.Context) error {
 		r.id, r.complete = edge.ID, false
 	}
 	now, current := r.Clock.Now(), r.currentReport()
-	h := cloudv1.Heartbeat{AppliedRevision: current.revision, Faults: current.faults}
+	h := cloudv1.Heartbeat{AgentID: r.Edge.AgentID, AppliedRevision: current.revision, Faults: current.faults}
 	if !r.complete || !reflect.DeepEqual(current.health, r.sent.health) {
 		h.Health = &current.health
 	}
@@ -118,8 +118,8 @@ func (r *reporter) send(ctx context.Context) error {
 		h.Counters = &current.counters
 	}
 	reply, err := r.Cloud.Heartbeat(ctx, r.id, h)
-	if cloudapi.IsAbsent(err) {
-		// The edge was deleted: it registers again.
+	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeConflict) {
+		// The edge was deleted, or another machine has taken its name meanwhile: it registers again.
 		r.id = ""
 	}
 	if err != nil {

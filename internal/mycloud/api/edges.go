@@ -63,7 +63,7 @@ func (a *API) registerEdges() {
 		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge),
 		means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
 	registerQuestion(a, operation{"heartbeat-edge", tag, "Reports the state of an edge"},
-		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge),
+		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge), refuses(http.StatusConflict),
 		means("An edge sends it at the interval of the response, and at once when it has applied something."),
 		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
@@ -117,6 +117,9 @@ func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAns
 		e := known[0]
 		if err := p.check(store.Edges.Name, &e.Object); err != nil {
 			return nil, err
+		}
+		if e.State != cloudv1.EdgeOffline && !sameAgent(e, p.Body.AgentID) {
+			return nil, otherAgent(e)
 		}
 		// An operator's drain lasts until an operator ends it, also if the machine restarts.
 		draining := e.Draining || p.Body.Draining
@@ -174,6 +177,9 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 		if err := a.checkEdge(ctx, e.Name); err != nil {
 			return err
 		}
+		if !sameAgent(e, p.Body.AgentID) {
+			return otherAgent(e)
+		}
 		offline = e.State == cloudv1.EdgeOffline
 		var known bool
 		if applied, known = tx.Number(p.Body.AppliedRevision); !known {
@@ -194,6 +200,16 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 	return &Plain[cloudv1.HeartbeatReply]{Body: cloudv1.HeartbeatReply{
 		Complete: complete, IntervalMS: a.edges.Interval().Milliseconds(),
 	}}, nil
+}
+
+// sameAgent reports whether an edge has the agent with an id. Agents without one are not told apart.
+func sameAgent(e *cloudv1.Edge, id string) bool { return e.AgentID == id || e.AgentID == "" || id == "" }
+
+// otherAgent is the error for the agent of a second machine with the name of an edge: they would replace each other's
+// reports.
+func otherAgent(e *cloudv1.Edge) error {
+	return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with another "+
+		"--name, or stop the other one", e.Name).on(store.Edges.Name, e.ID)
 }
 
 // number returns a revision as a number; 0 if it is none.

@@ -28,6 +28,7 @@ func (Heartbeat) Schema(r huma.Registry) *huma.Schema {
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *Heartbeat) UnmarshalJSON(raw []byte) error {
 	var parts struct {
+		AgentID         string          `json:"agent_id"`
 		AppliedRevision string          `json:"applied_revision"`
 		Faults          json.RawMessage `json:"faults"`
 		Health          json.RawMessage `json:"health"`
@@ -36,7 +37,7 @@ func (h *Heartbeat) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
-	h.AppliedRevision = parts.AppliedRevision
+	h.AgentID, h.AppliedRevision = parts.AgentID, parts.AppliedRevision
 	faults, err := atMost[cloudv1.EdgeFault](parts.Faults, "faults", cloudv1.MaxFaults)
 	if err != nil {
 		return err
@@ -74,6 +75,9 @@ func atMost[T any](raw json.RawMessage, name string, limit int) (*[]T, error) {
 	return &list, nil
 }
 
+// agentIDMax is the limit of the schema.
+const agentIDMax = 64
+
 // appliedRevision matches what an edge may say that it has applied.
 var appliedRevision = regexp.MustCompile(`^([0-9]{1,20}(\.[0-9a-f]{8})?)?$`)
 
@@ -97,6 +101,7 @@ func (p *HeartbeatParams) Resolve(huma.Context) []error {
 			check(false, at(list, i, "family"), "must be ipv4 or ipv6")
 		}
 	}
+	check(len(h.AgentID) <= agentIDMax, "/agent_id", "must have at most %d bytes", agentIDMax)
 	check(appliedRevision.MatchString(h.AppliedRevision), "/applied_revision", "must be a revision of the cloud, or empty")
 	for i, f := range h.Faults {
 		names("faults", i, f.LoadBalancerID, f.ListenerKey)
