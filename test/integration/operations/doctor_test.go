@@ -301,7 +301,7 @@ func TestDoctorAsksTheCloudFromBothSides(t *testing.T) {
 		t.Fatal(err)
 	}
 	found = wait(t, well(), none)["cloud"].Found
-	for _, want := range []string{" answers the controllers, as of ", "no response of http://127.0.0.1:1: "} {
+	for _, want := range []string{" has answered the controllers for ", "no response of http://127.0.0.1:1: "} {
 		if !strings.Contains(found, want) {
 			t.Errorf("got %q, want %q", found, want)
 		}
