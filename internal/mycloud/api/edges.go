@@ -203,7 +203,9 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 }
 
 // sameAgent reports whether an edge has the agent with an id. Agents without one are not told apart.
-func sameAgent(e *cloudv1.Edge, id string) bool { return e.AgentID == id || e.AgentID == "" || id == "" }
+func sameAgent(e *cloudv1.Edge, id string) bool {
+	return e.AgentID == id || e.AgentID == "" || id == ""
+}
 
 // otherAgent is the error for the agent of a second machine with the name of an edge: they would replace each other's
 // reports.

@@ -57,12 +57,11 @@ func (tx *Tx) named(n uint64) string {
 		return number
 	}
 	c := b.Cursor()
-	at, name := c.Seek(revisionKey(n))
-	if at == nil {
-		_, name = c.Last()
-	} else {
-		_, name = c.Prev()
+	before := c.Prev
+	if at, _ := c.Seek(revisionKey(n)); at == nil {
+		before = c.Last
 	}
+	_, name := before()
 	if name == nil {
 		return number
 	}

@@ -3,6 +3,7 @@ package operations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -289,10 +290,14 @@ func TestDoctorFindsNoLeader(t *testing.T) {
 // Without a cloud config, the doctor reads the endpoint in the ConfigMap of the release, and asks from both sides.
 func TestDoctorAsksTheCloudFromBothSides(t *testing.T) {
 	const none = "--cloud-config="
-	found := wait(t, well(), none)["cloud"].Found
-	if want := shared.cloud.Endpoint + " answers; it also answers the controllers"; found != want {
-		t.Errorf("got %q, want %q", found, want)
-	}
+	// A leader that has just started has not recorded anything yet.
+	env.Eventually(t, time.Minute, "both sides agree", func(context.Context) error {
+		found := wait(t, well(), none)["cloud"].Found
+		if want := shared.cloud.Endpoint + " answers; it also answers the controllers"; found != want {
+			return fmt.Errorf("got %q, want %q", found, want)
+		}
+		return nil
+	})
 
 	// It does not matter that only the controllers reach the cloud.
 	v := values(shared.port)
@@ -300,7 +305,7 @@ func TestDoctorAsksTheCloudFromBothSides(t *testing.T) {
 	if err := installWith(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	found = wait(t, well(), none)["cloud"].Found
+	found := wait(t, well(), none)["cloud"].Found
 	for _, want := range []string{" has answered the controllers for ", "no response of http://127.0.0.1:1: "} {
 		if !strings.Contains(found, want) {
 			t.Errorf("got %q, want %q", found, want)
