@@ -83,8 +83,9 @@ type Holder struct {
 
 	// wake ends the pause of Run.
 	wake chan struct{}
-	// checking is held while the record is read and written.
-	checking sync.Mutex
+	// checking has an element while the record is read and written. Unlike a mutex, it is not waited for by those whose
+	// context has ended.
+	checking chan struct{}
 
 	mu sync.Mutex
 	// known is true if the record has been read, and there is no reason to doubt it.
@@ -101,7 +102,7 @@ func New(o Options) *Holder {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Holder{Options: o, wake: make(chan struct{}, 1)}
+	return &Holder{Options: o, wake: make(chan struct{}, 1), checking: make(chan struct{}, 1)}
 }
 
 // OnHeld calls f whenever the cluster may write after it was refused, because what was refused would wait for its next
@@ -145,13 +146,26 @@ func (h *Holder) Withhold(ctx context.Context) error {
 	if known, err := h.state(); known {
 		return err
 	}
-	h.checking.Lock()
-	defer h.checking.Unlock()
+	if err := h.lockCheck(ctx); err != nil {
+		return err
+	}
+	defer h.unlockCheck()
 	if known, err := h.state(); known {
 		return err
 	}
 	return h.check(ctx)
 }
+
+func (h *Holder) lockCheck(ctx context.Context) error {
+	select {
+	case h.checking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *Holder) unlockCheck() { <-h.checking }
 
 // Doubt makes the next write wait for another read of the record, because the cloud has rejected a write.
 func (h *Holder) Doubt() {
@@ -186,8 +200,10 @@ func (h *Holder) state() (known bool, err error) {
 
 // refresh reads the record if it is not known that it is as it should be.
 func (h *Holder) refresh(ctx context.Context) error {
-	h.checking.Lock()
-	defer h.checking.Unlock()
+	if err := h.lockCheck(ctx); err != nil {
+		return err
+	}
+	defer h.unlockCheck()
 	own, err := h.Identity()
 	h.mu.Lock()
 	current := err == nil && h.known && h.refusal == nil && h.Clock.Since(h.at) < heldPeriod && own.Proven == h.own.Proven &&
@@ -199,7 +215,7 @@ func (h *Holder) refresh(ctx context.Context) error {
 	return h.check(ctx)
 }
 
-// check reads the record, and claims or renews it if this cluster may. The caller holds checking.
+// check reads the record, and claims or renews it if this cluster may. The caller has called lockCheck.
 func (h *Holder) check(ctx context.Context) error {
 	own, err := h.Identity()
 	if err != nil {
