@@ -120,7 +120,7 @@ func (s *evidence) unplaced(message string) cause {
 	values := s.role.values()
 	taint := "tolerate the taint with " + values + ".tolerations"
 	// Recent schedulers do not name the taint.
-	if s.uninitialized && s.role.component == webhookComponent {
+	if s.uninitialized {
 		taint = "first let the controllers initialize the Nodes; see the checks controllers and nodes"
 	}
 	var remedies []string

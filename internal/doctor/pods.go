@@ -57,7 +57,9 @@ func (e *examination) logCommand(component string) string {
 func (e *examination) causes(ctx context.Context, r *role) []cause {
 	s := evidence{
 		role: r, namespace: e.Namespace, missing: e.missingObjects(ctx, r), events: e.warnings(ctx),
-		nodes: e.selects(ctx, r.template.Spec.NodeSelector), uninitialized: e.uninitialized(ctx),
+		nodes: e.selects(ctx, r.template.Spec.NodeSelector),
+		// The controllers tolerate the taint.
+		uninitialized: r.component == webhookComponent && e.uninitialized(ctx),
 	}
 	options := e.selector(r.component)
 	if sets, err := e.API.AppsV1().ReplicaSets(e.Namespace).List(ctx, options); err == nil {
@@ -114,7 +116,7 @@ type evidence struct {
 	namespace string
 	// nodes is true if a Node has the labels of the role's selector.
 	nodes bool
-	// uninitialized is true if a Node has the taint that the controllers remove.
+	// uninitialized is true if a Node has the taint that the controllers remove, and the pods do not tolerate it.
 	uninitialized bool
 	// missing are the ConfigMaps and Secrets that do not exist although the pods need them.
 	missing []string

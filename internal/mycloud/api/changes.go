@@ -124,6 +124,8 @@ type changesReader struct {
 	has   func(tags map[string]string) bool
 	limit int
 
+	// after is the number of since.
+	after uint64
 	found cloudv1.Changes
 	bytes int
 	get   map[string]func(id string) (*cloudv1.Object, any, error)
@@ -136,6 +138,7 @@ func (r *changesReader) read() error {
 	if err != nil {
 		return err
 	}
+	r.after, _ = r.tx.Number(r.since) // since Changes has accepted it, it is one
 	for c, err := range changes {
 		if err != nil {
 			return err
@@ -177,7 +180,7 @@ func (r *changesReader) add(c store.Change) error {
 			r.bytes += len(raw)
 		}
 	}
-	if matches || c.RetaggedAfter(r.tx, r.since) {
+	if matches || c.Retagged > r.after {
 		r.found.Items = append(r.found.Items, item)
 	}
 	return nil

@@ -39,12 +39,6 @@ type Change struct {
 	Retagged uint64 `json:"retagged,omitempty"`
 }
 
-// RetaggedAfter reports whether the object may have had other tags at a revision that Changes has accepted.
-func (c Change) RetaggedAfter(tx *Tx, since string) bool {
-	n, ok := tx.Number(since)
-	return !ok || c.Retagged > n
-}
-
 func (tx *Tx) revision() uint64 {
 	if b := tx.bolt.Bucket([]byte(revisionsBucket)); b != nil {
 		return b.Sequence()
