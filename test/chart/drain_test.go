@@ -22,8 +22,10 @@ func checkDrain(t *testing.T, e *env.Env) {
 	if err := e.Client.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
+	// A patch: kube-controller-manager writes to new Nodes too.
+	created := client.StrategicMergeFrom(node.DeepCopy())
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if err := e.Client.Status().Update(t.Context(), node); err != nil {
+	if err := e.Client.Status().Patch(t.Context(), node, created); err != nil {
 		t.Fatal(err)
 	}
 	fail := func(replicas int) env.Values {
@@ -83,12 +85,10 @@ func start(t *testing.T, e *env.Env, namespace, node string, room map[string]int
 				return err
 			}
 			room[component]--
-			if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-				return err
-			}
+			bound := client.StrategicMergeFrom(pod.DeepCopy())
 			pod.Status.Phase = corev1.PodRunning
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-			if err := e.Client.Status().Update(ctx, pod); err != nil {
+			if err := e.Client.Status().Patch(ctx, pod, bound); err != nil {
 				return err
 			}
 			running = append(running, *pod)

@@ -118,8 +118,10 @@ func (w *world) register(i int) {
 		node.Annotations[ingressNode] = "true"
 	}
 	w.create(node)
+	// A patch: the controllers write to new Nodes too.
+	created := client.StrategicMergeFrom(node.DeepCopy())
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test"}}
-	if err := w.Client.Status().Update(w.t.Context(), node); err != nil {
+	if err := w.Client.Status().Patch(w.t.Context(), node, created); err != nil {
 		w.t.Fatal(err)
 	}
 }
