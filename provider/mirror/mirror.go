@@ -230,8 +230,7 @@ func backoff() wait.Backoff {
 // step reads the lists if that is due or if the cloud does not report changes, or else the changes after since. It
 // returns how long to wait before the next step.
 func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (time.Duration, error) {
-	if *since == "" || !m.clock.Now().Before(*verify) {
-		*since = ""
+	if !m.clock.Now().Before(*verify) {
 		meta, err := m.cloud.Meta(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("read the state of the cloud: %w", err)
@@ -240,16 +239,21 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
 		m.resetWatches(follows)
 		m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
+		// After a long outage, lists are due before the cloud could say that it does not know the revision.
+		if lost(*since, meta.Revision) {
+			m.doubt()
+		}
 		for _, k := range m.kinds {
 			if err := k.read(ctx); err != nil {
 				return 0, err
 			}
 			m.answered()
 		}
+		*since = meta.Revision
 		if !follows {
 			return pollPeriod, nil
 		}
-		*since, *verify = meta.Revision, m.clock.Now().Add(verifyPeriod)
+		*verify = m.clock.Now().Add(verifyPeriod)
 		m.look.edges, m.look.owed = m.edges.Mark(), false
 		return 0, nil
 	}
@@ -265,18 +269,15 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
 	changes, err := m.cloud.Changes(ctx, *since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
-		*since = ""
-		// The cloud may have been restored from a backup, and count the same numbers again.
-		for _, k := range m.kinds {
-			k.doubt()
-		}
+		*verify = time.Time{}
+		m.doubt()
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read changes: %w", err)
 	}
 	if err := m.apply(changes.Items); err != nil {
-		*since = "" // lists do not depend on a change that cannot be read
+		*verify = time.Time{} // lists do not depend on a change that cannot be read
 		return 0, err
 	}
 	*since = changes.Revision
@@ -284,6 +285,14 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		return 0, nil
 	}
 	return gap - m.clock.Since(begin), nil
+}
+
+// doubt lets what is read next replace everything: the cloud may have been restored from a backup, and count the same
+// numbers again.
+func (m *Mirror) doubt() {
+	for _, k := range m.kinds {
+		k.doubt()
+	}
 }
 
 // names returns the kinds whose changes the mirror follows.

@@ -269,6 +269,13 @@ func newer(a, b string) bool {
 	return x > y
 }
 
+// lost reports whether a cloud at a revision may have lost the state of another one that it had before.
+func lost(before, revision string) bool {
+	_, was, _ := strings.Cut(before, ".")
+	_, is, _ := strings.Cut(revision, ".")
+	return was != is || newer(before, revision)
+}
+
 func number(revision string) (uint64, error) {
 	digits, _, _ := strings.Cut(revision, ".")
 	return strconv.ParseUint(digits, 10, 64)
