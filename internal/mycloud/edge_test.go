@@ -147,6 +147,12 @@ func TestTokensOfEdges(t *testing.T) {
 	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), ids["edge-1"], cloudapi.ReadOptions{}))
 	diff(t, "what a refused heartbeat reported", "0", read.AppliedRevision)
 
+	// A compromised edge does not lock out the controllers of a cluster, whose UID it can read.
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"},
+		append(as("one"), cloudv1.HeaderFence, "cluster;epoch=1000000")...).want(t, 403, cloudv1.CodeForbidden)
+	c.send("POST", "/v1/node-groups", cloudv1.NodeGroupSpec{Name: "of-the-leader"},
+		cloudv1.HeaderFence, "cluster;epoch=1").want(t, 201, "")
+
 	// Without a shared token, there are only edges with tokens of their own.
 	bound := newCloud(t, func(o *mycloud.Options) { o.EdgeToken, o.EdgeTokens = "", map[string]string{"edge-1": "one"} })
 	bound.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"}, as("one")...).want(t, 201, "")

@@ -106,6 +106,11 @@ func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAns
 	if err := a.checkEdge(ctx, p.Body.Name); err != nil {
 		return nil, err
 	}
+	if p.Fence != "" {
+		// An edge reads the UIDs of clusters, and a high epoch would lock out their leaders.
+		return nil, fail(http.StatusForbidden, cloudv1.CodeForbidden, "an edge leads no cluster; omit the header %s",
+			cloudv1.HeaderFence)
+	}
 	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
 		known, err := store.Edges.Having(tx, store.NameTerm(p.Body.Name))
 		if err != nil {
