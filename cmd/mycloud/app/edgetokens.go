@@ -40,6 +40,9 @@ func parseEdgeTokens(text, clientToken string) (shared string, own map[string]st
 		}
 		token := words[len(words)-1]
 		switch {
+		case strings.HasPrefix(words[0], "#"):
+			// "# edge-1" would make "edge-1" a token.
+			return "", nil, fmt.Errorf("line %d begins with #; the tokens must be without comments", n)
 		case len(words) > 2:
 			return "", nil, fmt.Errorf("line %d has %d words; it must be TOKEN or NAME TOKEN", n, len(words))
 		case token == clientToken:

@@ -16,6 +16,7 @@ func TestParseEdgeTokens(t *testing.T) {
 		"shared":        {text: "s3cret\n", shared: "s3cret"},
 		"own":           {text: "edge-1 a\n\n edge-2\tb \n", own: map[string]string{"edge-1": "a", "edge-2": "b"}},
 		"both":          {text: "edge-1 a\ns3cret==", shared: "s3cret==", own: map[string]string{"edge-1": "a"}},
+		"comment":       {text: "# edge-1\nedge-1 a", err: "line 1 begins with #"},
 		"three words":   {text: "edge-1 a b", err: "line 1 has 3 words"},
 		"two shared":    {text: "a\nb", err: "line 2 is a second shared token"},
 		"same name":     {text: "edge-1 a\nedge-1 b", err: `second token of edge "edge-1"`},
