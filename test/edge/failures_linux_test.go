@@ -95,10 +95,7 @@ func TestControlAway(t *testing.T) {
 	w.startAgent(e)
 	time.Sleep(away / 2)
 	w.startAPI()
-	w.eventually("the API answers", func() bool {
-		_, err := w.cloud.Meta(w.Context())
-		return err == nil
-	})
+	w.answers()
 	w.update(direct.ID, addListener("tcp/9000", 9000))
 	for i, l := range loads {
 		if err := l.end(); err != nil {

@@ -169,10 +169,7 @@ func (w *world) connect() {
 		Wrap: func(http.RoundTripper) http.RoundTripper { return &http.Transport{DialContext: w.Client.Dial} },
 	})
 	w.must(err)
-	w.eventually("the API answers", func() bool {
-		_, err := w.cloud.Meta(w.Context())
-		return err == nil
-	})
+	w.answers()
 }
 
 // startAgent starts mycloud edge on the machine.
