@@ -86,7 +86,7 @@ type kind struct {
 	name   string
 	read   func(context.Context) error
 	change func(cloudv1.Change) error
-	doubt  func()
+	doubt  func(since string) bool
 }
 
 // New creates a Mirror; Run fills it.
@@ -108,7 +108,7 @@ func New(o Options) *Mirror {
 		},
 		holds: func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID },
 		index: func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
-		items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{},
+		items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{}, doubted: map[string]bool{},
 	}
 	m.Instances = &Store[cloudv1.Instance]{
 		kind: cloudv1.KindInstance, meta: (*cloudv1.Instance).Metadata,
@@ -122,7 +122,7 @@ func New(o Options) *Mirror {
 			})
 		},
 		index: func(i *cloudv1.Instance) string { return i.Hostname },
-		items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{},
+		items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{}, doubted: map[string]bool{},
 	}
 	// The controllers of Nodes need not wait for the load balancers, which are many more pages.
 	m.kinds = []kind{kindOf(m.Instances), kindOf(m.LoadBalancers)}
@@ -230,6 +230,10 @@ func backoff() wait.Backoff {
 // step reads the lists if that is due or if the cloud does not report changes, or else the changes after since. It
 // returns how long to wait before the next step.
 func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (time.Duration, error) {
+	if *since != "" && m.Err() != nil && m.doubt(*since) {
+		// The cloud may have been restored to a state that is older than writes whose responses the mirror has.
+		*verify = time.Time{}
+	}
 	if !m.clock.Now().Before(*verify) {
 		meta, err := m.cloud.Meta(ctx)
 		if err != nil {
@@ -239,9 +243,13 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
 		m.resetWatches(follows)
 		m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
-		// After a long outage, lists are due before the cloud could say that it does not know the revision.
-		if lost(*since, meta.Revision) {
-			m.doubt()
+		switch {
+		case *since == "":
+		case lost(*since, meta.Revision):
+			// After a long outage, lists are due before the cloud could say that it does not know the revision.
+			m.doubt("")
+		default:
+			m.doubt(*since)
 		}
 		for _, k := range m.kinds {
 			if err := k.read(ctx); err != nil {
@@ -270,7 +278,7 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	changes, err := m.cloud.Changes(ctx, *since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*verify = time.Time{}
-		m.doubt()
+		m.doubt("")
 		return 0, nil
 	}
 	if err != nil {
@@ -287,12 +295,14 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	return gap - m.clock.Since(begin), nil
 }
 
-// doubt lets what is read next replace everything: the cloud may have been restored from a backup, and count the same
-// numbers again.
-func (m *Mirror) doubt() {
+// doubt lets what is read next replace what is newer than a revision, or everything if it is empty: the cloud may have
+// been restored from a backup, and count the same numbers again. It returns false if there is nothing newer.
+func (m *Mirror) doubt(since string) bool {
+	found := false
 	for _, k := range m.kinds {
-		k.doubt()
+		found = k.doubt(since) || found
 	}
+	return found
 }
 
 // names returns the kinds whose changes the mirror follows.

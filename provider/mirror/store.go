@@ -118,14 +118,21 @@ func (s *Store[T]) sort(list []*T) {
 	})
 }
 
-// doubt lets what is read next replace all objects, whatever their revisions.
-func (s *Store[T]) doubt() {
+// doubt lets what is read next replace the objects that are newer than a revision, whatever their own revisions; all, if
+// it is empty. It returns false if there are none.
+func (s *Store[T]) doubt(since string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision, s.doubted = "", make(map[string]bool, len(s.items))
-	for id := range s.items {
-		s.doubted[id] = true
+	found := false
+	for id, v := range s.items {
+		if newer(s.meta(v).Revision, since) {
+			s.doubted[id], found = true, true
+		}
 	}
+	if found {
+		s.revision = ""
+	}
+	return found
 }
 
 // outdates reports whether an object of the store is not newer than a revision that was read.

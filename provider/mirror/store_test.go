@@ -16,7 +16,8 @@ func TestRestoredCloud(t *testing.T) {
 	list := &cloudv1.List[cloudv1.NodeGroup]{}
 	s := &Store[cloudv1.NodeGroup]{
 		kind: cloudv1.KindNodeGroup, meta: (*cloudv1.NodeGroup).Metadata, items: map[string]*cloudv1.NodeGroup{},
-		list: func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
+		doubted: map[string]bool{},
+		list:    func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
 	}
 	read := func(revision string, items ...cloudv1.NodeGroup) {
 		t.Helper()
@@ -40,7 +41,7 @@ func TestRestoredCloud(t *testing.T) {
 	check("a", "lost")
 	check("b", "lost")
 
-	s.doubt()
+	s.doubt("")
 	written := group("c", "6", "written")
 	s.Put(&written)
 	read("5.bbbbbbbb", group("a", "4", "restored"), group("c", "5", "restored"))
