@@ -4,10 +4,15 @@
 MAKEFLAGS += --no-print-directory
 GO ?= go
 
-# With the same flags for product, tests and tools, what they share is compiled once, and again for the race detector. No
-# program is linked with debug information (DWARF), so it is not generated; GOGC makes compiler and linker, but not the
-# programs, collect garbage less often. Each saves a fifth of the time.
-export GOFLAGS := $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false '-toolexec=env GOGC=400'
+# Where a method is called by a name that only the running program knows, the linker keeps all methods of all types. Two
+# libraries do so unless these tags are set: the validator (two thirds more code in quaymaster) and the pages that gRPC
+# serves about its calls (half as much more in quaymaster-controllers), which nothing here serves. The third is promtool's:
+# rules need no service discovery, whose clients of all clouds are most of its code.
+TAGS := validator_novalidatefn,grpcnotrace,remove_all_sd
+# With the same flags and versions (make align) for product, tests and tools, what they share is compiled once, and again
+# for the race detector. No program is linked with debug information (DWARF), so it is not generated; GOGC makes compiler
+# and linker, but not the programs, collect garbage less often. Each saves a fifth of the time.
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=$(TAGS) -gcflags=all=-dwarf=false '-toolexec=env GOGC=400'
 export CGO_ENABLED := 0
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -22,14 +27,11 @@ CHART_VERSION := $(KUBE_VERSION:v%=%)
 LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
 	-X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) -X $(KUBE_STAMP).gitCommit=$(COMMIT)
 
-# Where a method is called by a name that only the running program knows, the linker keeps all methods of all types. Two
-# libraries do so unless these tags are set: the validator (two thirds more code in quaymaster) and the pages that gRPC
-# serves about its calls (half as much more in quaymaster-controllers), which nothing here serves.
-BUILD_FLAGS := -trimpath -tags validator_novalidatefn,grpcnotrace -ldflags '$(LDFLAGS)'
+BUILD_FLAGS := -ldflags '$(LDFLAGS)'
 # The programs of the image.
 ROLES := ./cmd/quaymaster ./cmd/quaymaster-controllers
 # build-for builds the programs $3 for the platform $1, such as linux/arm64, into the folder $2.
-build-for = mkdir -p $2 && CGO_ENABLED=0 GOOS=$(firstword $(subst /, ,$1)) GOARCH=$(word 2,$(subst /, ,$1)) $(GO) build $(BUILD_FLAGS) -o $2/ $3
+build-for = mkdir -p $2 && GOOS=$(firstword $(subst /, ,$1)) GOARCH=$(word 2,$(subst /, ,$1)) $(GO) build $(BUILD_FLAGS) -o $2/ $3
 comma := ,
 # The time in images and archives, so that a commit always results in the same ones.
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
@@ -100,7 +102,7 @@ help: ## List the targets.
 
 .PHONY: build
 build: ## Build bin/quaymaster, bin/quaymaster-controllers, bin/quayctl (kubectl quay) and bin/mycloud as static binaries with version.
-	@CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -o bin/ ./cmd/...
+	@$(GO) build $(BUILD_FLAGS) -o bin/ ./cmd/...
 	@ln -sf quayctl bin/kubectl-quay
 
 .PHONY: image
@@ -128,7 +130,7 @@ release: build ## Write the files of a release to dist: archives, Debian package
 		bin/$$program man $$manual/man/man1 && gzip -9n $$manual/man/man1/* && \
 		for shell in bash zsh fish; do bin/$$program completion $$shell >$$manual/completion/$$program.$$shell || exit 1; done || exit 1; \
 	done
-	@cd tools/release && CGO_ENABLED=0 $(GO) run . -version $(CHART_VERSION) -epoch $(EPOCH) -source $(CURDIR) -built $(CURDIR)/bin/release \
+	@cd tools/release && $(GO) run . -version $(CHART_VERSION) -epoch $(EPOCH) -source $(CURDIR) -built $(CURDIR)/bin/release \
 		-out $(CURDIR)/dist -url $(RELEASE_URL) -image $(IMAGE)
 
 .PHONY: test-release
@@ -143,7 +145,7 @@ reproducible: ## Build the programs of the image twice from scratch and compare 
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	for build in first second; do \
 		echo "building $(ROLES): $$build build"; \
-		CGO_ENABLED=0 GOCACHE=$$folder/cache-$$build $(GO) build $(BUILD_FLAGS) -o "$$folder/$$build/" $(ROLES) || exit 1; \
+		GOCACHE=$$folder/cache-$$build $(GO) build $(BUILD_FLAGS) -o "$$folder/$$build/" $(ROLES) || exit 1; \
 	done && \
 	diff -r "$$folder/first" "$$folder/second" && cd "$$folder/first" && \
 	for program in *; do echo "reproducible: $$program sha256:$$(openssl dgst -sha256 -r $$program | cut -d ' ' -f 1)"; done
@@ -155,14 +157,18 @@ tools: ## Build all pinned tools into bin/tools (takes minutes the first time).
 tool-%: ## Build one pinned tool, for example tool-etcd.
 	@tools/build.sh $*
 
+.PHONY: align
+align: ## Raise dependencies that the product shares with tools of its tests to one version each, so that they are compiled once.
+	@tools/align.sh
+
 .PHONY: generate
 generate: ## Regenerate all generated files.
 	@tools/build.sh controller-gen
-	@CGO_ENABLED=0 $(GO) run ./internal/catalog/compile internal/catalog/catalogs internal/catalog/compiled
+	@$(GO) run ./internal/catalog/compile internal/catalog/catalogs internal/catalog/compiled
 	@# Without cgo, so that reading the types needs no C compiler. The programs must be built after the code is generated.
-	@CGO_ENABLED=0 bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
+	@bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
 	@$(MAKE) build
-	@CGO_ENABLED=0 $(GO) run ./docs/gen docs/reference
+	@$(GO) run ./docs/gen docs/reference
 	@bin/mycloud openapi > docs/reference/.mycloud-openapi.yaml
 	@mv docs/reference/.mycloud-openapi.yaml docs/reference/mycloud-openapi.yaml
 	@$(GO) run ./docs/gen docs/reference
@@ -170,7 +176,7 @@ generate: ## Regenerate all generated files.
 .PHONY: site
 site: ## Write the documentation as a static site with search into bin/site.
 	@rm -rf bin/site
-	@CGO_ENABLED=0 $(GO) run ./docs/site -version '$(VERSION)' bin/site
+	@$(GO) run ./docs/site -version '$(VERSION)' bin/site
 	@echo "site: bin/site; serve it with any web server, for example: python3 -m http.server --directory bin/site"
 
 .PHONY: clean
@@ -200,7 +206,7 @@ build-dev:
 		echo "while the rest is built, try in another terminal: bin/quayctl lint examples/service-bad.yaml"; }
 	@echo "building quaymaster, mycloud and the demonstration"
 	@$(MAKE) build
-	@$(GO) build -trimpath -o bin/dev ./test/dev
+	@$(GO) build -o bin/dev ./test/dev
 	@tools/build.sh $(DEV_TOOLS)
 
 ##@ Check
@@ -296,7 +302,7 @@ bench: ## Run the benchmarks.
 bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE, PROFILES).
 	@tools/build.sh etcd kube-apiserver helm
 	@$(MAKE) build
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
+	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	@bin/bench/benchadmission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
 		-via '$(VIA)' -page '$(PAGE)' -profiles '$(PROFILES)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
 
@@ -304,7 +310,7 @@ bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, 
 bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES, PAGE); takes about 20 minutes.
 	@tools/build.sh etcd kube-apiserver helm
 	@$(MAKE) build
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers
+	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers
 	@bin/bench/benchcontrollers -sizes '$(SIZES)' -page '$(PAGE)' -command '$(strip make bench-controllers $(if $(filter file,$(origin SIZES)),,SIZES=$(SIZES)))'
 
 .PHONY: verify
@@ -312,7 +318,7 @@ verify: ## Check format, lint, chart, modules and generated files; fails if the 
 	@tools/build.sh $(VERIFY_TOOLS)
 	@unformatted=$$(gofmt -l .); \
 		[ -z "$$unformatted" ] || { echo "verify: not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	@CGO_ENABLED=0 bin/tools/golangci-lint run ./...
+	@bin/tools/golangci-lint run ./...
 	@bin/tools/helm lint --strict --quiet charts/quaymaster --set image.repository=quaymaster
 	@for module in . tools/*/ examples/client; do \
 		(cd $$module && $(GO) mod tidy -diff >/dev/null) || { echo "verify: go.mod is not tidy; run: (cd $$module && go mod tidy)"; exit 1; }; \

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Usage: tools/build.sh [tool...]. Builds pinned tools into bin/tools; without arguments, all of them.
 #
-# Each tool is built from the Go module in tools/<module>, so that tools and product never share a dependency. Tools
-# that exist at the pinned version are skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used without
-# a build. make sets GOFLAGS, so that what several programs share is compiled once.
+# Each tool is built from the Go module in tools/<module>, so that the product never depends on a tool. Tools that exist
+# at the pinned version are skipped. etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS are used without a build.
+# make sets GOFLAGS and CGO_ENABLED, so that what several programs share is compiled once.
 set -eu
 cd "$(dirname "$0")/.."
+export CGO_ENABLED=0
 
 all="etcd kube-apiserver kubectl kube-controller-manager helm promtool controller-gen golangci-lint"
 out=$PWD/bin/tools
@@ -21,9 +22,9 @@ kubernetes=$(version kubernetes k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}
 
-# describe TOOL sets module and package of a tool, its linker flags and its build tags.
+# describe TOOL sets module and package of a tool, and its linker flags.
 describe() {
-	ldflags="-s -w" tags=
+	ldflags="-s -w"
 	case $1 in
 	etcd) module=etcd package=go.etcd.io/etcd/server/v3 ;;
 	kube-apiserver | kube-controller-manager | kubectl)
@@ -39,11 +40,7 @@ describe() {
 		done
 		ldflags="$ldflags -X helm.sh/helm/v3/internal/version.version=$(version helm helm.sh/helm/v3)"
 		;;
-	promtool)
-		module=promtool package=github.com/prometheus/prometheus/cmd/promtool
-		# Rules need no service discovery, whose clients of all clouds are most of its code.
-		tags=remove_all_sd
-		;;
+	promtool) module=promtool package=github.com/prometheus/prometheus/cmd/promtool ;;
 	controller-gen) module=controller-gen package=sigs.k8s.io/controller-tools/cmd/controller-gen ;;
 	golangci-lint) module=golangci-lint package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
 	*)
@@ -64,7 +61,7 @@ provided() {
 # pin TOOL prints a checksum of everything a built tool depends on: module versions, toolchain and flags.
 pin() {
 	describe "$1"
-	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags${tags:+ $tags}"; } | cksum
+	{ cat "tools/$module/go.mod" "tools/$module/go.sum"; go env GOVERSION GOOS GOARCH; echo "$ldflags"; } | cksum
 }
 
 current() { [ -x "$out/$1" ] && [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(pin "$1")" ]; }
@@ -76,8 +73,8 @@ build() {
 	temporary=$out/.$1.$$
 	begin=$(date +%s)
 	echo "[$2] $1: building${3:+ (next: $3)}"
-	(cd "tools/$module" && CGO_ENABLED=0 exec go build -mod=readonly -trimpath -buildvcs=false -v \
-		-tags "$tags" -ldflags "$ldflags" -o "$temporary" "$package") >"$log" 2>&1 &
+	(cd "tools/$module" && exec go build -mod=readonly -buildvcs=false -v -ldflags "$ldflags" -o "$temporary" "$package") \
+		>"$log" 2>&1 &
 	child=$!
 	# Without job control, background processes ignore Ctrl-C.
 	trap 'kill "$child" 2>/dev/null; rm -f "$temporary"; exit 130' INT TERM
