@@ -37,8 +37,8 @@ comma := ,
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 
 # The tools that each target runs, so that it builds no others.
-DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager helm
-TEST_TOOLS := $(DEV_TOOLS) promtool
+DEV_TOOLS := etcd kube-apiserver kubectl kube-controller-manager
+TEST_TOOLS := $(DEV_TOOLS) helm promtool
 VERIFY_TOOLS := helm golangci-lint controller-gen
 
 # Base, name, platforms and builder of the image for `make image`. By default, it has the tag that the chart installs: that

@@ -66,18 +66,30 @@ pin() {
 
 current() { [ -x "$out/$1" ] && [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$(pin "$1")" ]; }
 
-# build TOOL POSITION NEXT builds one tool and prints its progress.
+# build NEXT TOOL... builds tools of one module at once, so that one is linked while others are compiled, and
+# prints its progress.
 build() {
-	describe "$1"
+	next=$1
+	shift
+	label=$(echo "$*" | sed 's/ /, /g')
 	log=$stamps/$1.log
 	temporary=$out/.$1.$$
+	mkdir -p "$temporary"
+	packages=
+	for tool; do
+		describe "$tool"
+		packages="$packages $package"
+	done
+	# The programs of several packages are named after them.
+	output=$temporary/
+	[ $# -gt 1 ] || output=$temporary/$1
 	begin=$(date +%s)
-	echo "[$2] $1: building${3:+ (next: $3)}"
-	(cd "tools/$module" && exec go build -mod=readonly -buildvcs=false -v -ldflags "$ldflags" -o "$temporary" "$package") \
-		>"$log" 2>&1 &
+	echo "$label: building${next:+ (next: $next)}"
+	# shellcheck disable=SC2086 # a list of words
+	(cd "tools/$module" && exec go build -mod=readonly -buildvcs=false -v -ldflags "$ldflags" -o "$output" $packages) >"$log" 2>&1 &
 	child=$!
 	# Without job control, background processes ignore Ctrl-C.
-	trap 'kill "$child" 2>/dev/null; rm -f "$temporary"; exit 130' INT TERM
+	trap 'kill "$child" 2>/dev/null; rm -rf "$temporary"; exit 130' INT TERM
 	beat=$begin
 	while kill -0 "$child" 2>/dev/null; do
 		sleep 1
@@ -85,41 +97,45 @@ build() {
 		if [ $((now - beat)) -ge $heartbeat ]; then
 			beat=$now
 			fetched=$(grep -c '^go: downloading' "$log" || true)
-			echo "[$2] $1: $((now - begin)) s, $fetched modules downloaded, $(($(wc -l <"$log") - fetched)) packages compiled"
+			echo "$label: $((now - begin)) s, $fetched modules downloaded, $(($(wc -l <"$log") - fetched)) packages compiled"
 		fi
 	done
 	if ! wait "$child"; then
-		echo "tools: building $1 failed; last lines of $log:" >&2
+		echo "tools: building $* failed; last lines of $log:" >&2
 		tail -n 20 "$log" >&2
+		rm -rf "$temporary"
 		exit 1
 	fi
 	trap - INT TERM
-	mv "$temporary" "$out/$1"
-	pin "$1" >"$stamps/$1"
+	for tool; do
+		mv "$temporary/$tool" "$out/$tool"
+		pin "$tool" >"$stamps/$tool"
+	done
+	rmdir "$temporary"
 	rm -f "$log"
-	echo "[$2] $1: built in $(($(date +%s) - begin)) s"
+	echo "$label: built in $(($(date +%s) - begin)) s"
 }
 
 mkdir -p "$stamps"
 [ $# -gt 0 ] || set -- $all
 missing=
-count=0
 for tool; do
 	describe "$tool"
-	if ! provided "$tool" && ! current "$tool"; then
-		missing="$missing $tool"
-		count=$((count + 1))
-	fi
+	provided "$tool" || current "$tool" || missing="$missing $tool"
 done
 [ -n "$missing" ] || exit 0
 
 echo "tools: building$missing into bin/tools; this takes minutes the first time"
 # shellcheck disable=SC2086 # a list of words
 set -- $missing
-position=0
 while [ $# -gt 0 ]; do
-	tool=$1
+	describe "$1"
+	group=$1 of=$module
 	shift
-	position=$((position + 1))
-	build "$tool" "$position/$count" "$*"
+	while [ $# -gt 0 ] && describe "$1" && [ "$module" = "$of" ]; do
+		group="$group $1"
+		shift
+	done
+	# shellcheck disable=SC2086 # a list of words
+	build "$*" $group
 done

@@ -275,7 +275,7 @@ func (b *bench) installed(ctx context.Context, name, catalogs, metrics string, a
 	if err != nil {
 		return nil, nil, err
 	}
-	rendered, err := env.RenderChart(ctx, values())
+	rendered, err := env.RenderChart(values())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,7 +39,7 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 		"twice":   {"hcloud", "hcloud"},
 		"none":    {},
 	} {
-		if _, err := env.RenderChart(t.Context(), env.Values{"catalogs": catalogs}); err == nil || !strings.Contains(err.Error(), "/catalogs") {
+		if _, err := env.RenderChart(env.Values{"catalogs": catalogs}); err == nil || !strings.Contains(err.Error(), "/catalogs") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 	for _, name := range slices.Backward(known) {
 		all = append(all, name)
 	}
-	if _, err := env.RenderChart(t.Context(), env.Values{"catalogs": all}); err != nil {
+	if _, err := env.RenderChart(env.Values{"catalogs": all}); err != nil {
 		t.Error(err)
 	}
 }

@@ -124,7 +124,7 @@ func merged(values, more map[string]any) map[string]any {
 
 func render(t *testing.T, values env.Values) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := env.RenderChart(t.Context(), values)
+	objects, err := env.RenderChart(values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestInvalidValues(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := env.RenderChart(t.Context(), test.values)
+			_, err := env.RenderChart(test.values)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}

@@ -1,23 +1,25 @@
 package env
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -35,7 +37,7 @@ type Values map[string]any
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
 	all := Values{"certs": map[string]any{"mode": "self-signed"}}
 	maps.Copy(all, values)
-	objects, err := RenderChart(ctx, all)
+	objects, err := RenderChart(all)
 	if err != nil {
 		return err
 	}
@@ -112,47 +114,77 @@ func forProcesses(kind string) bool {
 	}
 }
 
-// RenderChart renders the project's chart, CRDs first, with the release name and namespace of a default installation, and
-// an image unless the values name one.
-func RenderChart(ctx context.Context, values Values) ([]*unstructured.Unstructured, error) {
-	helm, err := Tool("helm")
+// RenderChart renders the project's chart as helm template does, hooks last, with the release name and namespace of a
+// default installation, and an image unless the values name one.
+func RenderChart(values Values) ([]*unstructured.Unstructured, error) {
+	objects, err := renderChart(values)
+	if err != nil {
+		return nil, fmt.Errorf("render the chart: %w", err)
+	}
+	return objects, nil
+}
+
+func renderChart(values Values) ([]*unstructured.Unstructured, error) {
+	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
-	root, err := Root()
+	chart, err := loader.LoadDir(filepath.Join(root, "charts", "quaymaster"))
 	if err != nil {
 		return nil, err
 	}
 	all := Values{"image": map[string]any{"repository": "quaymaster"}}
 	maps.Copy(all, values)
-	input, err := yaml.Marshal(all)
+	// As read from a file: templates and schema expect the types of YAML.
+	text, err := yaml.Marshal(all)
 	if err != nil {
-		return nil, fmt.Errorf("render the chart: %w", err)
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, helm, "template", "quaymaster", filepath.Join(root, "charts", "quaymaster"),
-		"--namespace", Namespace, "--include-crds", "--values", "-")
-	cmd.Stdin = bytes.NewReader(input)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("render the chart: %w: %s", err, strings.TrimSpace(stderr.String()))
+	read, err := chartutil.ReadValues(text)
+	if err != nil {
+		return nil, err
 	}
-
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	kube, err := chartutil.ParseKubeVersion(version.DefaultKubeBinaryVersion)
+	if err != nil {
+		return nil, err
+	}
+	capabilities.KubeVersion = *kube
+	release := chartutil.ReleaseOptions{Name: "quaymaster", Namespace: Namespace, Revision: 1, IsInstall: true}
+	input, err := chartutil.ToRenderValues(chart, read, release, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, input)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
+	hooks, manifests, err := releaseutil.SortManifests(files, capabilities.APIVersions, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
 	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(&stdout, 4<<10)
-	for {
+	add := func(manifest string) error {
 		object := &unstructured.Unstructured{}
-		err := decoder.Decode(object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
+		// Sorting cuts off the last line break, which may belong to a value, and Helm adds it again.
+		if err := yaml.Unmarshal([]byte(manifest+"\n"), object); err != nil {
+			return err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("render the chart: %w", err)
-		}
-		if len(object.Object) > 0 { // a template may render to comments only
-			objects = append(objects, object)
+		objects = append(objects, object)
+		return nil
+	}
+	for _, manifest := range manifests {
+		if err := add(manifest.Content); err != nil {
+			return nil, err
 		}
 	}
+	for _, hook := range hooks {
+		if err := add(hook.Manifest); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
 }
 
 // InstallCertManagerCRDs installs the CRDs of the cert-manager objects that the webhooks apply, from the module of

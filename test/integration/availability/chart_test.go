@@ -16,7 +16,7 @@ import (
 // podOf returns the pod of one of the chart's Deployments.
 func podOf(t *testing.T, name string) corev1.PodSpec {
 	t.Helper()
-	objects, err := env.RenderChart(t.Context(), nil)
+	objects, err := env.RenderChart(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

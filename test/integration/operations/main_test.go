@@ -92,7 +92,7 @@ func installWith(ctx context.Context, v env.Values) error {
 	if err := shared.InstallChart(ctx, v); err != nil {
 		return err
 	}
-	objects, err := env.RenderChart(ctx, v)
+	objects, err := env.RenderChart(v)
 	if err != nil {
 		return err
 	}

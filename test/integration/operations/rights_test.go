@@ -37,7 +37,7 @@ func TestRightsAreTheCharts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rendered, err := env.RenderChart(t.Context(), values)
+			rendered, err := env.RenderChart(values)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,7 +44,7 @@ func newWorld(t *testing.T, values env.Values) *world {
 		APIServerArgs: []string{"--feature-gates=WatchList=false"},
 	})}
 	var err error
-	if w.rendered, err = env.RenderChart(ctx, values); err != nil {
+	if w.rendered, err = env.RenderChart(values); err != nil {
 		t.Fatal(err)
 	}
 	w.must(w.InstallChart(ctx, values))
