@@ -28,7 +28,9 @@ func versions(t *testing.T, folder string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Require []struct{ Path, Version string } }
+	var file struct {
+		Require []struct{ Path, Version string }
+	}
 	if err := json.Unmarshal(out, &file); err != nil {
 		t.Fatal(err)
 	}
