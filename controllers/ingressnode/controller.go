@@ -115,7 +115,8 @@ type Controller struct {
 	// driftDue makes the next sync check for changes by others.
 	driftDue atomic.Bool
 
-	// loaded is true if cloud holds the groups of the cloud at revision.
+	// loaded is true if cloud holds the groups of the cloud at revision. Without one, the controller has written since: a
+	// cloud that lost the write, restored to the state before, has the old revision again.
 	loaded   bool
 	revision string
 	cloud    map[string]Group

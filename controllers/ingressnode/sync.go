@@ -148,6 +148,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	if group, err = c.groups.Change(ctx, group, upsert, remove); err != nil {
 		return group, 0, err
 	}
+	c.revision = ""
 	limit.spend(now, d.braked)
 	if len(d.held) > 0 && !d.joined {
 		next = limit.next(now)
@@ -162,6 +163,7 @@ func (c *Controller) create(ctx context.Context, name string) (Group, error) {
 		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
 			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
 	}
+	c.revision = ""
 	return c.groups.Create(ctx, name)
 }
 

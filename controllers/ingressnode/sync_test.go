@@ -512,6 +512,38 @@ func TestInstancesUnread(t *testing.T) {
 	s.count(2, "with an answer")
 }
 
+// A cloud that is restored to the state before a write has the revision of that state again. So after a write, what the
+// cloud has is read whole, whatever its revision.
+func TestLostWrite(t *testing.T) {
+	s := stepwise(t, 2)
+	s.put(node(1))
+	s.begin()
+	s.drift() // reads what was written
+	s.put(node(2))
+	s.sync()
+	s.count(2, "after a Node joined")
+	var known []string
+	s.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/node-groups") {
+			known = append(known, r.Header.Get("If-None-Match"))
+		}
+		return false
+	})
+	s.drift()
+	s.drift()
+	if len(known) != 2 || known[0] != "" || known[1] == "" {
+		t.Errorf("lists with the revisions %q, want one without and one with it", known)
+	}
+}
+
+// drift syncs and checks for changes by others.
+func (s *steps) drift() {
+	s.t.Helper()
+	if _, err := s.Sync(s.quiet(), true); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // instance returns a Node of an instance that the inventory lacks.
 func instance(name, id string) *corev1.Node {
 	n := node(1)

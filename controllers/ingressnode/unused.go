@@ -94,6 +94,7 @@ func (c *Controller) delete(ctx context.Context, name string, group Group) error
 		c.loaded = false
 		return fmt.Errorf("delete unused node group %s: %w", name, err)
 	}
+	c.revision = ""
 	delete(c.cloud, name)
 	delete(c.unusedSince, name)
 	delete(c.brakes, name)

@@ -75,6 +75,7 @@ func (c *Controller) apply(ctx context.Context, changes []Change, removals map[n
 			}
 			continue
 		}
+		c.revision = ""
 		delete(c.attempts, change.Destination)
 		if !change.Remove {
 			written++

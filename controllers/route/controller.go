@@ -77,7 +77,8 @@ type Controller struct {
 	// driftDue makes the next pass check for changes by others.
 	driftDue atomic.Bool
 
-	// loaded is true if routes holds the routes of the cloud at revision, and what this controller has changed since.
+	// loaded is true if routes holds the routes of the cloud at revision. Without one, the controller has written since: a
+	// cloud that lost the write, restored to the state before, has the old revision again.
 	loaded   bool
 	revision string
 	routes   map[netip.Prefix]Route

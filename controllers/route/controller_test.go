@@ -51,6 +51,25 @@ func TestUnchangedStart(t *testing.T) {
 	}
 }
 
+// A cloud that is restored to the state before a write has the revision of that state again. So after a write, what the
+// cloud has is read whole, whatever its revision.
+func TestLostWrite(t *testing.T) {
+	f := setUp(t, node("a", "mycloud://i-node-1", "10.244.1.0/24"))
+	f.start()
+	f.pass(false)
+	f.expectRoutes(map[string]string{"10.244.1.0/24": "i-node-1"})
+	var known []string
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		known = append(known, r.Header.Get("If-None-Match"))
+		return false
+	})
+	f.pass(true)
+	f.pass(true)
+	if len(known) != 2 || known[0] != "" || known[1] == "" {
+		t.Errorf("lists with the revisions %q, want one without and one with it", known)
+	}
+}
+
 func TestManyNodesJoin(t *testing.T) {
 	nodes, routes := fleet(500)
 	f := setUp(t, nodes...)
