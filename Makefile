@@ -9,9 +9,9 @@ GO ?= go
 # serves about its calls (half as much more in quaymaster-controllers), which nothing here serves. The third is promtool's:
 # rules need no service discovery, whose clients of all clouds are most of its code.
 TAGS := validator_novalidatefn,grpcnotrace,remove_all_sd
-# With the same flags and versions (make align) for product, tests and tools, what they share is compiled once, and again
-# for the race detector. No program is linked with debug information (DWARF), so it is not generated; GOGC makes compiler
-# and linker, but not the programs, collect garbage less often. Each saves a fifth of the time.
+# With the same flags and versions (make align) for product, tests and tools, what they share is compiled once. No program
+# is linked with debug information (DWARF), so it is not generated; GOGC makes compiler and linker, but not the programs,
+# collect garbage less often. Each saves a fifth of the time.
 export GOFLAGS := $(GOFLAGS) -trimpath -tags=$(TAGS) -gcflags=all=-dwarf=false '-toolexec=env GOGC=400'
 export CGO_ENABLED := 0
 
@@ -73,10 +73,10 @@ SIZES ?= 100x100,1000x1000,10000x5000
 # The variables that were set by the user, so that the results name them.
 BENCH_CHANGES = $(foreach name,ROUNDS ATTACK_ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
 
-# The race detector needs a C compiler, and everything compiled again. It watches only the process of a test, so it is on
-# for tests that run code of the product there, and off for those that start the programs in bin.
-RACE ?= $(if $(shell command -v cc 2>/dev/null),-race)
-RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE)
+# With RACE=1, the race detector is on, which needs a C compiler and everything compiled again. It watches only the process
+# of a test, so it is off for tests that start the programs in bin and run no code of the product themselves.
+RACE ?=
+RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO) test $(if $(RACE),-race)
 
 # Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
@@ -165,7 +165,7 @@ align: ## Raise dependencies that the product shares with tools of its tests to 
 generate: ## Regenerate all generated files.
 	@tools/build.sh controller-gen
 	@$(GO) run ./internal/catalog/compile internal/catalog/catalogs internal/catalog/compiled
-	@# Without cgo, so that reading the types needs no C compiler. The programs must be built after the code is generated.
+	@# The programs must be built after the code is generated.
 	@bin/tools/controller-gen object paths=./api/... crd paths=./api/... output:crd:artifacts:config=charts/quaymaster/files/crds
 	@$(MAKE) build
 	@$(GO) run ./docs/gen docs/reference
@@ -212,10 +212,10 @@ build-dev:
 ##@ Check
 
 .PHONY: test
-test: test-unit test-safety test-integration test-dev ## Run all tests: unit, safety, integration, demonstration.
+test: test-unit test-safety test-integration test-dev ## Run all tests: unit, safety, integration, demonstration (RACE=1: with the race detector).
 
 .PHONY: test-unit
-test-unit: ## Run the unit tests, which need only Go, with the race detector; those of edges need root and Debian's packages.
+test-unit: ## Run the unit tests, which need only Go (RACE=1); those of edges need root and Debian's packages.
 	@tools/edge-packages.sh
 	@$(MAKE) build
 	@echo "unit tests$(if $(RACE), with the race detector)"
@@ -300,7 +300,7 @@ bench: ## Run the benchmarks.
 
 .PHONY: bench-admission
 bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE, PROFILES).
-	@tools/build.sh etcd kube-apiserver helm
+	@tools/build.sh etcd kube-apiserver
 	@$(MAKE) build
 	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	@bin/bench/benchadmission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
@@ -308,7 +308,7 @@ bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, 
 
 .PHONY: bench-controllers
 bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES, PAGE); takes about 20 minutes.
-	@tools/build.sh etcd kube-apiserver helm
+	@tools/build.sh etcd kube-apiserver
 	@$(MAKE) build
 	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers
 	@bin/bench/benchcontrollers -sizes '$(SIZES)' -page '$(PAGE)' -command '$(strip make bench-controllers $(if $(filter file,$(origin SIZES)),,SIZES=$(SIZES)))'

@@ -243,14 +243,11 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
 		m.resetWatches(follows)
 		m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
-		switch {
-		case *since == "":
-		case lost(*since, meta.Revision):
+		if lost(*since, meta.Revision) {
 			// After a long outage, lists are due before the cloud could say that it does not know the revision.
-			m.doubt("")
-		default:
-			m.doubt(*since)
+			*since = ""
 		}
+		m.doubt(*since)
 		for _, k := range m.kinds {
 			if err := k.read(ctx); err != nil {
 				return 0, err

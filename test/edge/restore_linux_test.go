@@ -82,12 +82,3 @@ func (w *world) stopAPI() {
 	w.must(w.api.Process.Signal(syscall.SIGTERM))
 	w.must(w.api.Wait())
 }
-
-// answers waits until the API answers.
-func (w *world) answers() {
-	w.Helper()
-	w.eventually("the API answers", func() bool {
-		_, err := w.cloud.Meta(w.Context())
-		return err == nil
-	})
-}

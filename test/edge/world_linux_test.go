@@ -172,6 +172,15 @@ func (w *world) connect() {
 	w.answers()
 }
 
+// answers waits until the API answers.
+func (w *world) answers() {
+	w.Helper()
+	w.eventually("the API answers", func() bool {
+		_, err := w.cloud.Meta(w.Context())
+		return err == nil
+	})
+}
+
 // startAgent starts mycloud edge on the machine.
 func (w *world) startAgent(e *edge) {
 	w.Helper()

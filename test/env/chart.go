@@ -31,9 +31,9 @@ const fieldOwner = client.FieldOwner("quaymaster-test-env")
 type Values map[string]any
 
 // InstallChart renders the project's chart and applies the objects that processes outside the cluster need: accounts,
-// RBAC, CRDs, webhook configurations and admission policies, but no workloads or Services. It returns when the API server serves the custom
-// resources. Unless the values set a certificate mode, webhooks use self-signed certificates, which is the mode of
-// StartWebhook.
+// RBAC, CRDs, webhook configurations and admission policies, but no workloads or Services. It returns when the API
+// server serves the custom resources. Unless the values set a certificate mode, webhooks use self-signed certificates,
+// which is the mode of StartWebhook.
 func (e *Env) InstallChart(ctx context.Context, values Values) error {
 	all := Values{"certs": map[string]any{"mode": "self-signed"}}
 	maps.Copy(all, values)
