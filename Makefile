@@ -73,10 +73,12 @@ SIZES ?= 100x100,1000x1000,10000x5000
 # The variables that were set by the user, so that the results name them.
 BENCH_CHANGES = $(foreach name,ROUNDS ATTACK_ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
 
+# make verify vets everything; go test would vet all dependencies first, which takes longer than most tests.
+GO_TEST = $(GO) test -vet=off
 # With RACE=1, the race detector is on, which needs a C compiler and everything compiled again. It watches only the process
 # of a test, so it is off for tests that start the programs in bin and run no code of the product themselves.
 RACE ?=
-RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO) test $(if $(RACE),-race)
+RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO_TEST) $(if $(RACE),-race)
 
 # Tests that import test/env run a control plane; tests in test/dev run the whole demonstration; tests in test/e2e need
 # a cluster.
@@ -138,7 +140,7 @@ test-release: release ## Test the files of a release, and that writing them agai
 	@rm -rf bin/first && mv dist bin/first
 	@$(MAKE) release
 	@diff -r bin/first dist && rm -r bin/first
-	@$(GO) test -count=1 ./test/release -dist $(CURDIR)/dist
+	@$(GO_TEST) -count=1 ./test/release -dist $(CURDIR)/dist
 
 .PHONY: reproducible
 reproducible: ## Build the programs of the image twice from scratch and compare the results (takes minutes).
@@ -221,20 +223,20 @@ test-unit: ## Run the unit tests, which need only Go (RACE=1); those of edges ne
 	@echo "unit tests$(if $(RACE), with the race detector)"
 	@$(RACE_TEST) -timeout 10m $(UNIT)
 	@# The race detector allocates, too.
-	@$(if $(RACE),$(GO) test -run '^TestAllocations$$' ./webhook,true)
+	@$(if $(RACE),$(GO_TEST) -run '^TestAllocations$$' ./webhook,true)
 	@# These look at the whole tree, which the test cache does not see.
-	@$(GO) test -count=1 ./test/architecture ./test/words
+	@$(GO_TEST) -count=1 ./test/architecture ./test/words
 
 .PHONY: test-safety
 test-safety: ## Kill the controllers around every call, count their calls, and play random sequences; needs only Go.
 	@echo "safety of the controllers, on virtual time"
 	@mkdir -p bin && rm -f bin/safety-figures
-	@$(GO) test -count=1 -timeout 15m ./test/safety -figures '$(CURDIR)/bin/safety-figures'
+	@$(GO_TEST) -count=1 -timeout 15m ./test/safety -figures '$(CURDIR)/bin/safety-figures'
 	@cat bin/safety-figures
 
 .PHONY: soak
 soak: ## Play random sequences of changes, faults and crashes for SOAK (10m), from SEED (1).
-	@$(GO) test -count=1 -timeout 0 -run '^TestRandom$$' -v ./test/safety -soak $(SOAK) -seed $(SEED)
+	@$(GO_TEST) -count=1 -timeout 0 -run '^TestRandom$$' -v ./test/safety -soak $(SOAK) -seed $(SEED)
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.
@@ -244,8 +246,8 @@ test-integration: ## Run the integration tests on a real API server.
 	@echo "integration tests on a real API server"
 	@# They mostly wait, so two packages run at a time, but not those next to an attack.
 	@$(RACE_TEST) -count=1 -p 2 -timeout 20m $(filter-out $(DRIVERS),$(INTEGRATION))
-	@$(GO) test -count=1 -p 2 -timeout 20m $(filter-out $(ATTACKS),$(DRIVERS))
-	@$(GO) test -count=1 -timeout 20m $(ATTACKS)
+	@$(GO_TEST) -count=1 -p 2 -timeout 20m $(filter-out $(ATTACKS),$(DRIVERS))
+	@$(GO_TEST) -count=1 -timeout 20m $(ATTACKS)
 
 .PHONY: test-versions
 test-versions: ## Run the integration tests and those of the chart on kube-apiservers of VERSIONS, which it builds first (takes minutes).
@@ -254,7 +256,7 @@ test-versions: ## Run the integration tests and those of the chart on kube-apise
 	@for version in $(VERSIONS); do \
 		echo "kube-apiserver $$version: building" && test/versions/build.sh $$version && \
 		echo "kube-apiserver $$version: integration tests" && \
-		KUBEBUILDER_ASSETS='$(CURDIR)'/bin/versions/$$version $(GO) test -count=1 -p 2 -timeout 20m $(VERSIONED) || exit 1; \
+		KUBEBUILDER_ASSETS='$(CURDIR)'/bin/versions/$$version $(GO_TEST) -count=1 -p 2 -timeout 20m $(VERSIONED) || exit 1; \
 	done
 
 .PHONY: test-dev
@@ -266,13 +268,13 @@ test-dev: build-dev ## Run the demonstration and test everything it prints.
 test-edge: ## Test edges with real packets in network namespaces, all of it (needs root and Debian's packages; takes minutes).
 	@tools/edge-packages.sh
 	@$(MAKE) build
-	@$(GO) test -count=1 -timeout 60m ./test/edge -full
+	@$(GO_TEST) -count=1 -timeout 60m ./test/edge -full
 
 .PHONY: e2e
 e2e: ## Test the chart on the cluster in KUBECONFIG, which needs cert-manager (E2E_VALUES=file).
 	@tools/build.sh kubectl helm
 	@$(MAKE) build
-	@$(GO) test -count=1 -timeout 20m -v ./test/e2e
+	@$(GO_TEST) -count=1 -timeout 20m -v ./test/e2e
 
 # The scripts that run a real cluster on this machine, and a folder for what the suite prints.
 REALCLUSTER ?= ../shared/realcluster
@@ -284,7 +286,7 @@ e2e-traffic: ## Run Kubernetes' LoadBalancer suite through two edges, on a clust
 	@tools/build.sh kubectl helm
 	@$(MAKE) build
 	@# The specs mostly wait.
-	@REALCLUSTER='$(abspath $(REALCLUSTER))' E2E_OUT='$(abspath $(E2E_OUT))' $(GO) test -count=1 -parallel 20 -timeout 100m -v ./test/e2e/traffic
+	@REALCLUSTER='$(abspath $(REALCLUSTER))' E2E_OUT='$(abspath $(E2E_OUT))' $(GO_TEST) -count=1 -parallel 20 -timeout 100m -v ./test/e2e/traffic
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).
