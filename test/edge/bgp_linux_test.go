@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func newRoutedWorld(t *testing.T, edges, nodes int) *world {
 	w := newWorld(t, edges, nodes, func(e *edge) {
 		e.args = append(e.args, "--announce=bgp", fmt.Sprintf("--bgp-as=%d", edgeAS), "--bgp-router-id="+e.Outer4.String(),
 			fmt.Sprintf("--bgp-peer=198.51.100.100=%d", routerAS))
+		e.env = append(e.env, "PATH="+filepath.Join(e.dir, "programs")+":"+os.Getenv("PATH"))
 	})
 	w.must(w.RouteTo())
 	router := edgenet.Router{ID: w.Client.Outer4, AS: routerAS, EdgeAS: edgeAS, Misses: 3}
@@ -38,8 +40,25 @@ func newRoutedWorld(t *testing.T, edges, nodes int) *world {
 	return w
 }
 
-// Two edges share traffic and limits. The loss of one breaks no connection of a direct listener, and a planned drain
-// does not even delay one.
+// reboot does what systemd does to an edge when its machine reboots: it ends the agent, then everything else, of which
+// bird takes longest.
+func (w *world) reboot(e *edge) {
+	w.Helper()
+	programs := filepath.Join(e.dir, "programs")
+	w.must(os.MkdirAll(programs, 0o700))
+	w.must(os.WriteFile(filepath.Join(programs, "systemctl"), []byte("#!/bin/sh\necho stopping\nexit 1\n"), 0o700))
+	w.must(e.agent.Process.Signal(syscall.SIGTERM))
+	w.must(e.agent.Wait())
+	killByFile(filepath.Join(e.dir, "haproxy", "haproxy.pid"))
+	time.Sleep(time.Second / 2)
+	w.stopEdge(e)
+	time.Sleep(time.Second)
+	w.startAgent(e)
+	time.Sleep(3 * time.Second)
+}
+
+// Two edges share traffic and limits. The loss of one breaks no connection of a direct listener, and a planned drain or
+// reboot does not even delay one.
 func TestTwoEdgesByBGP(t *testing.T) {
 	w := newRoutedWorld(t, 2, 2)
 	_, at := w.create(w.spec("web", cloudv1.ProtocolTCP, 80))
@@ -75,6 +94,21 @@ func TestTwoEdgesByBGP(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		for name, l := range map[string]*load{"connections": l, "requests": asked} {
+			if err := l.end(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("reboot", func(t *testing.T) {
+		_, proxy := w.create(w.spec("proxy", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))
+		w.eventually("the router has learnt its address", func() bool {
+			_, _, err := w.ask("tcp", proxy)
+			return err == nil
+		})
+		l, _ := w.long(at, 50)
+		asked, proxied := w.requests(at, 100), w.requests(proxy, 100)
+		w.reboot(w.edges[0])
+		for name, l := range map[string]*load{"connections": l, "requests": asked, "requests to the proxy": proxied} {
 			if err := l.end(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,8 +51,10 @@ type world struct {
 // edge is a machine that runs mycloud edge.
 type edge struct {
 	*edgenet.Machine
-	dir   string
-	args  []string
+	dir  string
+	args []string
+	// env are environment variables of the agent.
+	env   []string
 	agent *exec.Cmd
 }
 
@@ -188,7 +191,7 @@ func (w *world) startAgent(e *edge) {
 		"edge", "--name=" + e.Name, "--endpoint=http://" + w.apiAddress(), "--allow-insecure-http", "--data-dir=" + e.dir,
 		"--address-pool=" + edgenet.Pool4.String(), "--address-pool=" + edgenet.Pool6.String(),
 	}, e.args...)...)
-	e.agent.Env = append(os.Environ(), "MYCLOUD_EDGE_TOKEN="+edgeToken)
+	e.agent.Env = slices.Concat(os.Environ(), e.env, []string{"MYCLOUD_EDGE_TOKEN=" + edgeToken})
 	e.agent.Stderr = w.log(e.Name)
 	w.must(e.Start(e.agent))
 }

@@ -53,7 +53,8 @@ func newEdgeCommands() []*cobra.Command {
 		Short: "Carry the traffic of load balancers on this machine",
 		Long: "Follows the control plane of a cloud and makes this machine carry the traffic of its load balancers, with the\n" +
 			"kernel (nft) and HAProxy. It requires root, the programs nft and haproxy, and those of the announcement.\n" +
-			"Traffic goes on when the command ends: start it again, or drain the edge first.\n" +
+			"Traffic goes on when the command ends: start it again, or drain the edge first. If systemd is stopping the\n" +
+			"machine, the command withdraws its addresses.\n" +
 			"The token is that of edges: --token-file or " + edgeTokenVariable + ".",
 		Example: "  mycloud edge --endpoint=https://cloud.example.com --token-file=/etc/mycloud/edge-token \\\n" +
 			"    --announce=bgp --bgp-as=64512 --bgp-peer=198.51.100.1=64500",
@@ -176,8 +177,14 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	logger.InfoContext(ctx, "Carrying the traffic of load balancers", "edge", o.name, "forwarding", o.forwarding,
 		"announce", o.method)
 	a.Run(ctx)
-	logger.InfoContext(ctx, "Stopping; traffic goes on")
-	return nil
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if !stopping(last) {
+		logger.InfoContext(ctx, "Stopping; traffic goes on")
+		return nil
+	}
+	logger.InfoContext(ctx, "The machine is stopping; withdrawing its addresses")
+	return a.Leave(last)
 }
 
 // agentID returns the id by which the cloud tells machines with the same name apart. It stays the same over restarts.

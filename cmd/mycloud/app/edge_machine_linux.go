@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +24,16 @@ func lock(ctx context.Context) (net.Listener, error) {
 		return nil, fmt.Errorf("lock the machine: %w", err)
 	}
 	return l, nil
+}
+
+// leaveTimeout limits how long a machine that is stopping waits for its traffic to go to other edges.
+const leaveTimeout = 10 * time.Second
+
+// stopping reports whether systemd is stopping the machine, so that the engines stop as well.
+func stopping(ctx context.Context) bool {
+	// It fails in every state but "running".
+	state, _ := exec.CommandContext(ctx, "systemctl", "is-system-running").Output()
+	return strings.TrimSpace(string(state)) == "stopping"
 }
 
 // lookupTimeout limits how long the start waits for the name of the API.

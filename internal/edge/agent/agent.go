@@ -143,7 +143,7 @@ func New(o Options) *Agent {
 	}
 }
 
-// Run runs the agent until ctx is done. The engines continue.
+// Run runs the agent until ctx is done. The engines continue; before they stop as well, call Leave.
 func (a *Agent) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	answered, note := make(chan struct{}), a.noteFollowing(ctx)
@@ -365,6 +365,14 @@ func (a *Agent) withdraw(ctx context.Context, wanted []netip.Addr) error {
 	if len(kept) == len(a.announced) {
 		return nil
 	}
+	return a.keep(ctx, kept)
+}
+
+// Leave withdraws all addresses and waits until the traffic has gone to other edges.
+func (a *Agent) Leave(ctx context.Context) error { return a.keep(ctx, nil) }
+
+// keep announces only these addresses, and waits until the traffic of the others has gone elsewhere.
+func (a *Agent) keep(ctx context.Context, kept []netip.Addr) error {
 	if err := a.Announcer.Announce(ctx, kept); err != nil {
 		return fmt.Errorf("withdraw addresses: %w", err)
 	}

@@ -149,6 +149,7 @@ type world struct {
 	*testing.T
 	cloud   *cloud.Cloud
 	machine *machine
+	agent   *agent.Agent
 	dir     string
 	stop    func()
 }
@@ -172,6 +173,7 @@ func (w *world) start() {
 		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
 		Metrics: metrics, Logger: slog.New(logs{slog.DiscardHandler, w.machine}),
 	})
+	w.agent = a
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { a.Run(ctx) })
@@ -420,4 +422,19 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("announce 1")
+}
+
+// An edge whose machine is stopping withdraws its addresses and serves what still arrives.
+func TestLeave(t *testing.T) {
+	w := newWorld(t)
+	w.create("web")
+	w.until("announce 1")
+	w.stop()
+	w.machine.taken()
+	if err := w.agent.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if steps := w.machine.taken(); !slices.Equal(steps, []string{"announce 0"}) {
+		t.Errorf("steps %q", steps)
+	}
 }

@@ -107,9 +107,11 @@ func (v *VRRP) running() int {
 }
 
 // The addresses are excluded from the advertisements, which would be dropped while edges differ in what they have. They
-// must have one address, so there is one that never changes and that no packet reaches.
+// must have one address, so there is one that never changes and that no packet reaches. Without a router_id, keepalived
+// asks DNS for the name of the machine, also for a check: while DNS does not answer, that takes ten seconds.
 var keepalivedConfig = template.Must(template.New("keepalived.conf").Parse(`# Written by mycloud edge; do not edit.
 global_defs {
+    router_id mycloud-edge
     vrrp_garp_master_delay 1
     vrrp_garp_master_repeat 3
     vrrp_garp_master_refresh 10
