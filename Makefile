@@ -112,7 +112,8 @@ image: ## Build the image IMAGE for PLATFORMS with podman, docker or buildah (or
 	@[ -n "$(BUILDER)" ] || { echo "image: podman, docker or buildah is required; install one, or set BUILDER=" >&2; exit 1; }
 	@# In a separate folder, so that nothing else is sent to the builder.
 	@rm -rf bin/image
-	@$(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(call build-for,$(platform),bin/image/$(platform),$(ROLES)) && )true
+	@$(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(call build-for,$(platform),bin/image/$(platform),$(ROLES)) && cp LICENSE bin/image/$(platform)/ && )true
+	@cd tools/release && $(GO) run . -source $(CURDIR) -built $(CURDIR)/bin/image -licenses $(subst $(comma), ,$(PLATFORMS))
 	@SOURCE_DATE_EPOCH=$(EPOCH) tools/image.sh $(BUILDER) $(IMAGE) $(PLATFORMS) bin/image \
 		--build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT)
 

@@ -41,7 +41,7 @@ func TestImagePlatforms(t *testing.T) {
 	for _, want := range []string{
 		"GOOS=linux GOARCH=amd64", "-o bin/image/linux/amd64/",
 		"GOOS=linux GOARCH=arm64", "-o bin/image/linux/arm64/",
-		"registry.example/q:v1 linux/amd64,linux/arm64 bin/image",
+		"registry.example/q:v1 linux/amd64,linux/arm64 bin/image", "bin/image -licenses linux/amd64 linux/arm64",
 	} {
 		if !strings.Contains(commands, want) {
 			t.Errorf("make image does not contain %q:\n%s", want, commands)

@@ -38,9 +38,11 @@ type product struct {
 
 var (
 	linux = []string{"linux/amd64", "linux/arm64"}
+	// roles has the programs of the image.
+	roles = product{"quaymaster", []string{"quaymaster", "quaymaster-controllers"}, linux}
 	// products are all archives. Users call quayctl on their own machines; the others are servers on Linux.
 	products = []product{
-		{"quaymaster", []string{"quaymaster", "quaymaster-controllers"}, linux},
+		roles,
 		{"mycloud", []string{"mycloud"}, linux},
 		{"quayctl", []string{"quayctl"}, append([]string{"darwin/amd64", "darwin/arm64"}, linux...)},
 	}
@@ -56,19 +58,34 @@ func main() {
 	flag.StringVar(&r.out, "out", "", "folder for the files")
 	flag.StringVar(&r.url, "url", "", "where the files will be downloaded from")
 	flag.StringVar(&r.image, "image", "", "name of the image")
+	ofImage := flag.Bool("licenses", false,
+		"only write the licenses of the programs of the image into -built, for the platforms that are arguments")
 	flag.Parse()
 	r.time = time.Unix(epoch, 0).UTC()
 	err := os.Chdir(*source)
 	if err == nil {
 		r.sources, err = sources()
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case *ofImage:
+		err = r.writeLicensesOfImage(flag.Args())
+	default:
 		err = r.write()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+}
+
+func (r release) writeLicensesOfImage(platforms []string) error {
+	for _, platform := range platforms {
+		if err := r.writeLicenses(roles, platform); err != nil {
+			return fmt.Errorf("licenses of the image for %s: %w", platform, err)
+		}
+	}
+	return nil
 }
 
 func (r release) write() error {
