@@ -87,7 +87,7 @@ func calls(t testing.TB) []call {
 		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 28},
 		{"mutate, 1 policy", svc, mutate(own, 1), create, 51},
 		{"mutate, 10 policies", svc, mutate(own, 10), create, 62},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 57},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 58},
 		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 23},
 		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 31},
 	}
