@@ -5,6 +5,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -64,8 +65,14 @@ func list() (map[string][]string, error) {
 	return names, nil
 }
 
+// decoding is held while the library decodes objects: it writes all timeouts into two maps of its own package. An agent
+// has one engine, which locks itself, but a program may have several.
+var decoding sync.Mutex
+
 // readCounters returns the counters of the engine's table, which need not exist.
 func readCounters() (map[string]*expr.Counter, error) {
+	decoding.Lock()
+	defer decoding.Unlock()
 	conn, err := nftables.New()
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
