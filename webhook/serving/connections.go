@@ -65,46 +65,6 @@ func (c *connections) register(registerer prometheus.Registerer) error {
 	})))
 }
 
-// connection is a connection and its group.
-type connection struct {
-	net.Conn
-	all     *connections
-	address string
-	state   atomic.Int32
-	// since is when the state changed, in nanoseconds since 1970.
-	since atomic.Int64
-	// served is true once there was room. Only Read uses it.
-	served bool
-}
-
-// Read waits for room first.
-func (c *connection) Read(b []byte) (int, error) {
-	if !c.served {
-		if err := c.all.wait(c); err != nil {
-			return 0, err
-		}
-		c.served = true
-		// The server has set a deadline for the handshake before the wait. It sets others later.
-		if err := c.SetDeadline(time.Now().Add(c.all.patience)); err != nil {
-			return 0, err
-		}
-	}
-	return c.Conn.Read(b)
-}
-
-// Close makes room for another connection.
-func (c *connection) Close() error {
-	c.all.mu.Lock()
-	delete(c.all.open, c)
-	c.all.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (c *connection) enter(state http.ConnState) {
-	c.since.Store(time.Now().UnixNano())
-	c.state.Store(int32(state))
-}
-
 // observe implements ConnState of http.Server.
 func (c *connections) observe(conn net.Conn, state http.ConnState) {
 	if encrypted, ok := conn.(*tls.Conn); ok {

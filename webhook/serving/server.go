@@ -113,18 +113,18 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	// Requests are answered even if the server is about to stop; they have their own timeouts.
 	base := context.WithoutCancel(ctx)
 	server := &http.Server{
-		Handler:     s.mux,
+		Handler:     s.bounded(s.mux),
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnState:   s.open.observe,
 		// Anybody can cause errors of connections, so only some are logged.
 		ErrorLog: slog.NewLogLogger(sampled{
 			logr.ToSlogHandler(klog.FromContext(ctx)), &rate.Sometimes{First: 10, Interval: 10 * time.Second},
 		}, slog.LevelInfo),
-		// The handshake has this time, too. A request that takes longer to arrive leaves no time for its response.
-		ReadTimeout:    s.o.Timeout / 2,
-		WriteTimeout:   s.o.Timeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
+		// The handshake has this time, too.
+		ReadHeaderTimeout: s.o.Timeout / 2,
+		WriteTimeout:      s.o.Timeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
 		// What one connection can make the server hold.
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 50, MaxReceiveBufferPerConnection: 1 << 17, MaxReceiveBufferPerStream: 1 << 16,
@@ -146,6 +146,18 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("stop serving webhooks: %w", err)
 	}
 	return nil
+}
+
+// bounded gives bodies a deadline. A body that takes longer to arrive leaves no time for the response. The deadline of
+// http.Server begins before the first request of a connection does.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout / 2)); err != nil {
+			// The connection is closed.
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // sampled drops most of the records of a burst.

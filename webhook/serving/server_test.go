@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -140,6 +141,25 @@ func TestIdleTimeout(t *testing.T) {
 	}
 	if n := len(r.open.open); n != 1 {
 		t.Errorf("%d connections, want the first one to be used again", n)
+	}
+}
+
+// API servers open connections for requests that other connections then serve, and use these later.
+func TestUnusedConnection(t *testing.T) {
+	r := start(t, timeout, 10, func(http.ResponseWriter, *http.Request) {})
+	conn := r.dial(t)
+	// Longer than a request may take to arrive: that time begins with the request.
+	time.Sleep(timeout)
+	if _, err := conn.Write([]byte("GET /hook HTTP/1.1\r\nHost: h\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("got %s", response.Status)
 	}
 }
 
