@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/ownership"
@@ -19,6 +20,7 @@ import (
 // The annotations, without their prefix, that this package itself reads or validates.
 const (
 	keyNetworkType        = "network-type"
+	keyIngressGroup       = "ingress-group"
 	keySubnetID           = "subnet-id"
 	keyZones              = "zones"
 	keyAdoptID            = "load-balancer-id"
@@ -114,6 +116,9 @@ func (b *Balancer) spec(ctx context.Context, r *round) (cloudv1.LoadBalancerSpec
 		return cloudv1.LoadBalancerSpec{}, &postponed{
 			cause: fmt.Errorf("node group %s is not synced yet", group), after: soon, expected: true,
 		}
+	}
+	if errors.Is(err, ingressnode.ErrTooManyGroups) {
+		return cloudv1.LoadBalancerSpec{}, invalid(keyIngressGroup, group, err.Error())
 	}
 	if err != nil {
 		return cloudv1.LoadBalancerSpec{}, err

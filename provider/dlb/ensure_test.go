@@ -18,7 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/builder"
 	"quaymaster.dev/test/env"
@@ -351,6 +353,24 @@ func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 	if all := f.all(); len(all) != 0 {
 		t.Errorf("%d load balancers were created without their nodes", len(all))
 	}
+}
+
+// noGroups are those of a cluster that has as many groups as it may have.
+type noGroups struct{}
+
+func (noGroups) ID(context.Context, string) (string, error) {
+	return "", fmt.Errorf("%w: use one of them", ingressnode.ErrTooManyGroups)
+}
+
+// The condition of a Service whose group is one too many says so.
+func TestTooManyGroups(t *testing.T) {
+	f := start(t, 0, func(o *dlb.Options) { o.NodeGroups = noGroups{} })
+	svc := builder.Service(builder.DLB("ingress-group", "edge"))
+	if _, err := f.ensure(svc); err == nil {
+		t.Error("no error")
+	}
+	f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration",
+		`metadata.annotations[service.beta.kubernetes.io/dlb-ingress-group]: Invalid value: "edge": too many ingress groups: use one of them`)
 }
 
 func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
