@@ -36,7 +36,7 @@ type Doc struct {
 // All returns all brakes, by name.
 func All() []Doc {
 	return []Doc{
-		{MissingLoadBalancers, "the creation of load balancers in place of those that disappeared from the cloud"},
+		{MissingLoadBalancers, "the creation of load balancers while many have disappeared from the cloud"},
 		{NodeDeletions, "the deletion of Nodes whose machines are gone"},
 		{PoolMembers, "the removal of many Nodes at a time from load balancers"},
 		{Routes, "the removal of routes to Nodes"},

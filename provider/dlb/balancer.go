@@ -147,6 +147,7 @@ type round struct {
 }
 
 func (b *Balancer) begin(ctx context.Context, svc *corev1.Service) (*round, error) {
+	b.census.begin()
 	r := &round{svc: svc, record: recordOf(svc)}
 	var err error
 	r.tags, err = b.cluster.ServiceTags(ctx, svc)

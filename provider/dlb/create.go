@@ -21,6 +21,9 @@ import (
 func (b *Balancer) create(
 	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
+	if err := b.mayCreate(ctx, r); err != nil {
+		return nil, err
+	}
 	plain, unique := Names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
 	var taken error
 	for _, name := range []string{plain, unique} {
@@ -90,7 +93,7 @@ func (b *Balancer) holder(
 	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
 		if ingress.IP != "" && abandoned != lb.ID && abandoned != r.handle() &&
 			slices.ContainsFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Address == ingress.IP }) {
-			return nil, disown(lb, r.tags)
+			return nil, b.disown(lb, r.tags)
 		}
 	}
 	return nil, nil

@@ -296,16 +296,56 @@ func TestManyMissing(t *testing.T) {
 		f.pass(30)
 	}
 	f.expectCondition(services[0], metav1.ConditionFalse, "LoadBalancerMissing", "more than 20 %")
+	f.expectCondition(services[0], metav1.ConditionFalse, "LoadBalancerMissing", "quayctl resume missing-load-balancers")
 	for i := range 4 {
-		svc := named(string(rune('p' + i)))
-		f.publish(svc)
-	}
-	f.pass(30)
-	for _, svc := range services[:2] {
-		if err := ensure(svc); err != nil {
-			t.Errorf("two of ten: %v", err)
+		other := named(string(rune('p' + i)))
+		if err := ensure(other); err == nil {
+			t.Fatal("created a load balancer in a cloud that has lost many")
 		}
+		f.expectCondition(other, metav1.ConditionFalse, "LoadBalancerMissing", "quayctl resume missing-load-balancers")
 	}
+	if all := f.all(); len(all) != 4 {
+		t.Errorf("%d load balancers, want those that are left", len(all))
+	}
+	f.edit(services[0], func(s *corev1.Service) {
+		metav1.SetMetaDataAnnotation(&s.ObjectMeta, dlb.AnnotationAbandon, balancers[0].ID)
+	})
+	if err := ensure(f.stored(services[0])); err != nil {
+		t.Errorf("the user has given one up: %v", err)
+	}
+}
+
+// Load balancers that disappear because their Services are being deleted do not keep others from getting one.
+func TestManyMissingBecauseOfDeletions(t *testing.T) {
+	f := start(t, 0)
+	for i := range 4 {
+		svc := named(string(rune('a' + i)))
+		f.lose(f.publish(svc))
+		f.edit(svc, deleting)
+	}
+	f.mustEnsure(named("other"))
+}
+
+// A record that was forged, or copied with its Service, does not count as a missing load balancer.
+func TestForgedRecordsAreNotMissing(t *testing.T) {
+	f := start(t, 0)
+	svc := named("web")
+	lb := f.publish(svc)
+	for i := range 6 {
+		other := named(string(rune('p' + i)))
+		f.put(other)
+		f.edit(other, func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, `{"id":"lb-none"}`)
+		})
+	}
+	f.lose(lb)
+	for range 2 {
+		if _, err := f.ensure(svc); err == nil {
+			t.Fatal("created again")
+		}
+		f.pass(30)
+	}
+	f.mustEnsure(svc)
 }
 
 // A record is a user's input: it does not lead to what belongs to others, and does not hide the Service's own.
@@ -316,10 +356,12 @@ func TestForgedRecord(t *testing.T) {
 	f.put(svc)
 	f.edit(svc, func(s *corev1.Service) {
 		metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, `{"id":"`+victim.ID+`","deleting":true}`)
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.77"}}
 	})
 	if _, err := f.ensure(svc); err == nil {
 		t.Error("no error")
 	}
+	f.expectCondition(svc, metav1.ConditionFalse, "LoadBalancerNotOwned", ", but has quaymaster.dev/service-uid=victim of service shop/victim")
 	deleting(svc)
 	if err := f.remove(svc); err == nil {
 		t.Error("removed")
@@ -327,6 +369,7 @@ func TestForgedRecord(t *testing.T) {
 	if now := f.only(); now.Revision != victim.Revision {
 		t.Errorf("the other service's load balancer was changed: %+v", now)
 	}
+	f.edit(svc, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
 	svc.DeletionTimestamp = nil
 	for _, garbage := range []string{"", "{", `{"id":5}`} {
 		f.edit(svc, func(s *corev1.Service) {
@@ -340,6 +383,25 @@ func TestForgedRecord(t *testing.T) {
 	f.mustEnsure(svc)
 	if all := f.all(); len(all) != 2 {
 		t.Errorf("%d load balancers, want 2", len(all))
+	}
+}
+
+// A Service that was copied with the record of another one gets a load balancer of its own.
+func TestCopiedService(t *testing.T) {
+	f := start(t, 0)
+	original := named("original")
+	lb := f.publish(original)
+	svc := named("copy")
+	f.put(svc)
+	f.edit(svc, func(s *corev1.Service) { s.Annotations = f.stored(original).Annotations })
+	own := f.publish(svc)
+	if own.ID == lb.ID || len(f.all()) != 2 || !strings.Contains(f.stored(svc).Annotations[service.AnnotationRecord], own.ID) {
+		t.Errorf("load balancers %v, record %s", f.all(), f.stored(svc).Annotations[service.AnnotationRecord])
+	}
+	for _, now := range f.all() {
+		if now.ID == lb.ID && now.Revision != lb.Revision {
+			t.Errorf("the other service's load balancer was changed: %+v", now)
+		}
 	}
 }
 

@@ -117,6 +117,7 @@ func (o *Orphans) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list services: %w", err)
 	}
+	o.balancer.settleBrake(ctx)
 	all, suspects := store.List(), orphansOf(store.List(), o.using(cached))
 	due := o.mark(suspects)
 	if len(due) == 0 {

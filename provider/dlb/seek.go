@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
@@ -70,8 +71,11 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		return b.sighted(r, other), nil
 	case r.svc.Annotations[AnnotationAbandon] == id:
 		return nil, nil
+	case err == nil && !r.removing && len(r.svc.Status.LoadBalancer.Ingress) == 0 && b.another(lb, r.tags) != nil:
+		r.record = record{} // copied together with that Service
+		return nil, nil
 	case err == nil:
-		return nil, disown(lb, r.tags)
+		return nil, b.disown(lb, r.tags)
 	}
 	b.mirror.LoadBalancers.Drop(id)
 	if r.record.Deleting {
@@ -145,18 +149,46 @@ func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBala
 	return lb
 }
 
-// disown returns the refusal of a load balancer that the Service records but that lacks its tags.
-func disown(lb *cloudv1.LoadBalancer, tags map[string]string) error {
-	var lacking []string
-	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
-		if lb.Tags[key] != tags[key] {
-			lacking = append(lacking, key+"="+tags[key])
+// another returns the other Service of the cluster that a load balancer belongs to, or nil.
+func (b *Balancer) another(lb *cloudv1.LoadBalancer, tags map[string]string) *corev1.Service {
+	if lb.Tags[ownership.ClusterUID] != tags[ownership.ClusterUID] || lb.Tags[ownership.ServiceUID] == tags[ownership.ServiceUID] {
+		return nil
+	}
+	services, err := b.services.List(labels.Everything())
+	if err != nil {
+		return nil // the lister of an informer does not fail
+	}
+	for _, svc := range services {
+		if string(svc.UID) == lb.Tags[ownership.ServiceUID] {
+			return svc
 		}
 	}
+	return nil
+}
+
+// disown returns the refusal of a load balancer that the Service records but that lacks its tags.
+func (b *Balancer) disown(lb *cloudv1.LoadBalancer, tags map[string]string) error {
+	var lacking, instead []string
+	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
+		value, set := lb.Tags[key]
+		if value != tags[key] {
+			lacking = append(lacking, key+"="+tags[key])
+			if set {
+				instead = append(instead, key+"="+value)
+			}
+		}
+	}
+	found, remedy := "", "set the tag in the cloud"
+	if len(instead) > 0 {
+		found, remedy = ", but has "+strings.Join(instead, " and "), "if it is not another one's, "+remedy
+	}
+	if svc := b.another(lb, tags); svc != nil {
+		found += fmt.Sprintf(" of service %s/%s", svc.Namespace, svc.Name)
+	}
 	return &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
-		"load balancer %s lacks the tag %s, so it is neither changed nor replaced; set the tag in the cloud, or, to give up "+
+		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, set the annotation %s to %s",
-		lb.ID, strings.Join(lacking, " and "), AnnotationAbandon, lb.ID)}}
+		lb.ID, strings.Join(lacking, " and "), found, remedy, AnnotationAbandon, lb.ID)}}
 }
 
 // lost returns nil if it is certain that the cloud has lost a load balancer that the Service records or publishes: the
@@ -175,7 +207,10 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 		return missing("nothing is done before the cloud has confirmed this for %s", absentFor)
 	}
 	if held := b.held(ctx); held != "" {
-		return missing("nothing is done until the brake %s is released: %s", brakes.MissingLoadBalancers, held)
+		return missing("nothing is done: %s%s", held, toResume)
+	}
+	if b.resumed() {
+		return nil
 	}
 	same, err := b.sameCloud(ctx, r)
 	if err != nil {
@@ -183,7 +218,8 @@ func (b *Balancer) lost(ctx context.Context, r *round) error {
 	}
 	if !same {
 		return missing("it does not have its node group either, so it may be another cloud, or one that was restored; "+
-			"to give up the load balancer and its address, set the annotation %s to %s", AnnotationAbandon, id)
+			"to give up the load balancer and its address, set the annotation %s to %s; to give up all that are missing, run: "+
+			"quayctl resume %s", AnnotationAbandon, id, brakes.MissingLoadBalancers)
 	}
 	return nil
 }

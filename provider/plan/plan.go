@@ -218,7 +218,7 @@ func (p *planner) ingressNodes(ctx context.Context) error {
 	controller, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
 		Groups: p.groups.cloud, Machines: nodegroup.NewMachines(p.cloud, p.mirror), Nodes: p.nodes,
 		Services: p.state.services, Recorder: p.record, InstanceID: providerid.Parse, Registerer: prometheus.NewRegistry(),
-		Resumed: func() bool { return p.brakes.resumed(brakes.PoolMembers) },
+		Resumed: func() bool { return p.brakes.Resumed(brakes.PoolMembers) },
 	}, p.Options.Config.IngressNodes))
 	if err != nil {
 		return err

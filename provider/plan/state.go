@@ -115,12 +115,12 @@ func (b *book) Engaged(name string) (message string, since time.Time, engaged bo
 	return brakes.Engaged(b.recorded, name, time.Now())
 }
 
-// resumed reports whether an operator has resumed the work of a brake.
-func (b *book) resumed(name string) bool { return brakes.Resumed(b.recorded, name, time.Now()) }
+// Resumed implements the brakes of the controllers.
+func (b *book) Resumed(name string) bool { return brakes.Resumed(b.recorded, name, time.Now()) }
 
 // Engage implements the brakes of the controllers.
 func (b *book) Engage(_ context.Context, name, message string) error {
-	return b.set(name, &brakes.Engagement{Message: message})
+	return b.set(name, &brakes.Engagement{Since: time.Now(), Message: message})
 }
 
 // Release implements the brakes of the controllers.
