@@ -48,6 +48,13 @@ func (a *absences) note(uid types.UID, id string, now time.Time) bool {
 	return was.confirmed(now)
 }
 
+// noted reports whether the cloud has answered that it does not have the load balancer of a Service.
+func (a *absences) noted(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list[uid].answers > 0
+}
+
 // forget ends an absence.
 func (a *absences) forget(uid types.UID) {
 	a.mu.Lock()

@@ -35,8 +35,8 @@ type census struct {
 	ready bool
 }
 
-// tally is the result of a census. leaving are those of the missing whose Services are being deleted: their load
-// balancers may be gone because of that.
+// tally is the result of a census. leaving are those of the missing whose Services are being deleted and did not miss
+// them before: they may be gone because of that.
 type tally struct{ missing, leaving, published int }
 
 // count returns the counts of the last second. Records do not count without an address: users can forge or copy them.
@@ -67,7 +67,7 @@ func (b *Balancer) count() tally {
 			continue
 		}
 		c.missing++
-		if svc.DeletionTimestamp != nil {
+		if svc.DeletionTimestamp != nil && !b.absences.noted(svc.UID) {
 			c.leaving++
 		}
 	}

@@ -315,6 +315,28 @@ func TestManyMissing(t *testing.T) {
 	}
 }
 
+// A Service whose load balancer was missing before it is deleted counts until it is gone.
+func TestManyMissingAndDeleted(t *testing.T) {
+	f := start(t, 0)
+	var services []*corev1.Service
+	var balancers []cloudv1.LoadBalancer
+	for i := range 5 {
+		services = append(services, named(string(rune('a'+i))))
+		balancers = append(balancers, f.publish(services[i]))
+	}
+	for i, svc := range services[:2] {
+		f.lose(balancers[i])
+		if _, err := f.ensure(svc); err == nil {
+			t.Fatal("created again")
+		}
+		f.edit(svc, deleting)
+		f.pass(2)
+	}
+	if _, err := f.ensure(named("other")); err == nil {
+		t.Error("created a load balancer in a cloud that has lost many")
+	}
+}
+
 // Load balancers that disappear because their Services are being deleted do not keep others from getting one.
 func TestManyMissingBecauseOfDeletions(t *testing.T) {
 	f := start(t, 0)
