@@ -96,9 +96,10 @@ const (
 // wishes are the annotations of a Service that decide what happens to its load balancer in the end.
 type wishes struct{ protected, retain bool }
 
-// last decides how a load balancer gets closer to its end.
-func last(lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
-	_, adopted := lb.Tags[ownership.Adopt]
+// last decides how a load balancer gets closer to its end. One that the Service records as adopted is not deleted even if
+// it has lost all tags that say so.
+func last(rec record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
+	adopted := ownership.Adopted(lb.Tags) || rec.Original != ""
 	_, ours := lb.Tags[ownership.Protected]
 	switch {
 	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
@@ -124,6 +125,9 @@ func last(lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
 func releasedSpec(rec record, lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	if hash, adopted := lb.Tags[ownership.Original]; adopted {
 		if spec, err := rec.originalSpec(hash); err == nil {
+			if _, offered := lb.Tags[ownership.Adopt]; !offered {
+				delete(spec.Tags, ownership.Adopt) // the owner has withdrawn the offer
+			}
 			return spec
 		}
 	}

@@ -250,11 +250,10 @@ func (o *Orphans) end(ctx context.Context, id string, svc *corev1.Service) (reas
 
 // kept returns why an orphan must not be deleted, or an empty string.
 func kept(lb *cloudv1.LoadBalancer, cluster string) string {
-	_, adopted := lb.Tags[ownership.Adopt]
 	switch {
 	case lb.Tags[ownership.ClusterUID] != cluster || lb.Tags[ownership.ServiceUID] == "":
 		return orphanUntagged
-	case adopted:
+	case ownership.Adopted(lb.Tags):
 		return orphanAdopted
 	case lb.DeletionProtection:
 		return orphanProtected

@@ -33,7 +33,7 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	step, err := last(lb, w)
+	step, err := last(r.record, lb, w)
 	if err != nil {
 		return false, err
 	}
@@ -44,7 +44,7 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 	err = b.performRemoval(ctx, r, step, lb)
 	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		if lb, err = b.reread(ctx, r, lb.ID); err == nil {
-			if step, err = last(lb, w); err == nil && step != removalWait {
+			if step, err = last(r.record, lb, w); err == nil && step != removalWait {
 				err = b.performRemoval(ctx, r, step, lb)
 			}
 		}

@@ -3,6 +3,7 @@ package dlb_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -158,6 +159,57 @@ func TestAdoptedReturns(t *testing.T) {
 				t.Errorf("unexpected load balancer (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An adopted load balancer is not deleted with its Service, even if it loses tags that say that it was adopted.
+func TestAdoptedIsNotDeleted(t *testing.T) {
+	for name, lost := range map[string][]string{
+		"offer":          {ownership.Adopt},
+		"hash":           {ownership.Original},
+		"offer and hash": {ownership.Adopt, ownership.Original},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			was := f.offer()
+			svc := builder.Service(builder.DLB("load-balancer-id", was.ID))
+			f.publish(svc)
+			if f.only().DeletionProtection {
+				f.unprotect(was)
+			}
+			for _, key := range lost {
+				f.tag(was, key, nil)
+			}
+			f.sync()
+			f.mustEnsure(svc)
+			deleting(svc)
+			if err := f.remove(svc); err != nil {
+				t.Fatal(err)
+			}
+			now := f.only()
+			_, owned := now.Tags[ownership.ServiceUID]
+			_, offered := now.Tags[ownership.Adopt]
+			if owned || offered == slices.Contains(lost, ownership.Adopt) {
+				t.Errorf("tags %v", now.Tags)
+			}
+			if now.Name != was.Name && !slices.Contains(lost, ownership.Original) {
+				t.Errorf("name %q, want %q", now.Name, was.Name)
+			}
+		})
+	}
+}
+
+// unprotect switches the deletion protection off in the cloud.
+func (f *fixture) unprotect(lb cloudv1.LoadBalancer) {
+	f.t.Helper()
+	off := false
+	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
+	if err == nil {
+		_, _, err = f.cloud.Client.PatchLoadBalancer(f.t.Context(), lb.ID,
+			cloudv1.LoadBalancerPatch{DeletionProtection: &off}, cloudapi.WriteOptions{IfMatch: now.Revision})
+	}
+	if err != nil {
+		f.t.Fatal(err)
 	}
 }
 

@@ -138,8 +138,9 @@ func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 	for i := range found {
 		ids[i] = found[i].ID
 	}
-	return nil, fmt.Errorf("load balancers %s all have the tags of this service; remove the tag %s from all but one",
-		strings.Join(ids, ", "), ownership.ServiceUID)
+	return nil, &refusal{reason: reasonDisowned, message: fmt.Sprintf(
+		"load balancers %s all have the tags of this service; remove the tag %s from all but one",
+		strings.Join(ids, ", "), ownership.ServiceUID)}
 }
 
 func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {

@@ -158,8 +158,7 @@ func settleProtection(
 	spec *cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, rec record, actual *cloudv1.LoadBalancer,
 ) {
 	delete(spec.Tags, ownership.Protected)
-	_, adopted := actual.Tags[ownership.Adopt]
-	unmarked := rec.ID == "" && !adopted
+	unmarked := rec.ID == "" && !ownership.Adopted(actual.Tags)
 	foreign := foreignProtection(actual) && !(unmarked && d.DeletionProtection)
 	switch {
 	case foreign:

@@ -76,6 +76,14 @@ func (c *Cluster) ServiceTags(ctx context.Context, svc *corev1.Service) (map[str
 	return tags, nil
 }
 
+// Adopted reports whether a load balancer with these tags is its owner's, and a Service has adopted it. The owner may
+// withdraw the offer afterwards.
+func Adopted(tags map[string]string) bool {
+	_, offered := tags[Adopt]
+	_, original := tags[Original]
+	return offered || original
+}
+
 // Bears reports whether an object's tags include those wanted.
 func Bears(tags, wanted map[string]string) bool {
 	for key, value := range wanted {

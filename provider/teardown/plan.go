@@ -84,7 +84,7 @@ func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
 		return fmt.Sprintf("Service %s has retain-on-delete; delete that Service while the controllers run", service)
 	}
-	if _, adopted := lb.Tags[ownership.Adopt]; adopted {
+	if ownership.Adopted(lb.Tags) {
 		return fmt.Sprintf("a Service adopted it, so it is its owner's; delete that Service while the controllers run, or "+
 			"remove the tags %s and %s in the cloud", ownership.ClusterUID, ownership.ServiceUID)
 	}
