@@ -29,10 +29,16 @@ const (
 	pollPeriod = 10 * time.Second
 	// verifyPeriod is how often lists are read although the cloud reports changes, in case it forgets one.
 	verifyPeriod = 30 * time.Minute
+	// feedSilence is how long changes may not be readable before lists are read although they are not due: the cloud may
+	// answer everything else.
+	feedSilence = time.Minute
 	// pageSize is the number of instances of a page, the most that the cloud allows.
 	pageSize = 500
 	// gap is the shortest time between requests for changes, so that many changes in a row cause few requests.
 	gap = time.Second
+	// maxPages is how many pages of changes are read in a row without that gap: a cloud or a proxy that always has another
+	// one must not cost requests without end.
+	maxPages = 100
 	// maxSilence is longer than the cloud holds a request for changes: if it does not answer for longer, what it has
 	// reported may be out of date.
 	maxSilence = 2 * time.Minute
@@ -70,6 +76,12 @@ type Mirror struct {
 	hasEdges bool
 	// look is used by Run only.
 	look look
+	// pages is the number of pages of changes that have been read in a row. It is used by Run only.
+	pages int
+	// unread is true if not all changes have been read since the lists. It is used by Run only.
+	unread bool
+	// heard is when lists or changes were last read. It is used by Run only.
+	heard time.Time
 
 	mu      sync.Mutex
 	contact time.Time
@@ -177,26 +189,11 @@ func (m *Mirror) current() bool { return m.err == nil && m.clock.Since(m.contact
 
 // Run follows the cloud until ctx ends.
 func (m *Mirror) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx).WithName("mirror")
 	var since string
 	var verify time.Time
 	delay := backoff()
-	for first := true; ctx.Err() == nil; {
-		pause, err := m.step(ctx, &since, &verify)
-		if err != nil {
-			if ctx.Err() == nil {
-				logger.Error(err, "Could not read the cloud, will retry")
-			}
-			pause = delay.Step()
-		} else {
-			delay = backoff()
-		}
-		m.note(err)
-		if err == nil && first {
-			first = false
-			close(m.synced)
-		}
-		if pause > 0 {
+	for ctx.Err() == nil {
+		if pause := m.round(ctx, &since, &verify, &delay); pause > 0 {
 			timer := m.clock.NewTimer(pause)
 			select {
 			case <-ctx.Done():
@@ -205,6 +202,26 @@ func (m *Mirror) Run(ctx context.Context) {
 			timer.Stop()
 		}
 	}
+}
+
+// round does one step, and returns how long to wait before the next one.
+func (m *Mirror) round(ctx context.Context, since *string, verify *time.Time, delay *wait.Backoff) time.Duration {
+	pause, err := m.step(ctx, since, verify)
+	m.note(err)
+	if err != nil {
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).WithName("mirror").Error(err, "Could not read the cloud, will retry")
+		}
+		return delay.Step()
+	}
+	// That lists can be read does not mean that changes can: otherwise they would be read in turn without a pause.
+	if !m.unread {
+		*delay = backoff()
+	}
+	if !m.Synced() {
+		close(m.synced)
+	}
+	return pause
 }
 
 // answered remembers that the cloud has answered one of several requests.
@@ -254,7 +271,7 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 			}
 			m.answered()
 		}
-		*since = meta.Revision
+		*since, m.unread, m.heard = meta.Revision, follows, m.clock.Now()
 		if !follows {
 			return pollPeriod, nil
 		}
@@ -276,18 +293,29 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*verify = time.Time{}
 		m.doubt("")
-		return 0, nil
+		if !m.unread {
+			return 0, nil
+		}
 	}
 	if err != nil {
+		if m.clock.Since(m.heard) >= feedSilence {
+			*verify = time.Time{}
+		}
 		return 0, fmt.Errorf("read changes: %w", err)
 	}
 	if err := m.apply(changes.Items); err != nil {
 		*verify = time.Time{} // lists do not depend on a change that cannot be read
 		return 0, err
 	}
+	if changes.More && changes.Revision == *since {
+		return 0, fmt.Errorf("read changes: the cloud has more changes, but repeats the revision %s", *since)
+	}
 	*since = changes.Revision
-	if changes.More {
+	if m.pages++; changes.More && m.pages < maxPages {
 		return 0, nil
+	}
+	if !changes.More {
+		m.pages, m.unread, m.heard = 0, false, m.clock.Now()
 	}
 	return gap - m.clock.Since(begin), nil
 }
