@@ -26,6 +26,8 @@ const (
 type budget struct {
 	policy  Policy
 	limiter *rate.Limiter
+	// heard is when the quota was last advertised.
+	heard time.Time
 }
 
 // learn applies an advertised limit.
@@ -47,6 +49,7 @@ func (g *Gate) learn(l Limit, now time.Time) {
 			b.limiter.SetLimitAt(now, limit)
 			b.limiter.SetBurstAt(now, burst)
 		}
+		b.heard = now
 	}
 	if l.Remaining == nil {
 		return
@@ -68,12 +71,23 @@ func (g *Gate) learn(l Limit, now time.Time) {
 	}
 }
 
-// limit returns the parameters of the token bucket for a share of the quota.
+// forget ends the budgets whose quotas are no longer advertised: a proxy may have advertised one by mistake, or the cloud
+// has renamed one. Useful responses to requests that a quota concerns are expected to mention it within MaxSilence.
+func (g *Gate) forget(r Request, now time.Time) {
+	for name, b := range g.budgets {
+		if b.applies(r) && now.Sub(b.heard) >= MaxSilence {
+			delete(g.budgets, name)
+		}
+	}
+}
+
+// limit returns the parameters of the token bucket for a share of the quota. However small the quota, a request may be
+// sent every MaxSilence: a quota that is advertised by mistake can only be corrected by a response.
 func (p Policy) limit(share float64) (rate.Limit, int) {
 	allowed := max(1, share*float64(p.Quota))
 	burst := max(1, int(burstShare*allowed))
 	perWindow := max(allowed-float64(burst), allowed/2)
-	return rate.Limit(perWindow / p.Window.Seconds()), burst
+	return rate.Limit(max(perWindow/p.Window.Seconds(), 1/MaxSilence.Seconds())), burst
 }
 
 func (b *budget) applies(r Request) bool { return concerns(b.policy.Name, r.Write) }

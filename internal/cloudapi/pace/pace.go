@@ -151,6 +151,9 @@ func (p *Pass) Done(o Outcome, now time.Time) {
 	for _, l := range o.Limits {
 		g.learn(l, now)
 	}
+	if !o.Failed && !o.Canceled && !o.Throttled {
+		g.forget(p.request, now)
+	}
 	asked := g.jittered(min(o.RetryAfter, MaxSilence))
 	if o.Throttled {
 		if asked == 0 {

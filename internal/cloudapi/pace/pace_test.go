@@ -266,3 +266,38 @@ func TestRemaining(t *testing.T) {
 	}
 	w.send(write, pace.Outcome{})
 }
+
+// A quota that is advertised by mistake, such as one request per day on the page of a proxy, stops requests for no longer
+// than the longest silence, and is forgotten when useful responses do not mention it.
+func TestMistakenQuota(t *testing.T) {
+	w := newWorld(t, 0)
+	w.send(read, advertise("default", 1, 24*time.Hour))
+	w.send(read, pace.Outcome{})
+	if after := w.refused(read, pace.ReasonBudget); after > pace.MaxSilence {
+		t.Errorf("requests must wait for %s", after)
+	}
+	w.pass(pace.MaxSilence)
+	w.send(read, failed)
+	w.refused(write, pace.ReasonBudget) // a failure does not show that the quota is gone
+	w.pass(pace.MaxSilence)
+	for range 10 {
+		w.send(read, pace.Outcome{})
+	}
+	if left := w.State(w.now).Budget[pace.Write]; !math.IsInf(left, 1) {
+		t.Errorf("budget of writes %v", left)
+	}
+}
+
+// A quota that is advertised from time to time stays, and one of writes is not forgotten because of reads.
+func TestQuotaIsRemembered(t *testing.T) {
+	w := newWorld(t, 0)
+	w.send(write, advertise("write", 10, time.Hour)) // one request at once
+	w.send(write, pace.Outcome{})
+	w.pass(pace.MaxSilence - time.Second)
+	w.send(read, advertise("read", 1000, time.Minute))
+	w.pass(2 * time.Second)
+	w.send(read, pace.Outcome{})
+	if left := w.State(w.now).Budget; math.IsInf(left[pace.Write], 1) || math.IsInf(left[pace.Drift], 1) {
+		t.Errorf("budgets %v", left)
+	}
+}
