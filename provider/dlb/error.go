@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -165,5 +166,9 @@ func trouble(answer *cloudapi.Error) string {
 	if answer.Problem.Code == cloudv1.CodeUnauthenticated {
 		return "the cloud does not accept the token of the controllers; will retry"
 	}
-	return fmt.Sprintf("the cloud failed to respond: %d %s; will retry", answer.Status, answer.Problem.Code)
+	what := "failed to respond"
+	if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
+		what = "rejected the request"
+	}
+	return fmt.Sprintf("the cloud %s: %d %s; will retry", what, answer.Status, answer.Problem.Code)
 }

@@ -11,6 +11,7 @@ import (
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/loadbalancer"
+	"quaymaster.dev/provider/ownership"
 )
 
 // remove does the next step towards the end of the Service's load balancer and reports whether the cloud has confirmed
@@ -94,14 +95,7 @@ func flag(svc *corev1.Service, name string) (bool, error) {
 func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: r.tags}
 	if step == removalRelease {
-		conditions.Base = lb
-		released, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, releasedSpec(r.record, lb), conditions)
-		if err != nil {
-			return fmt.Errorf("release load balancer: %w", err)
-		}
-		r.lb = released
-		b.mirror.LoadBalancers.Drop(lb.ID)
-		return nil
+		return b.release(ctx, r, lb, conditions)
 	}
 	if step == removalUnprotect {
 		off := false
@@ -118,6 +112,33 @@ func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, l
 	}
 	r.record.Deleting = true
 	return nil
+}
+
+// release takes tags and backends away from a load balancer. An adopted one keeps its present name if another one has
+// taken the name that it had.
+func (b *Balancer) release(
+	ctx context.Context, r *round, lb *cloudv1.LoadBalancer, conditions cloudapi.WriteOptions,
+) error {
+	conditions.Base = lb
+	spec := releasedSpec(r.record, lb)
+	released, _, err := b.cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
+	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) && spec.Name != lb.Name {
+		spec.Name = lb.Name
+		released, _, err = b.cloud.UpdateLoadBalancer(ctx, lb.ID, spec, conditions)
+	}
+	var answer *cloudapi.Error
+	_, adopted := lb.Tags[ownership.Original]
+	switch {
+	case err == nil:
+		r.lb = released
+		b.mirror.LoadBalancers.Drop(lb.ID)
+		return nil
+	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
+		return &refusal{reason: reasonRefused, cause: err, message: fmt.Sprintf("the cloud rejects load balancer %s as its "+
+			"owner offered it: %s; correct that in the cloud, or, to return the load balancer as it is, without backends, remove "+
+			"its tag %s", lb.ID, fault(answer.Problem), ownership.Original)}
+	}
+	return fmt.Errorf("release load balancer: %w", err)
 }
 
 // confirmRemoval reads the load balancer after the cloud has accepted its deletion or release.

@@ -199,6 +199,53 @@ func TestAdoptedIsNotDeleted(t *testing.T) {
 	}
 }
 
+// An adopted load balancer that cannot return as it was offered does not keep its Service without a remedy.
+func TestAdoptedCannotReturn(t *testing.T) {
+	t.Run("its name is taken", func(t *testing.T) {
+		f := start(t, 0)
+		was := f.offer()
+		svc := builder.Service(builder.DLB("load-balancer-id", was.ID))
+		f.publish(svc)
+		another := f.offer()
+		deleting(svc)
+		if err := f.remove(svc); err != nil {
+			t.Fatal(err)
+		}
+		for _, now := range f.all() {
+			if _, owned := now.Tags[ownership.ServiceUID]; owned ||
+				now.ID != another.ID && (now.Name != "dev-shop-web" || now.Listeners[0].Port != 9000) {
+				t.Errorf("load balancer %+v", now)
+			}
+		}
+	})
+	t.Run("its node group is gone", func(t *testing.T) {
+		f := start(t, 0)
+		group, err := f.cloud.Client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "by-hand"}, cloudapi.WriteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := f.offer(func(s *cloudv1.LoadBalancerSpec) { s.Pools[0].Members, s.Pools[0].NodeGroupID = nil, group.ID })
+		svc := builder.Service(builder.DLB("load-balancer-id", was.ID))
+		f.publish(svc)
+		if err := f.cloud.Client.DeleteNodeGroup(t.Context(), group.ID, cloudapi.WriteOptions{IfMatch: group.Revision}); err != nil {
+			t.Fatal(err)
+		}
+		deleting(svc)
+		if err := f.remove(svc); err == nil {
+			t.Fatal("removed")
+		}
+		f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", "without backends, remove its tag quaymaster.dev/original")
+		f.tag(was, ownership.Original, nil)
+		f.sync()
+		if err := f.remove(svc); err != nil {
+			t.Fatal(err)
+		}
+		if now := f.only(); now.Tags[ownership.ServiceUID] != "" || now.Pools[0].NodeGroupID != "" {
+			t.Errorf("load balancer %+v", now)
+		}
+	})
+}
+
 // unprotect switches the deletion protection off in the cloud.
 func (f *fixture) unprotect(lb cloudv1.LoadBalancer) {
 	f.t.Helper()
@@ -235,7 +282,7 @@ func TestAdoptionIsRecordedFirst(t *testing.T) {
 }
 
 // offer creates a load balancer that its owner offers to the Service.
-func (f *fixture) offer() cloudv1.LoadBalancer {
+func (f *fixture) offer(change ...func(*cloudv1.LoadBalancerSpec)) cloudv1.LoadBalancer {
 	f.t.Helper()
 	spec := cloudv1.LoadBalancerSpec{Name: "by-hand", Tags: map[string]string{ownership.Adopt: offer, "owner": "net"}}
 	spec.Scheme, spec.BandwidthMbps, spec.Flavor = "public", 50, "large"
@@ -244,6 +291,9 @@ func (f *fixture) offer() cloudv1.LoadBalancer {
 		Key: "p", Family: "ipv4", Protocol: "tcp", Algorithm: "round_robin", TargetPort: 9000,
 		Members: []cloudv1.Member{{Key: "m", Address: "10.9.9.9", Port: 9000, Weight: 1, State: "active"}},
 	}}
+	for _, c := range change {
+		c(&spec)
+	}
 	made, _, err := f.cloud.Client.CreateLoadBalancer(f.t.Context(), spec, cloudapi.WriteOptions{})
 	if err != nil {
 		f.t.Fatal(err)
