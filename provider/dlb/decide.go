@@ -125,14 +125,14 @@ func last(rec record, lb *cloudv1.LoadBalancer, w wishes) (removal, error) {
 func releasedSpec(rec record, lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec {
 	if hash, adopted := lb.Tags[ownership.Original]; adopted {
 		if spec, err := rec.originalSpec(hash); err == nil {
-			if _, offered := lb.Tags[ownership.Adopt]; !offered {
-				delete(spec.Tags, ownership.Adopt) // the owner has withdrawn the offer
-			}
+			// What others have changed meanwhile stays: an offer that was withdrawn, protection in an emergency.
+			spec.Tags = returnedTags(rec, spec.Tags, lb.Tags)
+			spec.DeletionProtection = spec.DeletionProtection || foreignProtection(lb)
 			return spec
 		}
 	}
 	spec := cloudv1.LoadBalancerSpec{Name: lb.Name, LoadBalancerFields: lb.LoadBalancerFields}
-	spec.Tags = without(lb.Tags, ownership.ClusterUID, ownership.ServiceUID, ownership.Protected, ownership.Original)
+	spec.Tags = withoutOurs(lb.Tags)
 	if _, ours := lb.Tags[ownership.Protected]; ours {
 		spec.DeletionProtection = false
 	}
@@ -141,6 +141,23 @@ func releasedSpec(rec record, lb *cloudv1.LoadBalancer) cloudv1.LoadBalancerSpec
 		spec.Pools[i].NodeGroupID, spec.Pools[i].Members = "", nil
 	}
 	return spec
+}
+
+// returnedTags returns the tags of an adopted load balancer without ours, and with those that the Service has set as they
+// were before.
+func returnedTags(rec record, was, now map[string]string) map[string]string {
+	tags := withoutOurs(now)
+	for _, key := range rec.Applied.Tags {
+		delete(tags, key)
+		if value, had := was[key]; had {
+			tags[key] = value
+		}
+	}
+	return tags
+}
+
+func withoutOurs(tags map[string]string) map[string]string {
+	return without(tags, ownership.ClusterUID, ownership.ServiceUID, ownership.Protected, ownership.Original)
 }
 
 // released reports whether a load balancer without the Service's tags is one that was released: it has none of the

@@ -175,7 +175,7 @@ func TestAdoptedIsNotDeleted(t *testing.T) {
 			svc := builder.Service(builder.DLB("load-balancer-id", was.ID))
 			f.publish(svc)
 			if f.only().DeletionProtection {
-				f.unprotect(was)
+				f.protect(was, false)
 			}
 			for _, key := range lost {
 				f.tag(was, key, nil)
@@ -196,6 +196,28 @@ func TestAdoptedIsNotDeleted(t *testing.T) {
 				t.Errorf("name %q, want %q", now.Name, was.Name)
 			}
 		})
+	}
+}
+
+// What others have changed of an adopted load balancer stays: its Service has not made it.
+func TestAdoptedKeepsChangesOfOthers(t *testing.T) {
+	f := start(t, 0)
+	was := f.offer()
+	svc := builder.Service(builder.DLB("load-balancer-id", was.ID), builder.DLB("tags", "owner=app,team=edge"))
+	f.publish(svc)
+	more := "7"
+	f.tag(was, "cost", &more)
+	f.protect(was, true)
+	f.sync()
+	f.mustEnsure(svc)
+	deleting(svc)
+	if err := f.remove(svc); err != nil {
+		t.Fatal(err)
+	}
+	now := f.only()
+	want := map[string]string{ownership.Adopt: offer, "owner": "net", "cost": "7"}
+	if diff := cmp.Diff(want, now.Tags); diff != "" || !now.DeletionProtection || now.Name != was.Name {
+		t.Errorf("protected %t, name %q, tags (-want +got):\n%s", now.DeletionProtection, now.Name, diff)
 	}
 }
 
@@ -246,14 +268,13 @@ func TestAdoptedCannotReturn(t *testing.T) {
 	})
 }
 
-// unprotect switches the deletion protection off in the cloud.
-func (f *fixture) unprotect(lb cloudv1.LoadBalancer) {
+// protect switches the deletion protection on or off in the cloud.
+func (f *fixture) protect(lb cloudv1.LoadBalancer, on bool) {
 	f.t.Helper()
-	off := false
 	now, err := f.cloud.Client.LoadBalancer(f.t.Context(), lb.ID, cloudapi.ReadOptions{})
 	if err == nil {
 		_, _, err = f.cloud.Client.PatchLoadBalancer(f.t.Context(), lb.ID,
-			cloudv1.LoadBalancerPatch{DeletionProtection: &off}, cloudapi.WriteOptions{IfMatch: now.Revision})
+			cloudv1.LoadBalancerPatch{DeletionProtection: &on}, cloudapi.WriteOptions{IfMatch: now.Revision})
 	}
 	if err != nil {
 		f.t.Fatal(err)
