@@ -125,6 +125,9 @@ type Controller struct {
 	unusedSince map[string]time.Time
 	// held has the number of members that the brake keeps in each group.
 	held map[string]int
+	// ids has the last known ID of each group, by name. onMoved are called when it has changed.
+	ids     map[string]string
+	onMoved []func()
 
 	mu sync.Mutex
 	// requests are the groups that were requested through ID, by name.
@@ -160,7 +163,7 @@ func New(o Options) (*Controller, error) {
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
 		deletions: &deletions{seen: map[string]bool{}},
 		brakes:    map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
-		requests: map[string]*request{},
+		ids: map[string]string{}, requests: map[string]*request{},
 	}
 	var err error
 	if c.metrics, err = newMetrics(o.Registerer); err != nil {
@@ -251,6 +254,10 @@ func (c *Controller) ID(ctx context.Context, group string) (string, error) {
 		return "", fmt.Errorf("wait for node group %s: %w", group, ctx.Err())
 	}
 }
+
+// OnMoved calls f whenever a group has got another ID in the cloud, as after its tags were removed there: load balancers
+// refer to the former one, which has no writer any more. It must be called before Run, and f must not block.
+func (c *Controller) OnMoved(f func()) { c.onMoved = append(c.onMoved, f) }
 
 // request returns the request of a group. If there is none, or the last one failed, it begins a new one.
 func (c *Controller) request(group string) *request {

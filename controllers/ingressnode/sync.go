@@ -40,6 +40,7 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	names = slices.Compact(names)
 	next := c.drains.next(c.clock.Now())
 	var errs []error
+	moved := false
 	if err := c.readMachines(ctx, names, nodes); err != nil {
 		errs = append(errs, err)
 	}
@@ -51,7 +52,16 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 		if r := requests[name]; r != nil {
 			c.settle(name, r, c.cloud[name].ID, err)
 		}
+		if id := c.cloud[name].ID; err == nil && id != c.ids[name] {
+			moved = moved || c.ids[name] != ""
+			c.ids[name] = id
+		}
 		next = sooner(next, again)
+	}
+	if moved {
+		for _, f := range c.onMoved {
+			f()
+		}
 	}
 	c.metrics.report(c.held)
 	if checkDrift && c.services != nil {

@@ -392,6 +392,38 @@ func TestHandSetMembersAreRepaired(t *testing.T) {
 	}
 }
 
+// A group that has lost its tags in the cloud is another owner's: one with all members takes its place, and the load
+// balancers that refer to it are to follow.
+func TestGroupThatLostItsTags(t *testing.T) {
+	s := stepwise(t, 3)
+	moved := 0
+	s.OnMoved(func() { moved++ })
+	s.put(each(3)...)
+	s.begin()
+	s.pass(driftPeriod)
+	if moved != 0 {
+		t.Fatal("moved at the start")
+	}
+	list, err := s.cloud.Client.ListNodeGroups(t.Context(), cloudapi.ListOptions{Name: "dev-default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := list.Items[0]
+	spec := cloudv1.NodeGroupSpec{Name: g.Name, Members: g.Members}
+	_, err = s.cloud.Client.UpdateNodeGroup(t.Context(), g.ID, spec, cloudapi.WriteOptions{IfMatch: g.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pass(driftPeriod)
+	if members := s.members("default"); len(members) != 3 || moved != 1 {
+		t.Errorf("%d members, moved %d times; want 3 in the new group, once", len(members), moved)
+	}
+	s.pass(driftPeriod)
+	if moved != 1 {
+		t.Errorf("moved %d times", moved)
+	}
+}
+
 // patch changes members of the group default behind the Controller's back.
 func (s *steps) patch(members ...cloudv1.GroupMember) {
 	s.t.Helper()

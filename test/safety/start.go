@@ -105,6 +105,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	})
 	w.must(err)
 	held.OnHeld(func() { balancers.EnqueueNamespace("") })
+	groups.OnMoved(func() { balancers.EnqueueNamespace("") })
 	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
 		for _, lb := range []*cloudv1.LoadBalancer{before, after} {
 			if lb != nil {

@@ -328,7 +328,7 @@ func (r *controllers) assemble(
 	assembly.Run[dlb.OrphansName] = orphans.Run
 	policiesSynced := assembly.Synced
 	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() }
-	if err := r.addService(&assembly, completed, balancer, copied, store); err != nil {
+	if err := r.addService(&assembly, completed, balancer, nodes, copied, store); err != nil {
 		return cloud.Assembly{}, err
 	}
 	if err := r.addRoutes(&assembly, completed, cluster, copied, book); err != nil {

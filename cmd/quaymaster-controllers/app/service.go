@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/cloud"
+	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
@@ -24,8 +25,8 @@ import (
 // addService adds the service controller to an assembly, in place of the app's. It has the same flags and the same
 // account, and follows the changes of load balancers in the cloud and of policies.
 func (r *controllers) addService(
-	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers, copied *mirror.Mirror,
-	policies *policystore.Store,
+	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers,
+	nodes *ingressnode.Controller, copied *mirror.Mirror, policies *policystore.Store,
 ) error {
 	if r.stock || !r.manager.Enabled(service.Name) {
 		return nil
@@ -56,7 +57,9 @@ func (r *controllers) addService(
 			}
 		}
 	})
-	r.holder.OnHeld(func() { c.EnqueueNamespace(metav1.NamespaceAll) })
+	all := func() { c.EnqueueNamespace(metav1.NamespaceAll) }
+	r.holder.OnHeld(all)
+	nodes.OnMoved(all)
 	policies.Subscribe(&policyFollower{
 		entry: policies.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
 	})
