@@ -94,6 +94,32 @@ func TestDriftIsIgnored(t *testing.T) {
 	f.expectCalls("the service changes", "PUT load-balancers/{id}")
 }
 
+// TestDriftWhileTheCloudWorks: a change in the cloud that takes time there is not overwritten when it is done.
+func TestDriftWhileTheCloudWorks(t *testing.T) {
+	for drift, want := range map[dlb.Drift]struct {
+		status metav1.ConditionStatus
+		reason string
+	}{dlb.DriftReport: {metav1.ConditionFalse, "Drifted"}, dlb.DriftOff: {metav1.ConditionTrue, "Configured"}} {
+		t.Run(string(drift), func(t *testing.T) {
+			f := drifting(t, drift)
+			done := f.only()
+			working := done
+			working.ProvisioningState = cloudv1.ProvisioningPendingUpdate
+			f.options.Mirror.LoadBalancers.Drop(done.ID)
+			f.cloud.Calls()
+			for _, lb := range []*cloudv1.LoadBalancer{&working, &done} {
+				if lb == &done {
+					lb.Revision += "0"
+				}
+				f.options.Mirror.LoadBalancers.Put(lb)
+				f.mustEnsure(builder.Service())
+				f.expectCalls(string(lb.ProvisioningState))
+				f.expectCondition(builder.Service(), want.status, want.reason, "")
+			}
+		})
+	}
+}
+
 // TestDriftOfAFailedLoadBalancer: the cloud is asked to try again, with the load balancer as it is there.
 func TestDriftOfAFailedLoadBalancer(t *testing.T) {
 	for _, drift := range []dlb.Drift{dlb.DriftReport, dlb.DriftOff} {

@@ -67,7 +67,8 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	if lb != nil {
 		want = b.wanted(r, spec, lb)
 	}
-	step, err := next(r, d, want, lb, b.tolerates(r, want, lb))
+	tolerated := b.tolerates(r, want, lb)
+	step, err := next(r, d, want, lb, tolerated)
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,10 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	}
 	if err != nil {
 		return b.explainZones(ctx, d, err)
+	}
+	if tolerated && step == stepWait && lb.ProvisioningState == cloudv1.ProvisioningPendingUpdate && r.published() != nil {
+		// The cloud works on what others have asked for. The Service stays settled, or else that would be overwritten.
+		return nil
 	}
 	switch lb.ProvisioningState {
 	case cloudv1.ProvisioningError:
