@@ -413,9 +413,18 @@ func TestCopiedService(t *testing.T) {
 	f := start(t, 0)
 	original := named("original")
 	lb := f.publish(original)
-	svc := named("copy")
-	f.put(svc)
-	f.edit(svc, func(s *corev1.Service) { s.Annotations = f.stored(original).Annotations })
+	copied := func(name string) *corev1.Service {
+		svc := named(name)
+		f.put(svc)
+		f.edit(svc, func(s *corev1.Service) { s.Annotations = f.stored(original).Annotations })
+		return svc
+	}
+	brief := copied("brief")
+	deleting(brief)
+	if err := f.remove(brief); err != nil {
+		t.Errorf("deleted before it had a load balancer: %v", err)
+	}
+	svc := copied("copy")
 	own := f.publish(svc)
 	if own.ID == lb.ID || len(f.all()) != 2 || !strings.Contains(f.stored(svc).Annotations[service.AnnotationRecord], own.ID) {
 		t.Errorf("load balancers %v, record %s", f.all(), f.stored(svc).Annotations[service.AnnotationRecord])

@@ -71,9 +71,9 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		return b.sighted(r, other), nil
 	case r.svc.Annotations[AnnotationAbandon] == id:
 		return nil, nil
-	case err == nil && !r.removing && len(r.svc.Status.LoadBalancer.Ingress) == 0 && b.another(lb, r.tags) != nil:
+	case err == nil && len(r.svc.Status.LoadBalancer.Ingress) == 0 && b.another(lb, r.tags) != nil:
 		r.record = record{} // copied together with that Service
-		return nil, nil
+		return b.seekByTags(ctx, r)
 	case err == nil:
 		return nil, b.disown(lb, r.tags)
 	}
