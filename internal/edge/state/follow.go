@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
@@ -19,6 +20,9 @@ const (
 	hold = 55 * time.Second
 	// retryBase and retryMax bound the delay after a failed request.
 	retryBase, retryMax = 250 * time.Millisecond, 15 * time.Second
+	// gap is the shortest time between answers without an error, after a burst: a cloud or a proxy that answers at once,
+	// again and again, must not cost requests without end.
+	gap, burst = time.Second, 100
 )
 
 // kinds are the kinds of objects that concern edges.
@@ -59,6 +63,7 @@ func (f *Follower) Follow(ctx context.Context, s *State) {
 	f.unread = map[string]string{}
 	backoff := wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.5, Steps: 10, Cap: retryMax}
 	delay := backoff
+	answers := rate.NewLimiter(rate.Every(gap), burst)
 	for ctx.Err() == nil {
 		next, err := f.step(ctx, s)
 		if next != nil && next != s {
@@ -69,13 +74,20 @@ func (f *Follower) Follow(ctx context.Context, s *State) {
 			return
 		}
 		f.OnError(err)
+		var pause time.Duration
 		if err == nil {
 			delay = backoff
+			now := f.Clock.Now()
+			pause = answers.ReserveN(now, 1).DelayFrom(now)
+		} else {
+			pause = delay.Step()
+		}
+		if pause <= 0 {
 			continue
 		}
 		select {
 		case <-ctx.Done():
-		case <-f.Clock.After(delay.Step()):
+		case <-f.Clock.After(pause):
 		}
 	}
 }

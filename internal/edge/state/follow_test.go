@@ -2,12 +2,17 @@ package state_test
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -99,6 +104,57 @@ func TestFollow(t *testing.T) {
 	loaded, err := state.Load(path)
 	if err != nil || !reflect.DeepEqual(s, loaded) {
 		t.Errorf("loaded %+v, error %v, want %+v", loaded, err, s)
+	}
+}
+
+// A cloud or a proxy that answers requests for changes at once, again and again, gets few requests.
+func TestHostileFeed(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"always another page": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", cloudv1.MediaTypeJSON)
+			_, _ = io.WriteString(w, `{"revision":"1","items":[],"more":true}`)
+		},
+		"never knows the revision": func(w http.ResponseWriter) {
+			cloud.Problem(w, http.StatusGone, cloudv1.CodePageTokenExpired)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const most = 250
+			c := cloud.Start(t, 0)
+			var asked atomic.Int64
+			enough := make(chan struct{})
+			c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/v1/changes" {
+					return false
+				}
+				if asked.Add(1) == most {
+					close(enough)
+				}
+				answer(w)
+				return true
+			})
+			clock := clocktesting.NewFakeClock(time.Now())
+			f := state.Follower{
+				Cloud: c.EdgeClient(t), Clock: clock, OnState: func(*state.State) {}, OnError: func(error) {},
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				f.Follow(ctx, state.New())
+			}()
+			defer func() {
+				cancel()
+				<-ended
+			}()
+			for !clock.HasWaiters() {
+				select {
+				case <-enough:
+					t.Fatalf("%d requests without a pause", most)
+				case <-time.After(time.Millisecond):
+				}
+			}
+		})
 	}
 }
 
