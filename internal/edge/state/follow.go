@@ -21,8 +21,8 @@ const (
 	// retryBase and retryMax bound the delay after a failed request.
 	retryBase, retryMax = 250 * time.Millisecond, 15 * time.Second
 	// gap is the shortest time between answers without an error, after a burst: a cloud or a proxy that answers at once,
-	// again and again, must not cost requests without end.
-	gap, burst = time.Second, 100
+	// again and again, must not cost requests without end. Changes are seldom as frequent, and hardly wait for it.
+	gap, burst = 100 * time.Millisecond, 100
 )
 
 // kinds are the kinds of objects that concern edges.
