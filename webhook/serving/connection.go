@@ -8,6 +8,19 @@ import (
 	"time"
 )
 
+// phase is what a connection has come to.
+type phase int
+
+const (
+	// arrived connections wait for room.
+	arrived phase = iota
+	handshake
+	secured
+	// unused connections wait for their first request, which http.Server has given a deadline. With HTTP/2, it gives none.
+	unused
+	used
+)
+
 // connection is a connection and its group.
 //
 // API servers open connections for requests that other connections then serve, and use them for later requests. The
@@ -20,49 +33,46 @@ type connection struct {
 	state   atomic.Int32
 	// since is when the state changed, in nanoseconds since 1970.
 	since atomic.Int64
-	// served is true once there was room, secured after the handshake, and used after the first byte of a request. These
-	// and record are used by one goroutine until the first request has arrived.
-	served, secured, used bool
-	record                record
+	// phase and record change in one goroutine, until the first request has arrived.
+	phase  phase
+	record record
 }
 
 // Read waits for room first.
 func (c *connection) Read(b []byte) (int, error) {
-	if !c.served {
+	if c.phase == arrived {
 		if err := c.all.wait(c); err != nil {
 			return 0, err
 		}
-		c.served = true
+		c.phase = handshake
 		// The server has set a deadline for the handshake before the wait. It sets others later.
 		if err := c.SetDeadline(time.Now().Add(c.all.patience)); err != nil {
 			return 0, err
 		}
 	}
-	switch {
-	case !c.secured:
+	if c.phase == handshake {
 		// Nothing of the first request is read before the handshake ends.
 		b = b[:c.record.limit(len(b))]
-		n, err := c.Conn.Read(b)
-		c.record.add(b[:n])
-		return n, err
-	case !c.used:
-		if err := c.Conn.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
-			return 0, err
-		}
-		n, err := c.Conn.Read(b)
-		c.used = true
-		if err == nil {
-			err = c.Conn.SetReadDeadline(time.Now().Add(c.all.patience))
-		}
-		return n, err
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	switch {
+	case c.phase == handshake:
+		c.record.add(b[:n])
+	case c.phase == unused && err == nil:
+		c.phase = used
+		err = c.Conn.SetReadDeadline(time.Now().Add(c.all.patience))
+	}
+	return n, err
 }
 
-// SetReadDeadline implements net.Conn. http.Server removes the deadline when the handshake has ended.
+// SetReadDeadline lets an unused connection wait for its first request for as long as others do for their next one.
+// http.Server removes the deadline when the handshake has ended.
 func (c *connection) SetReadDeadline(t time.Time) error {
-	if !c.secured && t.IsZero() {
-		c.secured = true
+	switch {
+	case c.phase == handshake && t.IsZero():
+		c.phase = secured
+	case c.phase == secured && !t.IsZero():
+		c.phase, t = unused, time.Now().Add(idleTimeout)
 	}
 	return c.Conn.SetReadDeadline(t)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -42,8 +43,8 @@ func start(t *testing.T, timeout time.Duration, maximum int, handler http.Handle
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Timeout: timeout, MaxConnections: maximum,
-		Registerer: prometheus.NewRegistry(),
+		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}},
+		Timeout: timeout, MaxConnections: maximum, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,20 +128,37 @@ func TestIdleTimeout(t *testing.T) {
 	if idleTimeout <= 90*time.Second {
 		t.Errorf("idle connections are closed after %s", idleTimeout)
 	}
-	r := start(t, timeout, 10, func(http.ResponseWriter, *http.Request) {})
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: r.client}}
-	defer client.CloseIdleConnections()
-	for range 2 {
-		response, err := client.Get("https://" + r.address + "/hook")
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		// Longer than a request may take to arrive: that deadline does not apply between requests.
-		time.Sleep(timeout)
-	}
-	if n := len(r.open.open); n != 1 {
-		t.Errorf("%d connections, want the first one to be used again", n)
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, timeout, 10, func(http.ResponseWriter, *http.Request) {})
+			client := http.Client{Transport: &http.Transport{TLSClientConfig: r.client, ForceAttemptHTTP2: http2}}
+			defer client.CloseIdleConnections()
+			reused := 0
+			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+				if i.Reused {
+					reused++
+				}
+			}})
+			for range 2 {
+				request, err := http.NewRequestWithContext(trace, http.MethodGet, "https://"+r.address+"/hook", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response.Body.Close()
+				if response.Proto[:6] != name[:6] {
+					t.Errorf("the response is of %s", response.Proto)
+				}
+				// Longer than a request may take to arrive: that deadline does not apply between requests.
+				time.Sleep(timeout)
+			}
+			if n := len(r.open.open); n != 1 || reused != 1 {
+				t.Errorf("%d connections, %d used again, want the first one to be", n, reused)
+			}
+		})
 	}
 }
 

@@ -198,7 +198,7 @@ func TestMaxQPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, counter := range counters {
-		if counter.Accepted < 130 || counter.Refused < 50 || counter.Accepted+counter.Refused > 420 {
+		if counter.Accepted < 150 || counter.Refused < 50 || counter.Accepted+counter.Refused > 420 {
 			t.Errorf("counters are %+v", counter)
 		}
 	}
