@@ -119,9 +119,7 @@ func TestAdoptWhatCannotFit(t *testing.T) {
 			}
 			f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration", tc.err)
 			deleting(svc)
-			if err := f.remove(svc); err != nil {
-				t.Fatal(err)
-			}
+			f.mustRemove(svc)
 			if lb := f.only(); lb.Revision != made.Revision {
 				t.Errorf("revision %s, want %s: nothing may be written", lb.Revision, made.Revision)
 			}

@@ -31,6 +31,13 @@ func (f *fixture) remove(svc *corev1.Service) error {
 	return f.EnsureLoadBalancerDeleted(f.t.Context(), "dev", f.put(svc))
 }
 
+func (f *fixture) mustRemove(svc *corev1.Service) {
+	f.t.Helper()
+	if err := f.remove(svc); err != nil {
+		f.t.Fatalf("remove: %v", err)
+	}
+}
+
 func TestDelete(t *testing.T) {
 	for name, duration := range map[string]time.Duration{"at once": 0, "by a job": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +102,7 @@ func TestDeletionProtection(t *testing.T) {
 		t.Errorf("writes %v, want none", writes)
 	}
 	builder.DLB("deletion-protection", "false")(svc)
-	if err := f.remove(svc); err != nil {
-		t.Fatal(err)
-	}
+	f.mustRemove(svc)
 	if all := f.all(); len(all) != 0 {
 		t.Errorf("%d load balancers are left", len(all))
 	}
@@ -108,9 +113,7 @@ func TestRetainOnDelete(t *testing.T) {
 	svc := builder.Service(builder.DLB("retain-on-delete", "true"), builder.DLB("tags", "team=edge"))
 	f.mustEnsure(svc)
 	deleting(svc)
-	if err := f.remove(svc); err != nil {
-		t.Fatal(err)
-	}
+	f.mustRemove(svc)
 	f.expectEvent("Released load balancer dev-shop-web")
 	lb := f.only()
 	_, cluster := lb.Tags[ownership.ClusterUID]
@@ -147,9 +150,7 @@ func TestDeleteOfServiceThatStays(t *testing.T) {
 	svc := builder.Service()
 	f.mustEnsure(svc)
 	svc.Spec.Type = corev1.ServiceTypeClusterIP
-	if err := f.remove(svc); err != nil {
-		t.Fatal(err)
-	}
+	f.mustRemove(svc)
 	if c := f.condition(svc); c != nil {
 		t.Errorf("condition %+v stays", c)
 	}
@@ -208,9 +209,7 @@ func TestRetainAndBack(t *testing.T) {
 			svc := builder.Service(builder.DLB("retain-on-delete", "true"))
 			before := f.mustEnsure(svc)
 			svc.Spec.Type = corev1.ServiceTypeClusterIP
-			if err := f.remove(svc); err != nil {
-				t.Fatal(err)
-			}
+			f.mustRemove(svc)
 			released := f.only()
 			if retag {
 				taken, _, err := f.cloud.Client.AdoptLoadBalancer(

@@ -98,9 +98,7 @@ func TestRetainEmptiesPools(t *testing.T) {
 	lb := f.publish(svc)
 	deleting(svc)
 	f.cloud.Calls()
-	if err := f.remove(svc); err != nil {
-		t.Fatal(err)
-	}
+	f.mustRemove(svc)
 	f.expectCalls("release", "PUT load-balancers/{id}", "GET load-balancers/{id}")
 	now := f.only()
 	if now.VIPs[0].Address != lb.VIPs[0].Address || now.Name != lb.Name || len(now.Listeners) != 1 {
@@ -141,9 +139,7 @@ func TestAdoptedReturns(t *testing.T) {
 			}
 			deleting(svc)
 			builder.DLB("deletion-protection", "false")(svc)
-			if err := f.remove(svc); err != nil {
-				t.Fatal(err)
-			}
+			f.mustRemove(svc)
 			now := f.only()
 			if _, ours := now.Tags[ownership.ServiceUID]; ours || now.VIPs[0].Address != was.VIPs[0].Address {
 				t.Errorf("load balancer %+v", now)
@@ -183,9 +179,7 @@ func TestAdoptedIsNotDeleted(t *testing.T) {
 			f.sync()
 			f.mustEnsure(svc)
 			deleting(svc)
-			if err := f.remove(svc); err != nil {
-				t.Fatal(err)
-			}
+			f.mustRemove(svc)
 			now := f.only()
 			_, owned := now.Tags[ownership.ServiceUID]
 			_, offered := now.Tags[ownership.Adopt]
@@ -211,9 +205,7 @@ func TestAdoptedKeepsChangesOfOthers(t *testing.T) {
 	f.sync()
 	f.mustEnsure(svc)
 	deleting(svc)
-	if err := f.remove(svc); err != nil {
-		t.Fatal(err)
-	}
+	f.mustRemove(svc)
 	now := f.only()
 	want := map[string]string{ownership.Adopt: offer, "owner": "net", "cost": "7"}
 	if diff := cmp.Diff(want, now.Tags); diff != "" || !now.DeletionProtection || now.Name != was.Name {
@@ -230,9 +222,7 @@ func TestAdoptedCannotReturn(t *testing.T) {
 		f.publish(svc)
 		another := f.offer()
 		deleting(svc)
-		if err := f.remove(svc); err != nil {
-			t.Fatal(err)
-		}
+		f.mustRemove(svc)
 		for _, now := range f.all() {
 			if _, owned := now.Tags[ownership.ServiceUID]; owned ||
 				now.ID != another.ID && (now.Name != "dev-shop-web" || now.Listeners[0].Port != 9000) {
@@ -259,9 +249,7 @@ func TestAdoptedCannotReturn(t *testing.T) {
 		f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", "without backends, remove its tag quaymaster.dev/original")
 		f.tag(was, ownership.Original, nil)
 		f.sync()
-		if err := f.remove(svc); err != nil {
-			t.Fatal(err)
-		}
+		f.mustRemove(svc)
 		if now := f.only(); now.Tags[ownership.ServiceUID] != "" || now.Pools[0].NodeGroupID != "" {
 			t.Errorf("load balancer %+v", now)
 		}
