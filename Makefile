@@ -59,19 +59,21 @@ SOAK ?= 10m
 SEED ?= 1
 
 # How make bench-admission measures; see test/benchadmission. With these, it takes 10 to 15 minutes. PAGE is a file that
-# gets the results, docs/explanation/performance.md, and PROFILES a folder for CPU profiles.
+# gets the results, docs/explanation/performance.md, and PROFILES a folder for CPU profiles. BEFORE is the program quaymaster
+# of another build, which is then measured in the same rounds.
 ROUNDS ?= 5
 ATTACK_ROUNDS ?= 2
 DURATION ?= 1.5s
 CONCURRENCY ?= 1,8,32,200
 ONLY ?=
+BEFORE ?=
 VIA ?=
 PAGE ?=
 PROFILES ?=
 # The sizes of clusters that make bench-controllers measures, as Services x Nodes; see test/benchcontrollers.
 SIZES ?= 100x100,1000x1000,10000x5000
 # The variables that were set by the user, so that the results name them.
-BENCH_CHANGES = $(foreach name,ROUNDS ATTACK_ROUNDS DURATION CONCURRENCY ONLY VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
+BENCH_CHANGES = $(foreach name,ROUNDS ATTACK_ROUNDS DURATION CONCURRENCY ONLY BEFORE VIA,$(if $(filter file,$(origin $(name))),,$(name)=$($(name))))
 
 # make verify vets everything; go test would vet all dependencies first, which takes longer than most tests.
 GO_TEST = $(GO) test -vet=off
@@ -302,12 +304,12 @@ bench: ## Run the benchmarks.
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./webhook/... ./provider/... ./controllers/...
 
 .PHONY: bench-admission
-bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, VIA, PAGE, PROFILES).
+bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, ATTACK_ROUNDS, DURATION, CONCURRENCY, ONLY, BEFORE, VIA, PAGE, PROFILES).
 	@tools/build.sh etcd kube-apiserver
 	@$(MAKE) build
 	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchadmission/...
 	@bin/bench/benchadmission -rounds '$(ROUNDS)' -attack-rounds '$(ATTACK_ROUNDS)' -duration '$(DURATION)' -concurrency '$(CONCURRENCY)' -only '$(ONLY)' \
-		-via '$(VIA)' -page '$(PAGE)' -profiles '$(PROFILES)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
+		-before '$(BEFORE)' -via '$(VIA)' -page '$(PAGE)' -profiles '$(PROFILES)' -command '$(strip make bench-admission $(BENCH_CHANGES))'
 
 .PHONY: bench-controllers
 bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES, PAGE); takes about 20 minutes.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,13 +31,14 @@ const (
 	floor        = "floor"
 	stock        = "controller-runtime"
 	quaymaster   = "quaymaster"
+	before       = "quaymaster-before"
 	onePolicy    = "quaymaster-1-policy"
 	tenPolicies  = "quaymaster-10-policies"
 	manyCatalogs = "quaymaster-all-catalogs"
 )
 
 // names are the names of all configurations, in the order of the report.
-var names = []string{none, cel, floor, stock, quaymaster, onePolicy, tenPolicies, manyCatalogs}
+var names = []string{none, cel, floor, stock, before, quaymaster, onePolicy, tenPolicies, manyCatalogs}
 
 // account is the webhooks' ServiceAccount.
 const account = "quaymaster-webhook"
@@ -79,7 +81,7 @@ func (b *bench) configure(ctx context.Context) ([]*configuration, error) {
 	}
 	all := []*configuration{{name: none, about: "no admission policy or webhook", workloads: []workload{clusterIPs, statusWrites}}}
 	for _, add := range []func(context.Context) ([]*configuration, error){
-		b.exported, b.floor, b.controllerRuntime, b.quaymaster, b.allCatalogs,
+		b.exported, b.floor, b.controllerRuntime, b.before, b.quaymaster, b.allCatalogs,
 	} {
 		more, err := add(ctx)
 		if err != nil {
@@ -208,7 +210,7 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	if b.options.profiles != "" {
 		args = append(args, "--profiling")
 	}
-	s, objects, err := b.installed(ctx, "quaymaster-webhook", loadbalancer.Catalog, metrics, args...)
+	s, objects, err := b.installed(ctx, "quaymaster-webhook", "", loadbalancer.Catalog, metrics, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -242,12 +244,31 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	return all, nil
 }
 
+// before returns the webhooks of another build, such as that of the last release, with the configurations of this chart.
+func (b *bench) before(ctx context.Context) ([]*configuration, error) {
+	if b.options.before == "" {
+		return nil, nil
+	}
+	metrics, err := localAddress()
+	if err != nil {
+		return nil, err
+	}
+	s, objects, err := b.installed(ctx, before, b.options.before, loadbalancer.Catalog, metrics)
+	if err != nil {
+		return nil, err
+	}
+	return []*configuration{{
+		name: before, about: "as quaymaster, but the program of another build", objects: objects, server: s,
+		denied: []map[string]string{bad}, maxQPS: "10000", workloads: []workload{clusterIPs, statusWrites},
+	}}, nil
+}
+
 func (b *bench) allCatalogs(ctx context.Context) ([]*configuration, error) {
 	metrics, err := localAddress()
 	if err != nil {
 		return nil, err
 	}
-	s, objects, err := b.installed(ctx, "quaymaster-catalogs", strings.Join(catalog.Names(), ","), metrics)
+	s, objects, err := b.installed(ctx, "quaymaster-catalogs", "", strings.Join(catalog.Names(), ","), metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -257,8 +278,11 @@ func (b *bench) allCatalogs(ctx context.Context) ([]*configuration, error) {
 	}}, nil
 }
 
-// installed prepares Quaymaster's webhooks and returns the chart's configurations for them.
-func (b *bench) installed(ctx context.Context, name, catalogs, metrics string, args ...string) (*server, []client.Object, error) {
+// installed prepares Quaymaster's webhooks and returns the chart's configurations for them. The program is that of this
+// build if it is empty.
+func (b *bench) installed(
+	ctx context.Context, name, program, catalogs, metrics string, args ...string,
+) (*server, []client.Object, error) {
 	kubeconfig, err := b.ServiceAccountKubeconfig(ctx, env.Namespace, account)
 	if err != nil {
 		return nil, nil, err
@@ -275,6 +299,7 @@ func (b *bench) installed(ctx context.Context, name, catalogs, metrics string, a
 	if err != nil {
 		return nil, nil, err
 	}
+	s.program = cmp.Or(program, s.program)
 	rendered, err := env.RenderChart(values())
 	if err != nil {
 		return nil, nil, err

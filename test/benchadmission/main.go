@@ -34,6 +34,7 @@ type options struct {
 	duration    time.Duration
 	concurrency []int
 	only        []string
+	before      string
 	via         string
 	starts      int
 	// attackRounds is the number of rounds of attacks.
@@ -73,6 +74,7 @@ func parse(args []string) (*options, error) {
 	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
 	concurrency := fs.String("concurrency", "1,8,32,200", "numbers of concurrent clients")
 	only := fs.String("only", "", "configurations to measure in addition to none and floor; empty for all")
+	fs.StringVar(&o.before, "before", "", "program quaymaster of another build to compare with")
 	fs.StringVar(&o.via, "via", "", "how the API server finds webhooks: service or url; empty for service if possible")
 	fs.IntVar(&o.starts, "starts", 7, "how often each webhook is started to measure the time to its first answer")
 	fs.IntVar(&o.attackRounds, "attack-rounds", 2, "number of rounds of attacks; 0 for none")
