@@ -192,6 +192,8 @@ type Requirement struct {
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 
+	// index is that among the requirements of the annotation.
+	index    int
 	eachPort bool
 }
 

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,17 +144,20 @@ func Path(keyOrField string) string {
 	return "metadata.annotations[" + keyOrField + "]"
 }
 
-// finding returns a finding about a setting.
+// finding returns a finding about a setting. Its check is the one of all annotations with this id.
 func (v *View) finding(s *Setting, id string, outcome Outcome, message, remedy string) finding.Finding {
 	return finding.Finding{
-		ID: v.catalog.ID(id), Catalog: v.catalog.Name, Severity: outcome.Severity(), Type: field.ErrorTypeInvalid,
-		Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
+		ID: v.catalog.ID(id), Check: id, Catalog: v.catalog.Name, Severity: outcome.Severity(),
+		Type: field.ErrorTypeInvalid, Field: Path(s.Key), Value: s.Raw, Message: message, Remedy: remedy,
 	}
 }
 
 // invalid reports a value that is not of the type.
 func (v *View) invalid(s *Setting) finding.Finding {
 	f := v.finding(s, idInvalidValue, s.OnInvalid, "must be "+s.Expected(), s.Remedy)
+	if variant := slices.Index(s.base.variants, s.entry); variant >= 0 {
+		f.Check += " of variant " + strconv.Itoa(variant)
+	}
 	if s.Annotation.Severity != "" {
 		f.Severity = s.Annotation.Severity
 	}
@@ -235,6 +239,7 @@ func (v *View) ambiguous(s *Setting) []finding.Finding {
 		byNumber := s.name + "." + spec.Number(v.Service.Spec.Ports[i])
 		f := v.finding(s, idAmbiguousPort, Refused,
 			"must not be combined with "+byNumber+", which sets the same port", "remove one of the two")
+		f.Subject = f.Field + " and " + byNumber + "=" + v.Service.Annotations[byNumber]
 		f.Listeners = []string{spec.Listener(v.Service.Spec.Ports[i])}
 		findings = append(findings, f)
 	}

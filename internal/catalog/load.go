@@ -144,6 +144,7 @@ func newEntry(a *Annotation, empty annotation.Empty) *entry {
 	}
 	for i := range a.Requires {
 		q := &a.Requires[i]
+		q.index = i
 		q.eachPort = a.PortForm && slices.ContainsFunc(slices.Concat(q.If, q.Any), func(c Condition) bool {
 			return spec.OfPorts(c.Field) || c.Key != ""
 		})

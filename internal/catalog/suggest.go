@@ -223,8 +223,8 @@ func (p *Parsed) unknown(v *View, key string, search *search) (finding.Finding, 
 		}
 	}
 	f := finding.Finding{
-		ID: c.ID(idUnknownKey), Catalog: c.Name, Severity: p.set.severity(c), Type: field.ErrorTypeInvalid,
-		Field: Path(key), Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
+		ID: c.ID(idUnknownKey), Check: idUnknownKey, Catalog: c.Name, Severity: p.set.severity(c),
+		Type: field.ErrorTypeInvalid, Field: Path(key), Value: p.Service.Annotations[key], Message: "unknown annotation of " + c.Title,
 		Remedy: "remove it, or look for the right one with quayctl explain",
 	}
 	if best.near {

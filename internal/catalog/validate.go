@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -71,13 +72,14 @@ func (v *View) validateSetting(s *Setting, findings []finding.Finding) []finding
 		findings = v.require(s, &s.Requires[i], findings)
 	}
 	for i := range s.Checks {
-		findings = v.call(s, &s.Checks[i], findings)
+		findings = v.call(s, i, findings)
 	}
 	return findings
 }
 
-// call applies a function to an annotation.
-func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.Finding {
+// call applies the function of one of the checks of an annotation.
+func (v *View) call(s *Setting, index int, findings []finding.Finding) []finding.Finding {
+	c := &s.Checks[index]
 	f, _ := check.Lookup(c.Name)
 	problem := f.Check(check.Subject{
 		Service: v.Service, Value: s.Value, Raw: s.Raw, With: c.With, View: v.at(scope{bindings: s.bindings}),
@@ -92,7 +94,23 @@ func (v *View) call(s *Setting, c *Call, findings []finding.Finding) []finding.F
 	if id == "" {
 		id = idInvalidValue
 	}
-	return append(findings, v.finding(s, id, outcome, "must "+problem, "correct the value"))
+	found := v.finding(s, id, outcome, "must "+problem, "correct the value")
+	found.Check = "checks " + strconv.Itoa(index) + ": " + reason(problem)
+	return append(findings, found)
+}
+
+// reason returns the text of a function's problem without details, which follow ( or ;, and without numbers. A function
+// looks at more than one value, and its text says which of them is at fault: with another reason, the problem is new.
+func reason(text string) string {
+	if at := strings.IndexAny(text, "(;"); at >= 0 {
+		text = text[:at]
+	}
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // notRead reports whether the controller is known not to read a key, and the condition that does not hold.
@@ -184,7 +202,9 @@ func (v *View) breach(s *Setting, q *Requirement, b bindings) finding.Finding {
 	if id == "" {
 		id = idRequirement
 	}
-	return v.finding(s, id, q.OnBreach, q.text(b), q.remedy(b))
+	f := v.finding(s, id, q.OnBreach, q.text(b), q.remedy(b))
+	f.Check = "requires " + strconv.Itoa(q.index)
+	return f
 }
 
 // check appends the findings about the Service as a whole, or about each of its ports.
@@ -216,14 +236,14 @@ func (v *View) breachesOf(c *Check, sc scope) []finding.Finding {
 	var findings []finding.Finding
 	for _, p := range problems {
 		f := finding.Finding{
-			ID: v.catalog.ID(c.ID), Catalog: v.catalog.Name, Severity: c.OnBreach.Severity(),
-			Type: field.ErrorTypeInvalid, Message: "must " + p.Must, Remedy: c.Remedy,
+			ID: v.catalog.ID(c.ID), Check: "check " + c.ID + ": " + reason(p.Must), Catalog: v.catalog.Name,
+			Severity: c.OnBreach.Severity(), Type: field.ErrorTypeInvalid, Message: "must " + p.Must, Remedy: c.Remedy,
 		}
 		if c.Message != "" || c.Call == nil {
 			f.Message = c.Text()
 		}
 		if v.locate(&f, cmp.Or(p.At, c.At), sc); p.Path != "" {
-			f.Field, f.Value, f.Type = p.Path, p.Value, field.ErrorTypeInvalid
+			f.Subject, f.Field, f.Value, f.Type = c.At, p.Path, p.Value, field.ErrorTypeInvalid
 		}
 		findings = append(findings, f)
 	}
@@ -236,7 +256,7 @@ func (v *View) locate(f *finding.Finding, at string, sc scope) {
 	if spec.Has(at) {
 		f.Value = strings.Join(sc.field(nil, v.Service, at), ",")
 		if name, ofPort := strings.CutPrefix(at, "spec.ports."); ofPort && sc.port > 0 {
-			f.Field = field.NewPath("spec", "ports").Index(sc.port - 1).Child(name).String()
+			f.Subject, f.Field = at, field.NewPath("spec", "ports").Index(sc.port-1).Child(name).String()
 			if f.Value == "" {
 				f.Type = field.ErrorTypeRequired
 			}
@@ -299,7 +319,9 @@ func (v *View) changes(was *View) []finding.Finding {
 		if !e.Immutable {
 			message += " while the Service has a load balancer"
 		}
-		findings = append(findings, v.finding(s, id, outcome, message, "create a new Service instead"))
+		f := v.finding(s, id, outcome, message, "create a new Service instead")
+		f.Check = "" // no change is old
+		findings = append(findings, f)
 	}
 	return findings
 }

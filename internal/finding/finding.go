@@ -20,8 +20,14 @@ const (
 
 // Finding is one problem of one field of an object.
 type Finding struct {
-	// ID identifies the check, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
+	// ID identifies the kind of problem, such as dlb-invalid-value. It is stable: docs, metrics and suppressions refer to it.
 	ID string
+	// Check names the check that failed, among those of the catalog or policy, where many share an ID. Ratchet compares
+	// it; an error without it is never old.
+	Check string
+	// Subject names what the check looked at, apart from Value and Listeners, if that is not Field: a field without
+	// list indexes, because elements move, or more than one annotation. Ratchet compares it.
+	Subject string
 	// Catalog names the annotation catalog that the check belongs to, such as mycloud; empty for checks outside
 	// catalogs.
 	Catalog string
@@ -42,7 +48,7 @@ type Finding struct {
 	Remedy string
 	// Listeners are the affected listeners, such as tcp/443; empty for findings about the whole Service.
 	Listeners []string
-	// Old is true if the object already had the problem before the update.
+	// Old is true if the same check failed on the same value of the object before the update.
 	Old bool
 }
 

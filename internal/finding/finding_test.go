@@ -16,8 +16,8 @@ import (
 
 func sample(change func(*finding.Finding)) finding.Finding {
 	f := finding.Finding{
-		ID: "x", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: "spec.ports[0].port", Value: "1",
-		Message: "must be 2", Remedy: "write 2",
+		ID: "x", Check: "x", Subject: "spec.ports.port", Severity: finding.Error, Type: field.ErrorTypeInvalid,
+		Field: "spec.ports[0].port", Value: "1", Message: "must be 2", Remedy: "write 2",
 	}
 	if change != nil {
 		change(&f)
@@ -27,21 +27,30 @@ func sample(change func(*finding.Finding)) finding.Finding {
 
 func TestRatchet(t *testing.T) {
 	base := sample(nil)
+	warned := sample(func(f *finding.Finding) { f.Severity = finding.Warning })
+	anonymous := sample(func(f *finding.Finding) { f.Check = "" })
+	noSubject := sample(func(f *finding.Finding) { f.Subject = "" })
+	otherField := sample(func(f *finding.Finding) { f.Subject, f.Field = "", "spec.ports[7].port" })
 	tests := map[string]struct {
-		current finding.Finding
-		lowered bool
+		old, current finding.Finding
+		lowered      bool
 	}{
-		"same":           {base, true},
-		"other index":    {sample(func(f *finding.Finding) { f.Field = "spec.ports[7].port" }), true},
-		"other wording":  {sample(func(f *finding.Finding) { f.Message = "must be 3" }), true},
-		"other check":    {sample(func(f *finding.Finding) { f.ID = "y" }), false},
-		"other field":    {sample(func(f *finding.Finding) { f.Field = "spec.ports[0].name" }), false},
-		"other value":    {sample(func(f *finding.Finding) { f.Value = "3" }), false},
-		"other listener": {sample(func(f *finding.Finding) { f.Listeners = []string{"tcp/80"} }), false},
+		"same":             {base, base, true},
+		"other index":      {base, sample(func(f *finding.Finding) { f.Field = "spec.ports[7].port" }), true},
+		"other wording":    {base, sample(func(f *finding.Finding) { f.Message = "must be 3" }), true},
+		"a warning before": {warned, base, false},
+		"other check":      {base, sample(func(f *finding.Finding) { f.Check = "y" }), false},
+		"unknown check":    {anonymous, anonymous, false},
+		"other catalog":    {base, sample(func(f *finding.Finding) { f.Catalog = "y" }), false},
+		"other subject":    {base, sample(func(f *finding.Finding) { f.Subject = "spec.ports.name" }), false},
+		"same field":       {noSubject, noSubject, true},
+		"other field":      {noSubject, otherField, false},
+		"other value":      {base, sample(func(f *finding.Finding) { f.Value = "3" }), false},
+		"other listener":   {base, sample(func(f *finding.Finding) { f.Listeners = []string{"tcp/80"} }), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := finding.Ratchet([]finding.Finding{base}, []finding.Finding{test.current})
+			got := finding.Ratchet([]finding.Finding{test.old}, []finding.Finding{test.current})
 			if len(got) != 1 || (got[0].Severity == finding.Warning) != test.lowered || got[0].Old != test.lowered {
 				t.Errorf("got %+v", got)
 			}

@@ -2,62 +2,38 @@ package finding
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// identity identifies a problem across two versions of an object: an update is denied only for problems that it
-// introduces.
-type identity struct{ id, field, value, listener string }
+// failure is a check that fails on a value. Where the value is in the object does not matter, nor do words.
+type failure struct{ catalog, check, subject, value, listeners string }
 
-// index matches list indexes, which are dropped from paths because elements may move without changing.
-var index = regexp.MustCompile(`\[\d+\]`)
-
-func (f Finding) identities() []identity {
-	base := identity{id: f.ID, field: f.Field, value: f.Value}
-	if strings.HasPrefix(f.Field, "spec.") {
-		base.field = index.ReplaceAllString(f.Field, "[]")
-	}
-	if len(f.Listeners) == 0 {
-		return []identity{base}
-	}
-	all := make([]identity, len(f.Listeners))
-	for i, listener := range f.Listeners {
-		all[i] = base
-		all[i].listener = listener
-	}
-	return all
+func (f Finding) failure() failure {
+	return failure{f.Catalog, f.Check, cmp.Or(f.Subject, f.Field), f.Value, strings.Join(f.Listeners, ",")}
 }
 
-// Ratchet lowers errors that the object's old version already had to warnings, and sorts and merges the result. Each
-// error passed in names at most one listener, so that listeners are compared separately.
+// Ratchet lowers errors of an update that are old to warnings, and sorts and merges the result. old holds the findings
+// of the same checks on the object before the update. An error is old only if the same check failed on the same value
+// with severity error. Each finding names at most one listener, so that listeners are compared separately.
 func Ratchet(old, current []Finding) []Finding { return Merge(ratchet(old, current)) }
 
 func ratchet(old, current []Finding) []Finding {
-	known := map[identity]bool{}
-	for _, f := range old {
-		for _, id := range f.identities() {
-			known[id] = true
-		}
+	failed := make(map[failure]bool, len(old))
+	for _, f := range Errors(old) {
+		failed[f.failure()] = f.Check != ""
 	}
 	ratcheted := slices.Clone(current)
 	for i, f := range ratcheted {
-		if f.Severity != Error {
-			continue
-		}
-		if !slices.ContainsFunc(f.identities(), func(id identity) bool { return !known[id] }) {
-			ratcheted[i].Severity = Warning
-			ratcheted[i].Old = true
+		if f.Severity == Error && failed[f.failure()] {
+			ratcheted[i].Severity, ratcheted[i].Old = Warning, true
 		}
 	}
 	return ratcheted
 }
 
-// Introduces reports whether the current findings contain an error that the old version did not have.
-func Introduces(old, current []Finding) bool {
-	return slices.ContainsFunc(ratchet(old, current), func(f Finding) bool { return f.Severity == Error })
-}
+// Introduces reports whether the current findings contain an error that is not old.
+func Introduces(old, current []Finding) bool { return Deny(ratchet(old, current)) }
 
 // Merge sorts findings by field and merges those that differ only in their listeners, or in the catalog that they come
 // from.

@@ -64,7 +64,8 @@ func defaultsAgainst(p, other *Policy, origin string, w *work) []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
 		for _, b := range known(other.breaches(key, p.defaults[key], w)) {
 			f := finding.Finding{
-				ID: idDefault, Severity: finding.Error, Type: field.ErrorTypeInvalid,
+				ID: idDefault, Check: idDefault + ": " + b.message + " " + other.Name(), Severity: finding.Error,
+				Type:  field.ErrorTypeInvalid,
 				Field: spec.Child("defaults").Key(key).String(), Value: p.defaults[key],
 				Message: fmt.Sprintf("%s %s of %s", b.message, b.path, origin), Remedy: "change the default",
 			}

@@ -72,6 +72,7 @@ func (c *compiler) addCatalogs(names []string) {
 		}
 		c.report(idCatalog, spec.Child("catalogs").Index(i), name,
 			"must be one of "+strings.Join(catalog.Names(), ", "), remedy)
+		c.last().Subject = "spec.catalogs"
 	}
 }
 
@@ -93,7 +94,13 @@ func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []findi
 	c.policy.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
 	// The API server accepts no more; other callers could send many.
 	for i := range s.Rules[:min(len(s.Rules), maxItems)] {
-		c.rule(&s.Rules[i], spec.Child("rules").Index(i))
+		path, first := spec.Child("rules").Index(i), len(c.findings)
+		c.rule(&s.Rules[i], path)
+		for k := range c.findings[first:] {
+			f := &c.findings[first+k]
+			part, _, _ := strings.Cut(strings.TrimPrefix(f.Field, path.String()), "[")
+			f.Subject = s.Rules[i].Annotation + part // rules and their elements may move
+		}
 	}
 	c.policy.defaults = map[string]string{}
 	keys := slices.Sorted(maps.Keys(s.Defaults))
@@ -106,10 +113,13 @@ func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []findi
 
 func (c *compiler) report(id string, path *field.Path, value, message, remedy string) {
 	c.findings = append(c.findings, finding.Finding{
-		ID: id, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: path.String(), Value: value,
-		Message: message, Remedy: remedy,
+		ID: id, Check: id + ": " + message, Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: path.String(),
+		Value: value, Message: message, Remedy: remedy,
 	})
 }
+
+// last returns the finding that was reported last.
+func (c *compiler) last() *finding.Finding { return &c.findings[len(c.findings)-1] }
 
 // key validates an annotation key. A key of Quaymaster's own controller must be a plain key that its catalog describes.
 func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, known *catalog.Annotation, ok bool) {
@@ -166,6 +176,7 @@ func (c *compiler) addDefault(key, value string) {
 	breaches := c.policy.breaches(key, value, c.work)
 	for _, b := range breaches {
 		c.report(idDefault, path, value, b.message+" "+b.path.String(), "change the default or the rule")
+		c.last().Check = idDefault + ": " + b.message // rules may move
 	}
 	if len(breaches) == 0 {
 		c.policy.defaults[key] = value

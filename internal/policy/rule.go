@@ -177,7 +177,7 @@ func (r *rule) checkText(raw string, w *work) []breach {
 // finding returns the finding about a Service, with the severity of the rule's policy.
 func (b breach) finding(p *Policy, r *rule) finding.Finding {
 	f := finding.Finding{
-		ID: b.id, Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(),
+		ID: b.id, Check: b.path.String() + " of " + p.Name(), Severity: severity(p.enforcement), Type: b.errorType, Message: b.message + " " + p.Name(),
 		Remedy: b.remedy,
 	}
 	switch {

@@ -67,6 +67,7 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 		default:
 			for _, b := range r.check(h.Raw, h.Value, w) {
 				f := b.finding(p, r)
+				f.Subject = catalog.Path(h.Key) + " by default: " + h.Raw
 				f.Type = field.ErrorTypeRequired
 				f.Message = "must be set: the default " + h.Raw + " " + f.Message
 				if r.message == "" {

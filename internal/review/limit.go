@@ -33,7 +33,7 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	add := func(id, path, what string, n, most int) {
 		if n > most {
 			findings = append(findings, finding.Finding{
-				ID: id, Severity: finding.Error, Type: field.ErrorTypeTooMany, Field: path,
+				ID: id, Check: id, Severity: finding.Error, Type: field.ErrorTypeTooMany, Field: path,
 				Message: fmt.Sprintf("must have at most %d %s; there are more", most, what),
 				Remedy:  "remove some: a Service with more is not validated",
 			})
@@ -49,14 +49,11 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 // ratchet is finding.Ratchet, except for findings that a Service is not validated completely: an update that changes
 // anything could introduce every problem, so that they only count as old if it changes nothing.
 func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
-	all := finding.Ratchet(old, current)
-	incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong}
-	for i := range all {
-		if all[i].Old && slices.Contains(incomplete, all[i].ID) && !unchanged(oldSvc, newSvc) {
-			all[i].Old, all[i].Severity = false, finding.Error
-		}
+	if oldSvc == nil || !unchanged(oldSvc, newSvc) {
+		incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong}
+		old = slices.DeleteFunc(old, func(f finding.Finding) bool { return slices.Contains(incomplete, f.ID) })
 	}
-	return all
+	return finding.Ratchet(old, current)
 }
 
 // unchanged reports whether what is validated is the same.
