@@ -55,6 +55,9 @@ func (s Set) concerns(key string) bool {
 	return s.domains == nil || s.domains[domain]
 }
 
+// Concerns reports whether a key may belong to a catalog of the set, so that its value is validated.
+func (p *Parsed) Concerns(key string) bool { return p.set.concerns(key) }
+
 // Size returns how much there is to validate: the number of ports, and of annotations that may belong to a catalog.
 func (p *Parsed) Size() int {
 	if !p.LoadBalancer() {

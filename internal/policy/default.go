@@ -18,15 +18,17 @@ type Default struct {
 	By *Policy
 	// recorded is the origin of a default that was written earlier.
 	recorded string
+	// rank orders defaults by precedence.
+	rank int
 }
 
 // FromPolicy reports whether a policy sets the default, or once did. A built-in one fits every Service.
 func (d Default) FromPolicy() bool { return d.origin() != BuiltIn }
 
-// Defaults returns the defaults of the annotations that a Service lacks, sorted by key. Of several defaults of a key,
-// the first one that breaks no rule applies, in the order of the policies, then the built-in one. admission is true if
-// admission writes all defaults into the Service; otherwise only annotations that Quaymaster's own controller reads
-// have defaults, which the controller applies itself.
+// Defaults returns the defaults of the annotations that a Service lacks, in the order of precedence. Of several defaults
+// of a key, the first one that breaks no rule applies: in the order of the policies, then the built-in one. admission is
+// true if admission writes all defaults into the Service; otherwise only annotations that Quaymaster's own controller
+// reads have defaults, which the controller applies itself.
 func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default {
 	if !p.LoadBalancer() {
 		return nil
@@ -41,6 +43,7 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 		}
 		defaults, decided = append(defaults, d), d.Key
 	}
+	slices.SortStableFunc(defaults, func(a, b Default) int { return cmp.Compare(a.rank, b.rank) })
 	return defaults
 }
 
@@ -57,13 +60,13 @@ func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
 		}
 		all = append(all, d)
 	}
-	for _, policy := range applicable {
+	for rank, policy := range applicable {
 		for key, value := range policy.defaults {
-			add(Default{Key: key, Value: value, By: policy})
+			add(Default{Key: key, Value: value, By: policy, rank: rank})
 		}
 	}
 	for key, value := range p.WrittenDefaults() {
-		add(Default{Key: key, Value: value})
+		add(Default{Key: key, Value: value, rank: len(applicable)})
 	}
 	slices.SortStableFunc(all, func(a, b Default) int { return cmp.Compare(a.Key, b.Key) })
 	return all
@@ -89,11 +92,13 @@ func breaksRule(key, value string, applicable []*Policy, w *work) bool {
 	})
 }
 
-// Values returns defaults as annotations.
+// Values returns defaults as annotations. Of defaults with the same key, the first one counts.
 func Values(defaults []Default) map[string]string {
 	values := make(map[string]string, len(defaults))
 	for _, d := range defaults {
-		values[d.Key] = d.Value
+		if _, set := values[d.Key]; !set {
+			values[d.Key] = d.Value
+		}
 	}
 	return values
 }

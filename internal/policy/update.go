@@ -55,8 +55,14 @@ func RefreshRequested(oldSvc, newSvc *corev1.Service) bool {
 	return value != "" && value != oldSvc.Annotations[AnnotationRefresh]
 }
 
-// Recorded returns the keys of the defaults that the Service still has, whose values are not its author's.
-func (u *Update) Recorded() []string { return slices.Sorted(maps.Keys(u.origin)) }
+// Recorded returns the defaults that the Service still has: values that are not its author's.
+func (u *Update) Recorded() []Default {
+	var recorded []Default
+	for _, key := range slices.Sorted(maps.Keys(u.origin)) {
+		recorded = append(recorded, Default{Key: key, Value: u.svc.Annotations[key], recorded: u.origin[key]})
+	}
+	return recorded
+}
 
 // Annotations returns the annotations that the update must also set, for the defaults that the Service gets.
 func (u *Update) Annotations(defaults []Default) map[string]string {

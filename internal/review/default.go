@@ -1,9 +1,10 @@
 package review
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
@@ -19,11 +20,12 @@ type defaulted struct {
 	validated bool
 }
 
+// validate validates the Service by the catalogs, once.
 func (d *defaulted) validate() []finding.Finding {
-	if d.validated {
-		return d.findings
+	if !d.validated {
+		d.findings, d.validated = d.Validate(), true
 	}
-	return d.Validate()
+	return d.findings
 }
 
 // complete adds the defaults that a Service gets without another write of its annotations.
@@ -61,14 +63,14 @@ func explainUnwritten(findings []finding.Finding, p *catalog.Parsed, policies []
 const longestDefault = 64
 
 // withDefaults adds the defaults that fit a Service: none that would make it invalid, such as a certificate for a load
-// balancer without https. A default that does not fit does not affect the others. Of two defaults that exclude each
-// other, the one of the policy with precedence applies. Built-in defaults always fit.
+// balancer without https. A default that does not fit does not affect the others.
 func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) *defaulted {
-	return fitting(p, policy.Defaults(p, policies, admission), policies)
+	return fitting(p, policy.Defaults(p, policies, admission))
 }
 
-// fitting adds those of the defaults that fit a Service.
-func fitting(p *catalog.Parsed, defaults []policy.Default, policies []*policy.Policy) *defaulted {
+// fitting adds those of the defaults that fit a Service. They are in the order of precedence: of two that exclude each
+// other, or have the same key, the first one applies. Most defaults fit, so that all are tried together first.
+func fitting(p *catalog.Parsed, defaults []policy.Default) *defaulted {
 	if len(defaults) == 0 {
 		return &defaulted{Parsed: p}
 	}
@@ -76,89 +78,112 @@ func fitting(p *catalog.Parsed, defaults []policy.Default, policies []*policy.Po
 	if !slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
 		return all
 	}
-	f := &fit{service: p.WithoutUnknown(), left: maxFitting}
-	var findings []finding.Finding
-	if f.service == p {
-		findings = all.Validate()
-		all.findings, all.validated = findings, true
-	} else {
-		findings = f.service.With(policy.Values(defaults)).Validate()
+	// Whether a default fits must not depend on what unknown keys were meant to be.
+	service, with := p.WithoutUnknown(), all
+	if service != p {
+		with = &defaulted{Parsed: service.With(policy.Values(defaults))}
 	}
+	findings := with.validate()
 	if !finding.Deny(findings) {
 		return all
 	}
-	f.before = f.service.Validate()
+	f := &fit{with: service, before: service.Validate(), left: maxEffort, base: baseEffort(p.Service)}
 	if !finding.Introduces(f.before, findings) {
 		return all
 	}
-	// -1 for a built-in default, and for one that was written earlier.
-	rank := func(d policy.Default) int { return slices.Index(policies, d.By) }
-	candidates := slices.Clone(defaults)
-	slices.SortStableFunc(candidates, func(a, b policy.Default) int { return cmp.Compare(rank(a), rank(b)) })
-	f.add(candidates)
-	for f.retry() || f.addPair() {
-		// Other defaults may fit now.
-	}
-	slices.SortFunc(f.added, func(a, b policy.Default) int { return cmp.Compare(a.Key, b.Key) })
+	f.addAll(defaults)
 	return &defaulted{Parsed: p.With(policy.Values(f.added)), defaults: f.added}
 }
 
-// fit divides defaults into those that fit a Service together and those that do not.
+// fit collects the defaults that fit a Service together.
 type fit struct {
-	// service has no unknown keys: whether a default fits must not depend on what they were meant to be.
-	service *catalog.Parsed
+	// with is the Service with the defaults added so far that are validated.
+	with *catalog.Parsed
 	// before holds the findings of the Service without defaults.
-	before          []finding.Finding
-	added, rejected []policy.Default
-	// left is how many values may still be validated.
-	left int
+	before []finding.Finding
+	added  []policy.Default
+	// open holds the defaults of keys that are not decided, and done the keys that have one.
+	open map[string]policy.Default
+	done map[string]bool
+	// left is what all attempts may still cost, in about microseconds, and base what each costs for the bytes.
+	left, base int
 }
 
-// maxFitting bounds the search for the defaults that fit, in validated values: hundreds of attempts for an ordinary
-// Service. What does not fit by then is not added.
-const maxFitting = 4_000
+// maxEffort bounds the search for the defaults that fit: hundreds of attempts for an ordinary Service, which take about
+// 10 ms. What is not tried by then is not added.
+const maxEffort = 4_000
 
-// fits reports whether more defaults, together with those added so far, introduce no error.
-func (f *fit) fits(more []policy.Default) bool {
-	if f.left -= 10 + f.service.Size(); f.left < 0 {
-		return false
+// baseEffort estimates what validating a Service costs, apart from the number of its annotations and ports.
+func baseEffort(svc *corev1.Service) int {
+	const base, bytesPerUnit = 10, 100
+	bytes := 0
+	for key, value := range svc.Annotations {
+		bytes += len(key) + len(value)
 	}
-	with := f.service.With(policy.Values(slices.Concat(f.added, more)))
-	return !finding.Introduces(f.before, with.Validate())
-}
-
-// add adds the defaults that fit. It tries many together, because most defaults fit.
-func (f *fit) add(candidates []policy.Default) {
-	switch half := len(candidates) / 2; {
-	case len(candidates) == 0:
-	case f.fits(candidates):
-		f.added = append(f.added, candidates...)
-	case half == 0:
-		f.rejected = append(f.rejected, candidates...)
-	default:
-		f.add(candidates[:half])
-		f.add(candidates[half:])
+	for _, text := range svc.Spec.LoadBalancerSourceRanges {
+		bytes += len(text)
 	}
+	return base + bytes/bytesPerUnit
 }
 
-// retry tries the rejected defaults again, and reports whether any of them fits now.
-func (f *fit) retry() bool {
-	rejected := f.rejected
-	f.rejected = nil
-	f.add(rejected)
-	return len(f.rejected) < len(rejected)
-}
-
-// addPair adds the first two rejected defaults that fit only together, such as https and its certificate.
-func (f *fit) addPair() bool {
-	for i, one := range f.rejected {
-		for k := i + 1; k < len(f.rejected); k++ {
-			if pair := []policy.Default{one, f.rejected[k]}; f.fits(pair) {
-				f.added = append(f.added, pair...)
-				f.rejected = slices.Delete(slices.Delete(f.rejected, k, k+1), i, i+1)
-				return true
-			}
+// addAll tries the defaults one by one. One that does not fit alone is tried together with those that it requires, such
+// as https with its certificate. Those that no catalog validates always fit, and so do built-in ones.
+func (f *fit) addAll(defaults []policy.Default) {
+	f.open, f.done = make(map[string]policy.Default, len(defaults)), make(map[string]bool, len(defaults))
+	for _, d := range slices.Backward(defaults) {
+		f.open[d.Key] = d
+	}
+	for _, d := range defaults {
+		if f.done[d.Key] {
+			continue
+		}
+		f.open[d.Key] = d
+		if !d.FromPolicy() || !f.with.Concerns(d.Key) {
+			f.take(d)
+			continue
+		}
+		if f.add(d) {
+			continue
+		}
+		if group := f.required(d); len(group) == 1 || !f.add(group...) {
+			delete(f.open, d.Key)
 		}
 	}
-	return false
+}
+
+func (f *fit) take(group ...policy.Default) {
+	f.added = append(f.added, group...)
+	for _, d := range group {
+		f.done[d.Key] = true
+		delete(f.open, d.Key)
+	}
+}
+
+// required returns a default with those that it requires.
+func (f *fit) required(d policy.Default) []policy.Default {
+	group := []policy.Default{d}
+	if f.left < 0 {
+		return group
+	}
+	for _, key := range f.with.Required(d.Key, func(key string) (value string, offered bool) {
+		other, offered := f.open[key]
+		return other.Value, offered
+	}) {
+		group = append(group, f.open[key])
+	}
+	return group
+}
+
+// add adds defaults if they introduce no error together.
+func (f *fit) add(group ...policy.Default) bool {
+	if f.left -= f.base + f.with.Size(); f.left < 0 {
+		return false
+	}
+	with := f.with.With(policy.Values(group))
+	if finding.Introduces(f.before, with.Validate()) {
+		return false
+	}
+	f.with = with
+	f.take(group...)
+	return true
 }

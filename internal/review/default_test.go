@@ -116,6 +116,44 @@ func TestAnnotations(t *testing.T) {
 				qps: "10000", idle: "60s", "DLB-health-check-timeout": "8s", defaulted: "DLB-health-check-timeout=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS,
 			},
 		},
+		"defaults of two policies that require each other": {
+			policies: []given{
+				{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567}"}, {ofCluster, "shared", "defaults: {DLB-listener-protocol: https}"},
+				{ofCluster, "wrong", "defaults: {DLB-subnet-id: subnet-1}"},
+			},
+			want: map[string]string{
+				qps: "10000", idle: "60s", "DLB-listener-tls-certificate-id": "cert-01234567", "DLB-listener-protocol": "https",
+				defaulted: builtInIdle + "," + builtInQPS + ",DLB-listener-protocol=ClusterLoadBalancerPolicy/shared,DLB-listener-tls-certificate-id=LoadBalancerPolicy/limits",
+			},
+		},
+		"a default that requires one of a later policy": {
+			policies: []given{
+				{ofNamespace, "limits", "defaults: {DLB-health-check-path: /up, DLB-subnet-id: subnet-1}"}, {ofCluster, "shared", "defaults: {DLB-health-check-protocol: http}"},
+			},
+			want: map[string]string{
+				qps: "10000", idle: "60s", "DLB-health-check-path": "/up", "DLB-health-check-protocol": "http",
+				defaulted: "DLB-health-check-path=LoadBalancerPolicy/limits,DLB-health-check-protocol=ClusterLoadBalancerPolicy/shared," + builtInIdle + "," + builtInQPS,
+			},
+		},
+		"defaults that a check compares": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-health-check-interval: 2s, DLB-health-check-timeout: 1s, DLB-subnet-id: subnet-1}"}},
+			want: map[string]string{
+				qps: "10000", idle: "60s", "DLB-health-check-interval": "2s", "DLB-health-check-timeout": "1s",
+				defaulted: "DLB-health-check-interval=LoadBalancerPolicy/limits,DLB-health-check-timeout=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS,
+			},
+		},
+		"a group that does not fit is not divided": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-listener-tls-certificate-id: cert-01234567, DLB-listener-protocol: https}"}},
+			service:  []builder.ServiceOption{builder.Ports(builder.Port("dns", corev1.ProtocolUDP, 53))},
+			want:     map[string]string{qps: "10000", idle: "60s", defaulted: builtInIdle + "," + builtInQPS},
+		},
+		"a part of a group fits without the rest": {
+			policies: []given{{ofNamespace, "limits", "defaults: {DLB-health-check-path: /up, DLB-health-check-protocol: http, DLB-subnet-id: subnet-1}"}},
+			service:  []builder.ServiceOption{builder.DLB("health-check-path.web", "/own"), builder.DLB("health-check-path", "/own")},
+			want: map[string]string{
+				qps: "10000", idle: "60s", "DLB-health-check-protocol": "http", defaulted: "DLB-health-check-protocol=LoadBalancerPolicy/limits," + builtInIdle + "," + builtInQPS,
+			},
+		},
 		"another Service's status in a copied manifest": {
 			policies: []given{{ofNamespace, "limits", "defaults: {DLB-network-type: private}"}},
 			service: []builder.ServiceOption{func(svc *corev1.Service) {

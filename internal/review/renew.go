@@ -25,37 +25,32 @@ func (r Reviewer) Renew(
 	updated := *newSvc
 	updated.Status = oldSvc.Status
 	base := set.Parse(&updated).With(policy.Values(u.Immutable))
-	kept := fitting(base, policy.Allowed(u.Lost, policies), policies)
-	defaults := slices.Concat(u.Immutable, kept.defaults)
-	if refresh {
-		if current, ok := refreshed(kept.Parsed, slices.Concat(u.Recorded(), keysOf(kept.defaults)), policies); ok {
-			return u.Annotations(slices.Concat(defaults, current))
-		}
-	}
 	lost := keysOf(u.Lost)
-	current := slices.DeleteFunc(policy.Defaults(kept.Parsed, policies, true), func(d policy.Default) bool {
+	current := slices.DeleteFunc(policy.Defaults(base, policies, true), func(d policy.Default) bool {
 		return !slices.Contains(lost, d.Key)
 	})
-	return u.Annotations(slices.Concat(defaults, fitting(kept.Parsed, current, policies).defaults))
-}
-
-// refreshed returns the current defaults of a Service. A recorded default without a successor keeps its value. ok is
-// false if the result would be invalid, because other annotations only fit the recorded values.
-func refreshed(
-	p *catalog.Parsed, recorded []string, policies []*policy.Policy,
-) (defaults []policy.Default, ok bool) {
-	succeeded := slices.DeleteFunc(keysOf(policy.Defaults(p.Without(recorded...), policies, true)),
-		func(key string) bool { return !slices.Contains(recorded, key) })
-	base := p.Without(succeeded...)
-	result := fitting(base, policy.Defaults(base, policies, true), policies)
-	restored := map[string]string{}
-	added := keysOf(result.defaults)
-	for _, key := range succeeded {
-		if !slices.Contains(added, key) {
-			restored[key] = p.Service.Annotations[key]
+	kept := fitting(base, slices.Concat(policy.Allowed(u.Lost, policies), current))
+	if refresh {
+		if renewed := refreshed(kept.Parsed, slices.Concat(u.Recorded(), kept.defaults), policies); renewed != nil {
+			return u.Annotations(slices.Concat(u.Immutable, renewed, kept.defaults))
 		}
 	}
-	return result.defaults, !finding.Introduces(p.Validate(), result.With(restored).Validate())
+	return u.Annotations(slices.Concat(u.Immutable, kept.defaults))
+}
+
+// refreshed returns the current defaults of a Service, and the recorded values of those that do not fit. It returns nil
+// if the result would be invalid, because other annotations only fit recorded values.
+func refreshed(p *catalog.Parsed, recorded []policy.Default, policies []*policy.Policy) []policy.Default {
+	current := policy.Defaults(p.Without(keysOf(recorded)...), policies, true)
+	successors := keysOf(current)
+	recorded = slices.DeleteFunc(recorded, func(d policy.Default) bool { return !slices.Contains(successors, d.Key) })
+	result := fitting(p.Without(keysOf(recorded)...), slices.Concat(current, recorded))
+	added := keysOf(result.defaults)
+	if slices.ContainsFunc(recorded, func(d policy.Default) bool { return !slices.Contains(added, d.Key) }) ||
+		finding.Introduces(p.Validate(), result.validate()) {
+		return nil
+	}
+	return result.defaults
 }
 
 func keysOf(defaults []policy.Default) []string {

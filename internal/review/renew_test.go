@@ -148,6 +148,30 @@ func TestRenew(t *testing.T) {
 				defaulted: "example.com/scheme" + byLimits + ",DLB-listener-maxqps" + byLimits,
 			},
 		},
+		"refreshed and replaced as a whole, by another policy": {
+			policy: "defaults: {DLB-listener-maxqps: '6000'}", refresh: true,
+			old:     options{qps, recorded("DLB-listener-maxqps=ClusterLoadBalancerPolicy/shared")},
+			current: options{refresh, builder.DLB("listener-idle-timeout", "9s")},
+			want:    map[string]string{"DLB-listener-maxqps": "6000", defaulted: "DLB-listener-maxqps" + byLimits},
+		},
+		"refreshed, but another default does not fit": {
+			policy: "defaults: {DLB-listener-maxqps: '8000', DLB-subnet-id: subnet-1}", refresh: true,
+			old: builtIn, current: append(options{refresh, builder.DLB("listener-idle-timeout", "9s")}, builtIn...),
+			want: map[string]string{"DLB-listener-maxqps": "8000", defaulted: "DLB-listener-maxqps" + byLimits},
+		},
+		"replaced, but another default does not fit": {
+			policy: "defaults: {DLB-listener-maxqps: '8000'}",
+			old: append(options{builder.DLB("health-check-timeout", "8s")},
+				builder.DLB("listener-maxqps", "10000"), recorded("DLB-health-check-timeout"+byLimits, "DLB-listener-maxqps=built-in")),
+			current: options{builder.DLB("health-check-interval", "6s")},
+			want:    map[string]string{"DLB-listener-maxqps": "10000", defaulted: "DLB-listener-maxqps=built-in"},
+		},
+		"replaced, and only the current default fits the new Service": {
+			policy:  "defaults: {DLB-health-check-timeout: 4s}",
+			old:     options{builder.DLB("health-check-timeout", "8s"), recorded("DLB-health-check-timeout=ClusterLoadBalancerPolicy/shared")},
+			current: options{builder.DLB("health-check-interval", "6s")},
+			want:    map[string]string{"DLB-health-check-timeout": "4s", defaulted: "DLB-health-check-timeout" + byLimits},
+		},
 		"refreshed, but the current default does not fit": {
 			policy:  "defaults: {DLB-health-check-timeout: 8s}",
 			old:     options{builder.DLB("health-check-timeout", "4s"), recorded("DLB-health-check-timeout" + byLimits)},

@@ -152,7 +152,7 @@ func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[s
 	p := set.Parse(svc)
 	defaults := policy.Defaults(p, policies, true)
 	if slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
-		defaults = fitting(p, defaults, policies).defaults
+		defaults = fitting(p, defaults).defaults
 	}
 	return policy.Annotations(svc, defaults, policies)
 }
