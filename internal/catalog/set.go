@@ -30,6 +30,8 @@ type Options struct {
 // Set holds the catalogs that validate Services. It is immutable. The zero Set has no catalogs.
 type Set struct {
 	catalogs []*Catalog
+	// others are catalogs of which only the aliases are known.
+	others []*Catalog
 	// domains are the parts before the slash of every key that may belong to one of the catalogs; nil for any.
 	domains map[string]bool
 	class   string
@@ -186,6 +188,12 @@ func (p *Parsed) WrittenDefaults() map[string]string {
 		}
 	}
 	return defaults
+}
+
+// Sets reports whether the Service has an annotation with the key.
+func (p *Parsed) Sets(key string) bool {
+	_, set := p.Service.Annotations[key]
+	return set
 }
 
 // ReadByOwn reports whether a key may have an effect on a Service of Quaymaster's own controller.
