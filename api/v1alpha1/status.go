@@ -6,8 +6,8 @@ import (
 
 // The conditions of policies.
 const (
-	// ConditionAccepted is true if every part of the policy can be applied. Invalid parts are ignored; the rest
-	// applies.
+	// ConditionAccepted is true if every part of the policy can be applied. A rule with an invalid part refuses every
+	// value of its annotation, and an invalid default is ignored; the rest applies.
 	ConditionAccepted = "Accepted"
 	// ConditionCompliant is true if every Service that the policy applies to complies with its rules.
 	ConditionCompliant = "Compliant"
@@ -17,11 +17,14 @@ const (
 const (
 	// ReasonAccepted is the reason of ConditionAccepted if true.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalid is the reason of ConditionAccepted if false; the message names every part that is ignored.
+	// ReasonInvalid is the reason of ConditionAccepted if false; the message names every part that is invalid.
 	ReasonInvalid = "Invalid"
 	// ReasonTooMany is the reason of ConditionAccepted if a namespace has so many policies that this one does not apply
 	// to it.
 	ReasonTooMany = "TooManyPolicies"
+	// ReasonTooLarge is the reason of ConditionAccepted if the policies of a namespace are so large that this one is
+	// inactive there: it refuses every Service of type LoadBalancer.
+	ReasonTooLarge = "TooLarge"
 	// ReasonCompliant is the reason of ConditionCompliant if true.
 	ReasonCompliant = "Compliant"
 	// ReasonViolations is the reason of ConditionCompliant if false.

@@ -30,7 +30,8 @@ func (o *one) Entry(key engine.Key) (*policystore.Entry, bool) {
 	return o.entry, key == o.entry.Policy.Key()
 }
 
-func (*one) Displaced(*engine.Policy) string { return "" }
+func (o *one) Candidates(string) []*engine.Policy   { return o.Policies() }
+func (*one) Excluded(*engine.Policy) (string, bool) { return "", false }
 
 func (o *one) put(generation int64) {
 	p := &v1alpha1.ClusterLoadBalancerPolicy{}
@@ -38,8 +39,8 @@ func (o *one) put(generation int64) {
 	p.Spec.Rules = []v1alpha1.Rule{{
 		Annotation: loadbalancer.Prefix + "listener-maxqps", Max: new(intstr.FromInt32(2000 + int32(generation%2))),
 	}}
-	compiled, findings := engine.CompileCluster(p)
-	o.entry = &policystore.Entry{Policy: compiled, Findings: findings, Generation: generation, ResourceVersion: strconv.FormatInt(generation, 10)}
+	compiled, _ := engine.CompileCluster(p)
+	o.entry = &policystore.Entry{Policy: compiled, Generation: generation, ResourceVersion: strconv.FormatInt(generation, 10)}
 }
 
 // tenThousand returns a Controller that has validated 10,000 Services in 100 namespaces, half of which violate the

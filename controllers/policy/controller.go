@@ -41,10 +41,14 @@ type Store interface {
 	// Subscribe notifies the subscriber of every change from now on.
 	Subscribe(policystore.Subscriber)
 	Policies() []*engine.Policy
+	// Candidates returns the policies that may apply to a namespace, and the first of its own that does not; for "",
+	// only those of the cluster.
+	Candidates(namespace string) []*engine.Policy
 	Entry(engine.Key) (*policystore.Entry, bool)
 	Labels(namespace string) (labels map[string]string, known bool)
-	// Displaced returns a namespace that the policy selects but to which it does not apply; empty if there is none.
-	Displaced(*engine.Policy) (namespace string)
+	// Excluded returns a namespace that the policy selects but in which it is inactive or does not apply; empty if there
+	// is none.
+	Excluded(*engine.Policy) (namespace string, inactive bool)
 }
 
 // StatusWriter writes the status of policies.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/policy"
+	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
@@ -80,11 +82,17 @@ func (c *cluster) Labels(namespace string) (map[string]string, bool) {
 	return labels, ok
 }
 
-func (c *cluster) Displaced(p *engine.Policy) string {
+func (c *cluster) Candidates(namespace string) []*engine.Policy {
+	return slices.DeleteFunc(c.Policies(), func(p *engine.Policy) bool {
+		return p.Key().Namespace != "" && p.Key().Namespace != namespace
+	})
+}
+
+func (c *cluster) Excluded(p *engine.Policy) (string, bool) {
 	all := c.Policies()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return p.Displaced(all, c.namespaces)
+	return p.Excluded(all, c.namespaces)
 }
 
 func (c *cluster) ApplyStatus(_ context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
@@ -116,7 +124,7 @@ func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) engine.Key {
 	compiled, findings := engine.CompileCluster(p)
 	c.version++
 	e := &policystore.Entry{
-		Policy: compiled, Findings: findings, UID: types.UID("uid-" + p.Name), Generation: 1, ResourceVersion: strconv.Itoa(c.version),
+		Policy: compiled, Problems: finding.Summary(findings), UID: types.UID("uid-" + p.Name), Generation: 1, ResourceVersion: strconv.Itoa(c.version),
 	}
 	if before := c.entries[compiled.Key()]; before != nil {
 		e.Generation, e.Status = before.Generation+1, before.Status
@@ -380,7 +388,7 @@ func TestInvalidPolicy(t *testing.T) {
 		want := metav1.Condition{
 			Type: "Accepted", Status: "False", Reason: "Invalid", ObservedGeneration: 1,
 			Message: "the policy applies except for its invalid parts: spec.defaults[" + maxQPS +
-				`]: Invalid value: "3000": exceeds the maximum of 2000 set by spec.rules[0].max; change the default or the rule`,
+				`]: Invalid value: "3000": exceeds the maximum of 2000 set by spec.rules[0].max; change the default or the rule; a rule with an invalid part refuses every value`,
 		}
 		if diff := cmp.Diff(want, got.Conditions[0], cmpopts.IgnoreTypes(metav1.Time{})); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
@@ -412,6 +420,35 @@ func TestTooManyPolicies(t *testing.T) {
 		f.settle()
 		if last := accepted(most); last.Status != metav1.ConditionTrue {
 			t.Errorf("the last policy after another was deleted: %+v", last)
+		}
+	})
+}
+
+// A policy that is too large is inactive, refuses every Service, and says so until it is shortened.
+func TestTooLargePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := limit("shared", "edge", 2000)
+		for i := range 60 {
+			large.Spec.Rules = append(large.Spec.Rules,
+				v1alpha1.Rule{Annotation: fmt.Sprintf("example.com/%d", i), Pattern: "^a{1000}a{990}$"})
+		}
+		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{large}, service("shop", "web", "5"), service("lab", "web", "5"))
+		accepted := f.status(shared()).Conditions[0]
+		const message = `the policy is inactive and refuses every load balancer of namespace "shop", because the policies of kind ` +
+			"ClusterLoadBalancerPolicy that apply to it are too large in all; shorten it, or delete others"
+		if accepted.Status != metav1.ConditionFalse || accepted.Reason != "TooLarge" || accepted.Message != message {
+			t.Errorf("condition %+v", accepted)
+		}
+		if got := f.sums(shared()); got != "1 services, 1 violating, 5 qps" {
+			t.Error(got)
+		}
+		f.put(limit("shared", "edge", 2000))
+		f.settle()
+		if accepted := f.status(shared()).Conditions[0]; accepted.Status != metav1.ConditionTrue {
+			t.Errorf("shortened: %+v", accepted)
+		}
+		if got := f.sums(shared()); got != "1 services, 0 violating, 5 qps" {
+			t.Error(got)
 		}
 	})
 }

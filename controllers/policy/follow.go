@@ -56,7 +56,7 @@ func (c *Controller) applicable(namespace string) []*engine.Policy {
 
 func (c *Controller) find(namespace string) []*engine.Policy {
 	labels, _ := c.o.Store.Labels(namespace) // a namespace that becomes known later is a change of its own
-	return engine.Applicable(c.o.Store.Policies(), namespace, labels)
+	return engine.Applicable(c.o.Store.Candidates(namespace), namespace, labels)
 }
 
 func (c *Controller) applyService(namespace, name string, applicable []*engine.Policy) {
@@ -87,18 +87,8 @@ func (c *Controller) applyNamespace(namespace string) {
 
 // touchDisplaced updates the policies that may apply, or not apply any more, because of a change of another one.
 func (c *Controller) touchDisplaced(changed engine.Key) {
-	var others []engine.Key
-	for _, p := range c.o.Store.Policies() {
-		if other := p.Key(); other.Kind == changed.Kind && other.Namespace == changed.Namespace {
-			others = append(others, other)
-		}
-	}
-	// A policy that was deleted is not among them.
-	if len(others) < changed.MaxApplied() {
-		return
-	}
-	for _, other := range others {
-		c.touch(other)
+	for _, other := range c.o.Store.Candidates(changed.Namespace) {
+		c.touch(other.Key())
 	}
 }
 

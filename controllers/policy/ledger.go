@@ -117,7 +117,11 @@ func (l *ledger) validate(svc *corev1.Service, applicable []*engine.Policy) *res
 	if len(applicable) == 0 {
 		return v
 	}
+	applicable = engine.Open(applicable)
 	parsed := l.reviewer.Default(l.reviewer.Parse(svc), applicable)
+	if catalogs, selected := engine.Catalogs(applicable); selected {
+		parsed = parsed.WithAliases(catalogs)
+	}
 	if own := parsed.Own(); own != nil {
 		v.maxQPS = loadbalancer.MaxQPS(own)
 	}

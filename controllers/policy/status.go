@@ -35,13 +35,15 @@ func own(status *v1alpha1.PolicyStatus) v1alpha1.PolicyStatus {
 	return ours
 }
 
-// decide returns the status of a policy from the sums of its Services, and a namespace to which it does not apply
-// although it selects it, if there is one. before is its current status.
-func decide(entry *policystore.Entry, displaced string, sums, before v1alpha1.PolicyStatus, now metav1.Time) v1alpha1.PolicyStatus {
+// decide returns the status of a policy from its condition Accepted and the sums of its Services. before is its current
+// status.
+func decide(
+	accepted metav1.Condition, entry *policystore.Entry, sums, before v1alpha1.PolicyStatus, now metav1.Time,
+) v1alpha1.PolicyStatus {
 	status := sums
 	status.ObservedGeneration = entry.Generation
 	status.Conditions = slices.Clone(before.Conditions)
-	for _, condition := range []metav1.Condition{accepted(entry, displaced), compliant(sums)} {
+	for _, condition := range []metav1.Condition{accepted, compliant(sums)} {
 		condition.ObservedGeneration = entry.Generation
 		// The API stores whole seconds.
 		condition.LastTransitionTime = now.Rfc3339Copy()
@@ -50,26 +52,28 @@ func decide(entry *policystore.Entry, displaced string, sums, before v1alpha1.Po
 	return status
 }
 
-func accepted(entry *policystore.Entry, displaced string) metav1.Condition {
-	problems := finding.Summary(entry.Findings)
-	switch {
-	case displaced != "":
-		key := entry.Policy.Key()
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonTooMany,
-			Message: fmt.Sprintf("the policy does not apply to namespace %q: only %d of kind %s do; merge policies",
-				displaced, key.MaxApplied(), key.Kind),
-		}
-	case problems != "":
-		return metav1.Condition{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
-			Message: finding.Shorten("the policy applies except for its invalid parts: "+problems, longestCondition),
-		}
+// accepted returns the condition Accepted of a policy.
+func (c *Controller) accepted(entry *policystore.Entry) metav1.Condition {
+	condition := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse}
+	key := entry.Policy.Key()
+	switch namespace, inactive := c.o.Store.Excluded(entry.Policy); {
+	case inactive:
+		condition.Reason = v1alpha1.ReasonTooLarge
+		condition.Message = fmt.Sprintf("the policy is inactive and refuses every load balancer of namespace %q, because "+
+			"the policies of kind %s that apply to it are too large in all; shorten it, or delete others", namespace, key.Kind)
+	case namespace != "":
+		condition.Reason = v1alpha1.ReasonTooMany
+		condition.Message = fmt.Sprintf("the policy does not apply to namespace %q: only %d of kind %s do; merge policies",
+			namespace, key.MaxApplied(), key.Kind)
+	case entry.Problems != "":
+		condition.Reason = v1alpha1.ReasonInvalid
+		condition.Message = finding.Shorten("the policy applies except for its invalid parts: "+entry.Problems, longestCondition) +
+			"; a rule with an invalid part refuses every value"
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonAccepted
+		condition.Message = "every part of the policy applies"
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
-		Message: "every part of the policy applies",
-	}
+	return condition
 }
 
 func compliant(sums v1alpha1.PolicyStatus) metav1.Condition {

@@ -72,7 +72,7 @@ func (c *Controller) due(key engine.Key) (entry *policystore.Entry, before writt
 	}
 	before = c.latest(key, entry)
 	before.status = own(&before.status)
-	after = decide(entry, c.o.Store.Displaced(entry.Policy), c.ledger.sums(key), before.status, metav1.NewTime(c.o.Clock.Now()))
+	after = decide(c.accepted(entry), entry, c.ledger.sums(key), before.status, metav1.NewTime(c.o.Clock.Now()))
 	if equality.Semantic.DeepEqual(before.status, after) {
 		return nil, before, after
 	}

@@ -24,23 +24,60 @@ func Against(p *Policy, others []*Policy, namespaces map[string]map[string]strin
 			Message: "selects no namespace", Remedy: "label namespaces, or correct the selector",
 		})
 	}
+	if p.key.Kind == v1alpha1.KindLoadBalancerPolicy {
+		findings = append(findings, excess(p, others)...)
+	}
 	for _, other := range others {
 		if other.key == p.key {
 			continue
 		}
-		if len(findings) >= mostBeforeCut {
+		if len(findings) >= mostBeforeCut || w.exhausted() {
 			break // an answer shows no more, and there may be thousands of policies
 		}
 		at := slices.IndexFunc(names, func(name string) bool { return other.Selects(name, namespaces[name]) })
 		if at < 0 {
 			continue
 		}
+		w.spend(other.size.weight() / workOfWeight)
+		other = other.open()
 		origin := fmt.Sprintf("%s, which also applies to namespace %q", other.Name(), names[at])
 		findings = append(findings, defaultsAgainst(p, other, origin, w)...)
 		findings = append(findings, rulesAgainst(p, other, origin, w)...)
 		findings = append(findings, conflicts(p, other)...)
 	}
 	return finding.Merge(findings)
+}
+
+// excess reports that the policies of a namespace exceed its limit.
+func excess(p *Policy, others []*Policy) []finding.Finding {
+	n, total := 1, p.size
+	for _, other := range others {
+		if other.key.Namespace == p.key.Namespace && other.key.Kind == p.key.Kind && other.key != p.key {
+			n, total = n+1, total.plus(other.size)
+		}
+	}
+	most := p.key.limit()
+	if n <= most.policies && total.within(most.size) || !p.size.within(most.size) { // Compile reports one that is too large
+		return nil
+	}
+	return []finding.Finding{tooLarge(p, n, total)}
+}
+
+// tooLarge returns the finding that a policy, or all of its namespace, exceed the limit.
+func tooLarge(p *Policy, n int, total size) finding.Finding {
+	most, message := p.key.limit(), ""
+	switch {
+	case n > most.policies:
+		message = fmt.Sprintf("at most %d policies of the kind; with this one, it has %d", most.policies, n)
+	case total.bytes > most.size.bytes:
+		message = fmt.Sprintf("policies of at most %d bytes in all; they have %d", most.size.bytes, total.bytes)
+	default:
+		message = fmt.Sprintf("policies with patterns of at most %d steps in all; they have %d or more", most.size.steps, total.steps)
+	}
+	return finding.Finding{
+		ID: idTooLarge, Check: idTooLarge, Severity: finding.Error, Type: field.ErrorTypeForbidden, Field: spec.String(),
+		Message: "a namespace must have " + message, Remedy: "merge or shorten policies, or delete some",
+	}
 }
 
 // selected returns the namespaces that the policy applies to, in order.
@@ -61,8 +98,8 @@ func selected(p *Policy, namespaces map[string]map[string]string) []string {
 // defaultsAgainst reports the policy's defaults that break a rule of another policy.
 func defaultsAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 	var findings []finding.Finding
-	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
-		for _, b := range known(other.breaches(key, p.defaults[key], w)) {
+	for _, key := range p.keys {
+		for _, b := range known(other.breaches(key, nil, p.defaults[key], w)) {
 			f := finding.Finding{
 				ID: idDefault, Check: idDefault + ": " + b.message + " " + other.Name(), Severity: finding.Error,
 				Type:  field.ErrorTypeInvalid,
@@ -84,8 +121,8 @@ func rulesAgainst(p, other *Policy, origin string, w *work) []finding.Finding {
 		return nil
 	}
 	var findings []finding.Finding
-	for _, key := range slices.Sorted(maps.Keys(other.defaults)) {
-		for _, b := range known(p.breaches(key, other.defaults[key], w)) {
+	for _, key := range other.keys {
+		for _, b := range known(p.breaches(key, nil, other.defaults[key], w)) {
 			findings = append(findings, finding.Finding{
 				ID: idDefaultOfOthers, Severity: finding.Warning, Field: b.path.String(),
 				Message: fmt.Sprintf("the default %s of %s, breaks the rule and will no longer be written",
@@ -113,7 +150,7 @@ func conflicts(p, other *Policy) []finding.Finding {
 		winner = other
 	}
 	var findings []finding.Finding
-	for _, key := range slices.Sorted(maps.Keys(p.defaults)) {
+	for _, key := range p.keys {
 		value, set := other.defaults[key]
 		if !set || value == p.defaults[key] {
 			continue

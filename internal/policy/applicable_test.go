@@ -35,7 +35,8 @@ func TestApplicableIsBounded(t *testing.T) {
 		later, _ := policy.Compile(p)
 		crowd = append(crowd, later)
 	}
-	if got := policy.Applicable(crowd, "old", nil); len(got) != 20 || !slices.Contains(got, first) || first.Displaced(crowd, nil) != "" {
+	excluded, _ := first.Excluded(crowd, nil)
+	if got := policy.Applicable(crowd, "old", nil); len(got) != 20 || !slices.Contains(got, first) || excluded != "" {
 		t.Errorf("the oldest of %d policies is displaced", len(crowd))
 	}
 
@@ -53,8 +54,8 @@ func TestApplicableIsBounded(t *testing.T) {
 		applies[p] = true
 	}
 	for _, p := range all {
-		if displaced := p.Displaced(all, namespaces); (displaced == "") != applies[p] {
-			t.Errorf("%s: applies %t, displaced in %q", p.Name(), applies[p], displaced)
+		if excluded, inactive := p.Excluded(all, namespaces); (excluded == "") != applies[p] || inactive {
+			t.Errorf("%s: applies %t, excluded from %q", p.Name(), applies[p], excluded)
 		}
 	}
 	if n := len(policy.Applicable(all, "other", nil)); n != 100 {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ const (
 	idKey             = "policy-key"
 	idValue           = "policy-value"
 	idBound           = "policy-bound"
+	idTooLarge        = "policy-too-large"
 	idExpression      = "policy-expression"
 	idSelector        = "policy-selector"
 	idDefault         = "policy-default"
@@ -33,37 +35,64 @@ const (
 	idCatalog         = "policy-catalog"
 )
 
-// Compile compiles a policy of a namespace and validates it. It leaves out invalid parts; the others apply.
+// Compile compiles a policy of a namespace and validates it. Invalid defaults are left out, and invalid rules refuse every
+// value; a policy that exceeds the limit by itself is inactive.
 func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
-	c := &compiler{work: newWork(), policy: &Policy{
-		key:     Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
-		created: p.CreationTimestamp.Time,
-	}}
-	return c.compile(&p.Spec)
+	return New(p, nil).compile(&p.Spec, false)
 }
 
 // CompileCluster does the same for a policy of the cluster. A policy with an invalid selector applies to no namespace.
 func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
-	c := &compiler{work: newWork(), policy: &Policy{
-		key:      Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name},
-		priority: p.Spec.Priority,
-	}}
+	return NewCluster(p, nil).compile(&p.Spec.LoadBalancerPolicySpec, false)
+}
+
+// New returns a policy of a namespace that Open compiles when it is needed, with the cache.
+func New(p *v1alpha1.LoadBalancerPolicy, cache *Cache) *Policy {
+	return newPolicy(&head{
+		key:     Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
+		created: p.CreationTimestamp.Time, cache: cache,
+	}, &p.Spec)
+}
+
+// NewCluster does the same for a policy of the cluster.
+func NewCluster(p *v1alpha1.ClusterLoadBalancerPolicy, cache *Cache) *Policy {
+	h := &head{
+		key: Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name}, priority: p.Spec.Priority, cache: cache,
+	}
+	c := &compiler{}
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
 	if err != nil {
 		selector = labels.Nothing()
 		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(),
 			"correct it; until then the policy applies to no namespace")
 	}
-	c.policy.selector = selector
-	c.addCatalogs(p.Spec.Catalogs)
-	return c.compile(&p.Spec.LoadBalancerPolicySpec)
+	h.selector, h.catalogs = selector, c.knownCatalogs(p.Spec.Catalogs)
+	h.problems = c.findings
+	return newPolicy(h, &p.Spec.LoadBalancerPolicySpec)
 }
 
-// addCatalogs adds existing catalogs and reports the others.
-func (c *compiler) addCatalogs(names []string) {
+func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec) *Policy {
+	h.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
+	raw, err := json.Marshal(s)
+	h.size.bytes = len(raw)
+	if most := h.key.limit().size; err == nil && h.size.bytes <= most.bytes {
+		// A pattern may be small and compile to megabytes, so its steps are counted without compiling it.
+		for i := 0; i < len(s.Rules) && h.size.steps <= most.steps; i++ {
+			n, _ := countSteps(s.Rules[i].Pattern) // an invalid one is not compiled
+			h.size.steps += n
+		}
+		if h.size.within(most) {
+			h.source.Store(&raw)
+		}
+	}
+	return &Policy{head: h, off: &Policy{head: h, parts: &parts{}}}
+}
+
+// knownCatalogs returns the existing catalogs and reports the others.
+func (c *compiler) knownCatalogs(names []string) (existing []string) {
 	for i, name := range names {
 		if _, known := catalog.Find(name); known {
-			c.policy.catalogs = append(c.policy.catalogs, name)
+			existing = append(existing, name)
 			continue
 		}
 		remedy := "correct the name"
@@ -74,6 +103,7 @@ func (c *compiler) addCatalogs(names []string) {
 			"must be one of "+strings.Join(catalog.Names(), ", "), remedy)
 		c.last().Subject = "spec.catalogs"
 	}
+	return existing
 }
 
 var spec = field.NewPath("spec")
@@ -88,10 +118,20 @@ type compiler struct {
 	policy   *Policy
 	findings []finding.Finding
 	work     *work
+	// quiet is true if the findings are not needed: suggestions take most of the time.
+	quiet bool
 }
 
-func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []finding.Finding) {
-	c.policy.enforcement = cmp.Or(s.Enforcement, v1alpha1.EnforcementDeny)
+// compile compiles the spec of the policy.
+func (p *Policy) compile(s *v1alpha1.LoadBalancerPolicySpec, quiet bool) (*Policy, []finding.Finding) {
+	c := &compiler{
+		policy: &Policy{head: p.head, parts: &parts{defaults: map[string]string{}}, off: p.off},
+		work:   newWork(), findings: slices.Clone(p.problems), quiet: quiet,
+	}
+	if most := p.key.limit().size; !p.size.within(most) {
+		c.findings = append(c.findings, tooLarge(p, 1, p.size))
+		return p.off, c.findings
+	}
 	// The API server accepts no more; other callers could send many.
 	for i := range s.Rules[:min(len(s.Rules), maxItems)] {
 		path, first := spec.Child("rules").Index(i), len(c.findings)
@@ -102,7 +142,6 @@ func (c *compiler) compile(s *v1alpha1.LoadBalancerPolicySpec) (*Policy, []findi
 			f.Subject = s.Rules[i].Annotation + part // rules and their elements may move
 		}
 	}
-	c.policy.defaults = map[string]string{}
 	keys := slices.Sorted(maps.Keys(s.Defaults))
 	for _, key := range keys[:min(len(keys), maxItems)] {
 		c.addDefault(key, s.Defaults[key])
@@ -139,6 +178,9 @@ func (c *compiler) key(path *field.Path, key string) (own *catalog.Catalog, know
 			"use "+plain)
 		return nil, nil, false
 	}
+	if c.quiet {
+		return nil, nil, false
+	}
 	remedy := "look for the right key with quayctl explain"
 	if suggestion, near := own.Suggest(key); near {
 		remedy = fmt.Sprintf("did you mean %q?", suggestion)
@@ -173,13 +215,16 @@ func (c *compiler) addDefault(key, value string) {
 		c.report(idValue, path, value, "must be "+expected, "correct the value")
 		return
 	}
-	breaches := c.policy.breaches(key, value, c.work)
+	breaches := slices.DeleteFunc(c.policy.breaches(key, nil, value, c.work), func(b breach) bool {
+		return b.remedy == askAuthor // the rule is reported already
+	})
 	for _, b := range breaches {
 		c.report(idDefault, path, value, b.message+" "+b.path.String(), "change the default or the rule")
 		c.last().Check = idDefault + ": " + b.message // rules may move
 	}
 	if len(breaches) == 0 {
 		c.policy.defaults[key] = value
+		c.policy.keys = append(c.policy.keys, key)
 	}
 }
 
@@ -208,23 +253,22 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 	var err error
 	if given.Min != nil {
 		if r.min, err = newBound(given.Min, known); err != nil {
-			c.report(idBound, path.Child("min"), given.Min.String(), err.Error(), "correct the bound")
+			c.invalid(&r, idBound, "min", given.Min.String(), err.Error(), "correct the bound")
 		}
 	}
 	if given.Max != nil {
 		if r.max, err = newBound(given.Max, known); err != nil {
-			c.report(idBound, path.Child("max"), given.Max.String(), err.Error(), "correct the bound")
+			c.invalid(&r, idBound, "max", given.Max.String(), err.Error(), "correct the bound")
 		}
 	}
 	if r.min != nil && r.max != nil && (r.min.duration != r.max.duration || r.min.number > r.max.number) {
-		c.report(idBound, path.Child("min"), r.min.text, "must not exceed max, "+r.max.text,
-			"swap the two or correct one of them")
+		c.invalid(&r, idBound, "min", r.min.text, "must not exceed max, "+r.max.text, "swap the two or correct one of them")
 		r.min = nil
 	}
 	c.allowed(&r, given.Allowed)
 	if given.Pattern != "" {
 		if r.pattern, err = newPattern(given.Pattern); err != nil {
-			c.report(idExpression, path.Child("pattern"), given.Pattern,
+			c.invalid(&r, idExpression, "pattern", given.Pattern,
 				"must be a regular expression in RE2 syntax: "+err.Error(), "correct it")
 		}
 	}
@@ -233,6 +277,15 @@ func (c *compiler) rule(given *v1alpha1.Rule, path *field.Path) {
 			"must not be combined with other limits: there is no value to check", "remove forbidden or the others")
 	}
 	c.policy.rules = append(c.policy.rules, r)
+}
+
+// invalid reports an invalid part of a rule, which then refuses every value: a mistake must not lift the limit.
+func (c *compiler) invalid(r *rule, id, part, value, message, remedy string) {
+	c.report(id, r.path.Child(part), value, message, remedy)
+	r.invalid = append(r.invalid, breach{
+		"policy-" + part, field.ErrorTypeInvalid, r.path.Child(part), "cannot be checked: invalid " + part + " set by",
+		askAuthor,
+	})
 }
 
 // allowed adds the allowed values that are valid.
@@ -276,7 +329,8 @@ func (c *compiler) warnUnset(defaults map[string]string) {
 		if _, set := defaults[r.key]; set {
 			continue // an invalid one is reported already
 		}
-		for _, b := range r.checkText(r.known.Default, c.work) {
+		value, _ := r.known.Parse(r.known.Default) // catalogs have valid defaults
+		for _, b := range r.check(r.known.Default, &value, c.work) {
 			c.findings = append(c.findings, finding.Finding{
 				ID: idSilent, Severity: finding.Warning, Field: b.path.String(),
 				Message: "Services without the annotation break the rule, because their default is " + r.known.Default,

@@ -81,7 +81,7 @@ func TestCompile(t *testing.T) {
 		},
 		"pattern that would take minutes": {
 			"{rules: [{annotation: example.com/x, pattern: '(x*){1000}(x*){1000}y'}, {annotation: example.com/y, pattern: '^.{1,1000}$'}]}",
-			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression in RE2 syntax: it has 6002 steps with all its repetitions, and at most 2000 are allowed; correct it`},
+			[]string{`policy-expression spec.rules[0].pattern: Invalid value: "(x*){1000}(x*){1000}y": must be a regular expression in RE2 syntax: it has 6004 steps with all its repetitions, and at most 2000 are allowed; correct it`},
 		},
 		"invalid allowed values": {
 			"{defaults: {DLB-network-type: private}, rules: [{annotation: DLB-network-type, allowed: [internal, private]}, {annotation: DLB-tags, allowed: [a=b]}]}",
@@ -120,22 +120,53 @@ func TestCompileBadSelector(t *testing.T) {
 	}
 }
 
-// A minimum above the maximum would refuse every value.
-func TestMinimumAboveMaximumIsLeftOut(t *testing.T) {
-	p, _ := builder.Policy(t, ofNamespace, "limits", "rules: [{annotation: DLB-bandwidth-mbps, min: 10, max: 5}]")
-	for value, want := range map[string]int{"5": 0, "6": 1} {
-		svc := parse(builder.Service(builder.DLB("bandwidth-mbps", value)))
+// A rule with an invalid part refuses every value of its annotation, with the enforcement of its policy: a mistake must
+// not lift a limit. A Service without the annotation is not concerned.
+func TestInvalidRulesRefuseEveryValue(t *testing.T) {
+	const remedy = "remove the annotation, or ask the author of the policy to correct the rule"
+	for rule, part := range map[string]string{
+		"annotation: DLB-bandwidth-mbps, min: 10, max: 5":    "min",
+		"annotation: DLB-bandwidth-mbps, min: 1h":            "min",
+		"annotation: DLB-bandwidth-mbps, max: ten":           "max",
+		"annotation: DLB-bandwidth-mbps, pattern: '('":       "pattern",
+		"annotation: DLB-bandwidth-mbps, pattern: 'x{1001}'": "pattern",
+	} {
+		for enforcement, severity := range map[string]finding.Severity{
+			"Deny": finding.Error, "Warn": finding.Warning, "Audit": finding.Audit,
+		} {
+			p, findings := builder.Policy(t, ofNamespace, "limits",
+				"enforcement: "+enforcement+"\nrules: [{"+rule+", message: ask the edge team}]")
+			if len(finding.Errors(findings)) != 1 {
+				t.Errorf("%s: the policy has findings %v", rule, texts(findings))
+			}
+			got := policy.Validate(parse(builder.Service(builder.DLB("bandwidth-mbps", "5"))), []*policy.Policy{p})
+			want := `cannot be checked: invalid ` + part + ` set by LoadBalancerPolicy "limits"`
+			if len(got) != 1 || got[0].ID != "policy-"+part || got[0].Message != want || got[0].Remedy != remedy ||
+				got[0].Severity != severity {
+				t.Errorf("%s, %s: got findings %+v", rule, enforcement, got)
+			}
+			if got := policy.Validate(parse(builder.Service()), []*policy.Policy{p}); len(got) > 0 {
+				t.Errorf("%s: without the annotation: %v", rule, texts(got))
+			}
+		}
+	}
+	for rule, want := range map[string]int{
+		"annotation: example.com/x, min: fast": 1, "annotation: example.com/x, pattern: '['": 1,
+		"annotation: example.com/y, pattern: '['": 0,
+	} {
+		p, _ := builder.Policy(t, ofNamespace, "limits", "rules: [{"+rule+"}]")
+		svc := parse(builder.Service(builder.Annotation("example.com/x", "1")))
 		if got := policy.Validate(svc, []*policy.Policy{p}); len(got) != want {
-			t.Errorf("%s: got findings %v, want %d", value, texts(got), want)
+			t.Errorf("%s: got findings %v, want %d", rule, texts(got), want)
 		}
 	}
 }
 
-// Invalid parts are left out, and the others apply: a mistake elsewhere must not lift a limit.
+// Other parts of a policy apply in spite of a mistake.
 func TestInvalidPartsAreLeftOut(t *testing.T) {
 	p, findings := builder.Policy(t, ofNamespace, "limits", `
 defaults: {DLB-listener-maxqps: fast, DLB-flavor: large}
-rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-flavor, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
+rules: [{annotation: DLB-nothing, forbidden: true}, {annotation: DLB-scheduler, pattern: '('}, {annotation: DLB-network-type, allowed: [nonsense]}]`)
 	if len(finding.Errors(findings)) != 4 {
 		t.Fatalf("got findings %v, want 4", texts(findings))
 	}

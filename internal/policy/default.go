@@ -18,8 +18,6 @@ type Default struct {
 	By *Policy
 	// recorded is the origin of a default that was written earlier.
 	recorded string
-	// rank orders defaults by precedence.
-	rank int
 }
 
 // FromPolicy reports whether a policy sets the default, or once did. A built-in one fits every Service.
@@ -33,26 +31,27 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 	if !p.LoadBalancer() {
 		return nil
 	}
-	w := newWork()
-	all := candidates(p, applicable)
-	defaults, decided := all[:0], "" // decided is the last key that has a default
+	w, all := newWork(), candidates(p, applicable)
+	defaults := all[:0]
 	for _, d := range all {
-		if d.Key == decided || !admission && !p.ReadByOwn(d.Key) || !hasEffect(p, d.Key) ||
-			breaksRule(d.Key, d.Value, applicable, w) {
-			continue
+		aliases := p.Aliases(d.Key)
+		decided := slices.ContainsFunc(defaults, func(other Default) bool {
+			return other.Key == d.Key || slices.Contains(aliases, other.Key)
+		})
+		if !decided && !slices.ContainsFunc(aliases, p.Sets) && (admission || p.ReadByOwn(d.Key)) && hasEffect(p, d.Key) &&
+			!breaksRule(d, aliases, applicable, w) {
+			defaults = append(defaults, d)
 		}
-		defaults, decided = append(defaults, d), d.Key
 	}
-	slices.SortStableFunc(defaults, func(a, b Default) int { return cmp.Compare(a.rank, b.rank) })
 	return defaults
 }
 
-// candidates returns the defaults of the annotations that a Service lacks, sorted by key and then by precedence.
+// candidates returns the defaults of the annotations that a Service lacks, by precedence and then by key.
 func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
 	const few = 4
 	var all []Default
 	add := func(d Default) {
-		if _, set := p.Service.Annotations[d.Key]; set {
+		if p.Sets(d.Key) {
 			return
 		}
 		if all == nil {
@@ -60,15 +59,16 @@ func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
 		}
 		all = append(all, d)
 	}
-	for rank, policy := range applicable {
-		for key, value := range policy.defaults {
-			add(Default{Key: key, Value: value, By: policy, rank: rank})
+	for _, policy := range applicable {
+		for _, key := range policy.keys {
+			add(Default{Key: key, Value: policy.defaults[key], By: policy})
 		}
 	}
+	last := len(all)
 	for key, value := range p.WrittenDefaults() {
-		add(Default{Key: key, Value: value, rank: len(applicable)})
+		add(Default{Key: key, Value: value})
 	}
-	slices.SortStableFunc(all, func(a, b Default) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(all[last:], func(a, b Default) int { return cmp.Compare(a.Key, b.Key) })
 	return all
 }
 
@@ -86,9 +86,9 @@ func hasEffect(p *catalog.Parsed, key string) bool {
 
 // breaksRule reports whether a default breaks a rule. It ignores rules with enforcement Audit, which must not change
 // anything.
-func breaksRule(key, value string, applicable []*Policy, w *work) bool {
+func breaksRule(d Default, aliases []string, applicable []*Policy, w *work) bool {
 	return slices.ContainsFunc(applicable, func(p *Policy) bool {
-		return severity(p.enforcement) != finding.Audit && len(p.breaches(key, value, w)) > 0
+		return severity(p.enforcement) != finding.Audit && len(p.breaches(d.Key, aliases, d.Value, w)) > 0
 	})
 }
 

@@ -30,6 +30,11 @@ func Docs() []finding.Doc {
 				"every rule can be applied within the time of an admission request. The remaining rules were not " +
 				"applied.",
 		},
+		{
+			ID: IDInactive, Severity: finding.Error,
+			Help: "The policies of the namespace together exceed what is evaluated for each Service, so that one of " +
+				"them is inactive. Its rules are not known, so no load balancer of the namespace is accepted.",
+		},
 	}
 }
 
@@ -55,6 +60,11 @@ func DefinitionDocs() []finding.Doc {
 			ID: idExpression, Severity: finding.Error,
 			Help: "A pattern is not a regular expression in RE2 syntax, or has more than 2000 steps when its " +
 				"repetitions are expanded.",
+		},
+		{
+			ID: idTooLarge, Severity: finding.Error,
+			Help: "The policies of a namespace are too many, or exceed 64 KiB or 10000 steps of patterns in all; " +
+				"cluster policies may have 1 MiB and 100000 steps.",
 		},
 		{
 			ID: idSelector, Severity: finding.Error,

@@ -23,8 +23,11 @@ const (
 	idForbidden = "policy-forbidden"
 )
 
-// IDTooLong is the id of the finding that not all rules were applied.
-const IDTooLong = "policy-too-long"
+// The ids of the findings that not all rules were applied.
+const (
+	IDTooLong  = "policy-too-long"
+	IDInactive = "policy-inactive"
+)
 
 // rule limits one annotation.
 type rule struct {
@@ -42,9 +45,14 @@ type rule struct {
 	allowedValues       []annotation.Value
 	pattern             *pattern
 	required, forbidden bool
+	// invalid are the breaches by every value, for parts of the rule that are invalid.
+	invalid []breach
 	// message is the remedy that the author of the policy wrote.
 	message string
 }
+
+// askAuthor is the remedy for an annotation whose rule is invalid.
+const askAuthor = "remove the annotation, or ask the author of the policy to correct the rule"
 
 // breach is one way in which a value breaks a rule.
 type breach struct {
@@ -107,6 +115,11 @@ func (r *rule) check(raw string, value *annotation.Value, w *work) []breach {
 	return found
 }
 
+// checkSet is check for an annotation that is set. An invalid rule is broken by every value.
+func (r *rule) checkSet(raw string, value *annotation.Value, w *work) []breach {
+	return append(r.check(raw, value, w), r.invalid...)
+}
+
 // cost returns the work of checking a value.
 func (r *rule) cost(raw string) int {
 	n := 1 + len(raw)*(1+len(r.allowed))
@@ -151,12 +164,13 @@ func (r *rule) allows(raw string, value *annotation.Value) bool {
 
 func (r *rule) isList() bool { return r.known != nil && r.known.Type.Type == annotation.List }
 
-// breaches returns the ways in which a default, of this or of another policy, breaks the policy's rules.
-func (p *Policy) breaches(key, value string, w *work) []breach {
+// breaches returns the ways in which a default, of this or of another policy, breaks the policy's rules. aliases are
+// other keys of the same annotation.
+func (p *Policy) breaches(key string, aliases []string, value string, w *work) []breach {
 	var found []breach
 	for i := range p.rules {
-		if p.rules[i].key == key {
-			found = append(found, p.rules[i].checkText(value, w)...)
+		if r := &p.rules[i]; r.key == key || slices.Contains(aliases, r.key) {
+			found = append(found, r.checkText(value, w)...)
 		}
 	}
 	return found
@@ -165,13 +179,13 @@ func (p *Policy) breaches(key, value string, w *work) []breach {
 // checkText checks a text that has not been parsed.
 func (r *rule) checkText(raw string, w *work) []breach {
 	if r.known == nil {
-		return r.check(raw, nil, w)
+		return r.checkSet(raw, nil, w)
 	}
 	value, err := r.known.Parse(raw)
 	if err != nil {
-		return r.check(raw, nil, w) // the policy that contains it has a finding
+		return r.checkSet(raw, nil, w) // the policy that contains it has a finding
 	}
-	return r.check(raw, &value, w)
+	return r.checkSet(raw, &value, w)
 }
 
 // finding returns the finding about a Service, with the severity of the rule's policy.
@@ -184,7 +198,7 @@ func (b breach) finding(p *Policy, r *rule) finding.Finding {
 	case b.id == IDTooLong:
 		// The rules of other policies are not applied either, so this must not depend on one policy's enforcement.
 		f.Severity = finding.Error
-	case r.message != "":
+	case r.message != "" && b.remedy != askAuthor:
 		f.Remedy = r.message
 	}
 	return f

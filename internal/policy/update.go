@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"quaymaster.dev/internal/catalog"
 )
 
 // Update is an update of a load balancer, with what it means for the defaults that were recorded.
@@ -75,10 +77,12 @@ func (u *Update) Annotations(defaults []Default) map[string]string {
 	return changed
 }
 
-// Allowed returns the defaults that break no rule, except for rules with enforcement Audit.
-func Allowed(defaults []Default, applicable []*Policy) []Default {
+// Allowed returns the defaults that break no rule, except for rules with enforcement Audit, and that the Service does not
+// set in another spelling.
+func Allowed(p *catalog.Parsed, defaults []Default, applicable []*Policy) []Default {
 	w := newWork()
 	return slices.DeleteFunc(slices.Clone(defaults), func(d Default) bool {
-		return breaksRule(d.Key, d.Value, applicable, w)
+		aliases := p.Aliases(d.Key)
+		return slices.ContainsFunc(aliases, p.Sets) || breaksRule(d, aliases, applicable, w)
 	})
 }

@@ -16,6 +16,9 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 	var findings []finding.Finding
 	w := newWork()
 	for _, policy := range applicable {
+		if policy.inactive() {
+			findings = append(findings, policy.refusal())
+		}
 		for i := range policy.rules {
 			r := &policy.rules[i]
 			before := len(findings)
@@ -37,6 +40,16 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 // mostBeforeCut is how many findings are reported if there are too many to validate the rest.
 const mostBeforeCut = 100
 
+// refusal returns the finding that the rules of an inactive policy are unknown.
+func (p *Policy) refusal() finding.Finding {
+	f := breach{
+		IDInactive, field.ErrorTypeForbidden, spec, "no load balancer is accepted because of the size of",
+		"ask its author to shorten it, or to remove other policies of the kind",
+	}.finding(p, &rule{})
+	f.Field = "metadata.annotations"
+	return f
+}
+
 // tooLong returns the finding that rules were not applied because the work is exhausted.
 func (r *rule) tooLong(policy *Policy) finding.Finding {
 	f := breach{
@@ -56,7 +69,7 @@ func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
 		case w.exhausted():
 			return findings
 		case h.Set:
-			for _, b := range r.check(h.Raw, h.Value, w) {
+			for _, b := range r.checkSet(h.Raw, h.Value, w) {
 				f := b.findingAbout(w.origin(v.Service, h.Key), p, r)
 				f.Value = h.Raw
 				findings = append(findings, at(f, &h)...)
@@ -95,22 +108,30 @@ func at(f finding.Finding, h *catalog.Holding) []finding.Finding {
 	return all
 }
 
-// validateText validates an annotation that no catalog describes, as text.
+// validateText validates every spelling of an annotation that the own catalog does not describe, as text.
 func (r *rule) validateText(p *catalog.Parsed, policy *Policy, w *work) []finding.Finding {
-	raw, set := p.Service.Annotations[r.key]
-	if !set {
-		if r.required {
-			f := r.missing(policy)
-			f.Field = catalog.Path(r.key)
-			return []finding.Finding{f}
-		}
-		return nil
-	}
 	var findings []finding.Finding
-	for _, b := range r.check(raw, nil, w) {
-		f := b.findingAbout(w.origin(p.Service, r.key), policy, r)
-		f.Field, f.Value = catalog.Path(r.key), raw
-		findings = append(findings, f)
+	set := false
+	check := func(key string) {
+		raw, found := p.Service.Annotations[key]
+		if !found {
+			return
+		}
+		set = true
+		for _, b := range r.checkSet(raw, nil, w) {
+			f := b.findingAbout(w.origin(p.Service, key), policy, r)
+			f.Field, f.Value = catalog.Path(key), raw
+			findings = append(findings, f)
+		}
+	}
+	check(r.key)
+	for _, alias := range p.Aliases(r.key) {
+		check(alias)
+	}
+	if r.required && !set {
+		f := r.missing(policy)
+		f.Field = catalog.Path(r.key)
+		return []finding.Finding{f}
 	}
 	return findings
 }

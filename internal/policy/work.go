@@ -8,6 +8,8 @@ const maxWork = 4_000_000
 const (
 	workPerValue   = 20
 	workPerFinding = 200
+	// workOfWeight is how much of the weight of a policy that is opened is one unit of work.
+	workOfWeight = 16
 )
 
 // work counts down what rules may still do to one object.

@@ -110,5 +110,9 @@ func (c *Client) ApplyStatus(
 
 // resource returns the resource name of a kind.
 func resource(kind string) string {
-	return strings.TrimSuffix(strings.ToLower(kind), "y") + "ies"
+	plural, isY := strings.CutSuffix(strings.ToLower(kind), "y")
+	if !isY {
+		return plural + "s"
+	}
+	return plural + "ies"
 }

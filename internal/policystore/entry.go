@@ -1,8 +1,6 @@
 package policystore
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,55 +11,54 @@ import (
 
 // Entry is a policy of the cluster. It is immutable: a newer version is another Entry.
 type Entry struct {
-	// Policy is the compiled policy without its invalid parts. The pointer stays the same while the spec stays the
-	// same.
+	// Policy is the policy. The pointer stays the same while the spec stays the same.
 	Policy *policy.Policy
-	// Findings are the problems of the policy.
-	Findings []finding.Finding
+	// Problems describes the errors of the policy; empty if there are none, and without Options.Status.
+	Problems string
 	// UID, Generation and ResourceVersion are those of the object.
 	UID             types.UID
 	Generation      int64
 	ResourceVersion string
-	// Status is the current status of the object; it must not be modified.
+	// Status is the current status of the object, with Options.Status; it must not be modified.
 	Status v1alpha1.PolicyStatus
 }
 
-// keyOf returns the key of an object from an informer; ok is false if it is not a policy.
-func keyOf(obj any) (key policy.Key, ok bool) {
+// maxProblems bounds Entry.Problems: a policy may have many.
+const maxProblems = 4096
+
+// newEntry returns the entry of an object, with the policy of before, which may be nil, if that has the same spec. ok is
+// false if the object is not a policy.
+func (s *Store) newEntry(obj metav1.Object, before *Entry) (e *Entry, ok bool) {
+	e = &Entry{UID: obj.GetUID(), Generation: obj.GetGeneration(), ResourceVersion: obj.GetResourceVersion()}
+	var findings []finding.Finding
+	// The generation counts changes of the spec and not of the status, which the controllers write often.
+	reuse := before != nil && before.UID == e.UID && before.Generation == e.Generation && before.Policy.Held()
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
-		return policy.Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name}, true
+		e.Status = p.Status
+		if !reuse {
+			e.Policy = policy.New(p, s.cache)
+		}
+		if !reuse && s.status {
+			_, findings = policy.Compile(p)
+		}
 	case *v1alpha1.ClusterLoadBalancerPolicy:
-		return policy.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name}, true
+		e.Status = p.Status
+		if !reuse {
+			e.Policy = policy.NewCluster(p, s.cache)
+		}
+		if !reuse && s.status {
+			_, findings = policy.CompileCluster(p)
+		}
 	default:
-		return policy.Key{}, false
+		return nil, false
 	}
-}
-
-// newEntry compiles an object, unless before, which may be nil, has the same spec.
-func newEntry(obj any, before *Entry) (*Entry, error) {
-	switch p := obj.(type) {
-	case *v1alpha1.LoadBalancerPolicy:
-		compile := func() (*policy.Policy, []finding.Finding) { return policy.Compile(p) }
-		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
-	case *v1alpha1.ClusterLoadBalancerPolicy:
-		compile := func() (*policy.Policy, []finding.Finding) { return policy.CompileCluster(p) }
-		return entryOf(p.ObjectMeta, p.Status, before, compile), nil
-	default:
-		return nil, fmt.Errorf("unexpected object of type %T, want a policy", obj)
+	if !s.status {
+		e.Status = v1alpha1.PolicyStatus{}
 	}
-}
-
-func entryOf(
-	meta metav1.ObjectMeta, status v1alpha1.PolicyStatus, before *Entry,
-	compile func() (*policy.Policy, []finding.Finding),
-) *Entry {
-	e := &Entry{UID: meta.UID, Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Status: status}
-	if before != nil && before.UID == e.UID && before.Generation == e.Generation {
-		// The generation counts changes of the spec and not of the status, which the controllers write often.
-		e.Policy, e.Findings = before.Policy, before.Findings
-		return e
+	e.Problems = finding.Shorten(finding.Summary(findings), maxProblems)
+	if reuse {
+		e.Policy, e.Problems = before.Policy, before.Problems
 	}
-	e.Policy, e.Findings = compile()
-	return e
+	return e, true
 }

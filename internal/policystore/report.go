@@ -29,17 +29,17 @@ func (s *Store) report(verb, resource string) *report {
 }
 
 // reported returns a ListWatch that reports the outcome of its calls.
-func (s *Store) reported(resource string, lw *cache.ListWatch) *cache.ListWatch {
+func (s *Store) reported(logger klog.Logger, resource string, lw *cache.ListWatch) *cache.ListWatch {
 	lists, watches := s.report("list", resource), s.report("watch", resource)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContext(ctx, options)
-			lists.observe(ctx, err)
+			lists.observe(klog.NewContext(ctx, logger), err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, options)
-			watches.observe(ctx, err)
+			watches.observe(klog.NewContext(ctx, logger), err)
 			return w, err
 		},
 	}
@@ -52,10 +52,7 @@ func (r *report) observe(ctx context.Context, err error) {
 		// These are part of the normal operation of a watch.
 	case apierrors.IsNotFound(err):
 		// watchPolicies determines whether the CRD was removed, and Run logs it.
-		select {
-		case r.gone <- struct{}{}:
-		default:
-		}
+		signal(r.gone)
 	default:
 		r.log(klog.FromContext(ctx), err)
 	}

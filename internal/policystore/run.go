@@ -2,10 +2,10 @@ package policystore
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -24,12 +24,27 @@ const (
 	discoveryTimeout = 10 * time.Second
 )
 
+// pageSize is how many policies are read at a time from an API server that does not stream lists. Each may have 1.5 MB.
+const pageSize = 25
+
+const kindNamespace = "Namespace"
+
+// kinds are the kinds of policies.
+var kinds = []string{v1alpha1.KindLoadBalancerPolicy, v1alpha1.KindClusterLoadBalancerPolicy}
+
 // Run keeps the Store up to date until ctx ends, and returns when all its goroutines have ended. It must be called only
 // once.
 func (s *Store) Run(ctx context.Context) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
-	owned.Go(func() { s.namespaces.RunWithContext(ctx) })
+	owned.Go(func() {
+		s.follow(ctx, sink{s, kindNamespace}, s.cluster, &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return s.live.List(ctx, options)
+			},
+			WatchFuncWithContext: s.live.Watch,
+		})
+	})
 	logger := klog.FromContext(ctx)
 	absent := false
 	for ctx.Err() == nil {
@@ -39,10 +54,8 @@ func (s *Store) Run(ctx context.Context) {
 				logger.Info("Policy CRDs are installed; serving with policies")
 			}
 			absent = false
-			if err = s.watchPolicies(ctx); err == nil {
-				continue
-			}
-			logger.Error(err, "Failed to watch policies, will retry")
+			s.watchPolicies(ctx)
+			continue
 		}
 		wait := retryEvery
 		if err == nil {
@@ -50,7 +63,7 @@ func (s *Store) Run(ctx context.Context) {
 				logger.Info("Policy CRDs are not installed; serving without policies")
 			}
 			absent = true
-			s.setSynced(func() bool { return true })
+			s.setSynced(true, kinds...)
 			wait = discoverEvery
 		}
 		select {
@@ -70,65 +83,55 @@ func (s *Store) served(ctx context.Context) (bool, error) {
 }
 
 // watchPolicies keeps the policies up to date until ctx ends or their CRDs are removed, and the policies with them.
-func (s *Store) watchPolicies(ctx context.Context) error {
+func (s *Store) watchPolicies(ctx context.Context) {
 	watching, stop := context.WithCancel(ctx)
-	var informers sync.WaitGroup
-	defer informers.Wait()
+	var followers sync.WaitGroup
+	defer followers.Wait()
 	defer stop()
-	synced, err := s.startInformers(watching, &informers)
-	if err != nil {
-		return err
+	s.setSynced(false, kinds...)
+	for _, kind := range kinds {
+		k := sink{s, kind}
+		followers.Go(func() {
+			s.follow(watching, k, s.api, &cache.ListWatch{
+				ListWithContextFunc: k.page,
+				WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+					return s.api.Watch(ctx, kind, options)
+				},
+			})
+		})
 	}
-	s.setSynced(synced)
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
+		case <-retry:
+			signal(s.lacking)
+		case <-s.lacking:
+			if retry = nil; s.refill(ctx) != nil { // the API server answers neither the watches, which report that
+				retry = s.clock.After(retryEvery)
+			}
 		case <-s.gone:
-		}
-		// A resource that an informer does not find may be about to be served. It is gone only if discovery confirms
-		// it.
-		if served, err := s.served(ctx); err == nil && !served {
-			stop()
-			informers.Wait()
-			s.removeAll()
-			return nil
+			// A resource that is not found may be about to be served. It is gone only if discovery confirms it.
+			if served, err := s.served(ctx); err == nil && !served {
+				stop()
+				followers.Wait()
+				s.removeAll()
+				return
+			}
 		}
 	}
 }
 
-// startInformers starts informers of both kinds. The returned function reports whether their first lists are in the
-// Store.
-func (s *Store) startInformers(ctx context.Context, running *sync.WaitGroup) (func() bool, error) {
-	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc: s.put, UpdateFunc: func(_, after any) { s.put(after) }, DeleteFunc: s.remove,
+// follow keeps the Store up to date with a resource until ctx ends. client is what the calls use, which may declare that
+// it does not support streamed lists.
+func (s *Store) follow(ctx context.Context, into sink, client any, calls *cache.ListWatch) {
+	what, quiet := resource(into.kind), logr.Discard() // the calls report their outcome, and not at every attempt
+	watcher := cache.ToListWatcherWithWatchListSemantics(s.reported(klog.FromContext(ctx), what, calls), client)
+	r := cache.NewReflectorWithOptions(watcher, nil, into,
+		cache.ReflectorOptions{Name: what, Logger: &quiet, TypeDescription: what})
+	if into.kind != kindNamespace {
+		r.WatchListPageSize = pageSize
 	}
-	var synced []cache.InformerSynced
-	for kind, example := range map[string]runtime.Object{
-		v1alpha1.KindLoadBalancerPolicy:        &v1alpha1.LoadBalancerPolicy{},
-		v1alpha1.KindClusterLoadBalancerPolicy: &v1alpha1.ClusterLoadBalancerPolicy{},
-	} {
-		informer, handled, err := s.informer(resource(kind), example, &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				return s.api.List(ctx, kind, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return s.api.Watch(ctx, kind, options)
-			},
-		}, s.api, handler)
-		if err != nil {
-			return nil, err
-		}
-		synced = append(synced, handled.HasSynced)
-		running.Go(func() { informer.RunWithContext(ctx) })
-	}
-	return func() bool {
-		return !slices.ContainsFunc(synced, func(has cache.InformerSynced) bool { return !has() })
-	}, nil
-}
-
-func (s *Store) setSynced(synced func() bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.policiesSynced = synced
+	r.RunWithContext(klog.NewContext(ctx, quiet))
 }

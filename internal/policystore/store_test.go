@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -28,6 +29,12 @@ import (
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
 )
+
+// The handlers of errors that nothing returns sleep by a clock that they keep from one bubble of synctest to the next.
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil //nolint:reassign // this is what the variable is for
+	m.Run()
+}
 
 // api is a fake API server for policies.
 type api struct {
@@ -95,10 +102,21 @@ func (a *api) fail(err error) {
 	a.failure = err
 }
 
+func (a *api) shutDown() {
+	for _, source := range a.policies {
+		source.Shutdown()
+	}
+}
+
+// server is an API whose watches can be ended.
+type server interface {
+	policystore.API
+	shutDown()
+}
+
 // fixture is a Store in a synctest bubble with fake time.
 type fixture struct {
 	*policystore.Store
-	api     *api
 	cluster *fake.Clientset
 
 	mu      sync.Mutex
@@ -107,15 +125,10 @@ type fixture struct {
 }
 
 // start runs a Store on the API and the objects.
-func start(t *testing.T, a *api, objects ...runtime.Object) *fixture {
+func start(t *testing.T, a server, objects ...runtime.Object) *fixture {
 	t.Helper()
-	f := &fixture{api: a, cluster: fake.NewClientset(objects...)}
-	var err error
-	if f.Store, err = policystore.New(
-		policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}},
-	); err != nil {
-		t.Fatal(err)
-	}
+	f := &fixture{cluster: fake.NewClientset(objects...)}
+	f.Store = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}, Status: true})
 	f.Subscribe(f)
 	logger := funcr.New(func(_, args string) {
 		f.mu.Lock()
@@ -128,9 +141,7 @@ func start(t *testing.T, a *api, objects ...runtime.Object) *fixture {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		for _, source := range a.policies {
-			source.Shutdown()
-		}
+		a.shutDown()
 	})
 	synctest.Wait()
 	return f
@@ -275,7 +286,7 @@ func TestStatusChangeDoesNotRecompile(t *testing.T) {
 		}))
 		synctest.Wait()
 		spec, ok := f.Entry(key)
-		if !ok || spec.Policy == before.Policy || spec.Generation != 2 || len(spec.Findings) != 1 {
+		if !ok || spec.Policy == before.Policy || spec.Generation != 2 || !strings.Contains(spec.Problems, "dlb-schedular") {
 			t.Errorf("after a new spec: %+v", spec)
 		}
 		if got := f.Policies(); len(got) != 1 || got[0] != spec.Policy {
@@ -430,4 +441,40 @@ func TestUnknownNamespaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// paged is an API that returns one policy in each page of a list.
+type paged struct {
+	*api
+	limits []int64
+}
+
+func (p *paged) List(_ context.Context, kind string, options metav1.ListOptions) (runtime.Object, error) {
+	list := &v1alpha1.LoadBalancerPolicyList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	if kind == v1alpha1.KindClusterLoadBalancerPolicy {
+		return &v1alpha1.ClusterLoadBalancerPolicyList{ListMeta: list.ListMeta}, nil
+	}
+	if options.ResourceVersion != "" {
+		p.limits = append(p.limits, 0) // the API server ignores the limit
+	}
+	p.limits = append(p.limits, options.Limit)
+	list.Items = []v1alpha1.LoadBalancerPolicy{*lbpol("shop", "p-"+options.Continue)}
+	if list.Continue = options.Continue + "x"; options.Continue == "xx" {
+		list.Continue = ""
+	}
+	return list, nil
+}
+
+// An API server that does not stream lists is asked for few policies at a time: all of them may not fit into the memory.
+func TestStoreReadsPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &paged{api: newAPI()}
+		f := start(t, a, namespace("shop", nil))
+		if diff := cmp.Diff([]int64{25, 25, 25}, a.limits); diff != "" {
+			t.Errorf("limits (-want +got):\n%s", diff)
+		}
+		if got := f.applicable(t, "shop"); len(got) != 3 {
+			t.Errorf("policies %v", got)
+		}
+	})
 }

@@ -50,7 +50,7 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 // anything could introduce every problem, so that they only count as old if it changes nothing.
 func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
 	if oldSvc == nil || !unchanged(oldSvc, newSvc) {
-		incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong}
+		incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong, policy.IDInactive}
 		old = slices.DeleteFunc(old, func(f finding.Finding) bool { return slices.Contains(incomplete, f.ID) })
 	}
 	return finding.Ratchet(old, current)

@@ -29,7 +29,7 @@ func (r Reviewer) Renew(
 	current := slices.DeleteFunc(policy.Defaults(base, policies, true), func(d policy.Default) bool {
 		return !slices.Contains(lost, d.Key)
 	})
-	kept := fitting(base, slices.Concat(policy.Allowed(u.Lost, policies), current))
+	kept := fitting(base, slices.Concat(policy.Allowed(base, u.Lost, policies), current))
 	if refresh {
 		if renewed := refreshed(kept.Parsed, slices.Concat(u.Recorded(), kept.defaults), policies); renewed != nil {
 			return u.Annotations(slices.Concat(u.Immutable, renewed, kept.defaults))

@@ -39,10 +39,7 @@ func (p *planner) read(ctx context.Context, running *sync.WaitGroup) (*state, er
 	if err != nil {
 		return nil, err
 	}
-	store, err := policystore.New(policystore.Options{API: policies, Cluster: p.api, Clock: clock.RealClock{}})
-	if err != nil {
-		return nil, err
-	}
+	store := policystore.New(policystore.Options{API: policies, Cluster: p.api, Clock: clock.RealClock{}})
 	recorded, err := p.readBrakes(ctx)
 	if err != nil {
 		return nil, err

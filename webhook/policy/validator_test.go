@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,10 @@ func lbpol(change ...func(*v1alpha1.LoadBalancerPolicy)) *v1alpha1.LoadBalancerP
 		c(p)
 	}
 	return p
+}
+
+func named(name string) func(*v1alpha1.LoadBalancerPolicy) {
+	return func(p *v1alpha1.LoadBalancerPolicy) { p.Name = name }
 }
 
 func withDefault(key, value string) func(*v1alpha1.LoadBalancerPolicy) {
@@ -102,6 +108,17 @@ func update(t *testing.T, from, to any) *admissionv1.AdmissionRequest {
 func TestValidator(t *testing.T) {
 	const head = "LoadBalancerPolicy.quaymaster.dev \"limits\" is invalid: "
 	bad := withDefault(maxQPS, "30000")
+	expensive := func(p *v1alpha1.LoadBalancerPolicy) {
+		for i := range 4 {
+			p.Spec.Rules = append(p.Spec.Rules, v1alpha1.Rule{Annotation: fmt.Sprintf("example.com/%d", i), Pattern: "^a{1000}a{990}$"})
+		}
+	}
+	many := make([]*engine.Policy, 20)
+	for i := range many {
+		many[i] = compiled(lbpol(named(fmt.Sprintf("p-%d", i))))
+	}
+	const tooMany = "spec: Forbidden: a namespace must have at most 20 policies of the kind; with this one, it has 21; " +
+		"merge or shorten policies, or delete some"
 	for name, test := range map[string]struct {
 		request  *admissionv1.AdmissionRequest
 		policies []*engine.Policy
@@ -148,6 +165,29 @@ func TestValidator(t *testing.T) {
 			request: update(t, lbpol(), lbpol(bad, func(p *v1alpha1.LoadBalancerPolicy) {
 				p.DeletionTimestamp = new(metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			})),
+		},
+		"more steps than one policy may have": {
+			request: create(t, lbpol(expensive, func(p *v1alpha1.LoadBalancerPolicy) { expensive(p) })),
+			message: head + "spec: Forbidden: a namespace must have policies with patterns of at most 10000 steps in all; " +
+				"they have 11971 or more; merge or shorten policies, or delete some",
+		},
+		"more steps than the policies of a namespace may have": {
+			request:  create(t, lbpol(expensive)),
+			policies: []*engine.Policy{compiled(lbpol(named("other"), expensive))},
+			message: head + "spec: Forbidden: a namespace must have policies with patterns of at most 10000 steps in all; " +
+				"they have 15962 or more; merge or shorten policies, or delete some",
+		},
+		"more bytes than one policy may have": {
+			request: create(t, lbpol(func(p *v1alpha1.LoadBalancerPolicy) {
+				p.Spec.Rules[0].Allowed = []string{strings.Repeat("x", 65536)}
+			})),
+			message: head + "spec: Forbidden: a namespace must have policies of at most 65536 bytes in all; they have 65707; " +
+				"merge or shorten policies, or delete some",
+		},
+		"one of too many": {request: create(t, lbpol()), policies: many, message: head + tooMany},
+		"one of too many that exist": {
+			request: update(t, lbpol(), lbpol(withDefault(flavor, "large"))), policies: many,
+			warnings: []string{"allowed because it was already set: " + tooMany},
 		},
 		"deletion": {request: &admissionv1.AdmissionRequest{Operation: admissionv1.Delete, OldObject: encode(t, lbpol(bad))}},
 		"its old version is not one of the others": {

@@ -343,10 +343,9 @@ func (r *controllers) assemble(
 func (r *controllers) assemblePolicies(
 	completed *ccmconfig.CompletedConfig,
 ) (cloud.Assembly, *policystore.Store, error) {
-	store, err := policystore.New(policystore.Options{API: r.policies, Cluster: r.api, Clock: clock.RealClock{}})
-	if err != nil {
-		return cloud.Assembly{}, nil, err
-	}
+	store := policystore.New(policystore.Options{
+		API: r.policies, Cluster: r.api, Clock: clock.RealClock{}, Status: true,
+	})
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
 		informers.WithTransform(cache.TransformStripManagedFields()))

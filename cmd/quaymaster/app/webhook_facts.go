@@ -55,10 +55,7 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	f := newStorageFacts(api)
-	f.policies, err = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
-	if err != nil {
-		return nil, err
-	}
+	f.policies = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
 	if cloudConfig == nil {
 		return f, nil
 	}
