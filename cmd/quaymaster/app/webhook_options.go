@@ -3,9 +3,7 @@ package app
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -13,12 +11,10 @@ import (
 
 	"quaymaster.dev/certs"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/selection"
 )
 
 // off, as an address, disables the listener.
@@ -45,8 +41,7 @@ type webhookOptions struct {
 	shutdownDelay     time.Duration
 	loadBalancerClass string
 	defaultClass      bool
-	catalogs          []string
-	unknownKeys       []string
+	catalogs          selection.Flags
 	cloudController   bool
 	reviewer          review.Reviewer
 	cloudConfig       string
@@ -85,11 +80,7 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.loadBalancerClass, "load-balancer-class", config.DefaultLoadBalancerClass,
 		"loadBalancerClass of Services to handle")
 	fs.BoolVar(&o.defaultClass, "default-class", true, "handle Services without a class")
-	fs.StringSliceVar(&o.catalogs, "catalogs", []string{loadbalancer.Catalog},
-		"`names` of the catalogs to validate annotations with: "+strings.Join(catalog.Names(), ", "))
-	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{actionWarn},
-		"`action` for annotations under another cloud's prefix that its catalog does not contain: deny, warn or "+
-			"ignore, for all catalogs or for one as in hcloud=deny")
+	o.catalogs.AddFlags(fs)
 	fs.BoolVar(&o.cloudController, "cloud-controller", true,
 		"Quaymaster's cloud-controller-manager also runs in the cluster: it applies missing defaults of the DLB, adds "+
 			"missing zones, and checks Services again; if false, admission relies on none of that")
@@ -161,51 +152,12 @@ func isListenAddress(address string) bool {
 	return err == nil && n > 0 && n < 65536
 }
 
-// actionWarn is the default: a newer release of a cloud's controller may support the key, which must not cause an
-// outage.
-const actionWarn = "warn"
-
-// actions maps the values of --unknown-keys to severities.
-var actions = map[string]finding.Severity{"deny": finding.Error, actionWarn: finding.Warning, "ignore": finding.Audit}
-
 // selectCatalogs sets up the engine from --catalogs and --unknown-keys.
 func (o *webhookOptions) selectCatalogs() []error {
-	var errs []error
-	unknown := map[string]finding.Severity{"": actions[actionWarn]}
-	for _, entry := range o.unknownKeys {
-		name, action, ofOne := strings.Cut(entry, "=")
-		if !ofOne {
-			name, action = "", entry
-		}
-		severity, known := actions[action]
-		if !known {
-			errs = append(errs, fmt.Errorf("--unknown-keys must be deny, warn or ignore; got %q", entry))
-		}
-		if ofOne && !slices.Contains(o.catalogs, name) {
-			errs = append(errs, fmt.Errorf("--unknown-keys must name catalogs that are also in --catalogs; got %q",
-				entry))
-		}
-		if ofOne && ownCatalog(name) {
-			errs = append(errs, fmt.Errorf("--unknown-keys must not be set for %s, which always denies unknown keys; "+
-				"got %q", name, entry))
-		}
-		unknown[name] = severity
-	}
-	reviewer, err := review.New(catalog.Options{
-		Catalogs: o.catalogs, Class: o.loadBalancerClass, ClassOnly: !o.defaultClass, UnknownKeys: unknown,
-	})
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--catalogs: %w", err))
-	}
+	reviewer, errs := o.catalogs.Reviewer(o.loadBalancerClass, o.defaultClass)
 	if !o.cloudController {
 		reviewer = reviewer.WithoutControllers()
 	}
 	o.reviewer = reviewer
 	return errs
-}
-
-// ownCatalog reports whether the catalog is that of Quaymaster's own controller.
-func ownCatalog(name string) bool {
-	c, found := catalog.Find(name)
-	return found && c.Own
 }
