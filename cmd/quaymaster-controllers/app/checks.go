@@ -21,7 +21,7 @@ import (
 // checkFlags checks what can be decided from the flags alone.
 func (r *controllers) checkFlags() []error {
 	shared := r.manager.Options.KubeCloudShared
-	var errs []error
+	errs := r.checkAudit()
 	if err := r.manager.Validate(); err != nil {
 		errs = append(errs, err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
+	"quaymaster.dev/controllers/audit"
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
@@ -39,6 +40,7 @@ import (
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
+	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudmetrics"
@@ -66,14 +68,14 @@ func NewCommand() *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "quaymaster controllers"},
 		Short:       "Run the cloud controllers",
 		Long: "Run the cloud controllers. They initialize Nodes, configure routes, reconcile the load balancers of\n" +
-			"Services and their ingress nodes, report Services that violate a policy, and add missing zones to\n" +
-			"PersistentVolumes. One replica is the leader; the others stand by.\n\n" +
-			"With --without-cloud, they only report Services that violate a policy. Use this next to the\n" +
-			"controllers of another cloud.",
+			"Services and their ingress nodes, report Services that violate a policy or were stored without an\n" +
+			"answer of admission, and add missing zones to PersistentVolumes. One replica is the leader; the\n" +
+			"others stand by.\n\n" +
+			"With --without-cloud, they only report Services. Use this next to the controllers of another cloud.",
 		Args: command.NoArguments,
 	})
 	manager, err := cloud.NewManager(
-		provider.Name, ingressnode.Name, policy.Name, persistentvolume.Name, dlb.OrphansName)
+		provider.Name, ingressnode.Name, policy.Name, audit.Name, persistentvolume.Name, dlb.OrphansName)
 	if err != nil {
 		cmd.RunE = func(*cobra.Command, []string) error { return err }
 		return cmd
@@ -88,6 +90,7 @@ func NewCommand() *cobra.Command {
 		"What to do about load balancers that were changed in the cloud: "+strings.Join(dlb.Drifts(), ", ")+
 			". To repair writes what the Service asks for; to report sets the condition of the Service and writes nothing "+
 			"until the Service changes; off compares nothing until then.")
+	r.addAuditFlags(sections.FlagSet("audit"))
 	r.log.AddFlags(sections.FlagSet("logs"))
 	for _, section := range sections.FlagSets {
 		cmd.Flags().AddFlagSet(section)
@@ -112,7 +115,7 @@ type controllers struct {
 	manager *cloud.Manager
 	// given reports whether a flag was set on the command line.
 	given func(flag string) bool
-	// withoutCloud runs only the controller of the policies' status, for Services of class and, with defaultClass, those
+	// withoutCloud runs only the controllers that report Services, for Services of class and, with defaultClass, those
 	// without a class.
 	withoutCloud bool
 	class        string
@@ -120,7 +123,10 @@ type controllers struct {
 	// stock runs the app's controllers in place of those that replace them.
 	stock bool
 	drift drift
-	log   observability.LogOptions
+	// catalogs and audited are what admission reviews Services by, and in which namespaces.
+	catalogs selection.Flags
+	audited  string
+	log      observability.LogOptions
 
 	// clusterUID is set before the controllers run.
 	clusterUID string
@@ -337,8 +343,8 @@ func (r *controllers) assemble(
 	return assembly, nil
 }
 
-// assemblePolicies creates what needs no cloud: the store of policies and the controller of their status. The
-// controller has its own informer of load balancer Services, because the service controller's informer hides
+// assemblePolicies creates what needs no cloud: the store of policies, the controller of their status and the one that
+// audits. Both share an informer of load balancer Services, because the service controller's informer hides
 // loadBalancerClass.
 func (r *controllers) assemblePolicies(
 	completed *ccmconfig.CompletedConfig,
@@ -363,12 +369,19 @@ func (r *controllers) assemblePolicies(
 	if err := legacyregistry.Registerer().Register(status.Metrics()); err != nil {
 		return cloud.Assembly{}, nil, fmt.Errorf("register metrics: %w", err)
 	}
-	run := func(ctx context.Context) {
-		// It is not waited for at the end: it only reads, and may sleep past the end of its context.
-		services.StartWithContext(ctx)
-		status.Run(ctx)
+	auditor, err := r.newAudit(services.Core().V1().Services(), store)
+	if err != nil {
+		return cloud.Assembly{}, nil, err
+	}
+	started := func(run func(context.Context)) func(context.Context) {
+		return func(ctx context.Context) {
+			// It is not waited for at the end: it only reads, and may sleep past the end of its context.
+			services.StartWithContext(ctx)
+			run(ctx)
+		}
 	}
 	return cloud.Assembly{
-		Run: map[string]func(context.Context){policy.Name: run}, Background: store.Run, Synced: store.HasSynced,
+		Run:        map[string]func(context.Context){policy.Name: started(status.Run), audit.Name: started(auditor.Run)},
+		Background: store.Run, Synced: store.HasSynced,
 	}, store, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/controllers/audit"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/policy"
 	"quaymaster.dev/internal/config"
@@ -28,9 +29,12 @@ const (
 	flagStock        = "stock-controllers"
 )
 
+// reporting names the controllers that need no cloud.
+const reporting = policy.Name + " and " + audit.Name
+
 func (r *controllers) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.withoutCloud, flagWithoutCloud, false,
-		"Run only "+policy.Name+", next to the controllers of another cloud: no cloud config is read and no "+
+		"Run only "+reporting+", next to the controllers of another cloud: no cloud config is read and no "+
 			"cloud is called. The lease defaults to "+leadership.PolicyLease+
 			" instead of the default of --"+flagLease+".")
 	fs.StringVar(&r.class, flagClass, config.DefaultLoadBalancerClass,
@@ -41,7 +45,7 @@ func (r *controllers) addFlags(fs *pflag.FlagSet) {
 			"; otherwise set defaultClass in the cloud config.")
 }
 
-// runWithoutCloud runs only the controller of the policies' status. The app owns lease, health, metrics and configz,
+// runWithoutCloud runs only the controllers that report Services. The app owns lease, health, metrics and configz,
 // and needs a provider. It calls the provider only through its own controllers, which are disabled, so noCloud is
 // enough.
 func (r *controllers) runWithoutCloud(ctx context.Context) error {
@@ -68,10 +72,10 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	})
 }
 
-// checkWithoutCloud rejects flags that request more than the status of policies.
+// checkWithoutCloud rejects flags that request more than these.
 func (r *controllers) checkWithoutCloud() []error {
 	shared := r.manager.Options.KubeCloudShared
-	var errs []error
+	errs := r.checkAudit()
 	if shared.CloudProvider.CloudConfigFile != "" {
 		errs = append(errs, fmt.Errorf("--cloud-config must not be combined with --%s; remove one of them",
 			flagWithoutCloud))
@@ -80,18 +84,18 @@ func (r *controllers) checkWithoutCloud() []error {
 	}
 	if r.given("controllers") {
 		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s",
-			flagWithoutCloud, policy.Name))
+			flagWithoutCloud, reporting))
 	}
 	if r.stock {
 		errs = append(errs, fmt.Errorf("--%s must not be combined with --%s, which runs only %s",
-			flagStock, flagWithoutCloud, policy.Name))
+			flagStock, flagWithoutCloud, reporting))
 	}
 	if problems := validation.IsQualifiedName(r.class); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass,
 			config.DefaultLoadBalancerClass, r.class))
 	}
 	generic := r.manager.Options.Generic
-	generic.Controllers = []string{policy.Name}
+	generic.Controllers = []string{policy.Name, audit.Name}
 	if !r.given(flagLease) {
 		// The default of the app is the lease of the other cloud's controllers.
 		generic.LeaderElection.ResourceName = leadership.PolicyLease
@@ -102,7 +106,7 @@ func (r *controllers) checkWithoutCloud() []error {
 	return errs
 }
 
-// assembleWithoutCloud creates the controller of the policies' status.
+// assembleWithoutCloud creates the controllers that report Services.
 func (r *controllers) assembleWithoutCloud(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
 	assembly, _, err := r.assemblePolicies(completed)
 	assembly.Cloud = noCloud{}
