@@ -29,7 +29,7 @@ LDFLAGS := -s -w -X $(STAMP).version=$(VERSION) -X $(STAMP).commit=$(COMMIT) \
 
 BUILD_FLAGS := -ldflags '$(LDFLAGS)'
 # The programs of the image.
-ROLES := ./cmd/quaymaster ./cmd/quaymaster-controllers
+ROLES := ./cmd/quaymaster ./cmd/quaymaster-controllers ./cmd/quayctl
 # build-for builds the programs $3 for the platform $1, such as linux/arm64, into the folder $2.
 build-for = mkdir -p $2 && GOOS=$(firstword $(subst /, ,$1)) GOARCH=$(word 2,$(subst /, ,$1)) $(GO) build $(BUILD_FLAGS) -o $2/ $3
 comma := ,

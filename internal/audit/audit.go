@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -23,10 +24,17 @@ type Options struct {
 	Objects dynamic.Interface
 	// Namespace limits the audit to one namespace; if empty, all namespaces and PersistentVolumes are audited.
 	Namespace string
-	// Catalogs, Class and ClassOnly are as in lint.ReviewerOptions.
-	Catalogs  []string
-	Class     string
-	ClassOnly bool
+	// Catalogs, Class, ClassOnly and UnknownKeys are as in lint.ReviewerOptions.
+	Catalogs    []string
+	Class       string
+	ClassOnly   bool
+	UnknownKeys map[string]finding.Severity
+	// Selector selects the namespaces whose Services are audited; nil for all.
+	Selector labels.Selector
+	// ServicesOnly means that no other objects are audited.
+	ServicesOnly bool
+	// OnInvalid, unless nil, is called with each object that has errors.
+	OnInvalid func(of corev1.ObjectReference, errs []finding.Finding)
 	// OnProgress, unless nil, is called with the number of objects of a resource read so far.
 	OnProgress func(resource string, seen int)
 }
@@ -42,7 +50,11 @@ type Report struct {
 // Run validates every object. It fails if anything could not be read, because the report would be incomplete.
 func Run(ctx context.Context, o Options) (Report, error) {
 	a := &audit{Options: o}
-	for _, step := range []func(context.Context) error{a.services, a.volumes, a.claims} {
+	steps := []func(context.Context) error{a.services, a.volumes, a.claims}
+	if o.ServicesOnly {
+		steps = steps[:1]
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return Report{}, err
 		}
@@ -67,9 +79,11 @@ func (a *audit) services(ctx context.Context) error {
 	}
 	reviewer := lint.NewReviewer(lint.ReviewerOptions{
 		Catalogs: a.Catalogs, Class: a.Class, ClassOnly: a.ClassOnly, Policies: policies, Namespaces: namespaces,
+		UnknownKeys: a.UnknownKeys,
 	})
 	return each(ctx, a, "services", a.API.CoreV1().Services(a.Namespace).List, func(svc *corev1.Service) {
-		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil {
+		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&
+			(a.Selector == nil || a.Selector.Matches(labels.Set(namespaces[svc.Namespace]))) {
 			a.add("Service", svc.ObjectMeta, reviewer.Stored(svc))
 		}
 	})
@@ -84,8 +98,8 @@ func (a *audit) volumes(ctx context.Context) error {
 		func(pv *corev1.PersistentVolume) {
 			if volume.Zoned(pv) && pv.DeletionTimestamp == nil {
 				var findings []finding.Finding
-				if labels, ok := volume.Trusted(pv); ok {
-					findings = volume.ApplyZones(pv, labels).Findings
+				if zones, ok := volume.Trusted(pv); ok {
+					findings = volume.ApplyZones(pv, zones).Findings
 				}
 				a.add("PersistentVolume", pv.ObjectMeta, findings)
 			}
@@ -93,19 +107,19 @@ func (a *audit) volumes(ctx context.Context) error {
 }
 
 func (a *audit) namespaces(ctx context.Context) (map[string]map[string]string, error) {
-	labels := map[string]map[string]string{}
+	known := map[string]map[string]string{}
 	if a.Namespace != "" {
 		namespace, err := a.API.CoreV1().Namespaces().Get(ctx, a.Namespace, metav1.GetOptions{})
 		if err != nil {
 			return nil, unread(err, "get", "namespaces")
 		}
-		labels[namespace.Name] = namespace.Labels
-		return labels, nil
+		known[namespace.Name] = namespace.Labels
+		return known, nil
 	}
 	err := each(ctx, a, "namespaces", a.API.CoreV1().Namespaces().List, func(namespace *corev1.Namespace) {
-		labels[namespace.Name] = namespace.Labels
+		known[namespace.Name] = namespace.Labels
 	})
-	return labels, err
+	return known, err
 }
 
 func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Finding) {
@@ -114,6 +128,12 @@ func (a *audit) add(kind string, meta metav1.ObjectMeta, findings []finding.Find
 		a.Results = append(a.Results, report.Result{
 			Object: report.Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}, Findings: shown,
 		})
+	}
+	if errs := finding.Errors(findings); len(errs) > 0 && a.OnInvalid != nil {
+		a.OnInvalid(corev1.ObjectReference{
+			APIVersion: "v1", Kind: kind, Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
+			ResourceVersion: meta.ResourceVersion,
+		}, errs)
 	}
 }
 

@@ -22,12 +22,13 @@ const (
 
 	webhookComponent     = "webhook"
 	controllersComponent = "controllers"
+	auditComponent       = "audit"
 )
 
 // release holds the objects of the installation that exist in the cluster.
 type release struct {
-	// webhook and controllers are nil if the role is not installed.
-	webhook, controllers *role
+	// webhook, controllers and audit are nil if the role is not installed.
+	webhook, controllers, audit *role
 	// lease is nil unless a replica of the controllers holds it.
 	lease      *held
 	mutating   []admissionregistrationv1.MutatingWebhookConfiguration
@@ -91,6 +92,7 @@ func (e *examination) installed(ctx context.Context) Result {
 	e.release = release{
 		webhook:     findRole(webhookComponent, accounts.Items),
 		controllers: findRole(controllersComponent, accounts.Items),
+		audit:       findRole(auditComponent, accounts.Items),
 		mutating:    mutating.Items, validating: validating.Items,
 	}
 	for i := range deployments.Items {

@@ -27,6 +27,8 @@ type Settings struct {
 	Namespace string
 	// Webhook and Controllers are the ServiceAccounts of the roles; empty if the role is not installed.
 	Webhook, Controllers string
+	// Audit is the ServiceAccount of the CronJob; empty if it is not installed.
+	Audit string
 	// Configurations is the name of both webhook configurations.
 	Configurations string
 	// CertMode, CertSecret and CertPrefix are the webhook's flags. Managed is true if the webhook applies cert-manager
@@ -53,6 +55,9 @@ func Rights(s Settings) []Grant {
 	if s.Controllers != "" {
 		all = append(all, of([2]string{s.Namespace, s.Controllers},
 			slices.Concat(controllersRights(s), leaseRights(s), recordRights(s), servingRights()))...)
+	}
+	if s.Audit != "" {
+		all = append(all, of([2]string{s.Namespace, s.Audit}, auditRights())...)
 	}
 	if s.Controllers != "" && s.Separate {
 		all = append(all, separateRights(s)...)
@@ -135,6 +140,16 @@ func certificateRights(s Settings) []Grant {
 		apply("certificates", s.CertPrefix)
 	}
 	return grants
+}
+
+func auditRights() []Grant {
+	list := []string{"list"}
+	return []Grant{
+		{Resources: []string{"services", "namespaces", "persistentvolumes", "persistentvolumeclaims"}, Verbs: list},
+		{Group: "storage.k8s.io", Resources: []string{"storageclasses"}, Verbs: list},
+		{Group: groupPolicies, Resources: []string{policies, clusterPolicies}, Verbs: list},
+		{Resources: []string{"events"}, Verbs: []string{"create"}},
+	}
 }
 
 func controllersRights(s Settings) []Grant {

@@ -65,6 +65,9 @@ func (e *examination) settings() Settings {
 		_, s.WebhookCloud = w.argument("--cloud-config")
 		s.WebhookMetrics = w.argumentOr("--metrics-secure", "false") == "true"
 	}
+	if a := e.release.audit; a != nil {
+		s.Audit = a.account
+	}
 	if c := e.release.controllers; c != nil {
 		s.Controllers = c.account
 		_, s.Cloud = c.argument("--cloud-config")

@@ -22,6 +22,8 @@ type ReviewerOptions struct {
 	Class string
 	// ClassOnly means that it does not serve Services without one.
 	ClassOnly bool
+	// UnknownKeys is as in catalog.Options.
+	UnknownKeys map[string]finding.Severity
 	// Policies are the policies of the cluster, Namespaces the labels of its namespaces by name.
 	Policies   []*policy.Policy
 	Namespaces map[string]map[string]string
@@ -60,7 +62,9 @@ func (r *Reviewer) Defaults(svc *corev1.Service) []report.Default {
 }
 
 func (r *Reviewer) by(catalogs []string) review.Reviewer {
-	reviewer, err := review.New(catalog.Options{Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly})
+	reviewer, err := review.New(catalog.Options{
+		Catalogs: catalogs, Class: r.o.Class, ClassOnly: r.o.ClassOnly, UnknownKeys: r.o.UnknownKeys,
+	})
 	if err != nil {
 		panic(err) // flags with unknown catalogs are rejected before
 	}

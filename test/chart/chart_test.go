@@ -76,6 +76,20 @@ func cases() map[string]env.Values {
 				"enabled": true, "tokenSecret": map[string]any{"name": "read-only", "key": "reader"},
 			}},
 		},
+		"audited": {
+			"catalogs":         []any{"mycloud", "hcloud"},
+			"cloudController":  map[string]any{"enabled": false},
+			"policyController": map[string]any{"replicas": 0},
+			"audit":            map[string]any{"enabled": true, "podLabels": map[string]any{"role": "audit"}, "nodeSelector": map[string]any{"pool": "system"}},
+			"webhook": map[string]any{"namespaceSelector": map[string]any{
+				"matchLabels": map[string]any{"cloud": "eu"},
+				"matchExpressions": []any{
+					map[string]any{"key": "team", "operator": "NotIn", "values": []any{"a", "b"}},
+					map[string]any{"key": "tenant", "operator": "Exists"}, map[string]any{"key": "system", "operator": "DoesNotExist"},
+				},
+			}},
+			"monitoring": map[string]any{"prometheusRule": map[string]any{"enabled": true}},
+		},
 		"customized": {
 			"commonLabels": map[string]any{"team": "network"},
 			"env":          []any{map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/api/v1alpha1"
+	quayctl "quaymaster.dev/cmd/quayctl/app"
 	controllers "quaymaster.dev/cmd/quaymaster-controllers/app"
 	"quaymaster.dev/cmd/quaymaster/app"
 	"quaymaster.dev/internal/config"
@@ -225,7 +226,11 @@ func pods(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.
 	t.Helper()
 	found := map[string]corev1.PodTemplateSpec{}
 	for _, object := range objects {
-		raw, ok, err := unstructured.NestedMap(object.Object, "spec", "template")
+		path := []string{"spec", "template"}
+		if object.GetKind() == "CronJob" {
+			path = []string{"spec", "jobTemplate", "spec", "template"}
+		}
+		raw, ok, err := unstructured.NestedMap(object.Object, path...)
 		if object.GetKind() == "Pod" {
 			raw, ok = map[string]any{"metadata": object.Object["metadata"], "spec": object.Object["spec"]}, true
 		}
@@ -268,7 +273,11 @@ func TestPods(t *testing.T) {
 				if pod.HostNetwork && pod.DNSPolicy != corev1.DNSDefault {
 					t.Errorf("%s: DNS is %s on the host's network", role, pod.DNSPolicy)
 				}
-				cmd, flags, err := app.NewCommand().Find(c.Args)
+				root := app.NewCommand()
+				if slices.Equal(c.Command, []string{"/quayctl"}) {
+					root = quayctl.NewCommand("quayctl")
+				}
+				cmd, flags, err := root.Find(c.Args)
 				if err == nil && cmd.DisableFlagParsing {
 					// Another program parses the flags.
 					cmd = controllers.NewCommand()

@@ -61,7 +61,7 @@ func checkNotes(t *testing.T, e *env.Env) {
 	tests := map[string][]string{
 		"default":          {"create secret generic quaymaster-cloud-token", "rollout status deployment quaymaster-webhook", "get issuers,certificates", "the controllers check\nthose of the DLB again"},
 		"development":      {"API servers call the webhooks at https://127.0.0.1:9443"},
-		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook", "Nothing checks them again or adds defaults"},
+		"webhooks-only":    {"Another cloud's controllers create the load balancers", "rollout status deployment admission-webhook", "get an Event InvalidService if they are invalid", "Nothing adds their defaults later"},
 		"controllers-only": {"The controllers use https://api.mycloud.internal for cluster kubernetes"},
 	}
 	for name, wants := range tests {

@@ -38,8 +38,9 @@ type product struct {
 
 var (
 	linux = []string{"linux/amd64", "linux/arm64"}
-	// roles has the programs of the image.
-	roles = product{"quaymaster", []string{"quaymaster", "quaymaster-controllers"}, linux}
+	// roles has the programs of both roles, and inImage all of the image.
+	roles   = product{"quaymaster", []string{"quaymaster", "quaymaster-controllers"}, linux}
+	inImage = product{"quaymaster", append([]string{"quayctl"}, roles.programs...), linux}
 	// products are all archives. Users call quayctl on their own machines; the others are servers on Linux.
 	products = []product{
 		roles,
@@ -81,7 +82,7 @@ func main() {
 
 func (r release) writeLicensesOfImage(platforms []string) error {
 	for _, platform := range platforms {
-		if err := r.writeLicenses(roles, platform); err != nil {
+		if err := r.writeLicenses(inImage, platform); err != nil {
 			return fmt.Errorf("licenses of the image for %s: %w", platform, err)
 		}
 	}

@@ -208,3 +208,19 @@ kubeProxyHealthCheckPort: {{ .Values.cloud.kubeProxyHealthCheckPort }}
 {{- end -}}
 {{- join "," $entries -}}
 {{- end }}
+
+{{/* webhook.namespaceSelector as a flag; empty for all namespaces. */}}
+{{- define "quaymaster.namespaceSelector" -}}
+{{- $terms := list -}}
+{{- range $key, $value := .Values.webhook.namespaceSelector.matchLabels -}}
+{{- $terms = append $terms (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- range .Values.webhook.namespaceSelector.matchExpressions -}}
+{{- if .values -}}
+{{- $terms = append $terms (printf "%s %s (%s)" .key (lower .operator) (join "," .values)) -}}
+{{- else -}}
+{{- $terms = append $terms (printf "%s%s" (ternary "!" "" (eq .operator "DoesNotExist")) .key) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $terms -}}
+{{- end }}

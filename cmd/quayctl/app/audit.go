@@ -6,15 +6,21 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/audit"
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/finding"
+	"quaymaster.dev/internal/notice"
 	"quaymaster.dev/internal/report"
+	"quaymaster.dev/internal/selection"
 )
 
 // auditOptions holds the flags of quayctl audit.
@@ -23,9 +29,14 @@ type auditOptions struct {
 
 	classFlags
 
-	namespace, output string
-	catalogs          []string
+	namespace, output, selector string
+	catalogs, unknownKeys       []string
+	events                      bool
 }
+
+// mostEvents is how many Events one run records at most in a namespace: the next one records those about others, once
+// the first have been corrected.
+const mostEvents = 100
 
 var auditOutputs = []string{outputTable, outputJSON, outputSARIF}
 
@@ -36,7 +47,8 @@ func newAuditCommand() *cobra.Command {
 		Short: "Validate the objects of a cluster as admission would today",
 		Long: "Validate every Service of type LoadBalancer, PersistentVolume and PersistentVolumeClaim of a cluster\n" +
 			"with the checks of admission and the cluster's policies, and list those that would be denied or get\n" +
-			"a warning today. It is read-only and does not require Quaymaster to be installed.\n\n" +
+			"a warning today. It does not require Quaymaster to be installed, and changes nothing; with --events,\n" +
+			"it records an Event about each object that would be denied.\n\n" +
 			"Exit code 0: no errors, possibly warnings; 1: errors; 2: wrong usage, or something could not be\n" +
 			"read.",
 		Example: "  quayctl audit\n  quayctl audit --context=production -n shop -o json",
@@ -60,6 +72,13 @@ func (o *auditOptions) addFlags(fs *pflag.FlagSet) {
 		"`namespace` to check; empty for all namespaces and PersistentVolumes")
 	fs.StringVarP(&o.output, "output", "o", outputTable, "output format: "+orList(auditOutputs))
 	addEngineFlags(fs, &o.catalogs, &o.classFlags)
+	fs.StringSliceVar(&o.unknownKeys, "unknown-keys", []string{"deny"},
+		"`action` for annotations under another cloud's prefix that its catalog does not contain, as for the webhooks: "+
+			"deny, warn or ignore, for all catalogs or for one of --catalog as in hcloud=warn")
+	fs.StringVar(&o.selector, "namespace-selector", "",
+		"label `selector` of the namespaces whose Services are checked, as in the webhook configurations; empty for all")
+	fs.BoolVar(&o.events, "events", false,
+		fmt.Sprintf("record an Event about each object that admission would deny, at most %d in each namespace", mostEvents))
 }
 
 // addEngineFlags adds the flags for validation that lint and audit share.
@@ -74,6 +93,13 @@ func (o *auditOptions) validate() error {
 	if o.namespace != "" && len(validation.IsDNS1123Label(o.namespace)) > 0 {
 		problems = append(problems, fmt.Sprintf("--namespace must be a DNS label such as shop; got %q", o.namespace))
 	}
+	_, errs := selection.UnknownKeys(o.unknownKeys, o.catalogs)
+	if _, err := labels.Parse(o.selector); err != nil {
+		errs = append(errs, fmt.Errorf("--namespace-selector must be a label selector: %w", err))
+	}
+	for _, err := range errs {
+		problems = append(problems, err.Error())
+	}
 	if len(problems) > 0 {
 		return command.Usagef("%s", strings.Join(problems, "; "))
 	}
@@ -82,7 +108,11 @@ func (o *auditOptions) validate() error {
 
 func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := audit.Options{Namespace: o.namespace, Catalogs: o.catalogs, Class: o.class, ClassOnly: !o.defaultClass}
+	options.UnknownKeys, _ = selection.UnknownKeys(o.unknownKeys, o.catalogs)
 	var err error
+	if options.Selector, err = labels.Parse(o.selector); err != nil {
+		return command.Exit(command.ExitUsage, err)
+	}
 	if options.API, options.Objects, err = o.clients(); err != nil {
 		return command.Exit(command.ExitUsage, err)
 	}
@@ -91,6 +121,15 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 		const start = "\r\x1b[K" // clears the current line
 		clean = start
 		options.OnProgress = func(resource string, seen int) { fmt.Fprintf(stderr, start+"%s: %d", resource, seen) }
+	}
+	var unrecorded error
+	if o.events {
+		recorded := map[string]int{}
+		options.OnInvalid = func(of corev1.ObjectReference, errs []finding.Finding) {
+			if recorded[of.Namespace]++; recorded[of.Namespace] <= mostEvents && unrecorded == nil {
+				unrecorded = notice.Record(ctx, options.API.CoreV1(), of, finding.Summary(errs), time.Now())
+			}
+		}
 	}
 	found, err := audit.Run(ctx, options)
 	fmt.Fprint(stderr, clean)
@@ -102,6 +141,9 @@ func (o *auditOptions) run(ctx context.Context, stdout, stderr io.Writer) error 
 	}
 	if o.output == outputTable {
 		fmt.Fprintln(stderr, report.Summary(found.Results, found.Checked))
+	}
+	if unrecorded != nil {
+		return command.Exit(command.ExitUsage, fmt.Errorf("record an Event: %w", unrecorded))
 	}
 	return verdict(found.Results, false)
 }

@@ -28,6 +28,7 @@ func TestRightsAreTheCharts(t *testing.T) {
 		"objects left to others":  {"certs": map[string]any{"certManager": map[string]any{"managed": false}}},
 		"another name":            {"fullnameOverride": "edge"},
 		"without a cloud":         {"cloudController": map[string]any{"enabled": false}},
+		"with an audit":           {"audit": map[string]any{"enabled": true}},
 		"without webhooks":        {"webhook": map[string]any{"enabled": false}},
 		"secure metrics":          {"webhook": map[string]any{"secureMetrics": true}},
 		"separate accounts":       {"cloudController": map[string]any{"useServiceAccountCredentials": true}},
