@@ -88,6 +88,7 @@ const (
 	checkService        = "webhook-service"
 	checkDNS            = "dns"
 	checkAdmission      = "admission"
+	checkStored         = "stored-services"
 	checkBalancers      = "load-balancers"
 	checkBrakes         = "brakes"
 	checkPolicies       = "policies"
@@ -111,6 +112,7 @@ func checks() []check {
 		{checkService, []string{checkRelease}, (*examination).service},
 		{checkDNS, []string{checkRelease, checkService}, (*examination).dns},
 		{checkAdmission, []string{checkRelease, checkConfigurations}, (*examination).admission},
+		{checkStored, []string{checkRelease}, (*examination).stored},
 		{checkBalancers, []string{checkRelease, checkConfig}, (*examination).balancers},
 		{checkBrakes, []string{checkRelease, checkConfig}, (*examination).engagedBrakes},
 		{checkPolicies, []string{checkCRDs}, (*examination).policies},

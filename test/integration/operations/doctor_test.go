@@ -30,7 +30,7 @@ func well() map[string]doctor.Level {
 		"api-server": doctor.OK, "release": doctor.OK, "crds": doctor.OK, "webhook-configurations": doctor.OK,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.OK, "ca-bundle": doctor.OK,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.OK, "controllers": doctor.OK,
-		"cloud-config": doctor.OK, "cloud": doctor.OK, "nodes": doctor.OK, "load-balancers": doctor.OK, "brakes": doctor.OK, "policies": doctor.OK,
+		"cloud-config": doctor.OK, "cloud": doctor.OK, "nodes": doctor.OK, "stored-services": doctor.OK, "load-balancers": doctor.OK, "brakes": doctor.OK, "policies": doctor.OK,
 	}
 }
 
@@ -237,7 +237,7 @@ func TestDoctorNamesTheRelease(t *testing.T) {
 		"api-server": doctor.OK, "release": doctor.Fail, "crds": doctor.OK, "webhook-configurations": doctor.Skip,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
-		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "load-balancers": doctor.Skip, "brakes": doctor.Skip,
+		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "stored-services": doctor.Skip, "load-balancers": doctor.Skip, "brakes": doctor.Skip,
 		"policies": doctor.OK,
 	}, "--release=other")
 	if !strings.Contains(found["release"].Remedy, "--release") {
@@ -251,7 +251,7 @@ func TestDoctorForAnOrdinaryUser(t *testing.T) {
 		"api-server": doctor.OK, "release": doctor.Warn, "crds": doctor.Warn, "webhook-configurations": doctor.Skip,
 		"webhook-service": doctor.Skip, "dns": doctor.Skip, "admission": doctor.Skip, "ca-bundle": doctor.Skip,
 		"certificate": doctor.Skip, "cert-manager": doctor.Skip, "rights": doctor.Skip, "controllers": doctor.Skip,
-		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "load-balancers": doctor.Skip, "brakes": doctor.Skip,
+		"cloud-config": doctor.Skip, "cloud": doctor.OK, "nodes": doctor.Skip, "stored-services": doctor.Skip, "load-balancers": doctor.Skip, "brakes": doctor.Skip,
 		"policies": doctor.Skip,
 	}, "--kubeconfig="+shared.DeveloperKubeconfig)
 	if !strings.Contains(found["release"].Remedy, "a user with permission") {
