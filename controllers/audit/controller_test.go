@@ -88,7 +88,7 @@ func (c *cluster) Applicable(_ context.Context, namespace string) ([]*policy.Pol
 func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) {
 	compiled, findings := policy.CompileCluster(p)
 	c.mu.Lock()
-	c.entries[compiled.Key()] = &policystore.Entry{Policy: compiled, Findings: findings, UID: types.UID("uid-" + p.Name)}
+	c.entries[compiled.Key()] = &policystore.Entry{Policy: compiled, Problems: finding.Summary(findings), UID: types.UID("uid-" + p.Name)}
 	c.mu.Unlock()
 	c.subscriber.PolicyChanged(compiled.Key())
 }

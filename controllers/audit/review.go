@@ -45,7 +45,7 @@ func (c *Controller) review(ctx context.Context, key policy.Key) (*result, error
 		of: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion().String(), Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, UID: entry.UID,
 		},
-		problems: finding.Summary(entry.Findings), policy: entry.Policy,
+		problems: entry.Problems, policy: entry.Policy,
 	}, nil
 }
 
