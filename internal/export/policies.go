@@ -40,14 +40,19 @@ type Policies struct {
 	Unsaid []Unsaid
 }
 
+// action is a kind of policies of a catalog.
+type action struct {
+	suffix     string
+	severity   finding.Severity
+	validation admissionregistrationv1.ValidationAction
+	resources  []string
+}
+
+func (a action) denies() bool { return a.validation == admissionregistrationv1.Deny }
+
 // actions are the kinds of policies of a catalog. A write of the status can change annotations, too: it may be denied,
 // but its author is a controller, which reads no warnings.
-var actions = []struct {
-	suffix    string
-	severity  finding.Severity
-	action    admissionregistrationv1.ValidationAction
-	resources []string
-}{
+var actions = []action{
 	{"", finding.Error, admissionregistrationv1.Deny, []string{"services", "services/status"}},
 	{"-warnings", finding.Warning, admissionregistrationv1.Warn, []string{"services"}},
 }
@@ -71,12 +76,12 @@ func Validating(names []string, own Class) (Policies, error) {
 			if len(selected) == 0 {
 				continue
 			}
-			p, err := v.policy("quaymaster-"+name+a.suffix, owned, selected, a.resources)
+			p, err := v.policy("quaymaster-"+name+a.suffix, owned, selected, a)
 			if err != nil {
 				return Policies{}, err
 			}
 			all.Policies = append(all.Policies, p)
-			all.Bindings = append(all.Bindings, binding(p.Name, a.action))
+			all.Bindings = append(all.Bindings, binding(p.Name, a.validation))
 		}
 	}
 	return all, nil
@@ -150,25 +155,30 @@ func oneByOne(list []catalog.Condition) [][]catalog.Condition {
 }
 
 func (v *vendor) policy(
-	name, owned string, checks []check, resources []string,
+	name, owned string, checks []check, a action,
 ) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
 	problems, err := v.problems(checks)
 	if err != nil {
 		return nil, err
 	}
-	if len(resources) > 1 {
+	ofLarge := "false"
+	if a.denies() {
 		const relevant = "(!has(request.subResource) || object.metadata.?annotations != oldObject.metadata.?annotations)"
-		problems = and(relevant, problems)
+		problems, ofLarge = and(relevant, problems), changedAtAll
 	}
+	problems = "(" + tooLarge() + " ? " + ofLarge + " : " + problems + ")"
 	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta:   typeMeta("ValidatingAdmissionPolicy"),
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy:    new(admissionregistrationv1.Ignore),
-			MatchConstraints: requests(resources),
+			MatchConstraints: requests(a.resources),
 			MatchConditions:  condition("has-problems", owned, problems),
 			Variables:        variables(),
 		},
+	}
+	if a.denies() {
+		p.Spec.Validations = limitValidations()
 	}
 	for _, c := range checks {
 		v, err := c.validation()

@@ -40,9 +40,11 @@ var (
 // variables returns the variables of a policy. The API server evaluates each at most once, when it is used.
 func variables() []admissionregistrationv1.Variable {
 	return []admissionregistrationv1.Variable{
-		{Name: "annotations", Expression: annotations},
+		{Name: "tooLarge", Expression: tooLarge()},
+		// Without annotations, there is nothing that the validations of keys could evaluate.
+		{Name: "annotations", Expression: "variables.tooLarge ? {} : " + annotations},
 		{Name: "wasBalancer", Expression: wasBalancer},
-		{Name: "before", Expression: "variables.wasBalancer ? " + before + " : {}"},
+		{Name: "before", Expression: "variables.wasBalancer && !variables.tooLarge ? " + before + " : {}"},
 		{Name: "changed", Expression: changed(inPolicy)},
 	}
 }
@@ -92,6 +94,9 @@ func (c check) accepts(n names, every bool) (string, error) {
 // validation returns the CEL validation of a check.
 func (c check) validation() (admissionregistrationv1.Validation, error) {
 	expression, err := c.accepts(inPolicy, true)
+	if c.subject == aService {
+		expression = "variables.tooLarge || " + expression
+	}
 	v := admissionregistrationv1.Validation{
 		Expression: expression, Message: c.message, Reason: new(metav1.StatusReasonInvalid),
 	}

@@ -190,7 +190,7 @@ func TestDefaults(t *testing.T) {
 // active waits until the API server applies the policies that reject a Service: it takes a moment to notice them.
 func active(t *testing.T, svc *corev1.Service) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := env.Poll(ctx, "the API server to apply the policies", func(ctx context.Context) error {
 		if err := cluster.Client.Create(ctx, svc.DeepCopy(), client.DryRunAll); !refusedByPolicy(err) {
