@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"quaymaster.dev/internal/catalog"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/test/env"
 )
 
@@ -25,6 +27,15 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 			Catalogs struct {
 				Items struct{ Enum []string }
 			}
+			Webhook struct {
+				Properties struct {
+					UnknownKeys struct {
+						Properties struct {
+							Of struct{ Properties map[string]any }
+						}
+					}
+				}
+			}
 		}
 	}
 	if err := json.Unmarshal(raw, &schema); err != nil {
@@ -33,6 +44,11 @@ func TestSchemaKnowsCatalogs(t *testing.T) {
 	known := catalog.Names()
 	if diff := cmp.Diff(known, schema.Properties.Catalogs.Items.Enum); diff != "" {
 		t.Errorf("the enum of catalogs (-want +got):\n%s", diff)
+	}
+	others := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == loadbalancer.Catalog })
+	of := schema.Properties.Webhook.Properties.UnknownKeys.Properties.Of.Properties
+	if diff := cmp.Diff(others, slices.Sorted(maps.Keys(of))); diff != "" {
+		t.Errorf("the names in webhook.unknownKeys.of (-want +got):\n%s", diff)
 	}
 	for name, catalogs := range map[string][]any{
 		"unknown": {"hcloud", "unknown"},

@@ -106,7 +106,7 @@ func cases() map[string]env.Values {
 		"routes": {
 			"cloudController": map[string]any{"clusterCIDR": "10.244.0.0/16", "extraArgs": []any{"--v=2"}},
 			"cloud": map[string]any{
-				"clusterID": "prod", "token": "secret", "caBundle": "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
+				"clusterID": "prod", "token": "secret", "caBundle": "-----BEGIN CERTIFICATE-----\nMIIBAA==\n-----END CERTIFICATE-----\n",
 				"clientCertificate": map[string]any{"secretName": "cloud-client"}, "quotaPercent": 80, "kubeProxyHealthCheckPort": 9999,
 				"network": map[string]any{"routeTableID": "rt-main", "subnetIDs": []any{"subnet-a"}},
 			},
@@ -226,16 +226,40 @@ func TestInvalidValues(t *testing.T) {
 		"URL without webhooks": {
 			env.Values{"webhook": map[string]any{"enabled": false, "url": "https://127.0.0.1"}}, "webhook.url must be empty when webhook.enabled is false",
 		},
-		"duplicate port": {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must be different"},
-		"unknown kind":   {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
-		"no port":        {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
+		"query in the URL":    {env.Values{"webhook": map[string]any{"url": "https://a.example?b=c"}}, "/webhook/url"},
+		"fragment in the URL": {env.Values{"webhook": map[string]any{"url": "https://a.example/#b"}}, "/webhook/url"},
+		"user in the URL":     {env.Values{"webhook": map[string]any{"url": "https://a:b@a.example"}}, "/webhook/url"},
+		"class with a space":  {env.Values{"loadBalancerClass": "a b"}, "/loadBalancerClass"},
+		"label with a space":  {env.Values{"webhook": map[string]any{"podLabels": map[string]any{"a": "b c"}}}, "/webhook/podLabels/a"},
+		"name of a label":     {env.Values{"commonLabels": map[string]any{"a b": "c"}}, "/commonLabels"},
+		"unknown keys of our own catalog": {
+			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"mycloud": "deny"}}}}, "/webhook/unknownKeys/of",
+		},
+		"unknown keys of a catalog that is not used": {
+			env.Values{"webhook": map[string]any{"unknownKeys": map[string]any{"of": map[string]any{"hcloud": "deny"}}}},
+			"webhook.unknownKeys.of must only name catalogs that are also in catalogs: add \"hcloud\" there, or remove it here",
+		},
+		"Secret of the CA":   {env.Values{"certs": map[string]any{"secretName": "quaymaster-webhook-ca"}}, "certs.secretName must not be \"quaymaster-webhook-ca\""},
+		"token in the clear": {env.Values{"cloud": map[string]any{"endpoint": "http://api.example"}}, "cloud.endpoint must be an https URL"},
+		"short lease": {
+			env.Values{"cloudController": map[string]any{"leaderElection": map[string]any{"leaseDuration": "10s"}}},
+			"leaseDuration must be longer than renewDeadline",
+		},
+		"privileged port of the Node": {env.Values{"cloudController": map[string]any{"port": 443}}, "cloudController.port must be at least 1024"},
+		"one port of the Node for both": {
+			env.Values{"webhook": map[string]any{"hostNetwork": true, "port": 10258}}, "webhook.port must differ from cloudController.port",
+		},
+		"many connections": {env.Values{"webhook": map[string]any{"maxConnections": 1000000}}, "/webhook/maxConnections"},
+		"duplicate port":   {env.Values{"webhook": map[string]any{"metricsPort": 8081}}, "must be different"},
+		"unknown kind":     {env.Values{"cloudController": map[string]any{"kind": "StatefulSet"}}, "/cloudController/kind"},
+		"no port":          {env.Values{"webhook": map[string]any{"port": 0}}, "/webhook/port"},
 		"too little grace": {
 			env.Values{"webhook": map[string]any{"terminationGracePeriodSeconds": 14}}, "/webhook/terminationGracePeriodSeconds",
 		},
 		"two CAs": {
 			env.Values{
 				"certs":   map[string]any{"mode": "files", "secretName": "x", "injectCAFrom": "a/b"},
-				"webhook": map[string]any{"caBundle": "-----BEGIN CERTIFICATE-----\n"},
+				"webhook": map[string]any{"caBundle": "-----BEGIN CERTIFICATE-----\nMIIBAA==\n-----END CERTIFICATE-----\n"},
 			}, "certs.injectCAFrom must not be combined with webhook.caBundle",
 		},
 		"routes without table": {env.Values{"cloudController": map[string]any{"clusterCIDR": "10.0.0.0/8"}}, "cloud.network.routeTableID is required when cloudController.clusterCIDR is set"},

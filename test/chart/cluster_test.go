@@ -39,6 +39,7 @@ func TestInstalled(t *testing.T) {
 		}
 		checkObjectsAccepted(t, e)
 		checkPodSecurity(t, e)
+		t.Run("extreme values", func(t *testing.T) { checkExtremeValues(t, e) })
 		checkNotes(t, e)
 		checkLifecycle(t, e)
 		checkOtherRelease(t, e)
@@ -66,6 +67,7 @@ func TestInstalled(t *testing.T) {
 	asked.wait(t, e.Client)
 	t.Run("definitions", func(t *testing.T) { checkPolicySchema(t, e) })
 	t.Run("calls", func(t *testing.T) { checkCalls(t, e.Client, asked) })
+	t.Run("conditions", func(t *testing.T) { checkCostOfConditions(t, e, asked) })
 }
 
 // counter is a webhook that admits everything and counts the calls of each path.

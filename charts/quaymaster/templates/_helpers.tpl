@@ -224,3 +224,39 @@ kubeProxyHealthCheckPort: {{ .Values.cloud.kubeProxyHealthCheckPort }}
 {{- end -}}
 {{- join "," $terms -}}
 {{- end }}
+
+{{/* The seconds of a duration such as 1m30s. */}}
+{{- define "quaymaster.seconds" -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" . -1 -}}
+{{- $sum = add $sum (mul (trunc (sub (len .) 1 | int) . | int) (get (dict "h" 3600 "m" 60 "s" 1) (trunc -1 .))) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{/*
+Ingress of kubelets, if Nodes are given: (list $ "port"). A NetworkPolicy always admits the Node of a pod, so that most
+network plugins need no rule.
+*/}}
+{{- define "quaymaster.networkPolicy.kubelets" -}}
+{{- $root := index . 0 -}}
+{{- with $root.Values.networkPolicy.nodeCIDRs -}}
+- ports: [{port: {{ index $ 1 }}}]
+  from:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+{{- end -}}
+{{- end -}}
+
+{{/* Ingress of clients that read metrics: (list $ "port"). */}}
+{{- define "quaymaster.networkPolicy.metrics" -}}
+{{- $values := (index . 0).Values -}}
+{{- $port := index . 1 -}}
+{{- $anyPod := ternary (list (dict "namespaceSelector" dict)) list $values.monitoring.serviceMonitor.enabled -}}
+{{- with $values.networkPolicy.metricsFrom | default $anyPod -}}
+- ports: [{port: {{ $port }}}]
+  from:
+    {{- toYaml . | nindent 4 }}
+{{- end -}}
+{{- end }}
