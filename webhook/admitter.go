@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/internal/jsonreader"
+	"quaymaster.dev/webhook/stream"
 )
 
 const (
@@ -40,12 +40,11 @@ type Admitter interface {
 	Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 }
 
-// ObjectReader is implemented by an Admitter whose objects are read together with the request, so that their JSON is
-// read only once.
+// ObjectReader is implemented by an Admitter that needs the objects of requests.
 type ObjectReader interface {
-	// ReadObject reads one object, which the Admitter gets in the request's Object.Object or OldObject.Object. If the
-	// reader finds a value of the wrong type, the Admitter gets only the raw object.
-	ReadObject(r *jsonreader.Reader) runtime.Object
+	// ReadObject reads what the Admitter needs of an object, which it gets in the request's Object.Object or
+	// OldObject.Object.
+	ReadObject(r *stream.Reader) runtime.Object
 }
 
 // MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's

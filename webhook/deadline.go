@@ -16,6 +16,9 @@ type deadlineContext struct {
 	// waited is the context with the timer; nil if nothing has waited.
 	waited context.Context //nolint:containedctx // it is a part of this one
 	cancel context.CancelFunc
+
+	// place is what the request holds. It is here because the context is allocated anyway.
+	place place
 }
 
 // withDeadline returns a context like context.WithDeadline, without the timer. The caller must call end.

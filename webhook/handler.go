@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -43,7 +43,7 @@ type HandlerOptions struct {
 	Admitter Admitter
 	// Timeout is the longest time for a response, whatever the caller asks for; it defaults to 10 s.
 	Timeout time.Duration
-	// Limit bounds concurrent requests; those beyond it are rejected with 503.
+	// Limit bounds concurrent requests; those beyond it wait, at most until their deadline.
 	Limit *Limit
 	// Metrics counts and times the requests.
 	Metrics *Metrics
@@ -51,17 +51,12 @@ type HandlerOptions struct {
 	Clock clock.PassiveClock
 }
 
-// Handler serves one webhook. It takes the logger from the context of each request.
+// Handler serves one webhook. It takes the logger from the context of each request; that must be a bounded one, because
+// callers cause its lines.
 type Handler struct {
 	o HandlerOptions
-	// reader reads the objects of requests; nil if the Admitter decodes them.
+	// reader reads the objects of requests; nil if the Admitter needs none.
 	reader ObjectReader
-	// path is where the webhook is served.
-	path string
-	// turns are those of ordinary requests to this path; see Limit.
-	turns *turns
-	// failures limits the log lines that a caller of malformed requests causes; metrics count all of them.
-	failures rate.Sometimes
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -72,24 +67,17 @@ func NewHandler(o HandlerOptions) *Handler {
 		o.Timeout = defaultTimeout
 	}
 	reader, _ := o.Admitter.(ObjectReader)
-	return &Handler{
-		o: o, reader: reader, path: "/" + o.Name, turns: newTurns(turnsPerPath),
-		failures: rate.Sometimes{First: 10, Interval: time.Second},
-	}
+	return &Handler{o: o, reader: reader}
 }
 
 // ServeHTTP responds to one AdmissionReview.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.o.Clock.Now()
-	logger := klog.FromContext(r.Context())
-	c := claim{limit: h.o.Limit, turns: h.turns, caller: callerOf(r.RemoteAddr)}
-	answer, d, failure := h.guard(r, &c)
-	// The answer does not refer to the body. A caller that reads slowly occupies its connection only.
-	bodyArrived := c.body.complete
-	c.release()
+	answer, d, failure := h.guard(w, r)
 	if failure != nil {
-		h.logFailure(logger, failure)
-		if !bodyArrived && r.ContentLength != 0 {
+		d = cmp.Or(failure.decision, decisionMalformed)
+		h.logFailure(klog.FromContext(r.Context()), failure)
+		if r.ContentLength != 0 {
 			// The server would otherwise wait for the rest of the body before it responds.
 			w.Header().Set("Connection", "close")
 		}
@@ -101,71 +89,74 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 		}
 		if _, err := w.Write(answer); err != nil {
-			logger.V(1).Info("Client disconnected before the response was written", "webhook", h.o.Name, "err", err)
+			klog.FromContext(r.Context()).V(1).Info("Client disconnected before the response was written",
+				"webhook", h.o.Name, "err", err)
 		}
 	}
 	h.o.Metrics.observe(h.o.Name, d, h.o.Clock.Since(start))
 }
 
-// guard turns a panic into a failure of this request only.
-func (h *Handler) guard(r *http.Request, c *claim) (answer []byte, d decision, failure *httpFailure) {
+// guard turns a panic into a failure of this request only. What the request holds is free again when it returns, so that
+// a caller that reads slowly occupies its connection only.
+func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, d decision, failure *httpFailure) {
 	defer func() {
 		if p := recover(); p != nil {
-			answer, d, failure = nil, decisionFailed, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			answer, failure = nil, internalError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	if failure := checkHead(r); failure != nil {
-		return nil, decisionMalformed, failure
+		return nil, "", failure
 	}
 	timeout, err := timeoutOf(r.URL, h.o.Timeout)
 	if err != nil {
-		return nil, decisionMalformed, badRequest(err)
+		return nil, "", badRequest(err)
 	}
 	ctx := withDeadline(r.Context(), time.Now().Add(timeout))
 	defer ctx.end()
-	body, failure := c.read(r)
-	switch {
-	case failure != nil && failure.overload:
-		return nil, decisionOverloaded, failure
-	case failure != nil:
-		return nil, decisionMalformed, failure
-	case !c.handle(ctx, h.path):
-		return nil, decisionOverloaded, overloaded()
+	ctx.place.limit = h.o.Limit
+	defer ctx.place.leave()
+	if !ctx.place.enter(ctx) {
+		return nil, "", overloaded()
 	}
-	return h.admit(ctx, c, body)
-}
-
-func (h *Handler) admit(ctx context.Context, c *claim, body []byte) ([]byte, decision, *httpFailure) {
-	req, err := h.readReview(body)
-	if err != nil {
-		return nil, decisionMalformed, badRequest(err)
+	req, excess, failure := h.read(ctx, w, r)
+	if failure != nil {
+		return nil, "", failure
 	}
-	if !c.enter(req.Namespace) {
-		return nil, decisionOverloaded, overloaded()
+	if excess != nil {
+		return h.respond(ctx, req, h.refuse(req, excess), nil)
 	}
 	response, err := h.o.Admitter.Admit(ctx, req)
+	return h.respond(ctx, req, response, err)
+}
+
+// respond returns the answer to a request, for which the Admitter returned a response or an error.
+func (h *Handler) respond(
+	ctx context.Context, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, err error,
+) ([]byte, decision, *httpFailure) {
 	if err == nil && response == nil {
 		err = errors.New("the Admitter returned neither a response nor an error")
 	}
 	switch {
 	case err == nil:
 	case isMalformed(err):
-		return nil, decisionMalformed, badRequest(err)
+		return nil, "", badRequest(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, decisionTimeout, &httpFailure{
+		return nil, "", &httpFailure{
 			status: http.StatusGatewayTimeout, problem: "no decision within the webhook's timeout", cause: err,
+			decision: decisionTimeout,
 		}
 	case ctx.Err() != nil:
-		return nil, decisionTimeout, &httpFailure{
+		return nil, "", &httpFailure{
 			status: http.StatusServiceUnavailable, problem: "request canceled by the caller", cause: err,
+			decision: decisionTimeout,
 		}
 	default:
-		return nil, decisionFailed, internalError(err)
+		return nil, "", internalError(err)
 	}
 	response.UID = req.UID
 	answer, err := encodeReview(response)
 	if err != nil {
-		return nil, decisionFailed, internalError(err)
+		return nil, "", internalError(err)
 	}
 	d := decisionOf(response)
 	h.logDecision(klog.FromContext(ctx), req, response, d)
@@ -204,11 +195,11 @@ func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {
 	switch {
 	case failure.cause != nil:
 		logger.Error(failure.cause, "Failed to handle admission request", values...)
-	case failure.overload:
+	case failure.decision == decisionOverloaded:
 		// One line per request would make the overload worse; metrics count them.
 		logger.V(1).Info("Rejected admission request because of overload", values...)
 	default:
-		h.failures.Do(func() { logger.Info("Failed to handle admission request", values...) })
+		logger.Info("Failed to handle admission request", values...)
 	}
 }
 

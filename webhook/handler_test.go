@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,7 +150,7 @@ func TestMalformedRequests(t *testing.T) {
 	with := func(old, replacement string) *http.Request {
 		return post(strings.Replace(reviewBody, old, replacement, 1))
 	}
-	const tooLong = 7<<20 + 1
+	const tooLong = 64<<20 + 1
 	tests := map[string]struct {
 		request *http.Request
 		status  int
@@ -170,17 +172,22 @@ func TestMalformedRequests(t *testing.T) {
 			http.StatusUnsupportedMediaType, "content type must be application/json",
 		},
 		"empty": {post(""), http.StatusBadRequest, "body must be an AdmissionReview in JSON: body is empty"},
-		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must be at most 7340032 bytes"},
+		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must be at most 67108864 bytes"},
 		"long, unknown length": {
 			func() *http.Request {
 				r := post(strings.Repeat(" ", tooLong))
 				r.ContentLength = -1
 				return r
-			}(), http.StatusRequestEntityTooLarge, "body must be at most 7340032 bytes",
+			}(), http.StatusRequestEntityTooLarge, "body must be at most 67108864 bytes",
 		},
 		"shorter than announced": {
-			func() *http.Request { r := post(reviewBody); r.ContentLength = int64(len(reviewBody)) + 1; return r }(),
-			http.StatusBadRequest, "read body: unexpected EOF",
+			func() *http.Request {
+				r := post("")
+				r.ContentLength = int64(len(reviewBody)) + 1
+				r.Body = io.NopCloser(io.MultiReader(strings.NewReader(reviewBody), iotest.ErrReader(io.ErrUnexpectedEOF)))
+				return r
+			}(),
+			http.StatusBadRequest, "body must be an AdmissionReview in JSON: jsontext: read error: unexpected EOF",
 		},
 		"not JSON": {
 			post("apiVersion: v1"), http.StatusBadRequest,

@@ -160,7 +160,7 @@ func encode(t testing.TB, req *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
 	review := admissionv1.AdmissionReview{Request: req}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
-	body, err := json.Marshal(reviewBody)
+	body, err := json.Marshal(&review)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,14 @@ const (
 	IDPoliciesUnavailable = "policies-unavailable"
 	// IDPolicyOthersUnavailable: a policy is validated without other policies.
 	IDPolicyOthersUnavailable = "policy-others-unavailable"
-	// IDTooManyAnnotations and IDTooManyPorts: a load balancer is too large to be validated.
-	IDTooManyAnnotations = "too-many-annotations"
-	IDTooManyPorts       = "too-many-ports"
+	// IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges and IDTooManyExternalIPs: a load balancer is too large
+	// to be validated.
+	IDTooManyAnnotations  = "too-many-annotations"
+	IDTooManyPorts        = "too-many-ports"
+	IDTooManySourceRanges = "too-many-source-ranges"
+	IDTooManyExternalIPs  = "too-many-external-ips"
+	// IDTooLarge: an object of any kind is too large to be read. The API server stores none of that size.
+	IDTooLarge = "too-large"
 	// IDProbe: a load balancer has the probe annotation, which is always refused.
 	IDProbe = "probe"
 )
@@ -46,15 +51,25 @@ func Docs() []finding.Doc {
 				"Validating them would delay other requests, so they are not validated, and no other problem of "+
 				"the Service is reported.", maxAnnotations),
 		},
+		tooMany(IDTooManyPorts, "ports"), tooMany(IDTooManySourceRanges, "source ranges"),
+		tooMany(IDTooManyExternalIPs, "external IPs"),
 		{
-			ID: IDTooManyPorts, Severity: finding.Error,
-			Help: fmt.Sprintf("A load balancer has more than %d ports. Validating them would delay other requests, "+
-				"so no other problem of the Service is reported.", maxPorts),
+			ID: IDTooLarge, Severity: finding.Error,
+			Help: "An object is larger than any that the API server stores, for example because its annotations have " +
+				"more than 256 KiB. The webhooks refuse it without reading the rest of it.",
 		},
 		{
 			ID: IDProbe, Severity: finding.Error,
 			Help: "A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl " +
 				"doctor uses it in a dry run to test whether admission validates Services.",
 		},
+	}
+}
+
+func tooMany(id, what string) finding.Doc {
+	return finding.Doc{
+		ID: id, Severity: finding.Error,
+		Help: fmt.Sprintf("A load balancer has more than %d %s. Validating them would delay other requests, so no other "+
+			"problem of the Service is reported.", MaxListed, what),
 	}
 }

@@ -20,8 +20,9 @@ const (
 	// maxAnnotations bounds the annotations of load balancers. The longest catalog has 89, and forms of some for
 	// single ports.
 	maxAnnotations = 1000
-	// maxPorts is more than the node ports that a cluster has by default, 2768.
-	maxPorts = 3000
+	// MaxListed bounds the ports, source ranges and external IPs of load balancers. A cluster has 2768 node ports by
+	// default, and clouds allow fewer source ranges.
+	MaxListed = 3000
 )
 
 // exceeds returns findings if a Service is too large to be validated. Nothing else is reported about it then.
@@ -34,7 +35,7 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 		if n > most {
 			findings = append(findings, finding.Finding{
 				ID: id, Check: id, Severity: finding.Error, Type: field.ErrorTypeTooMany, Field: path,
-				Message: fmt.Sprintf("must have at most %d %s; there are more", most, what),
+				Message: fmt.Sprintf("must have at most %d %s; has %d", most, what, n),
 				Remedy:  "remove some: a Service with more is not validated",
 			})
 		}
@@ -42,7 +43,10 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	if len(svc.Annotations) > maxAnnotations { // of which some may not concern load balancers
 		add(IDTooManyAnnotations, "metadata.annotations", "annotations for load balancers", set.Annotations(svc), maxAnnotations)
 	}
-	add(IDTooManyPorts, "spec.ports", "ports", len(svc.Spec.Ports), maxPorts)
+	spec := &svc.Spec
+	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)
+	add(IDTooManySourceRanges, "spec.loadBalancerSourceRanges", "source ranges", len(spec.LoadBalancerSourceRanges), MaxListed)
+	add(IDTooManyExternalIPs, "spec.externalIPs", "external IPs", len(spec.ExternalIPs), MaxListed)
 	return findings
 }
 
@@ -50,13 +54,27 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 // anything could introduce every problem, so that they only count as old if it changes nothing.
 func ratchet(oldSvc, newSvc *corev1.Service, old, current []finding.Finding) []finding.Finding {
 	if oldSvc == nil || !unchanged(oldSvc, newSvc) {
-		incomplete := []string{IDTooManyAnnotations, IDTooManyPorts, policy.IDTooLong, policy.IDInactive}
+		incomplete := []string{
+			IDTooManyAnnotations, IDTooManyPorts, IDTooManySourceRanges, IDTooManyExternalIPs, policy.IDTooLong, policy.IDInactive,
+		}
 		old = slices.DeleteFunc(old, func(f finding.Finding) bool { return slices.Contains(incomplete, f.ID) })
 	}
 	return finding.Ratchet(old, current)
 }
 
-// unchanged reports whether what is validated is the same.
+// unchanged reports whether what is validated is the same. The long lists are compared without reflection.
 func unchanged(oldSvc, newSvc *corev1.Service) bool {
-	return maps.Equal(oldSvc.Annotations, newSvc.Annotations) && reflect.DeepEqual(oldSvc.Spec, newSvc.Spec)
+	from, to := oldSvc.Spec, newSvc.Spec
+	if !maps.Equal(oldSvc.Annotations, newSvc.Annotations) || !slices.EqualFunc(from.Ports, to.Ports, samePort) ||
+		!slices.Equal(from.LoadBalancerSourceRanges, to.LoadBalancerSourceRanges) || !slices.Equal(from.ExternalIPs, to.ExternalIPs) {
+		return false
+	}
+	from.Ports, from.LoadBalancerSourceRanges, from.ExternalIPs = to.Ports, to.LoadBalancerSourceRanges, to.ExternalIPs
+	return reflect.DeepEqual(from, to)
+}
+
+func samePort(a, b corev1.ServicePort) bool {
+	same := reflect.DeepEqual(a.AppProtocol, b.AppProtocol)
+	a.AppProtocol = b.AppProtocol
+	return same && a == b
 }

@@ -58,7 +58,7 @@ func NewMutator(o MutatorOptions) *Mutator {
 func (m *Mutator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldPV, newPV, err := decodePair(req)
+	oldPV, newPV, err := webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
 	switch {
 	case err != nil:
 		return nil, err
@@ -68,17 +68,6 @@ func (m *Mutator) Admit(
 		return keep(oldPV, newPV)
 	}
 	return m.complete(ctx, newPV)
-}
-
-// decodePair decodes the PersistentVolumes of a request: the old one is nil on creation, both are nil on deletion.
-func decodePair(req *admissionv1.AdmissionRequest) (oldPV, newPV *corev1.PersistentVolume, err error) {
-	if err := webhook.CheckQuantities(req); err != nil {
-		return nil, nil, err
-	}
-	return webhook.DecodePair(req, corev1.SchemeGroupVersion.WithKind(kind),
-		func(o *webhook.Object[corev1.PersistentVolumeSpec, corev1.PersistentVolumeStatus]) *corev1.PersistentVolume {
-			return &corev1.PersistentVolume{ObjectMeta: o.ObjectMeta(), Spec: o.Spec, Status: o.Status}
-		})
 }
 
 // keep carries over the node affinity that an update omits because its author does not know about it. What is missing

@@ -25,7 +25,7 @@ func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 func (m *Mutator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldPVC, newPVC, err := decodePair(req)
+	oldPVC, newPVC, err := readPair(req)
 	if err != nil {
 		return nil, err
 	}

@@ -92,16 +92,9 @@ func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f
 	return f
 }
 
-// decodePair decodes the claims of a request: the old one is nil on creation, both are nil on deletion.
-func decodePair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
-	if err := webhook.CheckQuantities(req); err != nil {
-		return nil, nil, err
-	}
-	type object = webhook.Object[corev1.PersistentVolumeClaimSpec, corev1.PersistentVolumeClaimStatus]
-	return webhook.DecodePair(req, corev1.SchemeGroupVersion.WithKind(kind),
-		func(o *object) *corev1.PersistentVolumeClaim {
-			return &corev1.PersistentVolumeClaim{ObjectMeta: o.ObjectMeta(), Spec: o.Spec, Status: o.Status}
-		})
+// readPair returns the claims of a request: the old one is nil on creation, both are nil on deletion.
+func readPair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
+	return webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
 }
 
 // beingDeleted reports whether a claim is being deleted; it is admitted then, because finalizers must be removable.

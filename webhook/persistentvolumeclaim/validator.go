@@ -24,7 +24,7 @@ func NewValidator(o Options) *Validator { return &Validator{o: o} }
 func (v *Validator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldPVC, newPVC, err := decodePair(req)
+	oldPVC, newPVC, err := readPair(req)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (m *Mutator) Admit(
 		return nil, err
 	}
 	switch {
-	case beingDeleted(newSvc) || !isLoadBalancer(newSvc) || oversized(newSvc):
+	case beingDeleted(newSvc) || !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
 		return m.update(ctx, req.Namespace, oldSvc, newSvc)

@@ -1,13 +1,11 @@
 package service_test
 
 import (
-	"strings"
 	"testing"
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
-	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/service"
 )
 
@@ -32,20 +30,6 @@ func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 			if err != nil || response.Allowed != test.allowed {
 				t.Errorf("%s by %v: %v, %+v", name, catalogs, err, response)
 			}
-		}
-	}
-}
-
-// The API server refuses such a Service itself, after admission: it costs no time here.
-func TestOversizedServicesAreLeftToTheAPIServer(t *testing.T) {
-	m := manifest{name: "web", annotations: `{"` + prefix + `scheduler":"` + strings.Repeat("x", 256<<10) + `"}`}
-	for name, admitter := range map[string]webhook.Admitter{
-		"validate": service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: policies{}}),
-		"mutate":   service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: policies{}}),
-	} {
-		response, err := admitter.Admit(t.Context(), create(m))
-		if err != nil || !response.Allowed || response.Patch != nil {
-			t.Errorf("%s: %v, %+v", name, err, response)
 		}
 	}
 }

@@ -2,33 +2,44 @@ package service
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"quaymaster.dev/internal/jsonreader"
+	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/stream"
 )
 
 var _, _ webhook.ObjectReader = (*Validator)(nil), (*Mutator)(nil)
 
 // ReadObject reads a Service.
-func (*Validator) ReadObject(r *jsonreader.Reader) runtime.Object { return read(r) }
+func (*Validator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
 
 // ReadObject reads a Service.
-func (*Mutator) ReadObject(r *jsonreader.Reader) runtime.Object { return read(r) }
+func (*Mutator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
+
+// What a Service may have more of is counted, but not read. A Service with more ports, source ranges or external IPs is
+// refused, as package review says, and the API server refuses one with more of the others.
+const (
+	mostListed   = review.MaxListed + 1
+	mostOthers   = 16
+	mostSelected = 1000
+)
 
 // read reads those fields of a Service that admission uses. A test compares them with what the code refers to.
-func read(r *jsonreader.Reader) *corev1.Service {
+func read(r *stream.Reader) *corev1.Service {
 	svc := &corev1.Service{}
 	for name := range r.Members() {
-		switch name {
-		case "apiVersion":
-			jsonreader.String(r, &svc.APIVersion)
-		case "kind":
-			jsonreader.String(r, &svc.Kind)
-		case "metadata":
-			readMetadata(r, &svc.ObjectMeta)
+		if webhook.ReadMember(r, name, &svc.TypeMeta, &svc.ObjectMeta, func(name []byte) bool {
+			if string(name) != "annotations" {
+				return false
+			}
+			stream.Annotations(r, &svc.Annotations)
+			return true
+		}) {
+			continue
+		}
+		switch string(name) {
 		case "spec":
 			readSpec(r, &svc.Spec)
 		case "status":
@@ -40,120 +51,99 @@ func read(r *jsonreader.Reader) *corev1.Service {
 	return svc
 }
 
-func readMetadata(r *jsonreader.Reader, meta *metav1.ObjectMeta) {
+func readSpec(r *stream.Reader, spec *corev1.ServiceSpec) {
 	for name := range r.Members() {
-		switch name {
-		case "name":
-			jsonreader.String(r, &meta.Name)
-		case "generateName":
-			jsonreader.String(r, &meta.GenerateName)
-		case "namespace":
-			jsonreader.String(r, &meta.Namespace)
-		case "deletionTimestamp":
-			jsonreader.Pointer(r, &meta.DeletionTimestamp, readTime)
-		case "annotations":
-			jsonreader.Strings(r, &meta.Annotations)
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func readTime(r *jsonreader.Reader, t *metav1.Time) { r.Unmarshal(t) }
-
-func readSpec(r *jsonreader.Reader, spec *corev1.ServiceSpec) {
-	for name := range r.Members() {
-		switch name {
+		switch string(name) {
 		case "type":
-			jsonreader.String(r, &spec.Type)
+			stream.String(r, &spec.Type)
 		case "ports":
-			jsonreader.List(r, &spec.Ports, readPort)
+			stream.List(r, &spec.Ports, mostListed, readPort, func(p *corev1.ServicePort, rest string) { p.Name = rest })
 		case "selector":
-			jsonreader.Strings(r, &spec.Selector)
+			stream.Strings(r, &spec.Selector, func([]byte) bool { return len(spec.Selector) < mostSelected })
 		case "clusterIPs":
-			jsonreader.List(r, &spec.ClusterIPs, jsonreader.String)
+			stream.Texts(r, &spec.ClusterIPs, mostOthers)
 		case "externalIPs":
-			jsonreader.List(r, &spec.ExternalIPs, jsonreader.String)
+			stream.Texts(r, &spec.ExternalIPs, mostListed)
 		case "loadBalancerIP":
-			jsonreader.String(r, &spec.LoadBalancerIP)
+			stream.String(r, &spec.LoadBalancerIP)
 		case "loadBalancerSourceRanges":
-			jsonreader.List(r, &spec.LoadBalancerSourceRanges, jsonreader.String)
+			stream.Texts(r, &spec.LoadBalancerSourceRanges, mostListed)
 		case "loadBalancerClass":
-			jsonreader.Pointer(r, &spec.LoadBalancerClass, jsonreader.String)
+			stream.Pointer(r, &spec.LoadBalancerClass, stream.String)
 		case "allocateLoadBalancerNodePorts":
-			jsonreader.Pointer(r, &spec.AllocateLoadBalancerNodePorts, jsonreader.Bool)
+			stream.Pointer(r, &spec.AllocateLoadBalancerNodePorts, stream.Bool)
 		case "ipFamilies":
-			jsonreader.List(r, &spec.IPFamilies, jsonreader.String)
+			stream.Texts(r, &spec.IPFamilies, mostOthers)
 		case "ipFamilyPolicy":
-			jsonreader.Pointer(r, &spec.IPFamilyPolicy, jsonreader.String)
+			stream.Pointer(r, &spec.IPFamilyPolicy, stream.String)
 		case "externalTrafficPolicy":
-			jsonreader.String(r, &spec.ExternalTrafficPolicy)
+			stream.String(r, &spec.ExternalTrafficPolicy)
 		case "internalTrafficPolicy":
-			jsonreader.Pointer(r, &spec.InternalTrafficPolicy, jsonreader.String)
+			stream.Pointer(r, &spec.InternalTrafficPolicy, stream.String)
 		case "sessionAffinity":
-			jsonreader.String(r, &spec.SessionAffinity)
+			stream.String(r, &spec.SessionAffinity)
 		case "sessionAffinityConfig":
-			jsonreader.Pointer(r, &spec.SessionAffinityConfig, readAffinity)
+			stream.Pointer(r, &spec.SessionAffinityConfig, readAffinity)
 		default:
 			r.Skip()
 		}
 	}
 }
 
-func readPort(r *jsonreader.Reader, port *corev1.ServicePort) {
+func readPort(r *stream.Reader, port *corev1.ServicePort) {
 	for name := range r.Members() {
-		switch name {
+		switch string(name) {
 		case "name":
-			jsonreader.String(r, &port.Name)
+			stream.String(r, &port.Name)
 		case "protocol":
-			jsonreader.String(r, &port.Protocol)
+			stream.String(r, &port.Protocol)
 		case "appProtocol":
-			jsonreader.Pointer(r, &port.AppProtocol, jsonreader.String)
+			stream.Pointer(r, &port.AppProtocol, stream.String)
 		case "port":
-			jsonreader.Int32(r, &port.Port)
+			stream.Int32(r, &port.Port)
 		case "targetPort":
 			readIntOrString(r, &port.TargetPort)
 		case "nodePort":
-			jsonreader.Int32(r, &port.NodePort)
+			stream.Int32(r, &port.NodePort)
 		default:
 			r.Skip()
 		}
 	}
 }
 
-func readIntOrString(r *jsonreader.Reader, value *intstr.IntOrString) {
+func readIntOrString(r *stream.Reader, value *intstr.IntOrString) {
 	if r.IsString() {
 		value.Type = intstr.String
-		jsonreader.String(r, &value.StrVal)
+		stream.String(r, &value.StrVal)
 		return
 	}
 	value.Type = intstr.Int
-	jsonreader.Int32(r, &value.IntVal)
+	stream.Int32(r, &value.IntVal)
 }
 
-func readAffinity(r *jsonreader.Reader, config *corev1.SessionAffinityConfig) {
+func readAffinity(r *stream.Reader, config *corev1.SessionAffinityConfig) {
 	for name := range r.Members() {
-		if name == "clientIP" {
-			jsonreader.Pointer(r, &config.ClientIP, readClientIP)
+		if string(name) == "clientIP" {
+			stream.Pointer(r, &config.ClientIP, readClientIP)
 		} else {
 			r.Skip()
 		}
 	}
 }
 
-func readClientIP(r *jsonreader.Reader, config *corev1.ClientIPConfig) {
+func readClientIP(r *stream.Reader, config *corev1.ClientIPConfig) {
 	for name := range r.Members() {
-		if name == "timeoutSeconds" {
-			jsonreader.Pointer(r, &config.TimeoutSeconds, jsonreader.Int32)
+		if string(name) == "timeoutSeconds" {
+			stream.Pointer(r, &config.TimeoutSeconds, stream.Int32)
 		} else {
 			r.Skip()
 		}
 	}
 }
 
-func readStatus(r *jsonreader.Reader, status *corev1.ServiceStatus) {
+func readStatus(r *stream.Reader, status *corev1.ServiceStatus) {
 	for name := range r.Members() {
-		if name == "loadBalancer" {
+		if string(name) == "loadBalancer" {
 			readLoadBalancer(r, &status.LoadBalancer)
 		} else {
 			r.Skip()
@@ -161,10 +151,10 @@ func readStatus(r *jsonreader.Reader, status *corev1.ServiceStatus) {
 	}
 }
 
-func readLoadBalancer(r *jsonreader.Reader, status *corev1.LoadBalancerStatus) {
+func readLoadBalancer(r *stream.Reader, status *corev1.LoadBalancerStatus) {
 	for name := range r.Members() {
-		if name == "ingress" {
-			jsonreader.List(r, &status.Ingress, readAddress)
+		if string(name) == "ingress" {
+			stream.List(r, &status.Ingress, mostOthers, readAddress, func(*corev1.LoadBalancerIngress, string) {})
 		} else {
 			r.Skip()
 		}
@@ -172,7 +162,7 @@ func readLoadBalancer(r *jsonreader.Reader, status *corev1.LoadBalancerStatus) {
 }
 
 // readAddress reads an address of the load balancer: only their number matters.
-func readAddress(r *jsonreader.Reader, _ *corev1.LoadBalancerIngress) {
+func readAddress(r *stream.Reader, _ *corev1.LoadBalancerIngress) {
 	for range r.Members() {
 		r.Skip()
 	}

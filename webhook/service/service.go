@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,12 +46,6 @@ func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionT
 
 func isLoadBalancer(svc *corev1.Service) bool {
 	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
-}
-
-// oversized reports whether the API server refuses the Service anyway, because its annotations exceed Kubernetes' limit of
-// 256 KiB. It validates that after admission.
-func oversized(svc *corev1.Service) bool {
-	return apivalidation.ValidateAnnotationsSize(svc.Annotations) != nil
 }
 
 // unavailable logs and reports that policies are not known, which is never the user's fault.

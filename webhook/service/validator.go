@@ -38,7 +38,7 @@ func (v *Validator) Admit(
 	if err != nil {
 		return nil, err
 	}
-	if beingDeleted(newSvc) || oversized(newSvc) {
+	if beingDeleted(newSvc) {
 		return webhook.Allow(), nil
 	}
 	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)

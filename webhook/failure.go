@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+
+	"quaymaster.dev/internal/finding"
+)
+
+// httpFailure is a response without an admission decision.
+type httpFailure struct {
+	status int
+	// problem is the line that the caller gets.
+	problem string
+	// cause is only logged; it is set for our own failures.
+	cause error
+	// decision is how it is counted; empty for the mistakes of callers.
+	decision decision
+	// allow is the method that the caller must use instead.
+	allow string
+}
+
+func (f *httpFailure) write(w http.ResponseWriter) {
+	if f.allow != "" {
+		w.Header().Set("Allow", f.allow)
+	}
+	http.Error(w, f.problem, f.status)
+}
+
+// maxProblemBytes bounds what is logged and sent back, because an error may quote an arbitrarily long part of the body.
+const maxProblemBytes = 512
+
+func badRequest(err error) *httpFailure {
+	return &httpFailure{
+		status: http.StatusBadRequest, problem: finding.Shorten(err.Error(), maxProblemBytes),
+	}
+}
+
+// internalError hides the cause from the user, who cannot fix it.
+func internalError(cause error) *httpFailure {
+	return &httpFailure{
+		status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", cause: cause,
+		decision: decisionFailed,
+	}
+}
+
+func tooLarge() *httpFailure {
+	return &httpFailure{
+		status: http.StatusRequestEntityTooLarge, problem: fmt.Sprintf("body must be at most %d bytes", maxBodyBytes),
+	}
+}
+
+// overloaded makes the failurePolicy decide immediately. The API server repeats a call that was answered with 429, or
+// with Retry-After, until its own timeout, while the user waits.
+func overloaded() *httpFailure {
+	return &httpFailure{
+		status: http.StatusServiceUnavailable, problem: "too many concurrent admission requests",
+		decision: decisionOverloaded,
+	}
+}

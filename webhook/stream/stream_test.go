@@ -1,0 +1,135 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// shortened returns what is passed on of a text that arrives in pieces.
+func shortened(t testing.TB, text string, pieces func(io.Reader) io.Reader) string {
+	t.Helper()
+	s := &shortener{}
+	s.reset(pieces(strings.NewReader(text)))
+	got, err := io.ReadAll(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+// Long strings lose their ends, and stay different; the rest of the text stays as it is.
+func TestShortener(t *testing.T) {
+	long := strings.Repeat(`\u003c`, 400_000)
+	for name, test := range map[string]struct {
+		text string
+		most int
+	}{
+		"short":           {`{"a\"\\":"b","c":[1,2.5e3, true , null]}`, 1 << 20},
+		"string":          {`["` + long + `","b"]`, maxString + 100},
+		"name":            {`{"` + long + `":1}`, maxString + 100},
+		"spaces":          {"[" + strings.Repeat(" \n", 1<<20) + "1]", 2 * maxRun},
+		"digits":          {"[1" + strings.Repeat("0", 1<<20) + "]", 2 * maxRun},
+		"runes":           {`["` + strings.Repeat("é", 1<<20) + `"]`, maxString + 100},
+		"quotation marks": {`["` + strings.Repeat(`\"`, 1<<20) + `"]`, maxString + 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := shortened(t, test.text, iotest.DataErrReader)
+			if len(got) > test.most || !json.Valid([]byte(got)) {
+				t.Errorf("%d bytes, valid %v: %.100s…%s", len(got), json.Valid([]byte(got)), got, got[max(0, len(got)-60):])
+			}
+			if name == "short" && got != test.text {
+				t.Errorf("got %s", got)
+			}
+			if again := shortened(t, test.text, iotest.HalfReader); again != got {
+				t.Error("the result depends on the pieces in which a text arrives")
+			}
+		})
+	}
+	if shortened(t, `"`+long+`a"`, iotest.HalfReader) == shortened(t, `"`+long+`b"`, iotest.HalfReader) {
+		t.Error("strings that differ at the end become equal")
+	}
+}
+
+// What is not valid stays so, wherever it is.
+func FuzzShortener(f *testing.F) {
+	for _, text := range []string{`"a\`, `"\u00`, `"\u00zz"`, `"\x"`, "\"\x01\"", `"\u003c\n"`, "\xff", `1 2`, `"a" "b"`, `01`} {
+		f.Add(text, uint16(0))
+		f.Add(text, uint16(20))
+	}
+	f.Fuzz(func(t *testing.T, text string, long uint16) {
+		// A string and runs that are cut before the text begins.
+		text = `["` + strings.Repeat("<", maxString*int(long%2)) + text
+		got := shortened(t, text, iotest.OneByteReader)
+		if json.Valid([]byte(text)) != json.Valid([]byte(got)) {
+			t.Errorf("%.100q…: valid %v, shortened %v", text, json.Valid([]byte(text)), json.Valid([]byte(got)))
+		}
+	})
+}
+
+func BenchmarkShortener(b *testing.B) {
+	for name, text := range map[string]string{
+		"ordinary": `{"` + strings.Repeat(`metadata":{"name":"web-frontend","namespace":"shop"},"`, 20_000),
+		"escapes":  `["` + strings.Repeat(`\u003c`, 700_000), "text": `["` + strings.Repeat("text ", 700_000),
+		"ports": "[" + strings.Repeat(`{"protocol":"TCP","port":80,"targetPort":80,"nodePort":30000},`, 50_000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			s := &shortener{}
+			for b.Loop() {
+				s.reset(strings.NewReader(text))
+				_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{s}, make([]byte, 4096))
+			}
+		})
+	}
+}
+
+// BenchmarkSkip measures what it costs to read a list of ports, or to skip it.
+func BenchmarkSkip(b *testing.B) {
+	text := []byte("[" + strings.Repeat(`{"protocol":"TCP","port":80,"targetPort":80,"nodePort":30000},`, 50_000) + "1]")
+	var list []string
+	for name, read := range map[string]func(*Reader){
+		"tokens": (*Reader).Skip,
+		"values": func(r *Reader) { List(r, &list, 0, String[string], func(s *string, rest string) { *s = rest }) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if err := Read(Input{Reader: bytes.NewReader(text)}, read); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Whatever the input, its decoder has a bounded buffer.
+func TestMemoryIsBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"array":  "[" + strings.Repeat("[1],", 4<<20) + "1]",
+		"arrays": strings.Repeat("[", 9000) + strings.Repeat(" ", 16<<20),
+		"string": `"` + strings.Repeat("9", 16<<20) + `"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var largest int
+			err := Read(Input{Reader: strings.NewReader(text)}, func(r *Reader) {
+				var into any
+				r.Unmarshal(&into)
+				largest = r.largest
+			})
+			if (err == nil) != (name == "string") || largest > 2*maxBuffer {
+				t.Errorf("error %v, buffer of %d bytes", err, largest)
+			}
+		})
+	}
+	var rest []string
+	if err := Read(Input{Reader: strings.NewReader(`["a","b","c"]`), Short: true}, func(r *Reader) {
+		List(r, &rest, 1, String[string], func(s *string, hash string) { *s = hash })
+	}); err != nil || len(rest) != 3 || rest[0] != "a" || rest[1] != "" || len(rest[2]) != 16 {
+		t.Error(fmt.Sprintf("%q", rest), err)
+	}
+}
