@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -51,9 +52,10 @@ type Options struct {
 // Server serves the webhooks. It implements the interface of controller-runtime's server, so that the manager starts it
 // before the caches and stops it after them.
 type Server struct {
-	o    Options
-	mux  *http.ServeMux
-	open *connections
+	o       Options
+	mux     *http.ServeMux
+	open    atomic.Pointer[Bound]
+	evicted prometheus.Counter
 	// rejected counts handshakes without a valid client certificate.
 	rejected prometheus.Counter
 	started  atomic.Bool
@@ -63,13 +65,28 @@ var _ ctrlwebhook.Server = (*Server)(nil)
 
 // New returns a Server that Start runs.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, mux: http.NewServeMux(), open: newConnections(o.MaxConnections, o.Timeout/2)}
+	s := &Server{o: o, mux: http.NewServeMux()}
+	s.evicted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "quaymaster_webhook_evicted_connections_total",
+		Help: "Connections to the webhooks that were closed to make room for others.",
+	})
 	s.rejected = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quaymaster_webhook_rejected_clients_total",
 		Help: "Connections to the webhooks without a valid client certificate.",
 	})
-	if err := errors.Join(s.open.register(o.Registerer), o.Registerer.Register(s.rejected)); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "quaymaster_webhook_open_connections",
+		Help: "Open connections to the webhooks.",
+	}, func() float64 {
+		if bound := s.open.Load(); bound != nil {
+			return float64(bound.Len())
+		}
+		return 0
+	})
+	for _, c := range []prometheus.Collector{s.rejected, s.evicted, open} {
+		if err := o.Registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -112,19 +129,20 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	}
 	// Requests are answered even if the server is about to stop; they have their own timeouts.
 	base := context.WithoutCancel(ctx)
+	bound := NewBound(listener, s.o.MaxConnections, s.evicted.Inc)
+	s.open.Store(bound)
 	server := &http.Server{
 		Handler:     s.bounded(s.mux),
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnState:   s.open.observe,
-		// Anybody can cause errors of connections, so only some are logged.
-		ErrorLog: slog.NewLogLogger(sampled{
-			logr.ToSlogHandler(klog.FromContext(ctx)), &rate.Sometimes{First: 10, Interval: 10 * time.Second},
-		}, slog.LevelInfo),
+		ConnState:   bound.Observe,
+		ErrorLog:    errorLog(ctx),
+		// This time begins with the handshake, and API servers open connections for later. Connections with slow headers
+		// are closed when others need room.
+		ReadHeaderTimeout: idleTimeout,
 		// The handshake has this time, too.
-		ReadHeaderTimeout: s.o.Timeout / 2,
-		WriteTimeout:      s.o.Timeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
+		WriteTimeout:   s.o.Timeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
 		// What one connection can make the server hold.
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 50, MaxReceiveBufferPerConnection: 1 << 17, MaxReceiveBufferPerStream: 1 << 16,
@@ -138,7 +156,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	})
 	defer stop()
 	s.started.Store(true)
-	err := server.Serve(tls.NewListener(s.open.listen(listener), config))
+	err := server.Serve(tls.NewListener(bound, config))
 	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve webhooks: %w", err)
 	}
@@ -158,6 +176,13 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// errorLog logs some errors of connections. Anybody can cause them.
+func errorLog(ctx context.Context) *log.Logger {
+	return slog.NewLogLogger(sampled{
+		logr.ToSlogHandler(klog.FromContext(ctx)), &rate.Sometimes{First: 10, Interval: 10 * time.Second},
+	}, slog.LevelInfo)
 }
 
 // sampled drops most of the records of a burst.

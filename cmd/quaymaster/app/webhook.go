@@ -27,6 +27,7 @@ import (
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/health"
+	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/webhook/serving"
 )
@@ -92,6 +93,8 @@ func (o *webhookOptions) run(ctx context.Context) error {
 	if err := o.portsAreFree(ctx); err != nil {
 		return err
 	}
+	// The servers take their logger from the context, and anybody can cause lines of theirs.
+	ctx = klog.NewContext(ctx, observability.Bounded(logger))
 	draining := &drain{delay: o.shutdownDelay}
 	ctx, cancel := draining.serving(ctx)
 	defer cancel()
@@ -168,10 +171,23 @@ func (o *webhookOptions) addHealth(ctx context.Context, mgr ctrl.Manager, ready 
 	mux.Handle("/healthz", health.NewHandler("healthz", logger, health.Ping()))
 	mux.Handle("/livez", health.NewHandler("livez", logger, health.Ping()))
 	mux.Handle("/readyz", health.NewHandler("readyz", logger, ready...))
-	return mgr.Add(&manager.Server{Name: "health probe", Server: &http.Server{
-		Addr: o.healthAddress, Handler: mux, ReadHeaderTimeout: headerTimeout,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}})
+	return serve(ctx, mgr, "health probe", o.healthAddress, mux, nil)
+}
+
+// serve adds a server of HTTP to the manager, or of HTTPS with a TLS configuration.
+func serve(
+	ctx context.Context, mgr ctrl.Manager, name, address string, handler http.Handler, config *tls.Config,
+) error {
+	plain, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("serve %s: %w", name, err)
+	}
+	server, bound := serving.Plain(ctx, plain, handler)
+	var listener net.Listener = bound
+	if config != nil {
+		listener = tls.NewListener(bound, config)
+	}
+	return mgr.Add(&manager.Server{Name: name, Server: server, Listener: listener})
 }
 
 // server returns the server of the webhooks and, with --client-ca-file, what authenticates its clients.

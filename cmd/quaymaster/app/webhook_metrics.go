@@ -3,24 +3,18 @@ package app
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/restclient" // registers the metrics of client-go
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quaymaster.dev/certs"
 )
-
-// headerTimeout limits how long a scrape or a probe may take to send its request headers.
-const headerTimeout = 10 * time.Second
 
 // addMetrics serves the same registry as the controllers role, so that both have the same metrics of client-go. The
 // manager's own endpoint would serve controller-runtime's registry, which has fewer. Serving both registries would
@@ -31,24 +25,13 @@ func (o *webhookOptions) addMetrics(
 	if o.metricsAddress == off {
 		return nil
 	}
-	server := &manager.Server{
-		Name: "metrics",
-		Server: &http.Server{
-			Addr: o.metricsAddress, Handler: o.metricsHandler(), ReadHeaderTimeout: headerTimeout,
-			BaseContext: func(net.Listener) context.Context { return ctx },
-		},
+	handler := o.metricsHandler()
+	if !o.metricsSecure {
+		return serve(ctx, mgr, "metrics", o.metricsAddress, handler, nil)
 	}
-	if o.metricsSecure {
-		plain, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.metricsAddress)
-		if err != nil {
-			return fmt.Errorf("--metrics-bind-address: %w", err)
-		}
-		config := &tls.Config{MinVersion: tls.VersionTLS12}
-		certs.ServerOptions(source, false)(config)
-		server.Listener = tls.NewListener(plain, config)
-		server.Server.Handler = newAccess(api, server.Server.Handler)
-	}
-	return mgr.Add(server)
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	certs.ServerOptions(source, false)(config)
+	return serve(ctx, mgr, "metrics", o.metricsAddress, newAccess(api, handler), config)
 }
 
 func (o *webhookOptions) metricsHandler() http.Handler {

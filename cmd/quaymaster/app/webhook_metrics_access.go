@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,24 +24,36 @@ const (
 	accessTimeout = 5 * time.Second
 	// accessClients is the number of clients that are remembered.
 	accessClients = 64
+	// accessMemory is how long a token that was allowed does not share the budget of others.
+	accessMemory = 2 * time.Hour
 	// accessPerSecond and accessAtOnce limit the reviews of tokens, which callers cause.
 	accessPerSecond = 5
 	accessAtOnce    = 20
+	// addressPerSecond and addressAtOnce limit those that one address causes, so that it leaves some for others.
+	addressPerSecond = 0.5
+	addressAtOnce    = 5
+	addresses        = 1024
 )
 
 // access restricts a handler to clients that the API server authenticates by their bearer token and allows to use the
 // path. controller-runtime's filter does the same, but links in an API server with gRPC and CEL.
+//
+// Guessed tokens use up neither the reviews of those that were allowed lately nor, from other addresses, those of new
+// ones.
 type access struct {
-	api     kubernetes.Interface
-	next    http.Handler
-	budget  *rate.Limiter
-	allowed *cache.LRUExpireCache
+	api  kubernetes.Interface
+	next http.Handler
+	// budget is for strangers, and reserved for tokens that are remembered.
+	budget, reserved               *rate.Limiter
+	allowed, remembered, byAddress *cache.LRUExpireCache
 }
 
 func newAccess(api kubernetes.Interface, next http.Handler) *access {
 	return &access{
-		api: api, next: next, budget: rate.NewLimiter(accessPerSecond, accessAtOnce),
-		allowed: cache.NewLRUExpireCache(accessClients),
+		api: api, next: next,
+		budget: rate.NewLimiter(accessPerSecond, accessAtOnce), reserved: rate.NewLimiter(accessPerSecond, accessAtOnce),
+		allowed: cache.NewLRUExpireCache(accessClients), remembered: cache.NewLRUExpireCache(accessClients),
+		byAddress: cache.NewLRUExpireCache(addresses),
 	}
 }
 
@@ -54,22 +67,39 @@ func (a *access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Tokens are secret, so only their hash is kept.
 	key := sha256.Sum256([]byte(token + "\n" + r.Method + "\n" + r.URL.Path))
 	if _, ok := a.allowed.Get(key); !ok {
-		if code := a.check(r, token); code != http.StatusOK {
+		code := http.StatusTooManyRequests
+		if a.mayAsk(r, key) {
+			code = a.check(r, token)
+		}
+		if code != http.StatusOK {
 			http.Error(w, http.StatusText(code), code)
 			return
 		}
 		a.allowed.Add(key, true, accessTTL)
+		a.remembered.Add(key, true, accessMemory)
 	}
 	a.next.ServeHTTP(w, r)
+}
+
+// mayAsk reports whether the API server may be asked about a token.
+func (a *access) mayAsk(r *http.Request, key any) bool {
+	if _, ok := a.remembered.Get(key); ok {
+		return a.reserved.Allow()
+	}
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	of, found := a.byAddress.Get(address)
+	if !found {
+		of = rate.NewLimiter(addressPerSecond, addressAtOnce)
+		a.byAddress.Add(address, of, accessMemory)
+	}
+	limiter, _ := of.(*rate.Limiter)
+	return limiter.Allow() && a.budget.Allow()
 }
 
 // check returns the status code of the answer to a client with this token.
 func (a *access) check(r *http.Request, token string) int {
 	ctx, cancel := context.WithTimeout(r.Context(), accessTimeout)
 	defer cancel()
-	if err := a.budget.Wait(ctx); err != nil {
-		return http.StatusTooManyRequests
-	}
 	authenticated, err := a.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token},
 	}, metav1.CreateOptions{})

@@ -61,6 +61,7 @@ func TestAccess(t *testing.T) {
 			reached = 0
 			for range 2 {
 				request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.path, nil)
+				request.RemoteAddr = name + ":1234"
 				request.Header.Set("Authorization", test.header)
 				response := httptest.NewRecorder()
 				a.ServeHTTP(response, request)
@@ -78,17 +79,46 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Callers cannot multiply calls of the API server by guessing tokens.
+// scrape returns the status code of a request with a token.
+func scrape(t *testing.T, a *access, address, token string) int {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+	request.RemoteAddr = address + ":1234"
+	request.Header.Set("Authorization", "Bearer "+token)
+	response := httptest.NewRecorder()
+	a.ServeHTTP(response, request)
+	return response.Code
+}
+
+// Callers cannot multiply calls of the API server by guessing tokens, from however many addresses.
 func TestAccessHasABudget(t *testing.T) {
 	api := authority()
 	a := newAccess(api, http.NotFoundHandler())
 	a.budget.SetLimit(0)
 	for i := range 100 {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
-		request.Header.Set("Authorization", fmt.Sprintf("Bearer guess-%d", i))
-		a.ServeHTTP(httptest.NewRecorder(), request)
+		scrape(t, a, fmt.Sprintf("10.0.0.%d", i), fmt.Sprintf("guess-%d", i))
 	}
 	if got := len(api.Actions()); got != accessAtOnce {
 		t.Errorf("%d calls of the API server, want %d", got, accessAtOnce)
+	}
+}
+
+// While an address guesses tokens, another one is answered, and so is a token from anywhere that was allowed before.
+func TestGuessesDoNotStarveScrapes(t *testing.T) {
+	a := newAccess(authority(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	guess := func() {
+		for i := range 1000 {
+			scrape(t, a, "10.0.0.1", fmt.Sprintf("guess-%d", i))
+		}
+	}
+	guess()
+	if code := scrape(t, a, "10.0.0.2", "prometheus"); code != http.StatusOK {
+		t.Errorf("a first scrape got %d", code)
+	}
+	guess()
+	// As if a minute had passed.
+	a.allowed.RemoveAll(func(any) bool { return true })
+	if code := scrape(t, a, "10.0.0.1", "prometheus"); code != http.StatusOK {
+		t.Errorf("a later scrape got %d", code)
 	}
 }

@@ -1,0 +1,31 @@
+package serving
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// plainConnections is many times what kubelets and scrapers need.
+	plainConnections = 256
+	// plainTimeout is how long a request may take to arrive, and answerTimeout how long its answer may: a profile takes
+	// half a minute.
+	plainTimeout  = 10 * time.Second
+	answerTimeout = 40 * time.Second
+)
+
+// Plain returns the server of a port for probes or metrics, whose clients are not known either, and its listener.
+func Plain(ctx context.Context, l net.Listener, handler http.Handler) (*http.Server, *Bound) {
+	bound := NewBound(l, plainConnections, func() {})
+	return &http.Server{
+		Handler:           handler,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnState:         bound.Observe,
+		ErrorLog:          errorLog(ctx),
+		ReadHeaderTimeout: plainTimeout, ReadTimeout: plainTimeout, WriteTimeout: answerTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+	}, bound
+}
