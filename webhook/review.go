@@ -42,7 +42,7 @@ func (h *Handler) read(
 				return errOverloaded
 			}
 			// The deadline for the body may have passed while the request was waiting. From now on, others wait for it.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout / 4))
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout / 2))
 			return nil
 		}
 	}

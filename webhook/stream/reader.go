@@ -103,7 +103,8 @@ func (s *source) Read(p []byte) (int, error) {
 		(*Reader)(s).limit(fmt.Sprintf("must have values of at most %d bytes", maxBuffer*3/4))
 		return 0, s.stopped
 	}
-	n, err := s.input.Reader.Read(p)
+	// The decoder must not read far ahead, because how long strings may be depends on where they are.
+	n, err := s.input.Reader.Read(p[:min(len(p), window)])
 	if s.passed += n; s.passed > ShortBytes && s.input.Large != nil {
 		large := s.input.Large
 		s.input.Large = nil

@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	// maxString is the length of the longest string that is passed on, in JSON. An annotation may have 256 KiB, and the
-	// API server writes six bytes for some characters.
-	maxString = 6*(256<<10) + 64
+	// maxString is the length of the longest string that is passed on, in JSON.
+	maxString = 64 << 10
+	// maxAnnotation is the same within annotations. One may have 256 KiB, and the API server writes six bytes for some
+	// characters.
+	maxAnnotation = 6*maxAnnotations + 64
 	// maxRun is the longest run of white space, or of digits, that is passed on.
 	maxRun = 256
 	window = 4 << 10
@@ -32,6 +34,8 @@ type shortener struct {
 	out    []byte
 	buffer [window + 64]byte
 
+	// most is the length of the longest string that is passed on now. It must be more than the decoder reads ahead.
+	most     int
 	inString bool
 	// passed is how much of the current string, or of what is between strings, has been passed on.
 	passed int
@@ -44,7 +48,7 @@ type shortener struct {
 }
 
 func (s *shortener) reset(source io.Reader) {
-	*s = shortener{source: source}
+	*s = shortener{source: source, most: maxString}
 	s.end.SetSeed(seed)
 }
 
@@ -89,10 +93,10 @@ func (s *shortener) shorten(b []byte) (rest []byte) {
 			continue
 		}
 		room := len(b) - i
-		if s.cut {
+		if s.cut = s.cut || s.passed >= s.most; s.cut {
 			pass()
 		} else {
-			room = min(room, maxString-s.passed)
+			room = min(room, s.most-s.passed)
 		}
 		n := contents(b[i:], room)
 		i += n
@@ -101,7 +105,6 @@ func (s *shortener) shorten(b []byte) (rest []byte) {
 			start = i
 		} else {
 			s.passed += n
-			s.cut = s.passed >= maxString
 		}
 		switch {
 		case n >= room:

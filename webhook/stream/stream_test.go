@@ -107,6 +107,34 @@ func BenchmarkSkip(b *testing.B) {
 	}
 }
 
+// An annotation is read as a whole, also if long strings precede and follow it and the buffer of the decoder has grown.
+func TestLongAnnotations(t *testing.T) {
+	long := strings.Repeat(`\u003c`, maxAnnotations-10)
+	text := `[{"a":"` + long + `"},"` + long + `",{"b":"` + long + `"},"` + long + `"]`
+	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": iotest.DataErrReader, "halves": iotest.HalfReader} {
+		var lengths []int
+		if err := Read(Input{Reader: pieces(strings.NewReader(text))}, func(r *Reader) {
+			for i := range r.Elements() {
+				if i%2 == 0 {
+					var annotations map[string]string
+					Annotations(r, &annotations)
+					lengths = append(lengths, len(annotations["a"])+len(annotations["b"]))
+					continue
+				}
+				var other string
+				String(r, &other)
+				lengths = append(lengths, len(other))
+			}
+		}); err != nil {
+			t.Fatal(name, err)
+		}
+		const whole, cut = maxAnnotations - 10, maxString/6 + 1 + len("…") + 16
+		if len(lengths) != 4 || lengths[0] != whole || lengths[1] != cut || lengths[2] != whole || lengths[3] != cut {
+			t.Errorf("%s: lengths %d, want %d and %d", name, lengths, whole, cut)
+		}
+	}
+}
+
 // Whatever the input, its decoder has a bounded buffer.
 func TestMemoryIsBounded(t *testing.T) {
 	for name, text := range map[string]string{

@@ -177,7 +177,9 @@ func Annotations(r *Reader, into *map[string]string) {
 		}
 		return true
 	}
+	r.short.most = maxAnnotation
 	Strings(r, into, bounded)
+	r.short.most = maxString
 	bounded(nil)
 }
 

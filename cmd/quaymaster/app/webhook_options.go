@@ -66,11 +66,11 @@ func (o *webhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.requestTimeout, "request-timeout", 3*time.Second,
 		"timeoutSeconds of the webhook configurations: no request may take longer, whatever its caller asks for")
 	fs.IntVar(&o.maxRequests, "max-concurrent-requests", 1000,
-		"maximum number of admission requests that are handled or wait for their turn, half of them for one IP address; "+
-			"further requests are answered with 503")
+		"maximum number of admission requests that are handled at a time; further ones wait, and are answered with 503 if "+
+			"there is no time")
 	fs.IntVar(&o.maxConnections, "max-connections", 500,
-		"maximum number of open connections; for each further one, the connection that has waited longest is closed, "+
-			"preferably of the IP address with the most connections")
+		"maximum number of open connections; for each further one, the oldest connection without a request is closed, else "+
+			"the one that has waited longest")
 	fs.StringVar(&o.clientCAFile, "client-ca-file", "",
 		"`file` with the CAs of client certificates, which API servers must then present; it is read again when it changes")
 	fs.StringSliceVar(&o.clientNames, "client-allowed-names", nil,
