@@ -131,20 +131,10 @@ func AuditChange(response *admissionv1.AdmissionResponse, key string, added map[
 	if response.AuditAnnotations == nil {
 		response.AuditAnnotations = map[string]string{}
 	}
-	size := 0
+	pairs := make([]string, 0, len(added))
 	for name, value := range added {
-		size += len(name) + len(value) + len(",=")
+		pairs = append(pairs, name+"="+value)
 	}
-	var text strings.Builder
-	text.Grow(size)
-	var few keyBuffer
-	for i, name := range few.sorted(added) {
-		if i > 0 {
-			text.WriteByte(',')
-		}
-		text.WriteString(name)
-		text.WriteByte('=')
-		text.WriteString(added[name])
-	}
-	response.AuditAnnotations[key] = text.String()
+	slices.Sort(pairs)
+	response.AuditAnnotations[key] = strings.Join(pairs, ",")
 }
