@@ -67,29 +67,29 @@ func calls(t testing.TB) []call {
 		hundred[fmt.Sprintf("example.com/annotation-%d", i)] = string(bytes.Repeat([]byte("x"), 290))
 	}
 	return []call{
-		{"create", svc, validate(own, 0), defaulted, 28},
-		{"create, 1 policy", svc, validate(own, 1), defaulted, 29},
-		{"create, 10 policies", svc, validate(own, 10), defaulted, 29},
-		{"create, all catalogs", svc, validate(all, 0), defaulted, 73},
-		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 49},
+		{"create", svc, validate(own, 0), defaulted, 33},
+		{"create, 1 policy", svc, validate(own, 1), defaulted, 34},
+		{"create, 10 policies", svc, validate(own, 10), defaulted, 34},
+		{"create, all catalogs", svc, validate(all, 0), defaulted, 78},
+		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 55},
 		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
-		}), 108},
+		}), 113},
 		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
-		}), 27},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 43},
-		{"update", svc, validate(own, 0), update, 49},
-		{"update, 1 policy", svc, validate(own, 1), update, 85},
-		{"update, 10 policies", svc, validate(own, 10), update, 107},
-		{"mutate", svc, mutate(own, 0), create, 35},
-		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 28},
-		{"mutate, 1 policy", svc, mutate(own, 1), create, 51},
-		{"mutate, 10 policies", svc, mutate(own, 10), create, 62},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 43},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 18},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 18},
+		}), 32},
+		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 48},
+		{"update", svc, validate(own, 0), update, 54},
+		{"update, 1 policy", svc, validate(own, 1), update, 90},
+		{"update, 10 policies", svc, validate(own, 10), update, 112},
+		{"mutate", svc, mutate(own, 0), create, 68},
+		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 36},
+		{"mutate, 1 policy", svc, mutate(own, 1), create, 84},
+		{"mutate, 10 policies", svc, mutate(own, 10), create, 95},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 57},
+		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 23},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 23},
 	}
 }
 

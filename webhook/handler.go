@@ -111,14 +111,14 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	if err != nil {
 		return nil, "", badRequest(err)
 	}
-	ctx := withDeadline(r.Context(), time.Now().Add(timeout))
-	defer ctx.end()
-	ctx.place.limit = h.o.Limit
-	defer ctx.place.leave()
-	if !ctx.place.enter(ctx) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	held := place{limit: h.o.Limit}
+	defer held.leave()
+	if !held.enter(ctx) {
 		return nil, "", overloaded()
 	}
-	req, excess, failure := h.read(ctx, w, r)
+	req, excess, failure := h.read(ctx, &held, w, r)
 	if failure != nil {
 		return nil, "", failure
 	}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ const (
 // read reads an AdmissionReview by the rules of the API server while its body arrives. The request lacks the fields that
 // admission does not use. If it is beyond a limit, read returns the limit and what is known of the request.
 func (h *Handler) read(
-	ctx *deadlineContext, w http.ResponseWriter, r *http.Request,
+	ctx context.Context, held *place, w http.ResponseWriter, r *http.Request,
 ) (*admissionv1.AdmissionRequest, *stream.Limit, *httpFailure) {
 	in := stream.Input{Reader: r.Body, Short: r.ContentLength >= 0 && r.ContentLength <= stream.ShortBytes}
 	if r.ContentLength < 0 {
@@ -38,7 +39,7 @@ func (h *Handler) read(
 	}
 	if !in.Short {
 		in.Large = func() error {
-			if !ctx.place.enlarge(ctx) {
+			if !held.enlarge(ctx) {
 				return errOverloaded
 			}
 			// The deadline for the body may have passed while the request was waiting. From now on, others wait for it.
@@ -51,7 +52,7 @@ func (h *Handler) read(
 	err := stream.Read(in, func(s *stream.Reader) {
 		kind, req = h.review(s)
 		if s.Kept() <= stream.ShortBytes {
-			ctx.place.shrink()
+			held.shrink()
 		}
 	})
 	excess, exceeded := errors.AsType[*stream.Limit](err)
