@@ -14,7 +14,7 @@ type httpFailure struct {
 	problem string
 	// cause is only logged; it is set for our own failures.
 	cause error
-	// decision is how it is counted; empty for the mistakes of callers.
+	// decision counts it; empty for the mistakes of callers.
 	decision decision
 	// allow is the method that the caller must use instead.
 	allow string

@@ -32,7 +32,7 @@ const (
 // admission does not use. If it is beyond a limit, read returns the limit and what is known of the request.
 func (h *Handler) read(
 	ctx context.Context, held *place, w http.ResponseWriter, r *http.Request,
-) (*admissionv1.AdmissionRequest, *stream.Limit, *httpFailure) {
+) (*admissionv1.AdmissionRequest, *stream.LimitError, *httpFailure) {
 	in := stream.Input{Reader: r.Body, Short: r.ContentLength >= 0 && r.ContentLength <= stream.ShortBytes}
 	if r.ContentLength < 0 {
 		in.Reader = http.MaxBytesReader(w, r.Body, maxBodyBytes)
@@ -55,7 +55,7 @@ func (h *Handler) read(
 			held.shrink()
 		}
 	})
-	excess, exceeded := errors.AsType[*stream.Limit](err)
+	excess, exceeded := errors.AsType[*stream.LimitError](err)
 	if err != nil && !exceeded {
 		return nil, nil, unreadable(err)
 	}
@@ -116,7 +116,7 @@ func (h *Handler) check(kind metav1.TypeMeta, req *admissionv1.AdmissionRequest)
 }
 
 // refuse returns the response to a request beyond a limit. Deletions are allowed: finalizers must be removable.
-func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.Limit) *admissionv1.AdmissionResponse {
+func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.LimitError) *admissionv1.AdmissionResponse {
 	object, _ := req.Object.Object.(Object)
 	if req.Operation == admissionv1.Delete || object != nil && object.GetDeletionTimestamp() != nil {
 		return Allow()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,11 +61,7 @@ func (r *admissionReview) valid(of metav1.GroupVersionResource) bool {
 		r.Request.Resource != of || r.Request.SubResource != "" {
 		return false
 	}
-	switch r.Request.Operation {
-	case admissionv1.Create, admissionv1.Update, admissionv1.Delete:
-		return true
-	}
-	return false
+	return slices.Contains([]admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete}, r.Request.Operation)
 }
 
 // names has the fields of metadata that are always read.

@@ -18,7 +18,7 @@ import (
 // that JSON needs six bytes for.
 func managed(n int) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{
-		Manager: "kubectl", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:` + strings.Repeat("<", n) + `":{}}`)},
+		Manager: "kubectl", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:` + strings.Repeat("<", n) + `":{}}`),
 	}}
 }
 

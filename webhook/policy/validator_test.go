@@ -179,9 +179,9 @@ func TestValidator(t *testing.T) {
 		},
 		"more bytes than one policy may have": {
 			request: create(t, lbpol(func(p *v1alpha1.LoadBalancerPolicy) {
-				p.Spec.Rules[0].Allowed = []string{strings.Repeat("x", 65536)}
+				p.Spec.Rules[0].Allowed = []string{strings.Repeat("x", 32768), strings.Repeat("y", 32768)}
 			})),
-			message: head + "spec: Forbidden: a namespace must have policies of at most 65536 bytes in all; they have 65707; " +
+			message: head + "spec: Forbidden: a namespace must have policies of at most 65536 bytes in all; they have 65710; " +
 				"merge or shorten policies, or delete some",
 		},
 		"one of too many": {request: create(t, lbpol()), policies: many, message: head + tooMany},

@@ -16,7 +16,7 @@ const (
 
 // Bound is a listener with a bounded number of connections. Refusing further ones would let an attacker keep others out.
 // Instead, the oldest connection without a request is closed or, if there is none, the one whose state changed longest
-// ago: requests take milliseconds, and clients open connections anew. While every connection is fresh, the next one
+// ago: requests take milliseconds, and clients open connections again. While every connection is fresh, the next one
 // waits, and the kernel has those behind it.
 type Bound struct {
 	net.Listener

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -23,7 +24,7 @@ func Plain(ctx context.Context, l net.Listener, handler http.Handler) (*http.Ser
 		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnState:         bound.Observe,
-		ErrorLog:          errorLog(ctx),
+		ErrorLog:          slog.NewLogLogger(some(ctx), slog.LevelInfo),
 		ReadHeaderTimeout: plainTimeout, ReadTimeout: plainTimeout, WriteTimeout: answerTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,

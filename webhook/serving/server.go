@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -135,7 +134,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		Handler:     s.bounded(s.mux),
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnState:   bound.Observe,
-		ErrorLog:    errorLog(ctx),
+		ErrorLog:    slog.NewLogLogger(some(ctx), slog.LevelInfo),
 		// This time begins with the handshake, and API servers open connections for later. Connections with slow headers
 		// are closed when others need room.
 		ReadHeaderTimeout: idleTimeout,
@@ -178,11 +177,9 @@ func (s *Server) bounded(next http.Handler) http.Handler {
 	})
 }
 
-// errorLog logs some errors of connections. Anybody can cause them.
-func errorLog(ctx context.Context) *log.Logger {
-	return slog.NewLogLogger(sampled{
-		logr.ToSlogHandler(klog.FromContext(ctx)), &rate.Sometimes{First: 10, Interval: 10 * time.Second},
-	}, slog.LevelInfo)
+// some logs some errors of connections. Anybody can cause them.
+func some(ctx context.Context) slog.Handler {
+	return sampled{logr.ToSlogHandler(klog.FromContext(ctx)), &rate.Sometimes{First: 10, Interval: 10 * time.Second}}
 }
 
 // sampled drops most of the records of a burst.

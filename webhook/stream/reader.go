@@ -40,15 +40,15 @@ type Input struct {
 	Large func() error
 }
 
-// Limit reports that an input contains more than is read. The rest of it has not been read.
-type Limit struct {
+// LimitError reports that an input contains more than is read. The rest of it has not been read.
+type LimitError struct {
 	// Field is the path of the field that is too large.
 	Field string
 	// Message says what must hold, and Remedy what to do.
 	Message, Remedy string
 }
 
-func (l *Limit) Error() string { return l.Field + " " + l.Message }
+func (l *LimitError) Error() string { return l.Field + " " + l.Message }
 
 // Reader reads one JSON text, value by value. After an error other than a value of the wrong type, it reads nothing
 // more. A value of the wrong type is skipped; null leaves what it is read into unchanged, except where a method says
@@ -221,7 +221,7 @@ func (r *Reader) limit(message string) {
 		path = path[1:]
 	}
 	field := strings.Join(path[:min(len(path), 2)], ".")
-	r.stop(&Limit{
+	r.stop(&LimitError{
 		Field: cmp.Or(field[:min(len(field), 100)], "object"), Message: message,
 		Remedy: "make the object smaller: it cannot be validated",
 	})

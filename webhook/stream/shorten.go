@@ -145,26 +145,31 @@ func (s *shortener) outside(b []byte) {
 	}
 }
 
-// The kinds of bytes outside of strings, and those within strings that are not passed on without a look.
+// The kinds of bytes between strings.
 const (
 	space byte = iota + 1
 	digit
 )
 
-var (
-	kinds   = [256]byte{' ': space, '\t': space, '\r': space, '\n': space}
-	special [256]bool
-)
-
-func init() {
+// kinds has the kind of each byte between strings.
+var kinds = func() (all [256]byte) {
+	for _, c := range " \t\r\n" {
+		all[c] = space
+	}
 	for c := '0'; c <= '9'; c++ {
-		kinds[c] = digit
+		all[c] = digit
 	}
+	return all
+}()
+
+// special has the bytes within strings that are not passed on without a look.
+var special = func() (all [256]bool) {
 	for c := range ' ' {
-		special[c] = true
+		all[c] = true
 	}
-	special['"'], special['\\'] = true, true
-}
+	all['"'], all['\\'] = true, true
+	return all
+}()
 
 // contents returns the length of the valid contents of a string at the beginning of b: whole escape sequences, and at
 // most as much of b as it takes for room.

@@ -166,7 +166,7 @@ func Strings(r *Reader, into *map[string]string, wanted func(key []byte) bool) {
 	}
 }
 
-// Annotations reads all annotations of an object. If they are longer than Kubernetes allows, that is a Limit: the API
+// Annotations reads all annotations of an object. If they are longer than Kubernetes allows, that is a LimitError: the API
 // server would refuse the object after admission.
 func Annotations(r *Reader, into *map[string]string) {
 	size := func() int { return r.kept - entryBytes*len(*into) }
