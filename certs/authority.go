@@ -1,20 +1,23 @@
 package certs
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
-	"math/big"
 	"net/netip"
 	"time"
+
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
-	// organization marks self-signed authorities in bundles; replicas recognize each other's authorities by it.
+	// organization marks self-signed authorities in bundles. It must not change.
 	organization = "quaymaster.dev webhook self-signed"
 	// backdate lets API servers whose clocks are behind accept a new certificate immediately.
 	backdate = 5 * time.Minute
@@ -23,40 +26,27 @@ const (
 // authority is a self-signed certificate authority.
 type authority struct {
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  crypto.PrivateKey
 }
 
 // newAuthority creates an authority that is valid from now on.
 func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
-	template, key, err := newTemplate(now, validity)
+	created, err := certify(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority of " + now.UTC().Format(time.RFC3339)}, NotAfter: now.Add(validity),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}, now, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create certificate authority: %w", err)
 	}
-	template.Subject.CommonName = fmt.Sprintf("authority %x", template.SerialNumber)
-	template.IsCA = true
-	template.BasicConstraintsValid = true
-	template.MaxPathLenZero = true
-	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("create certificate authority: %w", err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("create certificate authority: %w", err)
-	}
-	return &authority{cert: cert, key: key}, nil
+	return created, nil
 }
 
 // issue signs a new serving certificate for the hosts. It never outlives the authority.
 func (a *authority) issue(now time.Time, validity time.Duration, hosts []string) (*tls.Certificate, error) {
-	template, key, err := newTemplate(now, min(validity, a.cert.NotAfter.Sub(now)))
-	if err != nil {
-		return nil, fmt.Errorf("create serving certificate: %w", err)
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "webhook"}, NotAfter: now.Add(min(validity, a.cert.NotAfter.Sub(now))),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	template.Subject.CommonName = "webhook"
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {
 		if addr, err := netip.ParseAddr(host); err == nil {
 			template.IPAddresses = append(template.IPAddresses, addr.AsSlice())
@@ -64,32 +54,56 @@ func (a *authority) issue(now time.Time, validity time.Duration, hosts []string)
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	issued, err := certify(template, now, a)
 	if err != nil {
 		return nil, fmt.Errorf("create serving certificate: %w", err)
 	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("create serving certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	return &tls.Certificate{Certificate: [][]byte{issued.cert.Raw}, PrivateKey: issued.key, Leaf: issued.cert}, nil
 }
 
-func newTemplate(now time.Time, validity time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// certify creates a key and a certificate for it, signed by an authority or, if by is nil, by itself.
+func certify(template *x509.Certificate, now time.Time, by *authority) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	template.Subject.Organization = []string{organization}
+	template.NotBefore = now.Add(-backdate)
+	if by == nil {
+		by = &authority{cert: template, key: key}
+	}
+	// Without a serial number, CreateCertificate chooses a random one.
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{Organization: []string{organization}},
-		NotBefore:    now.Add(-backdate),
-		NotAfter:     now.Add(validity),
-	}, key, nil
+	cert, err := x509.ParseCertificate(der)
+	return &authority{cert: cert, key: key}, err
+}
+
+// encode returns the data of a Secret with the authority.
+func (a *authority) encode() (map[string][]byte, error) {
+	key, err := keyutil.MarshalPrivateKeyToPEM(a.key)
+	if err != nil {
+		return nil, errors.New("encode private key: unsupported type") // the cause might quote the key
+	}
+	return map[string][]byte{authorityKey: encodeBundle([]*x509.Certificate{a.cert}), authorityPrivateKey: key}, nil
+}
+
+// parseAuthority returns the authority in the data of a Secret, unless it is due for renewal. Other keys, and
+// certificates after the first one, are ignored: earlier versions shared more than the authority.
+func parseAuthority(data map[string][]byte, now time.Time) (*authority, error) {
+	pair, err := keyPair(data, authorityKey, authorityPrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	if !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("the first certificate of %s is not an authority", authorityKey)
+	}
+	if due := renewalTime(pair.Leaf); !now.Before(due) {
+		return nil, fmt.Errorf("the authority of %s is due for renewal since %s", authorityKey, due.UTC().Format(time.RFC3339))
+	}
+	return &authority{cert: pair.Leaf, key: pair.PrivateKey}, nil
 }
 
 // renewalTime returns the time when one of our certificates should be replaced: after two thirds of its lifetime.

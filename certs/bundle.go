@@ -11,41 +11,27 @@ import (
 
 const (
 	pemCertificate = "CERTIFICATE"
-	pemPrivateKey  = "PRIVATE KEY"
-	// maxKept is the maximum number of authorities of other replicas and earlier runs in a bundle, and the maximum
-	// number of foreign ones.
+	// maxKept is the maximum number of other authorities in a bundle.
 	maxKept = 8
-	// maxForeign is the maximum size of a foreign authority in bytes; usual ones have one or two thousand.
-	maxForeign = 16 << 10
-	// keepForeign is how long foreign authorities stay in a bundle. When the source of certificates has changed, pods
-	// with a certificate of the former source serve until a roll-out, perhaps a slow one, replaces them.
-	keepForeign = 24 * time.Hour
+	// maxSize is the maximum size of another authority in bytes; usual ones have one or two thousand.
+	maxSize = 16 << 10
 )
 
-// mergeBundle adds our authorities to a bundle. Of the rest it keeps unexpired authorities: those of other replicas and
-// of earlier runs, and the foreign ones that keep selects. The result does not depend on the replica, so that two
-// replicas never keep overwriting each other's bundle: what one of them removes, no other adds again.
+// mergeBundle adds our authorities to a bundle. Of the rest it keeps unexpired authorities that keep selects. The result
+// does not depend on the replica, so that two replicas never keep overwriting each other's bundle: what one of them
+// removes, no other adds again.
 func mergeBundle(bundle []byte, ours []*x509.Certificate, keep func(*x509.Certificate) bool, now time.Time) []byte {
-	var replicas, foreign []*x509.Certificate
+	var others []*x509.Certificate
 	for _, cert := range parseBundle(bundle) {
-		switch {
-		case now.After(cert.NotAfter) || slices.ContainsFunc(ours, cert.Equal):
-		case slices.Contains(cert.Subject.Organization, organization):
-			replicas = append(replicas, cert)
-		case len(cert.Raw) <= maxForeign && keep(cert):
-			foreign = append(foreign, cert)
+		if !slices.ContainsFunc(ours, cert.Equal) && !now.After(cert.NotAfter) && len(cert.Raw) <= maxSize && keep(cert) {
+			others = append(others, cert)
 		}
 	}
-	all := slices.Concat(ours, newest(replicas), newest(foreign))
+	slices.SortFunc(others, newestFirst)
+	others = slices.CompactFunc(others, (*x509.Certificate).Equal)
+	all := slices.Concat(ours, others[:min(len(others), maxKept)])
 	slices.SortFunc(all, newestFirst)
 	return encodeBundle(all)
-}
-
-// newest returns the newest certificates, each once.
-func newest(certs []*x509.Certificate) []*x509.Certificate {
-	slices.SortFunc(certs, newestFirst)
-	certs = slices.CompactFunc(certs, (*x509.Certificate).Equal)
-	return certs[:min(len(certs), maxKept)]
 }
 
 func newestFirst(a, b *x509.Certificate) int {
@@ -67,4 +53,12 @@ func parseBundle(bundle []byte) []*x509.Certificate {
 			certs = append(certs, cert)
 		}
 	}
+}
+
+func encodeBundle(certs []*x509.Certificate) []byte {
+	var bundle []byte
+	for _, cert := range certs {
+		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: cert.Raw})...)
+	}
+	return bundle
 }

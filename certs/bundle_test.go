@@ -2,6 +2,8 @@ package certs
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -146,7 +148,7 @@ func TestMergeBundleKeepsForeignAuthorities(t *testing.T) {
 	for range 2 * maxKept {
 		many = append(many, foreignAuthority(t)...)
 	}
-	odd := pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: []byte("x")})
+	odd := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})
 	broken := pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: []byte("x")})
 	tests := map[string]struct {
 		bundle []byte
@@ -159,7 +161,7 @@ func TestMergeBundleKeepsForeignAuthorities(t *testing.T) {
 		"too many":        {many, always, 1 + maxKept},
 		"expired":         {pemOf(mustForeign(t, now.Add(-3*keepForeign), "").cert), always, 1},
 		"among odd PEM":   {slices.Concat(odd, broken, foreign, []byte("text\n-----BEGIN CERTIFICATE-----\n")), always, 2},
-		"larger than any": {pemOf(mustForeign(t, now, strings.Repeat("x", maxForeign)).cert), always, 1},
+		"larger than any": {pemOf(mustForeign(t, now, strings.Repeat("x", maxSize)).cert), always, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -181,12 +183,14 @@ func foreignAuthority(t *testing.T) []byte {
 // mustForeign returns such an authority, which is valid for twice as long as it may stay in a bundle, and has an extra name.
 func mustForeign(t *testing.T, from time.Time, name string) *authority {
 	t.Helper()
-	template, key, err := newTemplate(from, 2*keepForeign)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template.Subject = pkix.Name{Organization: []string{"Example"}, CommonName: name}
-	template.IsCA, template.BasicConstraintsValid = true, true
+	template := &x509.Certificate{
+		Subject: pkix.Name{Organization: []string{"Example"}, CommonName: name}, NotBefore: from, NotAfter: from.Add(2 * keepForeign),
+		IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

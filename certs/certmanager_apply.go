@@ -8,67 +8,36 @@ import (
 	"k8s.io/klog/v2"
 )
 
-const (
-	// applyEvery is the longest interval for repairing objects. Changes by others cause it at once, so this is only for
-	// changes that are missed.
-	applyEvery = 5 * time.Minute
-	// waitEvery is the interval for retrying while something is missing.
-	waitEvery = 2 * time.Second
-)
+// applyEvery is the longest interval for repairing objects. Changes by others cause it at once, so this is only for
+// changes that are missed.
+const applyEvery = 5 * time.Minute
 
 // keepApplied applies the objects at once when they are changed or deleted, and repeatedly. Unchanged objects are not
 // written.
 func (c *CertManager) keepApplied(ctx context.Context) {
-	changed := make(chan struct{}, 1)
+	changed := newSignal()
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	// Without cert-manager there is nothing to watch.
-	watch := sync.OnceFunc(func() { c.watchObjects(ctx, &watches, changed) })
-	var applied time.Time // zero until all objects have been applied
-	for {
-		reason := ""
-		if applied.IsZero() || c.o.Clock.Since(applied) >= applyEvery {
-			applied = time.Time{}
-			if reason = c.apply(ctx); reason == "" {
-				applied = c.o.Clock.Now()
-				watch()
+	watch := sync.OnceFunc(func() {
+		for _, object := range c.o.Request.objects() {
+			watches.Go(func() { c.o.Client.watch(ctx, object, changed.notify) })
+		}
+	})
+	repeat(ctx, c.o.Clock, changed, func() time.Duration {
+		reason := c.each(ctx, c.apply)
+		if reason == "" {
+			watch()
+			if c.serving.Load() == nil {
+				reason = c.each(ctx, c.o.Client.notReadyReason)
 			}
 		}
-		if reason == "" && c.serving.Load() == nil {
-			reason = c.progress(ctx)
-		}
 		c.setWaiting(ctx, reason)
-		pause := waitEvery
-		if reason == "" && c.serving.Load() != nil {
-			pause = applyEvery
+		if reason != "" || c.serving.Load() == nil {
+			return retryEvery
 		}
-		// If another tool keeps changing the objects, writes must be rare.
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.o.Clock.After(urgentEvery):
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			applied = time.Time{}
-		case <-c.o.Clock.After(pause - urgentEvery):
-		}
-	}
-}
-
-// watchObjects sends to changed when the objects must be applied again, until the context ends.
-func (c *CertManager) watchObjects(ctx context.Context, watches *sync.WaitGroup, changed chan<- struct{}) {
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // The next attempt sees this change, too.
-		}
-	}
-	for _, object := range c.o.Request.objects() {
-		watches.Go(func() { c.o.Client.watch(ctx, object, notify) })
-	}
+		return applyEvery
+	})
 }
 
 // setWaiting records why the objects are not ready. Trust logs the reason until the first certificate is served;
@@ -86,28 +55,21 @@ func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	}
 }
 
-// apply applies the objects and describes why that failed; empty if it succeeded.
-func (c *CertManager) apply(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	for _, object := range c.o.Request.objects() {
-		err := c.o.Client.apply(ctx, object)
-		if notServed(err) {
-			return "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed"
-		}
-		if err != nil {
-			return err.Error()
-		}
+// apply applies one of the objects and describes why that failed.
+func (c *CertManager) apply(ctx context.Context, object manifest) (string, error) {
+	err := c.o.Client.apply(ctx, object)
+	if notServed(err) {
+		return "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed", nil
 	}
-	return ""
+	return "", err
 }
 
-// progress describes which object is not ready and why; empty if all are ready.
-func (c *CertManager) progress(ctx context.Context) string {
+// each returns the first problem with one of the objects; empty if there is none.
+func (c *CertManager) each(ctx context.Context, problem func(context.Context, manifest) (string, error)) string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, object := range c.o.Request.objects() {
-		reason, err := c.o.Client.notReadyReason(ctx, object)
+		reason, err := problem(ctx, object)
 		if err != nil {
 			return err.Error()
 		}

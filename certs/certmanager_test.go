@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/keyutil"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 )
@@ -112,10 +114,11 @@ func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	client, err := NewCertManagerClient(&rest.Config{Host: server.URL}, system)
+	api, err := dynamic.NewForConfig(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := &CertManagerClient{API: api, Namespace: system}
 	return NewCertManager(CertManagerOptions{
 		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system),
 		Clock: testingclock.NewFakeClock(now),
@@ -141,7 +144,7 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 				conditions = condition
 			}
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"status":{"conditions":[%s]}}`, conditions)
+			_, _ = fmt.Fprintf(w, `{"apiVersion":"cert-manager.io/v1","kind":"Object","status":{"conditions":[%s]}}`, conditions)
 		}
 	}
 	tests := map[string]struct {
@@ -176,9 +179,9 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCertManager(t, test.server)
-			reason := c.apply(t.Context())
+			reason := c.each(t.Context(), c.apply)
 			if reason == "" {
-				reason = c.progress(t.Context())
+				reason = c.each(t.Context(), c.o.Client.notReadyReason)
 			}
 			c.setWaiting(t.Context(), reason)
 			if _, err := c.GetCertificate(nil); err == nil || err.Error() != "waiting for cert-manager: "+test.want {
@@ -191,7 +194,7 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 // secretOf returns the Secret that cert-manager writes for a certificate.
 func secretOf(t *testing.T, pair *issued) *corev1.Secret {
 	t.Helper()
-	key, err := encodeKey(pair.serving.PrivateKey)
+	key, err := keyutil.MarshalPrivateKeyToPEM(pair.serving.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,16 +1,19 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/trust"
 )
@@ -116,22 +119,37 @@ func object[T any, L runtime.Object](
 	}
 }
 
-// bundlePatch returns a patch that sets the bundles of all webhooks, if the object has not changed in the meantime. A
-// patch of only some webhooks could change their order.
-func bundlePatch(state *configurationState, bundles [][]byte) ([]byte, error) {
-	type clientConfig struct {
-		CABundle []byte `json:"caBundle"`
+// publishIn changes the bundles of all webhooks of a configuration and reports whether there was something to change.
+func publishIn(ctx context.Context, object configuration, merge func(bundle []byte) []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	state, err := object.get(ctx)
+	if err != nil {
+		return false, fmt.Errorf("get %s: %w", object.what, err)
 	}
-	type hook struct {
-		Name         string       `json:"name"`
-		ClientConfig clientConfig `json:"clientConfig"`
+	// A patch of only some webhooks could change their order.
+	var hooks []map[string]any
+	changed := false
+	for _, w := range state.webhooks {
+		merged := merge(w.Client.CABundle)
+		hooks = append(hooks, map[string]any{"name": w.Name, "clientConfig": map[string]any{"caBundle": merged}})
+		changed = changed || !bytes.Equal(merged, w.Client.CABundle)
 	}
-	var hooks []hook
-	for i, w := range state.webhooks {
-		hooks = append(hooks, hook{w.Name, clientConfig{bundles[i]}})
+	if !changed {
+		return false, nil
 	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]string{"resourceVersion": state.resourceVersion},
-		"webhooks": hooks,
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]string{"resourceVersion": state.resourceVersion}, "webhooks": hooks,
 	})
+	if err == nil {
+		err = object.patch(ctx, body)
+	}
+	if apierrors.IsConflict(err) {
+		return publishIn(ctx, object, merge) // another replica was faster
+	}
+	if err != nil {
+		return false, fmt.Errorf("patch %s: %w", object.what, err)
+	}
+	klog.FromContext(ctx).Info("Updated the certificate authorities in the webhook configuration", "object", object.what)
+	return true, nil
 }

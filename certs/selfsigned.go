@@ -4,12 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -18,85 +24,65 @@ import (
 )
 
 const (
-	// urgentEvery is the interval of steps while something is missing, and of steps because of changes.
-	urgentEvery = time.Second
-	// retryEvery is the interval of steps while a problem persists, but the certificate is served, and while another
-	// process keeps overwriting what we write.
-	retryEvery = 5 * time.Second
 	// settledEvery is the longest interval of steps. Changes by others cause a step immediately, so this is only for
-	// changes that are missed and for authorities that expire.
+	// changes that are missed and for authorities that are no longer needed.
 	settledEvery = 10 * time.Minute
 	// propagation is the time that API servers may take to see a new bundle.
 	propagation = 10 * time.Second
+	// keepFormer is how long a former authority of ours stays in a bundle. The other replicas may still serve a
+	// certificate of it, but its key may also have become known to others.
+	keepFormer = time.Hour
+	// keepForeign is how long foreign authorities stay in a bundle. When the source of certificates has changed, pods
+	// with a certificate of the former source serve until a roll-out, perhaps a slow one, replaces them.
+	keepForeign = 24 * time.Hour
 )
 
 // SelfSignedOptions holds the dependencies of a SelfSigned; all of them are required except Secrets and Secret.
 type SelfSignedOptions struct {
 	// Hosts are the DNS names and IP addresses that API servers call.
 	Hosts []string
-	// Validity is the lifetime of a certificate; that of the authority is ten times longer. Both are replaced after two
-	// thirds of it.
+	// Validity is the lifetime of a certificate, which is replaced after two thirds of it.
 	Validity time.Duration
 	// API reads, watches and patches the configurations.
 	API client.AdmissionregistrationV1Interface
 	// Configurations are those whose bundles get the authority.
 	Configurations Configurations
-	// Secrets reads, watches, patches and creates the Secret, in its namespace.
+	// Secrets reads, watches and patches the Secret, in its namespace.
 	Secrets typedcorev1.SecretInterface
-	// Secret is the name of the Secret that replicas share and that outlives them. Without one, everything is in
-	// memory: each replica has its own authority, and a restart creates a new one.
+	// Secret is the name of the Secret with the authority that replicas share. Without one, a single replica has an
+	// authority in memory, and a restart creates a new one.
 	Secret string
 	// Clock provides the time.
 	Clock clock.Clock
 }
 
-// SelfSigned issues its own certificates and adds their authorities to the bundles of our webhook configurations. A new
-// certificate is served only when API servers trust its authority, and the authority of the old one stays in the
-// bundles until it expires.
+// SelfSigned issues its own certificates in memory and adds their authority to the bundles of our webhook
+// configurations. Replicas share only the authority, in a Secret that already exists. If it contains none, one of them
+// stores a new one; a certificate of the new authority is served when API servers have had time to see it.
 type SelfSigned struct {
-	o        SelfSignedOptions
-	rotation rotation
-	store    store
-	objects  []configuration
-	serving  atomic.Pointer[tls.Certificate]
+	o       SelfSignedOptions
+	objects []configuration
+	serving atomic.Pointer[tls.Certificate]
 	// reason describes why nothing is served yet.
 	reason atomic.Pointer[string]
-	// state is the state last read from or written to the store.
-	state *state
-	// signer is the authority that signed the served certificate.
-	signer *x509.Certificate
-	// published holds the time since when each authority, by its DER, has been in every bundle.
-	published map[string]time.Time
-	// foreign holds the time since when we have seen each foreign authority, by its DER, in a bundle.
-	foreign map[string]time.Time
-	// overwritten is true if the last step had to change a bundle.
-	overwritten bool
+	// authority is the one last read from or written to the Secret, and signer the one that signed the served certificate.
+	authority, signer *authority
+	// announced is the time since when the authority has been in every bundle; zero if it has not.
+	announced time.Time
+	// seen holds the time since when we have seen each other authority, by its DER, in a bundle.
+	seen map[string]time.Time
 	// problem is the last logged problem; the same problem is not logged again.
 	problem string
 }
 
 var _ Source = (*SelfSigned)(nil)
 
-// NewSelfSigned returns a source. Without a Secret, it issues the first certificate.
-func NewSelfSigned(o SelfSignedOptions) (*SelfSigned, error) {
-	s := &SelfSigned{
-		o: o, rotation: rotation{hosts: o.Hosts, validity: o.Validity},
-		objects: o.Configurations.objects(o.API), published: map[string]time.Time{},
-	}
-	reason := "secret with self-signed certificates has not been read yet"
+// NewSelfSigned returns a source that has no certificate until it is started.
+func NewSelfSigned(o SelfSignedOptions) *SelfSigned {
+	s := &SelfSigned{o: o, objects: o.Configurations.objects(o.API)}
+	reason := "secret with the self-signed authority has not been read yet"
 	s.reason.Store(&reason)
-	if o.Secret != "" {
-		s.store = &secret{api: o.Secrets, name: o.Secret, clock: o.Clock, mayCreate: s.installed}
-		return s, nil
-	}
-	first, err := s.rotation.next(nil, o.Clock.Now(), s.propagated)
-	if err != nil {
-		return nil, err
-	}
-	s.store = &memory{stored: first}
-	s.state = first
-	s.serve(first)
-	return s, nil
+	return s
 }
 
 // GetCertificate returns the certificate to serve.
@@ -110,91 +96,178 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 // NeedLeaderElection returns false because every replica serves.
 func (s *SelfSigned) NeedLeaderElection() bool { return false }
 
-// Start patches configurations and rotates certificates until the context ends: whenever the configurations or the
-// Secret change, and when a certificate is due for renewal. Errors are logged, and the step is retried.
+// Start patches configurations and replaces the certificate until the context ends: whenever the configurations or the
+// Secret change, and when the certificate is due for renewal. Errors are logged, and the step is retried.
 func (s *SelfSigned) Start(ctx context.Context) error {
-	changed := make(chan struct{}, 1)
+	changed := newSignal()
+	failed := func(error) {} // steps report the problem
 	var watches sync.WaitGroup
 	defer watches.Wait()
-	s.watch(ctx, &watches, changed)
-	for overwritten := false; ; overwritten = s.overwritten {
-		s.step(ctx)
-		// Steps cause changes themselves. If another process overwrites what every step writes, steps must be rare.
-		pause := urgentEvery
-		if overwritten && s.overwritten {
-			pause = retryEvery
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.o.Clock.After(pause):
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-s.o.Clock.After(s.due() - pause):
-		}
-	}
-}
-
-// watch sends to changed when the configurations or the Secret change, until the context ends.
-func (s *SelfSigned) watch(ctx context.Context, watches *sync.WaitGroup, changed chan<- struct{}) {
-	notify := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // The next step sees this change, too.
-		}
-	}
-	failed := func(error) {} // steps report the problem
 	for _, object := range s.objects {
-		watches.Go(func() { object.watch(ctx, func(*configurationState) { notify() }, failed) })
+		watches.Go(func() { object.watch(ctx, func(*configurationState) { changed.notify() }, failed) })
 	}
 	if s.o.Secret != "" {
 		watches.Go(func() {
-			watchNamed(ctx, s.o.Secrets, named[corev1.Secret]{s.o.Secret, func(*corev1.Secret) { notify() }, failed})
+			watchNamed(ctx, s.o.Secrets, named[corev1.Secret]{s.o.Secret, func(*corev1.Secret) { changed.notify() }, failed})
 		})
 	}
+	repeat(ctx, s.o.Clock, changed, func() time.Duration { return s.step(ctx) })
+	return nil
 }
 
-// due returns how long after the last step the next one is due even if nothing changes.
-func (s *SelfSigned) due() time.Duration {
-	switch {
-	case !s.settled():
-		return urgentEvery
-	case s.problem != "":
-		return retryEvery
-	}
+// step does whatever is due, and returns how long after it the next one is due even if nothing changes.
+func (s *SelfSigned) step(ctx context.Context) time.Duration {
+	err := s.sync(ctx)
+	s.report(ctx, err)
 	// The jitter lets the replicas take their steps at different times.
 	due := wait.Jitter(settledEvery, 0.1)
-	for _, cert := range []*x509.Certificate{s.serving.Load().Leaf, s.signer} {
-		due = min(due, renewalTime(cert).Sub(s.o.Clock.Now()))
+	switch {
+	case err != nil:
+		due = retryEvery
+	case s.signer != s.authority:
+		due = propagation
 	}
-	return max(due, urgentEvery)
+	if serving := s.serving.Load(); serving != nil {
+		due = min(due, renewalTime(serving.Leaf).Sub(s.o.Clock.Now()))
+	}
+	return max(due, time.Second)
 }
 
-// settled reports whether the certificate of the state is served and signed by the current authority.
-func (s *SelfSigned) settled() bool {
-	return s.state != nil && s.serving.Load() == s.state.serving && s.signer.Equal(s.state.authority.cert)
-}
-
-// step does whatever is due: issue a certificate, patch the configurations, serve the new certificate.
-func (s *SelfSigned) step(ctx context.Context) {
-	err := s.syncState(ctx)
-	if publishErr := s.publish(ctx); err == nil {
-		err = publishErr
-	}
-	s.serveCurrent(ctx)
+// report logs a problem, and that it has ended.
+func (s *SelfSigned) report(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && err.Error() != s.problem:
-		reason := err.Error()
+		s.problem = err.Error()
+		reason := s.problem
 		s.reason.Store(&reason)
-		s.problem = reason
 		logger.Error(err, "Failed to set up self-signed certificates, will retry")
 	case err == nil && s.problem != "":
 		s.problem = ""
 		logger.Info("Self-signed certificates are set up")
 	}
+}
+
+// sync does whatever is due. Without access to the Secret or the configurations, the last authority stays in use.
+func (s *SelfSigned) sync(ctx context.Context) error {
+	err := s.adopt(ctx)
+	if s.authority == nil {
+		return err
+	}
+	if publishErr := s.publish(ctx); err == nil {
+		err = publishErr
+	}
+	if serveErr := s.serve(ctx); err == nil {
+		err = serveErr
+	}
+	return err
+}
+
+// adopt reads the authority. If there is none, or it is due for renewal, adopt stores a new one.
+func (s *SelfSigned) adopt(ctx context.Context) error {
+	now := s.o.Clock.Now()
+	if s.o.Secret == "" {
+		if s.authority != nil && now.Before(renewalTime(s.authority.cert)) {
+			return nil
+		}
+		created, err := newAuthority(now, authorityDuration)
+		if err == nil {
+			s.authority, s.announced = created, time.Time{}
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	secret, err := s.o.Secrets.Get(ctx, s.o.Secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("secret %q does not exist; create it again with helm upgrade", s.o.Secret)
+	}
+	if err != nil {
+		return fmt.Errorf("get secret %q: %w", s.o.Secret, err)
+	}
+	found, unusable := parseAuthority(secret.Data, now)
+	if unusable != nil {
+		if found, err = newAuthority(now, authorityDuration); err != nil {
+			return err
+		}
+		if err := s.store(ctx, found, secret); apierrors.IsConflict(err) {
+			return s.adopt(ctx) // another replica was faster
+		} else if err != nil {
+			return fmt.Errorf("patch secret %q: %w", s.o.Secret, err)
+		}
+		klog.FromContext(ctx).Info("Stored a new certificate authority", "secret", klog.KObj(secret), "reason", unusable.Error(),
+			"expires", found.cert.NotAfter)
+	}
+	if s.authority == nil || !s.authority.cert.Equal(found.cert) {
+		s.authority, s.announced = found, time.Time{}
+	}
+	return nil
+}
+
+// store writes only our keys, and only to the given version of the Secret.
+func (s *SelfSigned) store(ctx context.Context, a *authority, secret *corev1.Secret) error {
+	data, err := a.encode()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": secret.ResourceVersion}, "data": data})
+	if err != nil {
+		return errors.New("encode secret: unsupported type") // the cause might quote a key
+	}
+	_, err = s.o.Secrets.Patch(ctx, s.o.Secret, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// publish ensures that our authority is in the bundles of every configuration, and that of the served certificate.
+func (s *SelfSigned) publish(ctx context.Context) error {
+	ours := []*x509.Certificate{s.authority.cert}
+	if s.signer != nil && s.signer != s.authority {
+		ours = append(ours, s.signer.cert)
+	}
+	now, seen := s.o.Clock.Now(), map[string]time.Time{}
+	keep := func(cert *x509.Certificate) bool {
+		since, known := s.seen[string(cert.Raw)]
+		if !known {
+			since = now
+		}
+		seen[string(cert.Raw)] = since
+		if slices.Contains(cert.Subject.Organization, organization) {
+			return now.Sub(since) < keepFormer
+		}
+		return now.Sub(since) < keepForeign
+	}
+	for _, object := range s.objects {
+		changed, err := publishIn(ctx, object, func(bundle []byte) []byte { return mergeBundle(bundle, ours, keep, now) })
+		if err != nil {
+			return err
+		}
+		if changed {
+			s.announced = time.Time{}
+		}
+	}
+	s.seen = seen
+	if s.announced.IsZero() {
+		s.announced = now
+	}
+	return nil
+}
+
+// serve issues a certificate if one is due. While API servers may not have seen a new authority, the former one signs.
+func (s *SelfSigned) serve(ctx context.Context) error {
+	now, old, signer := s.o.Clock.Now(), s.serving.Load(), s.authority
+	if old != nil && (s.announced.IsZero() || now.Sub(s.announced) < propagation) {
+		signer = s.signer
+	}
+	if old != nil && signer == s.signer && now.Before(renewalTime(old.Leaf)) {
+		return nil
+	}
+	next, err := signer.issue(now, s.o.Validity, s.o.Hosts)
+	if err != nil {
+		return err
+	}
+	s.signer = signer
+	s.serving.Store(next)
+	klog.FromContext(ctx).Info("Serving a new self-signed certificate", "expires", next.Leaf.NotAfter)
+	return nil
 }

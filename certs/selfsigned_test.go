@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,22 +56,19 @@ type cluster struct {
 	clock *testingclock.FakeClock
 }
 
-// newCluster returns a cluster with a store in memory.
+// newCluster returns a cluster with the authority in memory.
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
 	return newReplica(t, fake.NewClientset(objects...), testingclock.NewFakeClock(now), "")
 }
 
-// newReplica returns a cluster with a store in the Secret, if one is named.
+// newReplica returns a cluster with the authority in the Secret, if one is named.
 func newReplica(t *testing.T, api *fake.Clientset, clock *testingclock.FakeClock, secret string) *cluster {
 	t.Helper()
-	self, err := NewSelfSigned(SelfSignedOptions{
+	self := NewSelfSigned(SelfSignedOptions{
 		Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
 		Secrets: api.CoreV1().Secrets(system), Secret: secret, Clock: clock,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return &cluster{SelfSigned: self, api: api, clock: clock}
 }
 
@@ -216,15 +214,26 @@ func TestSelfSignedRepairsBundles(t *testing.T) {
 	}
 }
 
-// During the lifetime of several authorities, the served certificate is always trusted, and so is the one served
-// before.
-func TestSelfSignedRotates(t *testing.T) {
-	for name, secret := range map[string]string{"in memory": "", "in a Secret": "tls"} {
+// For years, the served certificate is always trusted, and so is the one served before. The authority in memory lasts;
+// one in the Secret from an earlier version lasts 300 days, and is replaced in time.
+func TestSelfSignedRenews(t *testing.T) {
+	earlier := mustAuthority(t, now, 10*month)
+	data := mustEncode(t, earlier)
+	data[authorityKey] = append(data[authorityKey], pemOf(mustAuthority(t, now.Add(-day), month).cert)...)
+	data["tls.crt"], data["tls.key"] = []byte("of an earlier version"), []byte("of an earlier version")
+	for name, test := range map[string]struct {
+		secret      string
+		authorities int
+	}{"in memory": {"", 0}, "in a Secret": {"tls", 1}} {
 		t.Run(name, func(t *testing.T) {
 			api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
-			c := newReplica(t, api, testingclock.NewFakeClock(now), secret)
+			setData(t, api, maps.Clone(data))
+			c := newReplica(t, api, testingclock.NewFakeClock(now), test.secret)
 			c.step(t.Context())
 			last := c.current(t)
+			if test.secret != "" && last.Leaf.CheckSignatureFrom(earlier.cert) != nil {
+				t.Error("the authority of the earlier version is not used")
+			}
 			servings, authorities := 0, 0
 			for range 500 {
 				for _, pause := range []time.Duration{day - 2*propagation, propagation, propagation} {
@@ -238,30 +247,43 @@ func TestSelfSignedRotates(t *testing.T) {
 					if !serving.Leaf.Equal(last.Leaf) {
 						servings++
 					}
-					if !c.signer.Equal(signer) {
+					if c.signer != signer {
 						authorities++
 					}
 					last = serving
 				}
 			}
-			// A certificate is replaced after 20 days and an authority after 200.
-			if servings < 24 || servings > 25 || authorities != 2 {
+			// A certificate is replaced after 20 days, and when the authority is.
+			if servings < 24 || servings > 25 || authorities != test.authorities {
 				t.Errorf("served %d new certificates, %d new authorities", servings, authorities)
 			}
-			if got := len(parseBundle(c.bundles(t)[0])); got > 2 {
+			if got := len(parseBundle(c.bundles(t)[0])); got != 1 {
 				t.Errorf("the bundles have %d authorities", got)
+			}
+			if stored := dataOf(t, api); string(stored["tls.crt"]) != "of an earlier version" {
+				t.Error("another key of the Secret was changed")
 			}
 		})
 	}
 }
 
-// A new authority signs only after API servers have had time to see it.
-func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
-	c := newCluster(t, ourConfigurations(nil)...)
+// rotating returns a replica whose Secret was emptied, and the authority from before.
+func rotating(t *testing.T) (*cluster, *authority) {
+	t.Helper()
+	replica, api := replicas(t)
+	c := replica()
 	c.step(t.Context())
 	first := c.signer
-	c.untilNewAuthority(t)
-	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
+	setData(t, api, nil)
+	return c, first
+}
+
+// A new authority signs only after API servers have had time to see it, and the former one stays for a while.
+func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
+	c, first := rotating(t)
+	former := c.current(t)
+	c.step(t.Context())
+	if c.signer != first || c.authority == first || !c.trusted(t, c.current(t)) {
 		t.Fatal("the certificate of the former authority is not served any more")
 	}
 	for _, bundle := range c.bundles(t) {
@@ -271,42 +293,38 @@ func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
 	}
 	c.clock.Step(propagation - time.Second)
 	c.step(t.Context())
-	if !c.signer.Equal(first) {
+	if c.signer != first {
 		t.Error("switched before API servers could see the new authority")
 	}
 	c.clock.Step(time.Second)
 	c.step(t.Context())
-	if !c.signer.Equal(c.state.authority.cert) || !c.trusted(t, c.current(t)) {
-		t.Error("still serves the certificate of the former authority")
+	if c.signer != c.authority || !c.trusted(t, c.current(t)) || !c.trusted(t, former) {
+		t.Error("still serves the certificate of the former authority, or it is no longer trusted")
 	}
-}
-
-// untilNewAuthority steps until there is a second authority.
-func (c *cluster) untilNewAuthority(t *testing.T) {
-	t.Helper()
-	for len(c.state.former) == 0 {
-		c.clock.Step(day)
-		c.step(t.Context())
-		if c.clock.Since(now) > authorityFactor*month {
-			t.Fatal("the authority was never replaced")
-		}
-	}
-}
-
-// While API servers do not see the new authority, the certificate of the old one stays in use.
-func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
-	c := newCluster(t, ourConfigurations(nil)...)
 	c.step(t.Context())
-	first := c.signer
+	c.clock.Step(keepFormer - time.Second)
+	c.step(t.Context())
+	if !c.trusted(t, former) {
+		t.Error("the former authority was removed while other replicas may use it")
+	}
+	c.clock.Step(time.Second)
+	c.step(t.Context())
+	if c.trusted(t, former) || !c.trusted(t, c.current(t)) {
+		t.Error("the former authority is still trusted")
+	}
+}
+
+// While API servers do not see the new authority, the certificate of the old one stays in use, and is renewed.
+func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
+	c, first := rotating(t)
 	c.api.PrependReactor("patch", "mutatingwebhookconfigurations", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("etcd is down")
 	})
-	c.untilNewAuthority(t)
-	for range 5 {
-		c.clock.Step(propagation)
+	for range 12 {
+		c.clock.Step(month / 4)
 		c.step(t.Context())
 	}
-	if !c.signer.Equal(first) || !c.trusted(t, c.current(t)) {
+	if c.signer != first || !c.trusted(t, c.current(t)) {
 		t.Error("switched to an untrusted certificate")
 	}
 	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem != want {
@@ -347,13 +365,10 @@ func TestSelfSignedReactsToChanges(t *testing.T) {
 	withoutWatchList(t)
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
-		self, err := NewSelfSigned(SelfSignedOptions{
+		self := NewSelfSigned(SelfSignedOptions{
 			Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
 			Secrets: api.CoreV1().Secrets(system), Secret: "tls", Clock: clock.RealClock{},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := &cluster{SelfSigned: self, api: api, clock: testingclock.NewFakeClock(time.Now())}
 		go func() { _ = c.Start(t.Context()) }()
 		time.Sleep(time.Minute)
@@ -368,9 +383,8 @@ func TestSelfSignedReactsToChanges(t *testing.T) {
 			t.Errorf("%d calls of the API server in an hour in which nothing changed", n)
 		}
 
-		// The first of them may be repaired before the second is overwritten, which then waits for the next step.
 		c.overwrite(t, foreignAuthority(t))
-		time.Sleep(urgentEvery)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if !c.trusted(t, c.current(t)) {
 			t.Error("overwritten bundles are not repaired within a second")
@@ -378,8 +392,8 @@ func TestSelfSignedReactsToChanges(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		setData(t, api, nil)
-		time.Sleep(2 * urgentEvery)
-		if _, err := parseState(dataOf(t, api), time.Now()); err != nil {
+		time.Sleep(time.Second)
+		if _, err := parseAuthority(dataOf(t, api), time.Now()); err != nil {
 			t.Errorf("an emptied Secret is not repaired: %v", err)
 		}
 
@@ -390,7 +404,7 @@ func TestSelfSignedReactsToChanges(t *testing.T) {
 			time.Sleep(time.Second / 10)
 			c.overwrite(t, foreign)
 		}
-		if n := c.writes() - before; n < 2*10 || n > 2*15 {
+		if n := c.writes() - before; n < 2*10 || n > 2*(maxSteps+13) {
 			t.Errorf("%d writes in a minute in which another process overwrote the bundles", n)
 		}
 	})

@@ -14,7 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/keyutil"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -48,209 +52,205 @@ func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
 	}
 }
 
-func TestReplicasShareOneCertificate(t *testing.T) {
+// mustEncode returns the data of the Secret with an authority.
+func mustEncode(t *testing.T, a *authority) map[string][]byte {
+	t.Helper()
+	data, err := a.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestReplicasShareOneAuthority(t *testing.T) {
 	replica, api := replicas(t)
 	first, second := replica(), replica()
 	if _, err := first.GetCertificate(nil); err == nil ||
-		err.Error() != "secret with self-signed certificates has not been read yet" {
+		err.Error() != "secret with the self-signed authority has not been read yet" {
 		t.Errorf("got %v", err)
 	}
 	first.step(t.Context())
-	second.step(t.Context())
-	if !first.current(t).Leaf.Equal(second.current(t).Leaf) || !second.trusted(t, second.current(t)) {
-		t.Error("the second replica has another certificate")
-	}
 	before := len(api.Actions())
+	second.step(t.Context())
 	restarted := replica()
 	restarted.step(t.Context())
-	if !restarted.current(t).Leaf.Equal(first.current(t).Leaf) {
-		t.Error("a restart changed the certificate")
+	for _, c := range []*cluster{second, restarted} {
+		if c.current(t).Leaf.CheckSignatureFrom(first.signer.cert) != nil || !c.trusted(t, c.current(t)) {
+			t.Error("a replica has another authority")
+		}
 	}
 	for _, action := range api.Actions()[before:] {
 		if action.GetVerb() != "get" {
-			t.Errorf("unexpected write after a restart: %s %s", action.GetVerb(), action.GetResource().Resource)
+			t.Errorf("unexpected write of another replica: %s %s", action.GetVerb(), action.GetResource().Resource)
 		}
 	}
 }
 
-// overtaken is a store that another replica writes to just before this one.
+// overtaken is an API to which another replica writes just before this one.
 type overtaken struct {
-	store
+	typedcorev1.SecretInterface
 	by func()
 }
 
-func (o *overtaken) save(ctx context.Context, s *state) error {
+func (o *overtaken) Patch(
+	ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string,
+) (*corev1.Secret, error) {
 	if o.by == nil {
-		return o.store.save(ctx, s)
+		return o.SecretInterface.Patch(ctx, name, kind, body, options)
 	}
 	o.by()
 	o.by = nil
-	return apierrors.NewConflict(corev1.Resource("secrets"), "tls", errors.New("the object has been modified"))
+	return nil, apierrors.NewConflict(corev1.Resource("secrets"), name, errors.New("the object has been modified"))
 }
 
-// If two replicas write at the same time, the slower one adopts the state of the other.
+// If two replicas write at the same time, the slower one adopts the authority of the other.
 func TestSlowerReplicaYields(t *testing.T) {
 	replica, _ := replicas(t)
 	slow, fast := replica(), replica()
-	slow.store = &overtaken{slow.store, func() { fast.step(t.Context()) }}
+	slow.o.Secrets = &overtaken{slow.o.Secrets, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
-	if slow.problem != "" || !slow.current(t).Leaf.Equal(fast.current(t).Leaf) {
-		t.Errorf("the slower replica has another certificate, problem %q", slow.problem)
+	if slow.problem != "" || !slow.authority.cert.Equal(fast.authority.cert) {
+		t.Errorf("the slower replica has another authority, problem %q", slow.problem)
 	}
 }
 
-// A lost Secret is created again, with the same certificates if a replica still has them.
+// Only the version of the Secret that was read is written: the API server rejects it otherwise.
+func TestSecretIsWrittenInTheVersionRead(t *testing.T) {
+	c := newReplica(t, fake.NewClientset(append(ourConfigurations(nil), emptySecret())...), testingclock.NewFakeClock(now), "tls")
+	secret := emptySecret()
+	secret.ResourceVersion = "42"
+	if err := c.api.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), secret, system); err != nil {
+		t.Fatal(err)
+	}
+	c.step(t.Context())
+	for _, action := range c.api.Actions() {
+		patch, ok := action.(k8stesting.PatchAction)
+		if ok && patch.GetResource().Resource == "secrets" && !strings.Contains(string(patch.GetPatch()), `"resourceVersion":"42"`) {
+			t.Errorf("the patch is %s", patch.GetPatch())
+		}
+	}
+}
+
+// Replicas with different authorities, as those in memory, do not keep overwriting each other's bundle.
+func TestReplicasDoNotCompete(t *testing.T) {
+	first := newCluster(t, ourConfigurations(nil)...)
+	second := newReplica(t, first.api, first.clock, "")
+	for range 2 {
+		first.step(t.Context())
+		second.step(t.Context())
+	}
+	before := first.writes()
+	for range 100 {
+		first.clock.Step(keepFormer / 200)
+		first.step(t.Context())
+		second.step(t.Context())
+	}
+	if n := first.writes() - before; n != 0 {
+		t.Errorf("%d writes", n)
+	}
+	if !first.trusted(t, first.current(t)) || !second.trusted(t, second.current(t)) {
+		t.Error("not both replicas are trusted")
+	}
+}
+
+// Without the Secret, running replicas serve and renew their certificate, and new ones report what to do. When it is
+// there again, without data, all get a new authority, and none is ever distrusted.
 func TestSecretIsLost(t *testing.T) {
+	const lost = `secret "tls" does not exist; create it again with helm upgrade`
 	replica, api := replicas(t)
 	c := replica()
 	c.step(t.Context())
 	served := c.current(t).Leaf
-	deleteSecret := func() {
-		t.Helper()
-		if err := api.CoreV1().Secrets(system).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	if err := api.CoreV1().Secrets(system).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
-
-	deleteSecret()
-	c.step(t.Context())
-	if want := `get secret "tls": secrets "tls" not found`; c.problem != want {
-		t.Errorf("got  %s\nwant %s", c.problem, want)
-	}
-	c.clock.Step(recreateAfter)
-	c.step(t.Context())
-	if c.problem != "" || !c.current(t).Leaf.Equal(served) || !c.trusted(t, c.current(t)) {
-		t.Errorf("another certificate is served, or %s", c.problem)
-	}
-	restarted := replica()
-	restarted.step(t.Context())
-	if !restarted.current(t).Leaf.Equal(served) {
-		t.Error("the certificate was not stored again")
-	}
-
-	deleteSecret()
+	before := c.writes()
 	fresh := replica()
 	fresh.step(t.Context())
-	if _, err := fresh.GetCertificate(nil); err == nil || err.Error() != `get secret "tls": secrets "tls" not found` {
+	if _, err := fresh.GetCertificate(nil); err == nil || err.Error() != lost {
 		t.Errorf("got %v", err)
 	}
-	fresh.clock.Step(recreateAfter)
-	fresh.step(t.Context())
+	c.clock.Step(month)
 	c.step(t.Context())
-	if !fresh.trusted(t, fresh.current(t)) || !c.trusted(t, c.current(t)) {
-		t.Error("not all replicas are trusted after the Secret was lost without a copy")
+	if c.problem != lost || c.current(t).Leaf.Equal(served) || !c.trusted(t, c.current(t)) {
+		t.Errorf("the certificate was not renewed, problem %q", c.problem)
 	}
-	if !c.current(t).Leaf.Equal(served) {
-		t.Error("the running replica switched before API servers could see the new authority")
-	}
-}
-
-// During an uninstallation, which deletes the configurations first, nothing is created.
-func TestSecretIsDeletedByAnUninstallation(t *testing.T) {
-	c := newReplica(t, fake.NewClientset(), testingclock.NewFakeClock(now), "tls")
-	for range 3 {
-		c.step(t.Context())
-		c.clock.Step(recreateAfter)
-	}
-	if n := c.writes(); n != 0 {
+	if n := c.writes() - before; n != 0 {
 		t.Errorf("%d writes", n)
 	}
+
+	if err := api.Tracker().Add(emptySecret()); err != nil {
+		t.Fatal(err)
+	}
+	fresh.step(t.Context())
+	c.step(t.Context())
+	for range 2 {
+		if !fresh.trusted(t, fresh.current(t)) || !c.trusted(t, c.current(t)) {
+			t.Error("not all replicas are trusted after the Secret was created again")
+		}
+		c.clock.Step(propagation)
+		c.step(t.Context())
+	}
+	if c.problem != "" || !c.signer.cert.Equal(fresh.signer.cert) {
+		t.Errorf("the replicas have different authorities, problem %q", c.problem)
+	}
 }
 
-// Unusable content of the Secret is replaced by the state in use, or by a new one after a restart.
+// Unusable content of the Secret is replaced by a new authority, which running replicas do not use before API servers
+// could see it. Other content stays.
 func TestSecretIsRepaired(t *testing.T) {
 	other := mustAuthority(t, now, month)
-	tests := map[string]struct {
-		change func(data map[string][]byte)
-		// fresh is true if the authority is lost, so that a restart creates a new one.
-		fresh bool
-	}{
-		"emptied":                    {func(data map[string][]byte) { clear(data) }, true},
-		"no authority":               {func(data map[string][]byte) { delete(data, authorityKey) }, true},
-		"no key for the authority":   {func(data map[string][]byte) { delete(data, authorityPrivateKey) }, true},
-		"text":                       {func(data map[string][]byte) { data[authorityKey] = []byte("hello") }, true},
-		"another authority":          {func(data map[string][]byte) { data[authorityKey] = pemOf(other.cert) }, true},
-		"a certificate as authority": {func(data map[string][]byte) { asAuthority(data) }, true},
-		"no certificate":             {func(data map[string][]byte) { delete(data, corev1.TLSCertKey) }, false},
-		"no key":                     {func(data map[string][]byte) { delete(data, corev1.TLSPrivateKeyKey) }, false},
-		"the keys swapped": {func(data map[string][]byte) {
-			data[corev1.TLSPrivateKeyKey] = data[authorityPrivateKey]
-		}, false},
+	leaf := mustSign(t, other, now, month, "localhost")
+	tests := map[string]func(data map[string][]byte){
+		"no authority":             func(data map[string][]byte) { delete(data, authorityKey) },
+		"no key for the authority": func(data map[string][]byte) { delete(data, authorityPrivateKey) },
+		"text":                     func(data map[string][]byte) { data[authorityKey] = []byte("hello") },
+		"another authority":        func(data map[string][]byte) { data[authorityKey] = pemOf(other.cert) },
+		"a certificate as authority": func(data map[string][]byte) {
+			maps.Copy(data, mustEncode(t, &authority{cert: leaf.Leaf, key: leaf.PrivateKey}))
+		},
+		"due for renewal": func(data map[string][]byte) {
+			maps.Copy(data, mustEncode(t, mustAuthority(t, now.Add(-month*2/3), month)))
+		},
 	}
-	for name, test := range tests {
+	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			replica, api := replicas(t)
 			c := replica()
 			c.step(t.Context())
-			served, authority := c.current(t).Leaf, c.signer
-			good := dataOf(t, api)
-			good["mine"] = []byte("stays")
-
-			bad := maps.Clone(good)
-			test.change(bad)
+			served := c.current(t).Leaf
+			bad := dataOf(t, api)
+			bad["mine"] = []byte("stays")
+			change(bad)
 			setData(t, api, bad)
+
 			c.step(t.Context())
-			if !c.trusted(t, c.current(t)) || !c.signer.Equal(authority) {
-				t.Error("the running replica did not keep its authority")
-			}
-			if test.fresh && !c.current(t).Leaf.Equal(served) {
+			if !c.trusted(t, c.current(t)) || !c.current(t).Leaf.Equal(served) {
 				t.Error("the running replica did not keep its certificate")
 			}
-			if _, err := parseState(dataOf(t, api), now); err != nil {
-				t.Errorf("the Secret was not repaired: %v", err)
+			repaired := dataOf(t, api)
+			if _, err := parseAuthority(repaired, now); err != nil || string(repaired["mine"]) != "stays" {
+				t.Errorf("the Secret was not repaired, or a foreign key was removed: %v", err)
 			}
-
-			setData(t, api, bad)
 			fresh := replica()
 			fresh.step(t.Context())
-			if !fresh.trusted(t, fresh.current(t)) || fresh.signer.Equal(authority) == test.fresh {
-				t.Errorf("new authority after a restart: %t, want %t", !fresh.signer.Equal(authority), test.fresh)
-			}
-			if got := string(dataOf(t, api)["mine"]); name != "emptied" && got != "stays" {
-				t.Error("a foreign key was removed")
-			}
-
-			// The running replica never switches to what API servers may not have seen.
-			c.step(t.Context())
-			if test.fresh && !c.current(t).Leaf.Equal(served) {
-				t.Error("the running replica switched immediately")
-			}
 			c.clock.Step(propagation)
 			c.step(t.Context())
-			if !c.current(t).Leaf.Equal(fresh.current(t).Leaf) || !c.trusted(t, c.current(t)) {
-				t.Error("the replicas do not end up with the same certificate")
+			if !c.signer.cert.Equal(fresh.signer.cert) || !c.trusted(t, c.current(t)) || !fresh.trusted(t, fresh.current(t)) {
+				t.Error("the replicas do not end up with the same authority")
 			}
 		})
 	}
 }
 
-// asAuthority stores the serving certificate as the authority.
-func asAuthority(data map[string][]byte) {
-	data[authorityKey], data[authorityPrivateKey] = data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]
-}
-
-func TestStateEncoding(t *testing.T) {
-	ca, former := mustAuthority(t, now, month), mustAuthority(t, now.Add(-day), month)
-	want := &state{
-		authority: ca, former: parseBundle(pemOf(former.cert)), serving: mustSign(t, former, now, day, "localhost"),
-	}
-	data, err := want.encode()
+func TestAuthorityEncoding(t *testing.T) {
+	want := mustAuthority(t, now, month)
+	got, err := parseAuthority(mustEncode(t, want), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := parseState(data, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := got.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(data, again); diff != "" {
+	if diff := cmp.Diff(mustEncode(t, want), mustEncode(t, got)); diff != "" {
 		t.Errorf("encoded twice (-first +second):\n%s", diff)
-	}
-	if !got.signer().Equal(former.cert) {
-		t.Error("wrong signer")
 	}
 }
 
@@ -258,7 +258,7 @@ func TestParsePair(t *testing.T) {
 	pair := mustIssue(t, now, day, "localhost")
 	stranger := mustIssue(t, now, day, "localhost")
 	key := func(cert *tls.Certificate) []byte {
-		text, err := encodeKey(cert.PrivateKey)
+		text, err := keyutil.MarshalPrivateKeyToPEM(cert.PrivateKey)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,8 +53,8 @@ type TrustOptions struct {
 type Trust struct {
 	o       TrustOptions
 	trusted *prometheus.GaugeVec
-	// changed has an element if a configuration has changed since the last verification.
-	changed chan struct{}
+	// changed reports changes of the configurations.
+	changed signal
 	// reason describes why the replica is not ready; nil once the certificate has been verified.
 	reason atomic.Pointer[string]
 
@@ -79,7 +79,7 @@ type observed struct {
 // NewTrust returns a Trust whose Check fails until Start has verified the certificate.
 func NewTrust(o TrustOptions) *Trust {
 	t := &Trust{
-		o: o, changed: make(chan struct{}, 1),
+		o: o, changed: newSignal(),
 		trusted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "quaymaster_webhook_trusted",
 			Help: "1 if the webhook configuration trusts the serving certificate, so that API servers can call the webhooks; " +
@@ -138,10 +138,7 @@ func (t *Trust) watch(ctx context.Context, object *observed) {
 		t.mu.Lock()
 		change()
 		t.mu.Unlock()
-		select {
-		case t.changed <- struct{}{}:
-		default: // The next verification sees this change, too.
-		}
+		t.changed.notify()
 	}
 	object.watch(ctx,
 		func(state *configurationState) { update(func() { object.state, object.err = state, nil }) },

@@ -3,7 +3,9 @@ package certs
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -11,7 +13,42 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
+
+const (
+	// maxSteps is the number of steps that may follow each other immediately; further ones are retryEvery apart.
+	maxSteps = 5
+	// retryEvery is the interval for retrying while there is a problem.
+	retryEvery = 5 * time.Second
+)
+
+// signal reports changes to a loop.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+// notify reports a change. It never waits: the next step sees all changes until then.
+func (s signal) notify() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// repeat takes a step after each change, and after the time that the last step returned, until the context ends. Steps
+// cause changes themselves, so they must be rare if something else keeps changing what they write.
+func repeat(ctx context.Context, clock clock.Clock, changed signal, step func() time.Duration) {
+	steps := rate.NewLimiter(rate.Every(retryEvery), maxSteps)
+	for steps.Wait(ctx) == nil {
+		pause := step()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-clock.After(pause):
+		}
+	}
+}
 
 // watcher is the part of a typed client that lists and watches; L is its type of lists.
 type watcher[L runtime.Object] interface {

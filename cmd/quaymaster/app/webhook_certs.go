@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -32,7 +33,7 @@ const (
 	certModeSelfSigned  = "self-signed"
 )
 
-// shortestValidity leaves enough time for rotation.
+// shortestValidity leaves enough time for renewal.
 const shortestValidity = 30 * time.Second
 
 // namespaceFile contains the namespace of the pod's ServiceAccount.
@@ -59,8 +60,8 @@ func (o *certOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.namespace, "namespace", "",
 		"`namespace` of the certificate objects; empty for the namespace of the pod")
 	fs.StringVar(&o.secret, "cert-secret", "quaymaster-webhook-tls",
-		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, that replicas share; empty "+
-			"with self-signed keeps the certificate in memory")
+		"`name` of the Secret that cert-manager writes or, with --cert-mode=self-signed, in which replicas share their CA; "+
+			"empty with self-signed keeps the CA of a single replica in memory")
 	fs.StringSliceVar(&o.hosts, "cert-hosts", nil,
 		"DNS `names` and IP addresses at which API servers call the webhooks")
 	fs.StringVar(&o.prefix, "cert-name-prefix", "quaymaster-webhook",
@@ -70,8 +71,7 @@ func (o *certOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.managed, "cert-manager-managed", true,
 		"create and update the cert-manager objects; if false, only watch the Secret")
 	fs.DurationVar(&o.validity, "self-signed-validity", 30*24*time.Hour,
-		"validity of a self-signed certificate; its CA is valid ten times as long, and both are renewed after two "+
-			"thirds of their validity")
+		"validity of a self-signed certificate, which is renewed after two thirds of it; its CA is valid for ten years")
 }
 
 // validate returns every problem in the flags and fills in the namespace.
@@ -182,7 +182,7 @@ func (o *certOptions) source(
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
 			Hosts: o.hosts, Validity: o.validity, API: api.AdmissionregistrationV1(), Configurations: configurations,
 			Secrets: secrets, Secret: o.secret, Clock: clock.RealClock{},
-		})
+		}), nil
 	}
 	request, err := o.request()
 	if err != nil {
@@ -190,9 +190,11 @@ func (o *certOptions) source(
 	}
 	options := certs.CertManagerOptions{Request: request, Secrets: secrets, Clock: clock.RealClock{}}
 	if o.managed {
-		if options.Client, err = certs.NewCertManagerClient(cfg, o.namespace); err != nil {
+		dynamicAPI, err := dynamic.NewForConfig(cfg)
+		if err != nil {
 			return nil, fmt.Errorf("--kubeconfig: %w", err)
 		}
+		options.Client = &certs.CertManagerClient{API: dynamicAPI, Namespace: o.namespace}
 	}
 	return certs.NewCertManager(options), nil
 }

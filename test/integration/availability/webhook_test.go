@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
@@ -128,30 +129,32 @@ func shared() []string {
 	return []string{"--namespace=" + env.Namespace, "--cert-secret=quaymaster-webhook-self-signed"}
 }
 
-// The authority in the Secret of two replicas is due for rotation.
+// The authority of two replicas is replaced by the documented command.
 func TestAuthorityRotation(t *testing.T) {
 	t.Parallel()
 	w := newWebhooks(t, map[string]any{"mode": "self-signed"}, "", shared()...)
-	now := time.Now()
-	old := authority.New(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
-	serving := old.Serving(t, now.Add(-5*time.Minute), now.Add(5*time.Minute))
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-webhook-self-signed"},
-		Data: map[string][]byte{
-			"ca.crt": old.PEM(), "ca.key": old.KeyPEM(t), "tls.crt": serving.PEM(), "tls.key": serving.KeyPEM(t),
-		},
-	}
-	if err := w.Client.Update(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
 	first, second := w.replica(t), w.replica(t)
 	l := w.load(t)
-	if !served(t, first).Equal(serving.Cert) || !served(t, second).Equal(serving.Cert) {
-		t.Fatal("the old certificate was not served under load")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-webhook-self-signed"}}
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(secret.Data["ca.crt"])
+	old, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(served(t, first).CheckSignatureFrom(old), served(t, second).CheckSignatureFrom(old)); err != nil {
+		t.Fatalf("the old authority was not used under load: %v", err)
+	}
+	out, err := env.Kubectl(t.Context(), w.AdminKubeconfig, "", "--namespace", env.Namespace,
+		"patch", "secret", secret.Name, "--type=merge", "--patch", `{"data":null}`)
+	if err != nil || out.Code != 0 {
+		t.Fatalf("%v: %+v", err, out)
 	}
 	for _, replica := range []*env.Webhook{first, second} {
 		env.Eventually(t, soon, "a certificate of the new authority", func(context.Context) error {
-			if served(t, replica).CheckSignatureFrom(old.Cert) == nil {
+			if served(t, replica).CheckSignatureFrom(old) == nil {
 				return errors.New("it is one of the old authority")
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 // comeback is the promise for objects that are deleted by mistake.
 const comeback = 15 * time.Second
 
-// The Secret of self-signed certificates comes back with the same certificate.
-func TestSelfSignedSecretComesBack(t *testing.T) {
+// The Secret with the self-signed CA is lost. The webhooks keep serving and report it; when the chart is applied again,
+// they get a new CA, and no request fails.
+func TestSelfSignedSecretIsLost(t *testing.T) {
 	e := env.Start(t, env.Options{})
 	port, err := env.FreePort()
 	if err != nil {
@@ -32,25 +34,47 @@ func TestSelfSignedSecretComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "quaymaster-webhook-self-signed"}}
-	if _, err := e.StartWebhook(t.Context(), port, "--namespace="+env.Namespace, "--cert-secret="+secret.Name); err != nil {
+	webhook, err := e.StartWebhook(t.Context(), port, "--namespace="+env.Namespace, "--cert-secret="+secret.Name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	read := func(ctx context.Context) error {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-		if err == nil && len(secret.Data) == 0 {
-			err = errors.New("it has no data")
+		if err == nil && len(secret.Data["ca.crt"]) == 0 {
+			err = errors.New("it has no CA")
 		}
 		return err
 	}
-	env.Eventually(t, soon, "the certificate", read)
-	before := string(secret.Data[corev1.TLSCertKey])
+	env.Eventually(t, soon, "the CA", read)
+	before := string(secret.Data["ca.crt"])
 	if err := e.Client.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	env.Eventually(t, comeback, "the Secret", read)
-	if string(secret.Data[corev1.TLSCertKey]) != before {
-		t.Error("the Secret has another certificate")
+	env.Eventually(t, soon, "the report", func(context.Context) error {
+		log, err := os.ReadFile(webhook.Log())
+		if err == nil && !strings.Contains(string(log), "create it again with helm upgrade") {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	create := func() {
+		t.Helper()
+		if err := e.Client.Create(t.Context(), service("web"), client.DryRunAll); err != nil {
+			t.Error(err)
+		}
 	}
+	create()
+	if err := e.InstallChart(t.Context(), values(port)); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, soon, "a CA", func(ctx context.Context) error {
+		create()
+		return read(ctx)
+	})
+	if string(secret.Data["ca.crt"]) == before {
+		t.Error("the CA is the same")
+	}
+	create()
 }
 
 // The objects of cert-manager come back at once.

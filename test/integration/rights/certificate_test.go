@@ -68,23 +68,6 @@ func (w *world) bundles() {
 	}
 }
 
-// loseSecret deletes the Secret of self-signed certificates, which the webhooks create again.
-func (w *world) loseSecret() {
-	chart := w.arguments("webhook")
-	if flag(chart, "--cert-mode") != "self-signed" {
-		return
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: flag(chart, "--cert-secret")}}
-	w.must(w.Client.Delete(w.t.Context(), secret))
-	w.eventually("the Secret again", func(ctx context.Context) error {
-		err := w.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-		if err == nil && len(secret.Data) == 0 {
-			err = errors.New("it is empty")
-		}
-		return err
-	})
-}
-
 func (w *world) read(file string) []byte {
 	w.t.Helper()
 	text, err := os.ReadFile(file)

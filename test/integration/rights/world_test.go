@@ -124,7 +124,6 @@ func (w *world) drive() {
 	w.policies()
 	w.unknownNamespace()
 	w.bundles()
-	w.loseSecret()
 	w.claims()
 	w.metrics()
 	if w.usesCloud("controllers") {

@@ -17,7 +17,7 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// sharing creates an installation whose webhooks keep their certificates in an existing Secret, and returns their
+// sharing creates an installation whose webhooks share their authority in an existing Secret, and returns their
 // arguments.
 func sharing(t *testing.T, name string, data map[string][]byte) (port int, args []string) {
 	t.Helper()
@@ -31,9 +31,27 @@ func admitted(ctx context.Context) error {
 	return shared.Client.Create(ctx, service("admitted"), client.DryRunAll)
 }
 
-// Two replicas start with an empty Secret at the same time, and serve one certificate that outlives both.
+// authorityIn returns the authority in a Secret.
+func authorityIn(t *testing.T, name string) *x509.Certificate {
+	t.Helper()
+	data, err := secretData(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(data["ca.crt"])
+	if block == nil {
+		t.Fatalf("the Secret has no authority: %q", data)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// Two replicas start with an empty Secret at the same time, and share one authority that outlives both.
 func TestReplicasShareASecret(t *testing.T) {
-	const name = "sharing"
+	const name, secret = "sharing", "sharing-webhook-self-signed"
 	port, args := sharing(t, name, nil)
 	other, err := env.FreePort()
 	if err != nil {
@@ -41,9 +59,9 @@ func TestReplicasShareASecret(t *testing.T) {
 	}
 	start(t, name, port, args...)
 	second := start(t, name, other, args...)
-	first := served(t, port)
-	if !served(t, other).Equal(first) {
-		t.Fatal("the replicas serve different certificates")
+	shared := authorityIn(t, secret)
+	if err := errors.Join(served(t, port).CheckSignatureFrom(shared), served(t, other).CheckSignatureFrom(shared)); err != nil {
+		t.Fatal(err)
 	}
 	env.Eventually(t, soon, "admission", admitted)
 
@@ -53,46 +71,66 @@ func TestReplicasShareASecret(t *testing.T) {
 	if err := second.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !served(t, other).Equal(first) {
-		t.Error("a restart changed the certificate")
+	if !authorityIn(t, secret).Equal(shared) {
+		t.Error("a restart changed the authority")
 	}
 
-	t.Run("spoiled", func(t *testing.T) { spoilSecret(t, name+"-webhook-self-signed", first) })
-	if !served(t, port).Equal(first) || !served(t, other).Equal(first) {
-		t.Error("the certificate changed")
+	for change, data := range map[string]map[string][]byte{
+		"emptied": nil, "spoiled": {"ca.crt": []byte("hello"), "tls.crt": []byte("world")},
+	} {
+		t.Run(change, func(t *testing.T) { rotate(t, secret, data, port, other) })
 	}
 }
 
-// spoilSecret overwrites a Secret with invalid data. The running replicas restore it, and no request fails.
-func spoilSecret(t *testing.T, name string, first *x509.Certificate) {
-	load(t)
-	putSecret(t, name, map[string][]byte{"ca.crt": []byte("hello"), "tls.crt": []byte("world")})
-	want := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: first.Raw})
-	env.Eventually(t, soon, "the Secret as it was", func(ctx context.Context) error {
-		data, err := secretData(ctx, name)
-		if err == nil && !bytes.Equal(data["tls.crt"], want) {
-			err = fmt.Errorf("its certificate is\n%s", data["tls.crt"])
+// rotate overwrites a Secret. The running replicas replace the authority, and no request fails.
+func rotate(t *testing.T, secret string, data map[string][]byte, ports ...int) {
+	before := authorityIn(t, secret)
+	created := load(t)
+	putSecret(t, secret, data)
+	for _, port := range ports {
+		env.Eventually(t, time.Minute, "a certificate of a new authority", func(context.Context) error {
+			if served(t, port).CheckSignatureFrom(before) == nil {
+				return errors.New("it is one of the old authority")
+			}
+			return nil
+		})
+	}
+	atChange := created.Load()
+	env.Eventually(t, soon, "requests after the change", func(context.Context) error {
+		if n := created.Load() - atChange; n < 100 && !t.Failed() {
+			return fmt.Errorf("only %d", n)
 		}
-		return err
+		return nil
 	})
+	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
+	after := authorityIn(t, secret)
+	for _, port := range ports {
+		if err := served(t, port).CheckSignatureFrom(after); err != nil {
+			t.Errorf("the replicas do not share one authority: %v", err)
+		}
+	}
 }
 
-// The authority in the Secret is due for rotation. During the transition, while both are trusted, no request fails.
+// The Secret was written by an earlier version, and its authority is due for renewal soon. It is used until then, and
+// replaced without a failed request.
 func TestAuthorityRotationUnderLoad(t *testing.T) {
-	const name = "succeeding"
+	const name, secret = "succeeding", "succeeding-webhook-self-signed"
 	now := time.Now()
-	old := authority.New(t, "quaymaster.dev webhook self-signed", now.Add(-25*time.Minute), now.Add(5*time.Minute))
-	serving := old.Serving(t, now.Add(-5*time.Minute), now.Add(5*time.Minute))
+	// Of its lifetime of two minutes, two thirds have passed in 40 seconds. It is also backdated by five minutes.
+	from, until := now.Add(-5*time.Minute-40*time.Second), now.Add(80*time.Second)
+	old := authority.New(t, "quaymaster.dev webhook self-signed", from, until)
+	serving := old.Serving(t, from, until)
 	port, args := sharing(t, name, map[string][]byte{
 		"ca.crt": old.PEM(), "ca.key": old.KeyPEM(t), "tls.crt": serving.PEM(), "tls.key": serving.KeyPEM(t),
 	})
-	start(t, name, port, args...)
-	if !served(t, port).Equal(serving.Cert) {
-		t.Fatal("the certificate in the Secret is not served")
+	start(t, name, port, append(args, "--self-signed-validity=30s")...)
+	first := served(t, port)
+	if err := first.CheckSignatureFrom(old.Cert); err != nil {
+		t.Fatalf("the authority in the Secret is not used: %v", err)
 	}
 	env.Eventually(t, soon, "admission with the old authority", admitted)
 	created := load(t)
-	env.Eventually(t, time.Minute, "a certificate of the new authority", func(context.Context) error {
+	env.Eventually(t, 2*time.Minute, "a certificate of the new authority", func(context.Context) error {
 		if served(t, port).CheckSignatureFrom(old.Cert) == nil {
 			return errors.New("it is one of the old authority")
 		}
@@ -106,16 +144,21 @@ func TestAuthorityRotationUnderLoad(t *testing.T) {
 		return nil
 	})
 	t.Logf("%d requests before the change, %d after it", atChange, created.Load()-atChange)
+	data, err := secretData(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data["tls.crt"], serving.PEM()) {
+		t.Error("a key that is no longer used was changed")
+	}
 
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil {
 		t.Fatal(err)
 	}
-	for _, cert := range []*x509.Certificate{serving.Cert, served(t, port)} {
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle)
-		if _, err := cert.Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots}); err != nil {
-			t.Errorf("the bundle does not verify both certificates: %v", err)
-		}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle)
+	if _, err := served(t, port).Verify(x509.VerifyOptions{DNSName: "127.0.0.1", Roots: roots}); err != nil {
+		t.Errorf("the bundle does not verify the certificate: %v", err)
 	}
 }
