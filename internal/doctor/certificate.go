@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,15 @@ const (
 	certVolume = "certs"
 )
 
-// certificate checks that the serving certificate in its Secret is valid and that API servers trust it.
+// authorityKeys and servingKeys are the keys of a certificate and its private key in a Secret: self-signed webhooks issue
+// their serving certificates in memory, and share only the CA.
+var (
+	authorityKeys = [2]string{"ca.crt", "ca.key"}
+	servingKeys   = [2]string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey}
+)
+
+// certificate checks that the serving certificate in its Secret, or the self-signed CA, is valid and that API servers
+// trust it.
 func (e *examination) certificate(ctx context.Context) Result {
 	if e.release.webhook == nil {
 		return skip(noWebhooks)
@@ -38,21 +47,33 @@ func (e *examination) certificate(ctx context.Context) Result {
 		return skip("no permission to read Secret %s; the check admission covers the certificate", name)
 	}
 	if apierrors.IsNotFound(err) {
-		return fail(e.certRemedy(), "Secret %s is missing: webhooks that start have no certificate%s", name, e.reason(ctx))
+		remedy := e.certRemedy()
+		if e.selfSigned() {
+			remedy = "create the Secret again with helm upgrade; running webhooks serve until then"
+		}
+		return fail(remedy, "Secret %s is missing: webhooks that start have no certificate%s", name, e.reason(ctx))
 	}
 	if err != nil {
 		return unread("Secret "+name, err)
 	}
-	chain, err := parse(secret.Data[corev1.TLSCertKey])
+	keys := servingKeys
+	if e.selfSigned() {
+		keys = authorityKeys
+	}
+	chain, err := parse(secret.Data[keys[0]])
 	if err != nil {
-		return fail(e.certRemedy(), "%s in Secret %s: %v%s", corev1.TLSCertKey, name, err, e.reason(ctx))
+		return fail(e.certRemedy(), "%s in Secret %s: %v%s", keys[0], name, err, e.reason(ctx))
 	}
 	// The errors of the parser quote neither of them.
-	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		return fail(e.certRemedy(), "%s in Secret %s is not the key of %s, so webhooks cannot serve it: %v%s",
-			corev1.TLSPrivateKeyKey, name, corev1.TLSCertKey, err, e.reason(ctx))
+	if _, err := tls.X509KeyPair(secret.Data[keys[0]], secret.Data[keys[1]]); err != nil {
+		return fail(e.certRemedy(), "%s in Secret %s is not the key of %s, so webhooks cannot use it: %v%s",
+			keys[1], name, keys[0], err, e.reason(ctx))
 	}
 	return e.checkChain(chain)
+}
+
+func (e *examination) selfSigned() bool {
+	return e.release.webhook.argumentOr("--cert-mode", "") == modeSelfSigned
 }
 
 func (e *examination) checkChain(chain []*x509.Certificate) Result {
@@ -71,11 +92,18 @@ func (e *examination) checkChain(chain []*x509.Certificate) Result {
 }
 
 // trusts verifies the chain as API servers and the webhooks themselves do: with the CA bundle of every webhook, for the
-// host that it calls.
+// host that it calls. A self-signed CA must be in every bundle; the pods verify their own certificates.
 func (e *examination) trusts(chain []*x509.Certificate) error {
 	for _, w := range e.release.webhooks() {
 		if len(w.client.CABundle) == 0 {
 			continue // reported by the check ca-bundle
+		}
+		if e.selfSigned() {
+			bundle, err := parse(w.client.CABundle)
+			if err != nil || !slices.ContainsFunc(bundle, chain[0].Equal) {
+				return fmt.Errorf("the caBundle of webhook %q does not contain the CA", w.name)
+			}
+			continue
 		}
 		if err := (trust.Webhook{Name: w.name, Client: w.client}).Verify(chain, e.now()); err != nil {
 			return err
@@ -120,7 +148,7 @@ func (e *examination) certRemedy() string {
 	case modeCertManager:
 		return "see the check cert-manager: cert-manager issues the certificate"
 	case modeSelfSigned:
-		return "see the logs of the webhook's pods, which create the certificate"
+		return "see the logs of the webhook's pods, which create the CA"
 	}
 	return "write a certificate and its key to the Secret named by certs.secretName"
 }

@@ -76,14 +76,22 @@ func (a *authority) serving(host string, until time.Time) map[string][]byte {
 	a.t.Helper()
 	cert, key := a.sign(&x509.Certificate{DNSNames: []string{host}, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return map[string][]byte{corev1.TLSCertKey: toPEM(cert), corev1.TLSPrivateKeyKey: a.keyPEM(key)}
+}
+
+// shared returns the content of a Secret with the CA, which self-signed webhooks share.
+func (a *authority) shared() map[string][]byte {
+	a.t.Helper()
+	return map[string][]byte{"ca.crt": toPEM(a.cert), "ca.key": a.keyPEM(a.key)}
+}
+
+func (a *authority) keyPEM(key *ecdsa.PrivateKey) []byte {
+	a.t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return map[string][]byte{
-		corev1.TLSCertKey:       toPEM(cert),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
-	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 func toPEM(cert *x509.Certificate) []byte {
@@ -161,11 +169,11 @@ func TestCertificate(t *testing.T) {
 			"the certificate expires at 2026-03-02T12:00:00Z and should have been renewed",
 		},
 		"expired": {
-			secret(trusted.serving(host, noon.Add(-day))), "self-signed", Fail,
+			secret(trusted.serving(host, noon.Add(-day))), "cert-manager", Fail,
 			"the certificate expired at 2026-02-28T12:00:00Z, so API servers reject it",
 		},
 		"another authority": {
-			secret(other.serving(host, noon.Add(90*day))), "self-signed", Fail,
+			secret(other.serving(host, noon.Add(90*day))), "cert-manager", Fail,
 			"API servers do not trust the certificate: the caBundle of webhook \"validate.service.quaymaster.dev\" does not " +
 				"verify the serving certificate: x509: certificate signed by unknown authority",
 		},
@@ -178,16 +186,36 @@ func TestCertificate(t *testing.T) {
 			nil, "cert-manager", Fail, "Secret quay-tls is missing: webhooks that start have no certificate",
 		},
 		"another key": {
-			secret(withKey(other.serving(host, noon.Add(90*day))[corev1.TLSPrivateKeyKey])), "self-signed", Fail,
-			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot serve it: tls: private key does not " +
+			secret(withKey(other.serving(host, noon.Add(90*day))[corev1.TLSPrivateKeyKey])), "cert-manager", Fail,
+			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot use it: tls: private key does not " +
 				"match public key",
 		},
 		"no key": {
 			secret(withKey(nil)), "cert-manager", Fail,
-			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot serve it: tls: failed to find any PEM",
+			"tls.key in Secret quay-tls is not the key of tls.crt, so webhooks cannot use it: tls: failed to find any PEM",
 		},
 		"empty": {
-			secret(nil), "self-signed", Fail, "tls.crt in Secret quay-tls: contains no PEM certificate",
+			secret(nil), "cert-manager", Fail, "tls.crt in Secret quay-tls: contains no PEM certificate",
+		},
+		"self-signed": {secret(trusted.shared()), "self-signed", OK, "trusted, valid until 2028-08-17T12:00:00Z"},
+		"self-signed, expired": {
+			secret(newAuthority(t, noon.Add(-day)).shared()), "self-signed", Fail,
+			"the certificate expired at 2026-02-28T12:00:00Z, so API servers reject it",
+		},
+		"self-signed, not in the bundle": {
+			secret(other.shared()), "self-signed", Fail,
+			"API servers do not trust the certificate: the caBundle of webhook \"validate.service.quaymaster.dev\" does not " +
+				"contain the CA",
+		},
+		"self-signed, another key": {
+			secret(map[string][]byte{"ca.crt": toPEM(trusted.cert), "ca.key": other.shared()["ca.key"]}), "self-signed", Fail,
+			"ca.key in Secret quay-tls is not the key of ca.crt, so webhooks cannot use it: tls: private key does not",
+		},
+		"self-signed, empty": {
+			secret(nil), "self-signed", Fail, "ca.crt in Secret quay-tls: contains no PEM certificate",
+		},
+		"self-signed, no Secret": {
+			nil, "self-signed", Fail, "Secret quay-tls is missing: webhooks that start have no certificate",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
