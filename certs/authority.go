@@ -31,14 +31,10 @@ type authority struct {
 
 // newAuthority creates an authority that is valid from now on.
 func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
-	created, err := certify(&x509.Certificate{
+	return certify(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "authority of " + now.UTC().Format(time.RFC3339)}, NotAfter: now.Add(validity),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}, now, nil)
-	if err != nil {
-		return nil, fmt.Errorf("create certificate authority: %w", err)
-	}
-	return created, nil
 }
 
 // issue signs a new serving certificate for the hosts. It never outlives the authority.
@@ -56,7 +52,7 @@ func (a *authority) issue(now time.Time, validity time.Duration, hosts []string)
 	}
 	issued, err := certify(template, now, a)
 	if err != nil {
-		return nil, fmt.Errorf("create serving certificate: %w", err)
+		return nil, err
 	}
 	return &tls.Certificate{Certificate: [][]byte{issued.cert.Raw}, PrivateKey: issued.key, Leaf: issued.cert}, nil
 }
@@ -65,7 +61,7 @@ func (a *authority) issue(now time.Time, validity time.Duration, hosts []string)
 func certify(template *x509.Certificate, now time.Time, by *authority) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create key of %s: %w", template.Subject.CommonName, err)
 	}
 	template.Subject.Organization = []string{organization}
 	template.NotBefore = now.Add(-backdate)
@@ -75,19 +71,20 @@ func certify(template *x509.Certificate, now time.Time, by *authority) (*authori
 	// Without a serial number, CreateCertificate chooses a random one.
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("create certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	return &authority{cert: cert, key: key}, err
 }
 
-// encode returns the data of a Secret with the authority.
-func (a *authority) encode() (map[string][]byte, error) {
+// encode adds the authority to the data of a Secret.
+func (a *authority) encode(data map[string][]byte) error {
 	key, err := keyutil.MarshalPrivateKeyToPEM(a.key)
 	if err != nil {
-		return nil, errors.New("encode private key: unsupported type") // the cause might quote the key
+		return errors.New("encode private key: unsupported type") // the cause might quote the key
 	}
-	return map[string][]byte{authorityKey: encodeBundle([]*x509.Certificate{a.cert}), authorityPrivateKey: key}, nil
+	data[authorityKey], data[authorityPrivateKey] = encodeBundle([]*x509.Certificate{a.cert}), key
+	return nil
 }
 
 // parseAuthority returns the authority in the data of a Secret, unless it is due for renewal. Other keys, and
@@ -100,8 +97,9 @@ func parseAuthority(data map[string][]byte, now time.Time) (*authority, error) {
 	if !pair.Leaf.IsCA {
 		return nil, fmt.Errorf("the first certificate of %s is not an authority", authorityKey)
 	}
-	if due := renewalTime(pair.Leaf); !now.Before(due) {
-		return nil, fmt.Errorf("the authority of %s is due for renewal since %s", authorityKey, due.UTC().Format(time.RFC3339))
+	if !now.Before(renewalTime(pair.Leaf)) {
+		return nil, fmt.Errorf("the authority of %s, which expires at %s, is due for renewal", authorityKey,
+			pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return &authority{cert: pair.Leaf, key: pair.PrivateKey}, nil
 }

@@ -188,8 +188,8 @@ func mustForeign(t *testing.T, from time.Time, name string) *authority {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{Organization: []string{"Example"}, CommonName: name}, NotBefore: from, NotAfter: from.Add(2 * keepForeign),
-		IsCA: true, BasicConstraintsValid: true,
+		Subject:   pkix.Name{Organization: []string{"Example"}, CommonName: name},
+		NotBefore: from, NotAfter: from.Add(2 * keepForeign), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

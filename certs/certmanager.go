@@ -67,7 +67,7 @@ func (c *CertManager) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		changed := func(secret *corev1.Secret) { c.load(ctx, secret) }
-		watchNamed(ctx, c.o.Secrets, named[corev1.Secret]{c.o.Request.Secret, changed, c.readFailed})
+		watchNamed(ctx, c.o.Secrets, named[*corev1.Secret]{c.o.Request.Secret, changed, c.readFailed})
 	})
 	if c.o.Client != nil {
 		running.Go(func() { c.keepApplied(ctx) })

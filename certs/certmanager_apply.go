@@ -25,11 +25,11 @@ func (c *CertManager) keepApplied(ctx context.Context) {
 		}
 	})
 	repeat(ctx, c.o.Clock, changed, func() time.Duration {
-		reason := c.each(ctx, c.apply)
+		reason := c.each(ctx, c.o.Client.apply)
 		if reason == "" {
 			watch()
 			if c.serving.Load() == nil {
-				reason = c.each(ctx, c.o.Client.notReadyReason)
+				reason = c.each(ctx, c.o.Client.ready)
 			}
 		}
 		c.setWaiting(ctx, reason)
@@ -55,26 +55,17 @@ func (c *CertManager) setWaiting(ctx context.Context, reason string) {
 	}
 }
 
-// apply applies one of the objects and describes why that failed.
-func (c *CertManager) apply(ctx context.Context, object manifest) (string, error) {
-	err := c.o.Client.apply(ctx, object)
-	if notServed(err) {
-		return "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed", nil
-	}
-	return "", err
-}
-
-// each returns the first problem with one of the objects; empty if there is none.
-func (c *CertManager) each(ctx context.Context, problem func(context.Context, manifest) (string, error)) string {
+// each does something with each of the objects and describes the first problem; empty if there is none.
+func (c *CertManager) each(ctx context.Context, do func(context.Context, manifest) error) string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, object := range c.o.Request.objects() {
-		reason, err := problem(ctx, object)
+		err := do(ctx, object)
+		if notServed(err) {
+			return "cert-manager.io/v1 is not served; install cert-manager or choose --cert-mode=self-signed"
+		}
 		if err != nil {
 			return err.Error()
-		}
-		if reason != "" {
-			return reason
 		}
 	}
 	return ""

@@ -45,29 +45,29 @@ func (c *CertManagerClient) apply(ctx context.Context, w manifest) error {
 	return nil
 }
 
-// notReadyReason describes why the object is not ready; empty if it is.
-func (c *CertManagerClient) notReadyReason(ctx context.Context, w manifest) (string, error) {
-	found, err := c.resource(w).Get(ctx, w.name, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("get %s: %w", w, err)
-	}
+// ready returns an error that describes why the object is not ready.
+func (c *CertManagerClient) ready(ctx context.Context, w manifest) error {
 	// Issuers have the same conditions.
 	var read struct {
 		Status certmanagerv1.CertificateStatus `json:"status"`
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &read); err != nil {
-		return "", fmt.Errorf("get %s: %w", w, err)
+	found, err := c.resource(w).Get(ctx, w.name, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &read)
+	}
+	if err != nil {
+		return fmt.Errorf("get %s: %w", w, err)
 	}
 	for _, found := range read.Status.Conditions {
 		switch {
 		case found.Type != certmanagerv1.CertificateConditionReady:
 		case found.Status == cmmeta.ConditionTrue:
-			return "", nil
+			return nil
 		default:
-			return fmt.Sprintf("%s is not ready: %s: %s", w, found.Reason, found.Message), nil
+			return fmt.Errorf("%s is not ready: %s: %s", w, found.Reason, found.Message)
 		}
 	}
-	return fmt.Sprintf("%s has no status yet; check that cert-manager's controller is running", w), nil
+	return fmt.Errorf("%s has no status yet; check that cert-manager's controller is running", w)
 }
 
 // watch calls changed when the object is deleted, when what it asks for has changed, and when it can no longer be read,
@@ -84,7 +84,7 @@ func (c *CertManagerClient) watch(ctx context.Context, w manifest, changed func(
 		}
 	}
 	failed := func(error) { changed() }
-	watchNamed(ctx, c.resource(w), named[unstructured.Unstructured]{w.name, observe, failed})
+	watchNamed(ctx, c.resource(w), named[*unstructured.Unstructured]{w.name, observe, failed})
 }
 
 // notServed reports whether an error means that the API server does not serve the kind: then it responds as to any

@@ -179,9 +179,9 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCertManager(t, test.server)
-			reason := c.each(t.Context(), c.apply)
+			reason := c.each(t.Context(), c.o.Client.apply)
 			if reason == "" {
-				reason = c.each(t.Context(), c.o.Client.notReadyReason)
+				reason = c.each(t.Context(), c.o.Client.ready)
 			}
 			c.setWaiting(t.Context(), reason)
 			if _, err := c.GetCertificate(nil); err == nil || err.Error() != "waiting for cert-manager: "+test.want {

@@ -38,83 +38,77 @@ type configurationState struct {
 	webhooks        []trust.Webhook
 }
 
-func stateOf(kind string, about metav1.ObjectMeta) *configurationState {
-	return &configurationState{resourceVersion: about.ResourceVersion, reference: &corev1.ObjectReference{
-		APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind, Name: about.Name, UID: about.UID,
-	}}
-}
-
 // Configurations holds the names of our own webhook configurations; empty if there is no configuration of the kind.
 type Configurations struct{ Mutating, Validating string }
 
 func (c Configurations) objects(api client.AdmissionregistrationV1Interface) []configuration {
 	var objects []configuration
 	if c.Mutating != "" {
-		objects = append(objects, mutating(api, c.Mutating))
+		objects = append(objects, object(
+			"mutating", "MutatingWebhookConfiguration", c.Mutating, api.MutatingWebhookConfigurations(),
+			func(o *admissionregistrationv1.MutatingWebhookConfiguration) (all []trust.Webhook) {
+				for _, w := range o.Webhooks {
+					all = append(all, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
+				}
+				return all
+			},
+		))
 	}
 	if c.Validating != "" {
-		objects = append(objects, validating(api, c.Validating))
+		objects = append(objects, object(
+			"validating", "ValidatingWebhookConfiguration", c.Validating, api.ValidatingWebhookConfigurations(),
+			func(o *admissionregistrationv1.ValidatingWebhookConfiguration) (all []trust.Webhook) {
+				for _, w := range o.Webhooks {
+					all = append(all, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
+				}
+				return all
+			},
+		))
 	}
 	return objects
-}
-
-func mutating(api client.AdmissionregistrationV1Interface, name string) configuration {
-	read := func(object *admissionregistrationv1.MutatingWebhookConfiguration) *configurationState {
-		state := stateOf("MutatingWebhookConfiguration", object.ObjectMeta)
-		for _, w := range object.Webhooks {
-			state.webhooks = append(state.webhooks, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
-		}
-		return state
-	}
-	return object("mutating", name, api.MutatingWebhookConfigurations(), read)
-}
-
-func validating(api client.AdmissionregistrationV1Interface, name string) configuration {
-	read := func(object *admissionregistrationv1.ValidatingWebhookConfiguration) *configurationState {
-		state := stateOf("ValidatingWebhookConfiguration", object.ObjectMeta)
-		for _, w := range object.Webhooks {
-			state.webhooks = append(state.webhooks, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
-		}
-		return state
-	}
-	return object("validating", name, api.ValidatingWebhookConfigurations(), read)
 }
 
 // access holds the methods of a typed client that the role may use.
 type access[T any, L runtime.Object] interface {
 	watcher[L]
-	Get(ctx context.Context, name string, o metav1.GetOptions) (*T, error)
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
 	Patch(
 		ctx context.Context, name string, kind types.PatchType, body []byte, o metav1.PatchOptions, subresources ...string,
-	) (*T, error)
+	) (T, error)
 }
 
-// object returns the configuration of a kind and name; read extracts the parts that both kinds have in common.
-func object[T any, L runtime.Object](
-	kind, name string, api access[T, L], read func(*T) *configurationState,
+// object returns the configuration of a name; webhooks returns its webhooks, whose types differ between the kinds.
+func object[T interface {
+	comparable
+	metav1.Object
+}, L runtime.Object](
+	kind, apiKind, name string, api access[T, L], webhooks func(T) []trust.Webhook,
 ) configuration {
+	read := func(o T) *configurationState {
+		if o == *new(T) {
+			return nil
+		}
+		reference := &corev1.ObjectReference{
+			APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: apiKind, Name: name, UID: o.GetUID(),
+		}
+		return &configurationState{reference, o.GetResourceVersion(), webhooks(o)}
+	}
 	return configuration{
 		kind: kind,
 		what: fmt.Sprintf("%swebhookconfiguration %q", kind, name),
 		get: func(ctx context.Context) (*configurationState, error) {
-			object, err := api.Get(ctx, name, metav1.GetOptions{})
+			o, err := api.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return nil, err
 			}
-			return read(object), nil
+			return read(o), nil
 		},
 		patch: func(ctx context.Context, body []byte) error {
 			_, err := api.Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
 			return err
 		},
 		watch: func(ctx context.Context, changed func(*configurationState), failed func(error)) {
-			watchNamed(ctx, api, named[T]{name, func(object *T) {
-				if object == nil {
-					changed(nil)
-					return
-				}
-				changed(read(object))
-			}, failed})
+			watchNamed(ctx, api, named[T]{name, func(o T) { changed(read(o)) }, failed})
 		},
 	}
 }

@@ -1,10 +1,10 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -47,7 +46,7 @@ type SelfSignedOptions struct {
 	API client.AdmissionregistrationV1Interface
 	// Configurations are those whose bundles get the authority.
 	Configurations Configurations
-	// Secrets reads, watches and patches the Secret, in its namespace.
+	// Secrets reads, watches and updates the Secret, in its namespace.
 	Secrets typedcorev1.SecretInterface
 	// Secret is the name of the Secret with the authority that replicas share. Without one, a single replica has an
 	// authority in memory, and a restart creates a new one.
@@ -108,7 +107,7 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	}
 	if s.o.Secret != "" {
 		watches.Go(func() {
-			watchNamed(ctx, s.o.Secrets, named[corev1.Secret]{s.o.Secret, func(*corev1.Secret) { changed.notify() }, failed})
+			watchNamed(ctx, s.o.Secrets, named[*corev1.Secret]{s.o.Secret, func(*corev1.Secret) { changed.notify() }, failed})
 		})
 	}
 	repeat(ctx, s.o.Clock, changed, func() time.Duration { return s.step(ctx) })
@@ -155,25 +154,16 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 	if s.authority == nil {
 		return err
 	}
-	if publishErr := s.publish(ctx); err == nil {
-		err = publishErr
-	}
-	if serveErr := s.serve(ctx); err == nil {
-		err = serveErr
-	}
-	return err
+	return cmp.Or(err, s.publish(ctx), s.serve(ctx))
 }
 
 // adopt reads the authority. If there is none, or it is due for renewal, adopt stores a new one.
 func (s *SelfSigned) adopt(ctx context.Context) error {
 	now := s.o.Clock.Now()
 	if s.o.Secret == "" {
-		if s.authority != nil && now.Before(renewalTime(s.authority.cert)) {
-			return nil
-		}
-		created, err := newAuthority(now, authorityDuration)
-		if err == nil {
-			s.authority, s.announced = created, time.Time{}
+		var err error
+		if s.authority == nil {
+			s.authority, err = newAuthority(now, authorityDuration)
 		}
 		return err
 	}
@@ -194,10 +184,10 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 		if err := s.store(ctx, found, secret); apierrors.IsConflict(err) {
 			return s.adopt(ctx) // another replica was faster
 		} else if err != nil {
-			return fmt.Errorf("patch secret %q: %w", s.o.Secret, err)
+			return fmt.Errorf("update secret %q: %w", s.o.Secret, err)
 		}
-		klog.FromContext(ctx).Info("Stored a new certificate authority", "secret", klog.KObj(secret), "reason", unusable.Error(),
-			"expires", found.cert.NotAfter)
+		klog.FromContext(ctx).Info("Stored a new certificate authority", "secret", klog.KObj(secret),
+			"reason", unusable.Error(), "expires", found.cert.NotAfter)
 	}
 	if s.authority == nil || !s.authority.cert.Equal(found.cert) {
 		s.authority, s.announced = found, time.Time{}
@@ -205,17 +195,15 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 	return nil
 }
 
-// store writes only our keys, and only to the given version of the Secret.
+// store writes the authority to the version of the Secret that was read. What else it contains stays.
 func (s *SelfSigned) store(ctx context.Context, a *authority, secret *corev1.Secret) error {
-	data, err := a.encode()
-	if err != nil {
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	if err := a.encode(secret.Data); err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": secret.ResourceVersion}, "data": data})
-	if err != nil {
-		return errors.New("encode secret: unsupported type") // the cause might quote a key
-	}
-	_, err = s.o.Secrets.Patch(ctx, s.o.Secret, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err := s.o.Secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,100 +55,74 @@ type watcher[L runtime.Object] interface {
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// named watches one object of type T. The role's rights are limited to the names of its objects.
-type named[T any] struct {
+// named watches one object, which T points to. The role's rights are limited to the names of its objects.
+type named[T metav1.Object] struct {
 	name string
 	// changed is called with the current object; nil if it does not exist.
-	changed func(*T)
+	changed func(T)
 	// failed is called with the error if the object cannot be read.
 	failed func(error)
 }
 
-var _ cache.ReflectorStore = named[any]{}
+var _ cache.ReflectorStore = named[metav1.Object]{}
 
 // watchNamed watches the object until the context ends.
-func watchNamed[T any, L runtime.Object](ctx context.Context, api watcher[L], w named[T]) {
+func watchNamed[T metav1.Object, L runtime.Object](ctx context.Context, api watcher[L], w named[T]) {
 	only := func(o metav1.ListOptions) metav1.ListOptions {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()
 		return o
 	}
+	check := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			w.failed(fmt.Errorf("watch: %w", err))
+		}
+	}
 	lister := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := api.List(ctx, only(o))
-			w.check(ctx, err)
+			check(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			watching, err := api.Watch(ctx, only(o))
-			w.check(ctx, err)
+			check(err)
 			return watching, err
 		},
 	}
 	logger := klog.FromContext(ctx)
-	reflector := cache.NewReflectorWithOptions(
-		cache.ToListWatcherWithWatchListSemantics(lister, api), new(T), w,
-		cache.ReflectorOptions{Logger: &logger, Name: w.name},
-	)
-	reflector.RunWithContext(ctx)
-}
-
-func (w named[T]) check(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		w.failed(fmt.Errorf("watch: %w", err))
-	}
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, api), nil, w,
+		cache.ReflectorOptions{Logger: &logger, Name: w.name}).RunWithContext(ctx)
 }
 
 // Add implements cache.ReflectorStore, as do the following methods.
 func (w named[T]) Add(found any) error { return w.Update(found) }
 
-// Update reports the changed object.
+// Update reports the changed object. API servers do not send others.
 func (w named[T]) Update(found any) error {
-	object, err := w.ours(found)
-	if object != nil {
+	if object, ok := found.(T); ok && object.GetName() == w.name {
 		w.changed(object)
 	}
-	return err
+	return nil
 }
 
 // Delete reports that the object was deleted.
 func (w named[T]) Delete(found any) error {
-	object, err := w.ours(found)
-	if object != nil {
-		w.changed(nil)
+	if object, ok := found.(T); ok && object.GetName() == w.name {
+		w.changed(*new(T))
 	}
-	return err
+	return nil
 }
 
 // Replace reports the object at the start of a watch.
 func (w named[T]) Replace(found []any, _ string) error {
+	var current T
 	for _, candidate := range found {
-		object, err := w.ours(candidate)
-		if err != nil {
-			return err
-		}
-		if object != nil {
-			w.changed(object)
-			return nil
+		if object, ok := candidate.(T); ok && object.GetName() == w.name {
+			current = object
 		}
 	}
-	w.changed(nil)
+	w.changed(current)
 	return nil
-}
-
-// ours returns nil for objects of other names, which API servers do not send.
-func (w named[T]) ours(found any) (*T, error) {
-	object, ok := found.(*T)
-	if !ok {
-		return nil, fmt.Errorf("unexpected object of type %T, want %T", found, object)
-	}
-	about, err := meta.Accessor(object)
-	if err != nil {
-		return nil, err
-	}
-	if about.GetName() != w.name {
-		return nil, nil
-	}
-	return object, nil
 }
 
 // Resync does nothing.

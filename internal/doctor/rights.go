@@ -116,7 +116,7 @@ func certificateRights(s Settings) []Grant {
 	case s.CertSecret == "":
 		return nil
 	case s.CertMode == modeSelfSigned:
-		secret.Verbs = []string{"get", "list", "watch", "patch"}
+		secret.Verbs = []string{"get", "list", "watch", "update"}
 		return []Grant{secret}
 	case s.CertMode == modeCertManager:
 		secret.Verbs = []string{"list", "watch"}

@@ -127,6 +127,15 @@ func checkLifecycle(t *testing.T, e *env.Env) {
 		t.Errorf("the timeout is %d after the upgrade, want 2", got)
 	}
 
+	lost := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: release + "-webhook-self-signed"}}
+	if err := e.Client.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	upgrade(values(2))
+	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(lost), lost); err != nil || len(lost.Data) != 0 {
+		t.Errorf("an upgrade does not create a lost Secret again without data: %v", err)
+	}
+
 	// Not of Helm: the controllers create it.
 	contacted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: contact.ConfigMap}}
 	if err := e.Client.Create(t.Context(), contacted); err != nil {

@@ -114,7 +114,7 @@ func TestCertificateRights(t *testing.T) {
 			request("certificates", "quaymaster-webhook"),
 		},
 		"monitored":   {secret("quaymaster-webhook-tls", "list", "watch")},
-		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "list", "watch", "create", "patch")},
+		"self-signed": {secret("quaymaster-webhook-self-signed", "get", "list", "watch", "update")},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {

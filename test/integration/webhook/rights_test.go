@@ -38,7 +38,7 @@ func TestRightsOfTheWebhooks(t *testing.T) {
 		"list them":               {authorizationv1.ResourceAttributes{Verb: "list", Group: group, Resource: "mutatingwebhookconfigurations"}, false},
 		"read Services":           {authorizationv1.ResourceAttributes{Verb: "get", Resource: "services", Namespace: namespace}, false},
 		"read Secrets of its own": {authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: env.Namespace}, false},
-		"patch the CA":            {authorizationv1.ResourceAttributes{Verb: "patch", Resource: "secrets", Namespace: env.Namespace, Name: secretOfCA}, true},
+		"update the CA":           {authorizationv1.ResourceAttributes{Verb: "update", Resource: "secrets", Namespace: env.Namespace, Name: secretOfCA}, true},
 		"create the CA's Secret":  {authorizationv1.ResourceAttributes{Verb: "create", Resource: "secrets", Namespace: env.Namespace, Name: secretOfCA}, false},
 		"delete the CA's Secret":  {authorizationv1.ResourceAttributes{Verb: "delete", Resource: "secrets", Namespace: env.Namespace, Name: secretOfCA}, false},
 		"create tokens":           {authorizationv1.ResourceAttributes{Verb: "create", Resource: "serviceaccounts", Subresource: "token", Namespace: env.Namespace}, false},

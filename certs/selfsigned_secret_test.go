@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	k8stesting "k8s.io/client-go/testing"
@@ -55,8 +54,8 @@ func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
 // mustEncode returns the data of the Secret with an authority.
 func mustEncode(t *testing.T, a *authority) map[string][]byte {
 	t.Helper()
-	data, err := a.encode()
-	if err != nil {
+	data := map[string][]byte{}
+	if err := a.encode(data); err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -92,15 +91,13 @@ type overtaken struct {
 	by func()
 }
 
-func (o *overtaken) Patch(
-	ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string,
-) (*corev1.Secret, error) {
+func (o *overtaken) Update(ctx context.Context, secret *corev1.Secret, options metav1.UpdateOptions) (*corev1.Secret, error) {
 	if o.by == nil {
-		return o.SecretInterface.Patch(ctx, name, kind, body, options)
+		return o.SecretInterface.Update(ctx, secret, options)
 	}
 	o.by()
 	o.by = nil
-	return nil, apierrors.NewConflict(corev1.Resource("secrets"), name, errors.New("the object has been modified"))
+	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("the object has been modified"))
 }
 
 // If two replicas write at the same time, the slower one adopts the authority of the other.
@@ -124,9 +121,9 @@ func TestSecretIsWrittenInTheVersionRead(t *testing.T) {
 	}
 	c.step(t.Context())
 	for _, action := range c.api.Actions() {
-		patch, ok := action.(k8stesting.PatchAction)
-		if ok && patch.GetResource().Resource == "secrets" && !strings.Contains(string(patch.GetPatch()), `"resourceVersion":"42"`) {
-			t.Errorf("the patch is %s", patch.GetPatch())
+		update, ok := action.(k8stesting.UpdateAction)
+		if ok && update.GetObject().(*corev1.Secret).ResourceVersion != "42" {
+			t.Errorf("the update is %v", update.GetObject())
 		}
 	}
 }
