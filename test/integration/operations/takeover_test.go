@@ -18,9 +18,9 @@ import (
 	"quaymaster.dev/test/env"
 )
 
-// Whoever takes over a pod of the webhooks has the token of their account. With it, he must not become another
-// ServiceAccount of the namespace: neither by having their Secret deleted by the garbage collector and creating it again
-// as one with a token, nor if an administrator deletes the Secret.
+// An attacker who takes over a pod of the webhooks has the token of their account. With it, the attacker must not become
+// another ServiceAccount of the namespace: neither by having their Secret deleted by the garbage collector and creating
+// it again as one with a token, nor if an administrator deletes the Secret.
 func TestWebhookAccountStaysItself(t *testing.T) {
 	e := env.Start(t, env.Options{ControllerManager: true})
 	ctx := t.Context()
