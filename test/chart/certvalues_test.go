@@ -16,7 +16,7 @@ func TestCertificateValues(t *testing.T) {
 	selfSigned := func(validity string) map[string]any {
 		return map[string]any{"mode": "self-signed", "selfSignedValidity": validity}
 	}
-	long := strings.Repeat("a", 253)
+	long := strings.Repeat("a.", 126) + "a" // 253 characters
 	issuer := func(group, kind, name string) map[string]any {
 		return map[string]any{"issuerRef": map[string]any{"group": group, "kind": kind, "name": name}}
 	}
@@ -41,7 +41,7 @@ func TestCertificateValues(t *testing.T) {
 		"no unit":                     {selfSigned("720"), false},
 		"longest name of a Secret":    {map[string]any{"secretName": long}, true},
 		"dots in the name":            {map[string]any{"secretName": "a.b-c.d"}, true},
-		"name too long":               {map[string]any{"secretName": long + "a"}, false},
+		"name too long":               {map[string]any{"secretName": long + "aa"}, false},
 		"two dots":                    {map[string]any{"secretName": "a..b"}, false},
 		"a dash before a dot":         {map[string]any{"secretName": "a-.b"}, false},
 		"self-signed, two dots":       {map[string]any{"mode": "self-signed", "secretName": "a..b"}, false},
