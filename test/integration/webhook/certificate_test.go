@@ -283,7 +283,7 @@ func TestMalformedCalls(t *testing.T) {
 		"no JSON":      {"/validate-service", "application/json", "hello", http.StatusBadRequest},
 		"no review":    {"/mutate-service", "application/json", "{}", http.StatusBadRequest},
 		"content type": {"/validate-service", "text/plain", "{}", http.StatusUnsupportedMediaType},
-		"too long":     {"/validate-service", "application/json", strings.Repeat("x", 8<<20), http.StatusRequestEntityTooLarge},
+		"too long":     {"/validate-service", "application/json", strings.Repeat(" ", 65<<20), http.StatusRequestEntityTooLarge},
 		"deeply nested": {
 			"/validate-service", "application/json", strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000), http.StatusBadRequest,
 		},
