@@ -10,8 +10,9 @@ const (
 	// maxBodyBytes is more than any AdmissionReview has. The API server accepts objects of up to 3 MiB and stores up to
 	// 1.5 MiB, and JSON needs six bytes for some characters. Only what is read of a body needs memory.
 	maxBodyBytes = 64 << 20
-	// largePlaces is the number of large requests that are handled at a time. Each may need some tens of MiB.
-	largePlaces = 2
+	// largePlaces is the number of large requests that are handled at a time. Each takes milliseconds, and may need some
+	// tens of MiB.
+	largePlaces = 1
 )
 
 // Limit bounds what admission requests use at a time. Those beyond it wait, in order of arrival. Handlers of the same
