@@ -44,7 +44,14 @@ func write[T any, P interface {
 	*T
 	object
 }](ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (P, error) {
-	r := o.request(method, path, id, body)
+	return send[T, P](ctx, c, o.request(method, path, id, body), o)
+}
+
+// send is write for a request.
+func send[T any, P interface {
+	*T
+	object
+}](ctx context.Context, c *Client, r *request, o WriteOptions) (P, error) {
 	v := P(new(T))
 	if _, err := c.do(ctx, r, v); err != nil {
 		return nil, err

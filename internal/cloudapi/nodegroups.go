@@ -35,7 +35,9 @@ func (c *Client) UpdateNodeGroup(
 func (c *Client) PatchMembers(
 	ctx context.Context, id string, p cloudv1.MembersPatch, o WriteOptions,
 ) (*cloudv1.NodeGroup, error) {
-	return write[cloudv1.NodeGroup](ctx, c, http.MethodPatch, "/v1/node-groups/{id}/members", id, p, o)
+	r := o.request(http.MethodPatch, "/v1/node-groups/{id}/members", id, p)
+	r.nodes = true
+	return send[cloudv1.NodeGroup](ctx, c, r, o)
 }
 
 // DeleteNodeGroup deletes a node group that no pool refers to. It requires WriteOptions.IfMatch.

@@ -58,15 +58,17 @@ func RetryAfter(err error) time.Duration {
 
 // enter returns the pass for a request. It waits for budget if that takes only a moment.
 func (c *Client) enter(ctx context.Context, r *request) (*pace.Pass, error) {
-	entry := pace.Request{Operation: r.operation(), Write: r.writes(), Class: r.class(ctx)}
+	entry, begun := r.entry(ctx)
 	for left := maxBudgetWait; ; {
 		now := c.clock.Now()
 		pass, refusal := c.gate.Enter(entry, now)
 		if refusal == nil {
+			begun()
 			return pass, nil
 		}
 		deadline, limited := ctx.Deadline()
-		if refusal.Reason != pace.ReasonBudget || refusal.After > left ||
+		// Work for a flow that has not begun comes back instead of keeping others waiting.
+		if entry.Flow != "" && !entry.Continues || refusal.Reason != pace.ReasonBudget || refusal.After > left ||
 			limited && deadline.Before(now.Add(refusal.After)) {
 			return nil, postponed(r, refusal)
 		}

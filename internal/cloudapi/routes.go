@@ -22,6 +22,7 @@ func (c *Client) BatchRoutes(
 	ctx context.Context, tableID string, b cloudv1.RoutesBatch, o WriteOptions,
 ) (*cloudv1.RoutesBatchResult, error) {
 	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
+	r.nodes = true
 	var res cloudv1.RoutesBatchResult
 	if _, err := c.do(ctx, r, &res); err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type request struct {
 	asks bool
 	// unpaced means that the request is sent whatever the pace of requests: it has a rhythm of its own.
 	unpaced bool
+	// nodes means that the write decides which Nodes get traffic.
+	nodes bool
 	// claims means that the write claims the cluster UID, which other writes wait for.
 	claims bool
 }

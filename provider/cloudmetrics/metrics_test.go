@@ -92,9 +92,10 @@ func TestMetricsOfPace(t *testing.T) {
 # HELP quaymaster_cloud_budget_remaining Requests that a class may send to the cloud at once; +Inf if the cloud advertises no quota.
 # TYPE quaymaster_cloud_budget_remaining gauge
 quaymaster_cloud_budget_remaining{class="drift"} +Inf
+quaymaster_cloud_budget_remaining{class="nodes"} 9
 quaymaster_cloud_budget_remaining{class="poll"} +Inf
 quaymaster_cloud_budget_remaining{class="safety"} +Inf
-quaymaster_cloud_budget_remaining{class="write"} 9
+quaymaster_cloud_budget_remaining{class="write"} 8
 # HELP quaymaster_cloud_circuit_open 1 if requests of the operation are not sent because the cloud did not respond to the last ones, otherwise 0.
 # TYPE quaymaster_cloud_circuit_open gauge
 quaymaster_cloud_circuit_open{operation="GET instances/{id}"} 1

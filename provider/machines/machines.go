@@ -63,6 +63,7 @@ func (m *Machines) Machine(node *corev1.Node) (*machine.Machine, error) {
 // Ask asks the cloud itself. It returns nil without an error only if the cloud knows all its objects, and answered with
 // a problem of its API that it neither has the machine nor a record of its deletion.
 func (m *Machines) Ask(ctx context.Context, node *corev1.Node) (*machine.Machine, error) {
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	meta, err := m.cloud.Meta(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the cloud: %w", err)

@@ -289,7 +289,7 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	}
 	begin := m.clock.Now()
 	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
-	changes, err := m.cloud.Changes(ctx, *since, m.names(), max(time.Second, limit))
+	changes, err := m.cloud.Changes(cloudapi.WithClass(ctx, cloudapi.Safety), *since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
 		*verify = time.Time{}
 		m.doubt("")

@@ -41,6 +41,7 @@ func (m *Machines) Find(ctx context.Context, ids []string) (map[string]ingressno
 			unknown = append(unknown, id)
 		}
 	}
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	for some := range slices.Chunk(unknown, lookups) {
 		answer, err := m.cloud.LookupInstances(ctx, cloudv1.LookupRequest{IDs: some})
 		if err != nil {

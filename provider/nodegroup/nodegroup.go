@@ -19,6 +19,9 @@ import (
 // batch is the number of members that one request may change.
 const batch = 1000
 
+// groupsFlow is the flow of new and unused groups, which Services ask for. It is the name of no namespace.
+const groupsFlow = "node groups"
+
 // pageSize is the number of groups of a page.
 const pageSize = 500
 
@@ -51,6 +54,7 @@ func (g *Groups) List(ctx context.Context, since string) ([]ingressnode.Group, s
 	if err != nil {
 		return nil, "", false, err
 	}
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety) // without a list, no member can leave
 	list, err := g.cloud.ListNodeGroups(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since, PageSize: pageSize})
 	if errors.Is(err, cloudapi.ErrNotModified) {
 		g.mark = mark
@@ -88,6 +92,7 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	}
 	plain, unique := names(g.clusterID, tags[ownership.ClusterUID], name)
 	tags[ownership.IngressGroup] = name
+	ctx = cloudapi.WithFlow(ctx, groupsFlow)
 	made, err := g.create(ctx, cloudv1.NodeGroupSpec{Name: plain, Tags: tags})
 	if cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
 		made, err = g.create(ctx, cloudv1.NodeGroupSpec{Name: unique, Tags: tags})
@@ -178,6 +183,7 @@ func (g *Groups) Delete(ctx context.Context, group ingressnode.Group) error {
 		return err
 	}
 	tags[ownership.IngressGroup] = group.Name
+	ctx = cloudapi.WithFlow(ctx, groupsFlow)
 	err = g.cloud.DeleteNodeGroup(ctx, group.ID, cloudapi.WriteOptions{IfMatch: group.Revision, IfTags: tags})
 	switch {
 	case cloudapi.IsAbsent(err):

@@ -54,6 +54,7 @@ func (t *Table) List(ctx context.Context, since string) ([]route.Route, string, 
 	if err != nil {
 		return nil, "", false, err
 	}
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety) // without a list, no route can be changed
 	list, err := t.cloud.ListRoutes(ctx, t.id,
 		cloudapi.ListOptions{Tags: tags, IfNoneMatch: since, PageSize: batchSize})
 	if errors.Is(err, cloudapi.ErrNotModified) {
@@ -80,6 +81,7 @@ func (t *Table) List(ctx context.Context, since string) ([]route.Route, string, 
 
 // Hostnames implements route.Table. A deleted instance has no hostname.
 func (t *Table) Hostnames(ctx context.Context, instanceIDs []string) (map[string]string, error) {
+	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	hostnames := make(map[string]string, len(instanceIDs))
 	for ids := range slices.Chunk(instanceIDs, batchSize) {
 		found, err := t.cloud.LookupInstances(ctx, cloudv1.LookupRequest{IDs: ids})

@@ -28,6 +28,7 @@ type budget struct {
 	limiter *rate.Limiter
 	// heard is when the quota was last advertised.
 	heard time.Time
+	flows map[string]*flow
 }
 
 // learn applies an advertised limit.
@@ -39,7 +40,7 @@ func (g *Gate) learn(l Limit, now time.Time) {
 		}
 		if b == nil {
 			limit, burst := p.limit(g.share)
-			b = &budget{policy: *p, limiter: rate.NewLimiter(limit, burst)}
+			b = &budget{policy: *p, limiter: rate.NewLimiter(limit, burst), flows: map[string]*flow{}}
 			g.budgets[l.Name] = b
 		}
 		if b.policy != *p {
@@ -96,10 +97,15 @@ func concerns(policy string, write bool) bool {
 	return policy != policyRead && policy != policyWrite || write == (policy == policyWrite)
 }
 
-// left returns the number of requests that may be sent at once, without the reserve for more important classes.
+// left returns the number of requests that may be sent at once, without what is reserved for more important classes and
+// for other flows.
 func (b *budget) left(r Request, now time.Time) float64 {
 	burst := float64(b.limiter.Burst())
-	return b.limiter.TokensAt(now) - min(r.Class.reserve()*burst, burst-1)
+	reserve := r.Class.reserve() * burst
+	if f := b.flow(r, now); f != nil && !r.Continues {
+		reserve += min(f.used, (burst-reserve)/2)
+	}
+	return b.limiter.TokensAt(now) - min(reserve, burst-1)
 }
 
 // wait returns how long a request must wait; 0 if it may pass.
@@ -116,7 +122,11 @@ func (b *budget) wait(r Request, now time.Time) time.Duration {
 }
 
 func (b *budget) take(r Request, now time.Time) {
-	if b.applies(r) {
-		b.limiter.AllowN(now, 1)
+	if !b.applies(r) {
+		return
+	}
+	b.limiter.AllowN(now, 1)
+	if f := b.flow(r, now); f != nil {
+		f.used = min(f.used+1, b.mostUsed())
 	}
 }

@@ -39,6 +39,11 @@ type Request struct {
 	// Write is true for requests that use the quota of writes.
 	Write bool
 	Class Class
+	// Flow names those on whose behalf the request is sent, such as a namespace, if others need the same budget; empty for
+	// what serves all of them.
+	Flow string
+	// Continues is true if an earlier request of the same work was let pass: what was begun can be finished.
+	Continues bool
 }
 
 // Refusal is why a request must not be sent now, and after which time it may.
@@ -129,7 +134,7 @@ func (g *Gate) Enter(r Request, now time.Time) (*Pass, *Refusal) {
 	}
 	for _, b := range g.budgets {
 		if wait := b.wait(r, now); wait > 0 {
-			return nil, g.refuse(r, Refusal{Reason: ReasonBudget, After: wait})
+			return nil, g.refuse(r, Refusal{Reason: ReasonBudget, After: b.appoint(r, wait, now)})
 		}
 	}
 	for _, b := range g.budgets {
@@ -205,7 +210,7 @@ func (g *Gate) State(now time.Time) State {
 	for _, class := range Classes {
 		s.Budget[class] = math.Inf(1)
 		for _, b := range g.budgets {
-			if r := (Request{Class: class, Write: class == Write}); b.applies(r) {
+			if r := (Request{Class: class, Write: class.writes()}); b.applies(r) {
 				s.Budget[class] = min(s.Budget[class], max(0, math.Floor(b.left(r, now))))
 			}
 		}

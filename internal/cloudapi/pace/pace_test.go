@@ -211,10 +211,10 @@ func TestReserves(t *testing.T) {
 	for _, step := range []struct {
 		class pace.Class
 		want  int
-	}{{pace.Drift, 50}, {pace.Poll, 25}, {pace.Write, 15}, {pace.Safety, 10}} {
+	}{{pace.Drift, 50}, {pace.Poll, 25}, {pace.Write, 10}, {pace.Nodes, 10}, {pace.Safety, 5}} {
 		n := 0
 		for {
-			r := pace.Request{Operation: "x", Write: step.class == pace.Write, Class: step.class}
+			r := pace.Request{Operation: "x", Write: step.class == pace.Write || step.class == pace.Nodes, Class: step.class}
 			pass, refusal := w.Enter(r, w.now)
 			if refusal != nil {
 				if refusal.Reason != pace.ReasonBudget || refusal.After <= 0 || refusal.After > time.Second {
@@ -300,4 +300,60 @@ func TestQuotaIsRemembered(t *testing.T) {
 	if left := w.State(w.now).Budget; math.IsInf(left[pace.Write], 1) || math.IsInf(left[pace.Drift], 1) {
 		t.Errorf("budgets %v", left)
 	}
+}
+
+// A flow that needs more than there is leaves so much of the budget that others do not notice it, and uses the rest.
+func TestFlows(t *testing.T) {
+	for _, quota := range []int64{60, 240, 6000} {
+		w := newWorld(t, 0)
+		w.send(read, advertise("write", quota, time.Minute))
+		greedy, modest := write, write
+		greedy.Flow, modest.Flow = "greedy", "modest"
+		nodes := pace.Request{Operation: "PATCH node-groups/{id}/members", Write: true, Class: pace.Nodes}
+		sent, left := 0, 0
+		for second := range 600 {
+			for {
+				pass, refusal := w.Enter(greedy, w.now)
+				if refusal != nil {
+					break
+				}
+				pass.Done(advertise("write", quota, time.Minute), w.now)
+				sent++
+			}
+			if second%20 == 0 { // less than its share
+				w.send(modest, pace.Outcome{})
+				w.send(nodes, pace.Outcome{})
+				left += 2
+			}
+			w.pass(time.Second)
+		}
+		// A fifth of half of the quota may be used at once, so that four fifths of it accrue.
+		if want := int(quota)*10*2/5 - left; sent < want*9/10 {
+			t.Errorf("quota %d: %d requests of the greedy flow, want about %d", quota, sent, want)
+		}
+	}
+}
+
+// Refused requests of a flow get appointments one after the other, so that they do not come back at the same time.
+func TestAppointments(t *testing.T) {
+	w := newWorld(t, 0)
+	w.send(read, advertise("write", 150, time.Minute)) // 15 at once, then one a second
+	r := write
+	r.Flow = "many"
+	for range 15 {
+		_, _ = w.Enter(r, w.now)
+	}
+	first := w.refused(r, pace.ReasonBudget)
+	for n := range 400 {
+		want := min(time.Duration(n+1)*time.Second, pace.MaxSilence)
+		if after := w.refused(r, pace.ReasonBudget); after < want-time.Millisecond || after > want+first {
+			t.Fatalf("appointment %d is after %s, want %s", n, after, want)
+		}
+	}
+	other := write
+	other.Flow = "other"
+	w.send(other, pace.Outcome{})
+	// What was begun is finished.
+	r.Continues = true
+	w.send(r, pace.Outcome{})
 }
