@@ -27,8 +27,8 @@ import (
 const Name = names.ServiceLBController
 
 const (
-	// A failed pass is repeated after retryBase; the delay doubles with every failure, up to retryMax. A delay that the
-	// cloud asks for is used instead, up to retryMax.
+	// A failed pass is repeated after retryBase; the delay doubles with every failure, up to retryMax. A delay in the State
+	// is used instead.
 	retryBase = 5 * time.Second
 	retryMax  = 5 * time.Minute
 	// passTimeout bounds one pass: a cloud that hangs must not block a worker for good.
@@ -94,7 +94,7 @@ func New(o Options) (*Controller, error) {
 	}
 	c.queue = worker.New(worker.Options[types.UID]{
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: passTimeout,
-		Process: c.process, Clock: o.Clock,
+		Flow: c.namespace, Process: c.process, Clock: o.Clock,
 	})
 	if err := c.watch(); err != nil {
 		return nil, fmt.Errorf("watch services: %w", err)
@@ -157,9 +157,17 @@ func (c *Controller) process(ctx context.Context, uid types.UID) worker.Result {
 		logger.V(2).Info("Still could not reconcile the load balancer of a service", "err", err)
 	}
 	if state.RetryAfter > 0 {
-		return worker.RetryAfter(min(state.RetryAfter, retryMax))
+		return worker.RetryAfter(state.RetryAfter)
 	}
 	return worker.Retry()
+}
+
+// namespace returns the namespace of a Service: namespaces take turns.
+func (c *Controller) namespace(uid types.UID) string {
+	if svc := c.find(uid); svc != nil {
+		return svc.Namespace
+	}
+	return ""
 }
 
 // find returns the newest known state of a Service, or the last one if it no longer exists but left a load balancer.

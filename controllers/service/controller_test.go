@@ -368,9 +368,9 @@ func TestBackOff(t *testing.T) {
 		after time.Duration
 		want  []time.Duration
 	}{
-		"doubling":        {0, []time.Duration{0, 5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second, 155 * time.Second, 315 * time.Second, 615 * time.Second}},
-		"the cloud's":     {7 * time.Minute / 60, []time.Duration{0, 7 * time.Second, 14 * time.Second}},
-		"the cloud's cap": {time.Hour, []time.Duration{0, 5 * time.Minute, 10 * time.Minute}},
+		"doubling":    {0, []time.Duration{0, 5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second, 155 * time.Second, 315 * time.Second, 615 * time.Second}},
+		"the cloud's": {7 * time.Minute / 60, []time.Duration{0, 7 * time.Second, 14 * time.Second}},
+		"a long one":  {time.Hour, []time.Duration{0, time.Hour, 2 * time.Hour}},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			f := start(t)

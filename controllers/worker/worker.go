@@ -25,13 +25,14 @@ type Result struct {
 // Done leaves an item alone until it is added again.
 func Done() Result { return Result{} }
 
-// Retry repeats an item at the rate limit.
+// Retry counts a failure of an item and repeats it at the rate limit.
 func Retry() Result { return Result{failed: true} }
 
-// RetryAfter repeats a failed item after a delay that is known, instead of at the rate limit.
+// RetryAfter repeats a failed item after a delay that is known, instead of at the rate limit. The failures of the item
+// still count: that it was postponed says nothing about them.
 func RetryAfter(delay time.Duration) Result { return Result{failed: true, after: delay} }
 
-// Again repeats an item after a fixed time, whatever its failures so far.
+// Again repeats an item after a fixed time and forgets its failures.
 func Again(after time.Duration) Result { return Result{after: after} }
 
 // Options configure a Queue.
@@ -45,6 +46,9 @@ type Options[T comparable] struct {
 	RetryBase, RetryMax time.Duration
 	// Timeout bounds the processing of one item; 0 means no bound.
 	Timeout time.Duration
+	// Flow returns the flow of an item, such as its namespace. Flows take turns, so that the items of one never wait for
+	// more than one of each other flow. Without it, items are processed in their order.
+	Flow func(item T) string
 	// Process processes an item and logs its failures.
 	Process func(ctx context.Context, item T) Result
 	// Clock measures delays; nil means the real clock.
@@ -62,10 +66,16 @@ var _ prometheus.Collector = (*Queue[string])(nil)
 
 // New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
+	items := workqueue.DefaultQueue[T]()
+	if o.Flow != nil {
+		items = &turns[T]{flow: o.Flow, waiting: map[string][]T{}}
+	}
+	delaying := workqueue.TypedDelayingQueueConfig[T]{Name: o.Name, Clock: o.Clock}
+	delaying.Queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: o.Name, Clock: o.Clock, Queue: items})
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[T](o.RetryBase, o.RetryMax),
-			workqueue.TypedRateLimitingQueueConfig[T]{Name: o.Name, Clock: o.Clock},
+			workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(delaying)},
 		),
 		o: o,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
@@ -111,13 +121,15 @@ func (q *Queue[T]) next(ctx context.Context) bool {
 		q.failures.Inc()
 	}
 	switch {
-	case result.failed && result.after == 0:
-		q.AddRateLimited(item)
-	case result.after > 0:
+	case !result.failed:
 		q.Forget(item)
+		if result.after > 0 {
+			q.AddAfter(item, result.after)
+		}
+	case result.after > 0:
 		q.AddAfter(item, result.after)
 	default:
-		q.Forget(item)
+		q.AddRateLimited(item)
 	}
 	return true
 }

@@ -40,6 +40,10 @@ func TestRepeats(t *testing.T) {
 			results: []worker.Result{worker.Retry(), worker.Again(time.Minute), worker.Retry(), worker.Done()},
 			want:    []time.Duration{0, 1 * time.Second, 61 * time.Second, 62 * time.Second},
 		},
+		"a postponement does not forget failures": {
+			results: []worker.Result{worker.Retry(), worker.RetryAfter(time.Minute), worker.Retry(), worker.Done()},
+			want:    []time.Duration{0, 1 * time.Second, 61 * time.Second, 63 * time.Second},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -62,6 +66,32 @@ func TestRepeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// However many items a flow has, those of others wait for one of them at most.
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		q := worker.New(worker.Options[string]{
+			Name: "test", Workers: 1, RetryBase: time.Second, RetryMax: time.Second,
+			Flow:    func(item string) string { return item[:1] },
+			Process: func(_ context.Context, item string) worker.Result { order = append(order, item); return worker.Done() },
+		})
+		for _, item := range []string{"a1", "a2", "a3", "a2", "b1", "c1", "b2", "a4"} {
+			q.Add(item)
+		}
+		if q.Len() != 7 {
+			t.Errorf("%d items", q.Len())
+		}
+		stop := run(t, q)
+		time.Sleep(time.Second)
+		q.Add("a5")
+		time.Sleep(time.Second)
+		stop()
+		if want := []string{"a1", "b1", "c1", "a2", "b2", "a3", "a4", "a5"}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
 }
 
 func TestStop(t *testing.T) {
