@@ -68,7 +68,7 @@ func (b *Balancer) recordOriginal(r *round, lb *cloudv1.LoadBalancer) error {
 	}
 	// It is not r.lb: nothing is published before it is configured.
 	r.lb = nil
-	r.record = record{ID: lb.ID, Original: text}
+	r.record = record{ID: lb.ID, Owner: string(r.svc.UID), Original: text}
 	return r.wait(soon, fmt.Sprintf("load balancer %s was adopted and is to be configured next", lb.ID))
 }
 

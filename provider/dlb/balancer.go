@@ -94,11 +94,14 @@ type Balancer struct {
 	recorder  events.EventRecorder
 	clock     clock.PassiveClock
 	overview  *overview
-	absences  absences
-	repairs   repairs
 	census    census
+	state     state
 	brake     Brake
 	drift     Drift
+
+	// missing and disowned are the load balancers that the cloud does not have, or that are not ours; refused are writes
+	// that the cloud has rejected, and repairs attempts to repair a load balancer.
+	missing, disowned, refused, repairs *pauses
 
 	kubeProxyPort int32
 }
@@ -119,6 +122,8 @@ func New(o Options) *Balancer {
 		cloud: o.Cloud, mirror: o.Mirror, cluster: o.Cluster, clusterID: o.ClusterID, network: o.Network,
 		reviewer: reviewer, policies: o.Policies, groups: o.NodeGroups, services: o.Services, recorder: o.Recorder,
 		clock: o.Clock, kubeProxyPort: o.KubeProxyHealthCheckPort, brake: o.Brake, drift: o.Drift,
+		missing: newPauses(absentPeriod, absentAnswers), disowned: newPauses(refusedPeriod, 1),
+		refused: newPauses(refusedPeriod, 1), repairs: newPauses(repairPeriod, 1),
 		overview: &overview{services: o.Services, reviewer: reviewer, clock: o.Clock, failing: map[types.UID]time.Time{}},
 	}
 }
@@ -174,6 +179,7 @@ func (r *round) wait(after time.Duration, what string) error {
 // Ensure implements service.Balancers. If the Service's annotations are invalid, the load balancer is kept as last
 // configured.
 func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.State, error) {
+	ctx = cloudapi.WithFlow(ctx, svc.Namespace)
 	r, err := b.begin(ctx, svc)
 	if err == nil {
 		err = b.ensure(ctx, r)
@@ -186,6 +192,7 @@ func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.Sta
 // Remove implements service.Balancers. Annotations other than those about the end may be invalid: they no longer
 // matter.
 func (b *Balancer) Remove(ctx context.Context, svc *corev1.Service) (service.State, error) {
+	ctx = cloudapi.WithFlow(ctx, svc.Namespace)
 	r, err := b.begin(ctx, svc)
 	gone := false
 	if err == nil {
@@ -195,7 +202,9 @@ func (b *Balancer) Remove(ctx context.Context, svc *corev1.Service) (service.Sta
 	err = explain(err)
 	b.overview.note(svc, err)
 	if gone {
-		b.absences.forget(svc.UID)
+		for _, p := range []*pauses{b.missing, b.disowned, b.refused, b.repairs} {
+			p.forget(svc.UID)
+		}
 		return service.State{Gone: true}, nil
 	}
 	return b.outcome(r, err), err

@@ -67,7 +67,7 @@ func (b *Balancer) count() tally {
 			continue
 		}
 		c.missing++
-		if svc.DeletionTimestamp != nil && !b.absences.noted(svc.UID) {
+		if svc.DeletionTimestamp != nil && !b.missing.noted(svc.UID) {
 			c.leaving++
 		}
 	}

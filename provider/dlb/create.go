@@ -34,7 +34,7 @@ func (b *Balancer) create(
 				b.nameTaken(r.svc, plain, unique)
 			}
 			b.mirror.LoadBalancers.Put(made)
-			b.absences.forget(r.svc.UID)
+			b.missing.forget(r.svc.UID)
 			return made, nil
 		}
 		if !cloudapi.HasCode(err, cloudv1.CodeNameTaken) {
@@ -93,7 +93,7 @@ func (b *Balancer) holder(
 	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
 		if ingress.IP != "" && abandoned != lb.ID && abandoned != r.handle() &&
 			slices.ContainsFunc(lb.VIPs, func(vip cloudv1.VIP) bool { return vip.Address == ingress.IP }) {
-			return nil, b.disown(lb, r.tags)
+			return nil, b.disown(lb, r)
 		}
 	}
 	return nil, nil

@@ -74,16 +74,23 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	}
 	switch step {
 	case stepCreate:
-		lb, err = b.create(ctx, r, spec)
+		err = b.unlessRefused(r, func() error {
+			lb, err = b.create(ctx, r, spec)
+			return b.explainZones(ctx, d, err)
+		}, step, spec)
 	case stepAdopt:
-		return b.adopt(ctx, r, spec)
+		return b.unlessRefused(r, func() error { return b.adopt(ctx, r, spec) }, step, spec, d.AdoptID)
 	case stepRecord:
 		return b.recordOriginal(r, lb)
 	case stepReplace:
-		lb, err = b.update(ctx, r, spec, lb)
+		err = b.unlessRefused(r, func() error {
+			lb, err = b.update(ctx, r, spec, lb)
+			return b.explainZones(ctx, d, err)
+		}, step, want, lb.ID, lb.Revision)
 	case stepRepair:
 		lb, err = b.repair(ctx, r, lb)
 	case stepNone, stepWait:
+		b.refused.forget(r.svc.UID)
 	}
 	if lb != nil {
 		// Even if the write failed, the load balancer is the Service's.
@@ -91,7 +98,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 		r.note(b.wanted(r, spec, lb), d, lb, groupOf(spec))
 	}
 	if err != nil {
-		return b.explainZones(ctx, d, err)
+		return err
 	}
 	if tolerated && step == stepWait && lb.ProvisioningState == cloudv1.ProvisioningPendingUpdate && r.published() != nil {
 		// The cloud works on what others have asked for. The Service stays settled, or else that would be overwritten.
@@ -99,9 +106,10 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	}
 	switch lb.ProvisioningState {
 	case cloudv1.ProvisioningError:
-		return failed(lb, b.repairs.left(lb.ID, b.clock.Now()))
+		left, _ := b.repairs.left(r.svc.UID, lb.ID, b.clock.Now())
+		return failed(lb, left)
 	case cloudv1.ProvisioningActive:
-		b.repairs.forget(lb.ID)
+		b.repairs.forget(r.svc.UID)
 		if r.published() != nil {
 			return nil
 		}

@@ -248,14 +248,17 @@ func TestCloudErrors(t *testing.T) {
 		"quota": {
 			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded) },
 			refused: "the cloud rejected the request: quota-exceeded",
+			retry:   time.Minute,
 		},
 		"no capacity": {
 			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 503, cloudv1.CodeCapacity) },
 			refused: "the cloud has no room for the load balancer: capacity",
+			retry:   time.Minute,
 		},
 		"locked": {
 			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 409, cloudv1.CodeLocked) },
 			refused: "the load balancer is locked in the cloud: locked",
+			retry:   time.Minute,
 		},
 		"wrong token": {
 			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 401, cloudv1.CodeUnauthenticated) },
@@ -264,6 +267,7 @@ func TestCloudErrors(t *testing.T) {
 		"invalid": {
 			answer:  func(w http.ResponseWriter) { cloud.Problem(w, 422, cloudv1.CodeInvalid) },
 			refused: "the cloud rejected the request: invalid",
+			retry:   time.Minute,
 		},
 		"wants patience": {
 			answer: func(w http.ResponseWriter) {
@@ -305,4 +309,60 @@ func TestCloudErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the cloud has rejected is sent again only when the Service changes, or after pauses that grow with every answer
+// and with the number of such Services, whatever makes the controllers process the Service.
+func TestRejectedOnce(t *testing.T) {
+	f := start(t, 0)
+	rejected := 0
+	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost && rejected >= 0 {
+			rejected++
+			cloud.Problem(w, 403, cloudv1.CodeQuotaExceeded)
+			return true
+		}
+		return false
+	})
+	svc := f.put(builder.Service())
+	try := func(seconds, want int) {
+		t.Helper()
+		f.pass(seconds)
+		state, err := f.Ensure(t.Context(), svc)
+		if err == nil || state.RetryAfter <= 0 || rejected != want {
+			t.Fatalf("%d requests, want %d; %v, again after %s", rejected, want, err, state.RetryAfter)
+		}
+	}
+	try(0, 1)
+	try(59, 1)
+	try(1, 2)
+	try(119, 2)
+	try(1, 3)
+	builder.DLB("listener-maxqps", "9")(svc)
+	try(1, 4)
+	svc.Annotations["example.com/team"] = "shop"
+	try(59, 4)
+	try(1, 5)
+	for hour := 0; hour < 3600; hour += 10 {
+		f.pass(10)
+		if _, err := f.Ensure(t.Context(), svc); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if rejected > 5+9 {
+		t.Errorf("%d requests within an hour", rejected-5)
+	}
+	for i := range 200 {
+		if _, err := f.Ensure(t.Context(), f.put(named(fmt.Sprintf("s%d", i)))); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	f.pass(600)
+	state, err := f.Ensure(t.Context(), svc)
+	if err == nil || state.RetryAfter != 201*6*time.Second {
+		t.Errorf("with 201 such services, again after %s: %v", state.RetryAfter, err)
+	}
+	rejected = -1
+	f.pass(201 * 6)
+	f.mustEnsure(svc)
 }

@@ -122,6 +122,7 @@ func TestRecreate(t *testing.T) {
 		}
 		seen[lb.ID] = true
 		f.lose(lb)
+		f.pass(5) // the state of the cloud is asked for again
 		for try := range 2 {
 			f.cloud.Calls()
 			if _, err := f.ensure(svc); err == nil {
@@ -433,6 +434,109 @@ func TestCopiedService(t *testing.T) {
 		if now.ID == lb.ID && now.Revision != lb.Revision {
 			t.Errorf("the other service's load balancer was changed: %+v", now)
 		}
+	}
+}
+
+// A Service that was restored into another cluster, with the record of its load balancer there, gets one of its own,
+// whether or not this cloud has the recorded one.
+func TestRestoredIntoAnotherCluster(t *testing.T) {
+	theirs := map[string]string{ownership.ClusterUID: "another-cluster", ownership.ServiceUID: "another-service"}
+	for name, tags := range map[string]map[string]string{"of another cluster": theirs, "released": nil, "in another cloud": nil} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			id := "lb-none"
+			if name != "in another cloud" {
+				lb, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
+					Name: "theirs", Tags: tags, LoadBalancerFields: cloudv1.LoadBalancerFields{
+						Scheme: cloudv1.SchemePublic, VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip"}},
+						Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+					},
+				}, cloudapi.WriteOptions{IdempotencyKey: "theirs"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				id = lb.ID
+			}
+			svc := builder.Service()
+			builder.Annotation(service.AnnotationRecord, `{"id":"`+id+`","owner":"theirs","addresses":["203.0.113.9"],"nodeGroup":"ng-theirs"}`)(svc)
+			own := f.publish(svc)
+			if own.ID == id || dlb.RecordedID(f.stored(svc)) != own.ID {
+				t.Errorf("load balancer %s, recorded %s", own.ID, dlb.RecordedID(f.stored(svc)))
+			}
+			for _, lb := range f.all() {
+				if lb.ID == id && lb.Tags[ownership.ServiceUID] != tags[ownership.ServiceUID] {
+					t.Errorf("the load balancer of others was changed: %+v", lb)
+				}
+			}
+		})
+	}
+}
+
+// A load balancer that was recorded for the Service, but not published yet, is not replaced because it has lost its tags or
+// because of a single answer.
+func TestRecordedButNotPublished(t *testing.T) {
+	for name, lose := range map[string]func(*fixture, cloudv1.LoadBalancer){
+		"missing": (*fixture).lose,
+		"without tags": func(f *fixture, lb cloudv1.LoadBalancer) {
+			f.tag(lb, ownership.ServiceUID, nil)
+			f.tag(lb, ownership.ClusterUID, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			svc := builder.Service()
+			f.mustEnsure(svc)
+			lose(f, f.only())
+			for range 2 {
+				if _, err := f.ensure(svc); err == nil {
+					t.Fatal("created again")
+				}
+				f.pass(25)
+			}
+		})
+	}
+}
+
+// While a load balancer is missing, or not ours any more, the cloud is asked less and less often, and not at all for
+// every pass.
+func TestQuestionsBecomeRare(t *testing.T) {
+	for name, lose := range map[string]func(*fixture, cloudv1.LoadBalancer){
+		"missing":  (*fixture).lose,
+		"disowned": func(f *fixture, lb cloudv1.LoadBalancer) { f.tag(lb, ownership.ServiceUID, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			var services []*corev1.Service
+			for i := range 5 {
+				svc := named(string(rune('a' + i)))
+				services = append(services, svc)
+				lose(f, f.publish(svc))
+			}
+			f.sync()
+			f.cloud.Calls()
+			asked := map[string]int{}
+			for range 6 * 60 {
+				for _, svc := range services {
+					if _, err := f.Ensure(t.Context(), f.stored(svc)); err == nil {
+						t.Fatal("created again")
+					}
+				}
+				f.pass(10)
+			}
+			for _, call := range f.cloud.Calls() {
+				if strings.HasPrefix(call, "GET /v1/load-balancers/") {
+					call = "GET load-balancers/{id}"
+				}
+				asked[call]++
+			}
+			// At once, after half a minute or a minute, and then after pauses that double up to ten minutes.
+			if n := asked["GET load-balancers/{id}"]; n > 5*12 || n < 5*8 {
+				t.Errorf("%d questions about 5 load balancers in an hour", n)
+			}
+			if n := asked["GET /v1/meta"]; n > 12 {
+				t.Errorf("%d questions about the state of the cloud", n)
+			}
+		})
 	}
 }
 

@@ -210,7 +210,7 @@ func portFaults(svc *corev1.Service, p *cloudv1.Problem) *corev1.LoadBalancerSta
 // asks for, d its desired state.
 func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb *cloudv1.LoadBalancer, group string) {
 	if r.record.ID != lb.ID {
-		r.record = record{ID: lb.ID, Original: r.record.Original}
+		r.record = record{ID: lb.ID, Owner: string(r.svc.UID), Original: r.record.Original}
 	}
 	r.record.NodeGroup, r.record.Deleting, r.record.Addresses = group, false, addressesOf(lb)
 	if same(want, lb) {

@@ -38,6 +38,7 @@ func TestPortErrors(t *testing.T) {
 		t.Errorf("ports %+v", got)
 	}
 	f.cloud.Intercept(nil)
+	f.pass(60)
 	if state, err = f.Ensure(t.Context(), f.stored(svc)); err != nil || len(state.Published.Ingress[0].Ports) != 0 {
 		t.Errorf("state %+v, error %v; want no ports", state, err)
 	}

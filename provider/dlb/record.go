@@ -31,6 +31,9 @@ const longestOriginal = 96 << 10
 type record struct {
 	// ID is the load balancer's. Nothing is created in its place before the cloud has confirmed that it is absent.
 	ID string `json:"id"`
+	// Owner is the UID of the Service for which the ID was recorded; empty in the records of earlier versions. Copies of the
+	// Service have another UID.
+	Owner string `json:"owner,omitempty"`
 	// Addresses are those that were published.
 	Addresses []string `json:"addresses,omitempty"`
 	// NodeGroup is the group of the pools. It is the witness that a cloud without the load balancer is the same cloud.

@@ -93,6 +93,10 @@ func flag(svc *corev1.Service, name string) (bool, error) {
 }
 
 func (b *Balancer) performRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
+	return b.unlessRefused(r, func() error { return b.writeRemoval(ctx, r, step, lb) }, "remove", step, lb.ID, lb.Revision)
+}
+
+func (b *Balancer) writeRemoval(ctx context.Context, r *round, step removal, lb *cloudv1.LoadBalancer) error {
 	conditions := cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: r.tags}
 	if step == removalRelease {
 		return b.release(ctx, r, lb, conditions)

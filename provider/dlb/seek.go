@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -46,13 +49,16 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		}
 		return nil, err
 	}
-	ctx = cloudapi.WithClass(ctx, cloudapi.Safety)
 	id := r.record.ID
 	if id == "" {
 		return b.seekByTags(ctx, r)
 	}
 	if lb := b.mirror.LoadBalancers.Get(id); lb != nil && ownership.Bears(lb.Tags, r.tags) {
 		return b.sighted(r, lb), nil
+	}
+	abandoned := r.svc.Annotations[AnnotationAbandon] == id
+	if err := b.paused(r, id); err != nil && !abandoned {
+		return nil, err
 	}
 	lb, err := b.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
 	if err != nil && !cloudapi.IsAbsent(err) {
@@ -69,19 +75,45 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		return nil, ambiguous
 	case other != nil && other.ID != id:
 		return b.sighted(r, other), nil
-	case r.svc.Annotations[AnnotationAbandon] == id:
+	case abandoned:
 		return nil, nil
-	case err == nil && len(r.svc.Status.LoadBalancer.Ingress) == 0 && b.another(lb, r.tags) != nil:
-		r.record = record{} // copied together with that Service
+	case r.inherited() && (err != nil && !r.record.Deleting || err == nil && b.foreign(lb, r.tags)):
+		r.record = record{}
 		return b.seekByTags(ctx, r)
 	case err == nil:
-		return nil, b.disown(lb, r.tags)
+		return nil, b.disown(lb, r)
 	}
 	b.mirror.LoadBalancers.Drop(id)
 	if r.record.Deleting {
 		return nil, nil
 	}
 	return nil, b.lost(ctx, r)
+}
+
+// paused returns why nothing can be done about a load balancer, if the cloud was asked about it a moment ago and has
+// reported no change since. When an operator has decided, the cloud is asked at once.
+func (b *Balancer) paused(r *round, id string) error {
+	now := b.clock.Now()
+	if _, err := b.missing.left(r.svc.UID, id, now); err != nil && !b.resumed() {
+		return err
+	}
+	var other *disowned
+	if left, err := b.disowned.left(r.svc.UID, id, now); errors.As(err, &other) {
+		return &disowned{refusal: other.refusal.again(left), lb: other.lb}
+	}
+	return nil
+}
+
+// inherited reports whether the record was not written for the Service, which has published nothing: then it is a copy, or
+// made up, and nothing depends on it.
+func (r *round) inherited() bool {
+	return len(r.svc.Status.LoadBalancer.Ingress) == 0 && r.record.Owner != string(r.svc.UID)
+}
+
+// foreign reports whether a load balancer belongs to another Service or cluster, or to none.
+func (b *Balancer) foreign(lb *cloudv1.LoadBalancer, tags map[string]string) bool {
+	return lb.Tags[ownership.ServiceUID] != tags[ownership.ServiceUID] &&
+		(lb.Tags[ownership.ClusterUID] != tags[ownership.ClusterUID] || b.another(lb, tags) != nil)
 }
 
 // seekByTags is seek for a Service without a record.
@@ -95,6 +127,10 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 		// The idempotency key and the name prevent a second creation.
 		return nil, nil
 	}
+	abandoned := published && r.svc.Annotations[AnnotationAbandon] == r.handle()
+	if err := b.paused(r, r.handle()); err != nil && !abandoned {
+		return nil, err
+	}
 	list, err := b.cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: r.tags})
 	if err != nil {
 		return nil, fmt.Errorf("find load balancer: %w", err)
@@ -107,7 +143,7 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 		return b.sighted(r, lb), err
 	}
 	switch {
-	case published && r.svc.Annotations[AnnotationAbandon] == r.handle():
+	case abandoned:
 		return nil, nil
 	case published:
 		return nil, b.lost(ctx, r)
@@ -145,7 +181,8 @@ func one(found []cloudv1.LoadBalancer) (*cloudv1.LoadBalancer, error) {
 
 func (b *Balancer) sighted(r *round, lb *cloudv1.LoadBalancer) *cloudv1.LoadBalancer {
 	if lb != nil {
-		b.absences.forget(r.svc.UID)
+		b.missing.forget(r.svc.UID)
+		b.disowned.forget(r.svc.UID)
 	}
 	return lb
 }
@@ -168,7 +205,8 @@ func (b *Balancer) another(lb *cloudv1.LoadBalancer, tags map[string]string) *co
 }
 
 // disown returns the refusal of a load balancer that the Service records but that lacks its tags.
-func (b *Balancer) disown(lb *cloudv1.LoadBalancer, tags map[string]string) error {
+func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
+	tags := r.tags
 	var lacking, instead []string
 	for _, key := range []string{ownership.ClusterUID, ownership.ServiceUID} {
 		value, set := lb.Tags[key]
@@ -186,54 +224,88 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, tags map[string]string) erro
 	if svc := b.another(lb, tags); svc != nil {
 		found += fmt.Sprintf(" of service %s/%s", svc.Namespace, svc.Name)
 	}
-	return &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
+	err := &disowned{lb: lb, refusal: &refusal{reason: reasonDisowned, message: fmt.Sprintf(
 		"load balancer %s lacks the tag %s%s, so it is neither changed nor replaced; %s, or, to give up "+
 			"the load balancer and its address, set the annotation %s to %s",
 		lb.ID, strings.Join(lacking, " and "), found, remedy, AnnotationAbandon, lb.ID)}}
+	b.disowned.count(r.svc.UID, lb.ID, b.clock.Now())
+	err.refusal.after = b.disowned.begin(r.svc.UID, err, b.clock.Now())
+	return err
 }
 
 // lost returns nil if it is certain that the cloud has lost a load balancer that the Service records or publishes: the
 // cloud has said so for a while, it is not degraded, it is the same cloud as before, and it has not lost many at once.
 func (b *Balancer) lost(ctx context.Context, r *round) error {
-	id := r.handle()
-	missing := func(format string, args ...any) error {
-		return &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
-			"the cloud does not have load balancer %s; ", id) + fmt.Sprintf(format, args...)}
-	}
 	if err := b.checkStatus(ctx); err != nil {
-		b.absences.forget(r.svc.UID)
+		b.missing.forget(r.svc.UID)
 		return err
 	}
-	if !b.absences.note(r.svc.UID, id, b.clock.Now()) {
-		return missing("nothing is done before the cloud has confirmed this for %s", absentFor)
-	}
-	if held := b.held(ctx); held != "" {
-		return missing("nothing is done: %s%s", held, toResume)
-	}
-	if b.resumed() {
-		return nil
-	}
-	same, err := b.sameCloud(ctx, r)
-	if err != nil {
+	id := r.handle()
+	why, err := b.keeps(ctx, r, id, b.missing.count(r.svc.UID, id, b.clock.Now()))
+	if err != nil || why == "" {
 		return err
 	}
-	if !same {
-		return missing("it does not have its node group either, so it may be another cloud, or one that was restored; "+
-			"to give up the load balancer and its address, set the annotation %s to %s; to give up all that are missing, run: "+
-			"quayctl resume %s", AnnotationAbandon, id, brakes.MissingLoadBalancers)
-	}
-	return nil
+	err = &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
+		"the cloud does not have load balancer %s; %s", id, why)}
+	b.missing.begin(r.svc.UID, err, b.clock.Now())
+	return err
 }
 
+// keeps returns why a missing load balancer does not count as lost, or an empty string. With certain, the cloud has said
+// so for long enough.
+func (b *Balancer) keeps(ctx context.Context, r *round, id string, certain bool) (string, error) {
+	if !certain {
+		return fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", absentFor), nil
+	}
+	if held := b.held(ctx); held != "" {
+		return "nothing is done: " + held + toResume, nil
+	}
+	if b.resumed() {
+		return "", nil
+	}
+	same, err := b.sameCloud(ctx, r)
+	if same || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("it does not have its node group either, so it may be another cloud, or one that was restored; "+
+		"to give up the load balancer and its address, set the annotation %s to %s; to give up all that are missing, run: "+
+		"quayctl resume %s", AnnotationAbandon, id, brakes.MissingLoadBalancers), nil
+}
+
+// stateFor is how long an answer of the cloud about its own state counts for all Services.
+const stateFor = 5 * time.Second
+
+// state is the last answer of the cloud about its own state.
+type state struct {
+	flight singleflight.Group
+	mu     sync.Mutex
+	at     time.Time
+	err    error
+}
+
+// checkStatus returns nil if the cloud knows all its load balancers.
 func (b *Balancer) checkStatus(ctx context.Context) error {
-	meta, err := b.cloud.Meta(ctx)
-	if err != nil {
-		return fmt.Errorf("read the state of the cloud: %w", err)
+	s := &b.state
+	s.mu.Lock()
+	at, err := s.at, s.err
+	s.mu.Unlock()
+	if !at.IsZero() && b.clock.Since(at) < stateFor {
+		return err
 	}
-	if meta.Status != cloudv1.StatusOK {
-		return errDegraded
-	}
-	return nil
+	_, err, _ = s.flight.Do("", func() (any, error) {
+		meta, err := b.cloud.Meta(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the state of the cloud: %w", err)
+		}
+		if meta.Status != cloudv1.StatusOK {
+			err = errDegraded
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.at, s.err = b.clock.Now(), err
+		return nil, err
+	})
+	return err
 }
 
 // sameCloud reports whether the cloud still has something else that is as old as the load balancer: its node group, or,

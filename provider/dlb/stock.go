@@ -115,7 +115,7 @@ func (s *Stock) repeat(
 		case err != nil && unwritten != nil:
 			return state, fmt.Errorf("%w; %w", err, unwritten)
 		case err != nil && state.RetryAfter > 0:
-			return state, fmt.Errorf("%w: %w", err, cloudproviderapi.NewRetryError("to be retried", state.RetryAfter))
+			return state, &retried{error: err, retry: cloudproviderapi.NewRetryError("", state.RetryAfter)}
 		case err != nil:
 			return state, err
 		case unwritten != nil:
@@ -129,6 +129,15 @@ func (s *Stock) repeat(
 		svc = stored
 	}
 }
+
+// retried is an error with the time of the next try, which is not part of its text.
+type retried struct {
+	error
+
+	retry error
+}
+
+func (r *retried) Unwrap() []error { return []error{r.error, r.retry} }
 
 // store writes what differs of record and conditions, and returns the Service with them.
 func (s *Stock) store(ctx context.Context, svc *corev1.Service, state service.State) (*corev1.Service, error) {
