@@ -24,6 +24,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/mycloud"
+	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/kubeapi"
@@ -82,6 +83,8 @@ type size struct {
 	// addresses is the range of the public addresses; if empty, there are enough for a few Services. In a world with very
 	// many Services, the cloud is only checked in the end.
 	addresses string
+	// limits are the rate limits of the cloud.
+	limits api.RateLimits
 }
 
 // newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.
@@ -116,7 +119,7 @@ func (w *world) startCloud(o size) {
 	if o.addresses != "" {
 		stock.AddressPools = []inventory.AddressPool{{Scheme: cloudv1.SchemePublic, CIDR: o.addresses}}
 	}
-	cloud, err := mycloud.Open(mycloud.Options{DataDir: memory(w.t), Inventory: stock, Token: token, JobDuration: o.jobs})
+	cloud, err := mycloud.Open(mycloud.Options{DataDir: memory(w.t), Inventory: stock, Token: token, JobDuration: o.jobs, Limits: o.limits})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,249 @@
+package safety
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/mycloud/api"
+)
+
+var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in TestCrowd in a mix; those of one kind are a tenth as many")
+
+// crowded is the namespace whose Services are trouble.
+const crowded = "crowd"
+
+// limited are the limits of the cloud, of which the controllers use half.
+var limited = api.RateLimits{Read: 600, Write: 240}
+
+// trouble is what is wrong with a Service. The cloud alone can find out.
+type trouble func(w *world, i int, svc *corev1.Service)
+
+// troubles are the kinds of Services that must not harm others.
+func troubles() map[string]trouble {
+	return map[string]trouble{
+		"that the cloud rejects": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[annotation+"zones"] = fmt.Sprintf("mars-%d", i)
+		},
+		"with a forged record": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[service.AnnotationRecord] = fmt.Sprintf(`{"id":"lb-%d"}`, i)
+		},
+		"with a forged record and rejected": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[service.AnnotationRecord] = fmt.Sprintf(`{"id":"lb-%d"}`, i)
+			svc.Annotations[annotation+"zones"] = "mars"
+		},
+		"with a copied record": func(w *world, _ int, svc *corev1.Service) {
+			svc.Annotations[service.AnnotationRecord] = w.get("victim").Annotations[service.AnnotationRecord]
+		},
+		"that adopt nothing": func(_ *world, i int, svc *corev1.Service) {
+			svc.Annotations[annotation+"load-balancer-id"] = fmt.Sprintf("lb-%d", i)
+		},
+		"that are invalid": func(_ *world, _ int, svc *corev1.Service) {
+			svc.Annotations[annotation+"listener-maxqps"] = "many"
+		},
+		"that are fine": func(*world, int, *corev1.Service) {},
+	}
+}
+
+// crowd creates Services with troubles in turn, as fast as the API server stores them.
+func (w *world) crowd(count int, kinds []string) {
+	w.t.Helper()
+	all := troubles()
+	for i := range count {
+		w.service(fmt.Sprintf("c%d", i), func(svc *corev1.Service) {
+			svc.Namespace = crowded
+			all[kinds[i%len(kinds)]](w, i, svc)
+		})
+	}
+}
+
+func (w *world) get(name string) *corev1.Service {
+	w.t.Helper()
+	svc, err := w.api.CoreV1().Services(namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	w.must(err)
+	return svc
+}
+
+// seen has the time of the last request of each kind that the cloud got.
+type seen struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// observeRequests notes every request of the controllers.
+func (w *world) observeRequests() *seen {
+	s := &seen{last: map[string]time.Time{}}
+	w.setFaults(func(_ http.ResponseWriter, r *http.Request) bool {
+		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		if len(parts) > 2 {
+			parts[2] = "{id}"
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last[r.Method+" "+strings.Join(parts[1:], "/")] = time.Now()
+		return false
+	})
+	return s
+}
+
+func (s *seen) since(call string, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[call].After(at)
+}
+
+// patience is how long an operation may take before it counts as stuck.
+const patience = time.Hour
+
+// took returns how long it takes until a condition holds.
+func took(done func() bool) time.Duration {
+	begin := time.Now()
+	for !done() && time.Since(begin) < patience {
+		time.Sleep(max(10*time.Millisecond, time.Since(begin)/50))
+	}
+	return time.Since(begin)
+}
+
+// latencies measures everything that must not wait for the Services of another namespace. n is the number of the
+// measurement.
+func (w *world) latencies(s *seen, n int) map[string]time.Duration {
+	w.t.Helper()
+	all := map[string]time.Duration{}
+	begin := time.Now()
+	w.updateNode("node-2", "", func(node *corev1.Node) {
+		node.Annotations = map[string]string{ingressNode: map[bool]string{true: "false", false: "default"}[n%2 == 0]}
+	})
+	all["a member of a node group changes"] = took(func() bool { return s.since("PATCH node-groups/{id}/members", begin) })
+
+	name := fmt.Sprintf("calm-%d", n)
+	w.service(name, nil)
+	all["a service is published"] = took(func() bool { return len(w.get(name).Status.LoadBalancer.Ingress) > 0 })
+	w.updateService(name, func(svc *corev1.Service) { svc.Spec.Ports[0].NodePort++ })
+	all["a service is changed"] = took(func() bool {
+		svc := w.get(name)
+		c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
+		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == svc.Generation
+	})
+	w.deleteService(name)
+	all["a service is deleted"] = took(func() bool {
+		_, err := w.api.CoreV1().Services(namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+
+	machine := fmt.Sprintf("node-%d", 10+n)
+	w.deleteMachine(machine)
+	w.ready(machine, corev1.ConditionUnknown)
+	all["the node of a deleted machine is deleted"] = took(func() bool {
+		_, err := w.api.CoreV1().Nodes().Get(w.t.Context(), machine, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	return all
+}
+
+// series measures after each of the pauses, in which churn is called, and returns the longest latencies.
+func (w *world) series(s *seen, churn func(), pauses ...time.Duration) map[string]time.Duration {
+	w.t.Helper()
+	longest := map[string]time.Duration{}
+	for n, pause := range pauses {
+		for end := time.Now().Add(pause); time.Now().Before(end); time.Sleep(time.Minute) {
+			churn()
+		}
+		for what, d := range w.latencies(s, n) {
+			longest[what] = max(longest[what], d)
+		}
+	}
+	return longest
+}
+
+func newCrowdedWorld(t *testing.T) *world {
+	w := newWorld(t, size{nodes: 20, jobs: time.Second, addresses: "100.64.0.0/12", limits: limited})
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowded}})
+	w.service("victim", nil)
+	w.start()
+	w.settle(0)
+	return w
+}
+
+// TestCrowd: whatever is wrong with the Services of one namespace, and however many there are, work for safety and the
+// Services of other namespaces take at most twice as long as without them.
+func TestCrowd(t *testing.T) {
+	kinds := slices.Sorted(maps.Keys(troubles()))
+	mixes := map[string][]string{}
+	if !testing.Short() {
+		for _, kind := range kinds {
+			mixes[kind] = []string{kind}
+		}
+	}
+	mixes["in any mix"] = kinds
+	var calm map[string]time.Duration
+	synctest.Test(t, func(t *testing.T) {
+		w := newCrowdedWorld(t)
+		// The latencies depend on when the cloud is asked for changes, so that one measurement is not enough.
+		calm = w.series(w.observeRequests(), func() {}, slices.Repeat([]time.Duration{11 * time.Minute}, 9)...)
+		w.stop()
+	})
+	for _, name := range slices.Sorted(maps.Keys(mixes)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { crowdOf(t, name, mixes[name], calm) })
+		})
+	}
+}
+
+func crowdOf(t *testing.T, name string, kinds []string, calm map[string]time.Duration) {
+	t.Helper()
+	count := *crowdSize
+	if len(kinds) == 1 {
+		count /= 10
+	}
+	w := newCrowdedWorld(t)
+	s := w.observeRequests()
+	w.crowd(count, kinds)
+	random := rand.New(rand.NewPCG(*seed, 0))
+	longest := w.series(s, func() {
+		for range 10 {
+			w.touch(fmt.Sprintf("c%d", random.IntN(count)))
+		}
+	}, 0, 10*time.Minute, 20*time.Minute)
+	var list []string
+	for _, what := range slices.Sorted(maps.Keys(longest)) {
+		list = append(list, fmt.Sprintf("%s after %.1f s (%.1f)", what, longest[what].Seconds(), calm[what].Seconds()))
+		if longest[what] > 2*calm[what] {
+			t.Errorf("%s after %s, want at most twice %s", what, longest[what], calm[what])
+		}
+	}
+	figure(t, "%d services %s (and without them): %s", count, name, strings.Join(list, ", "))
+	w.stop()
+	for _, v := range w.violations {
+		t.Error(v)
+	}
+}
+
+// touch changes what a Service of the crowd asks for.
+func (w *world) touch(name string) {
+	w.t.Helper()
+	services := w.api.CoreV1().Services(crowded)
+	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		svc, err := services.Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, annotation+"tags", fmt.Sprintf("touched=%d", time.Now().Unix()))
+		_, err = services.Update(w.t.Context(), svc, metav1.UpdateOptions{})
+		return err
+	}))
+}
