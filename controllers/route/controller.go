@@ -53,7 +53,7 @@ type Options struct {
 	Client func() kubernetes.Interface
 	// InstanceOf returns the instance in a provider ID, or false if the provider ID is of another cloud.
 	InstanceOf func(providerID string) (instance string, ours bool)
-	// ClusterCIDRs contain all routes that may be removed.
+	// ClusterCIDRs contain all routes that may be created or removed.
 	ClusterCIDRs []netip.Prefix
 	// Period is how often the table is checked for changes by others.
 	Period time.Duration
@@ -264,7 +264,7 @@ func (c *Controller) nodes() ([]node, map[string]*corev1.Node, error) {
 	candidates, known := make([]node, 0, len(list)), make(map[string]*corev1.Node, len(list))
 	for _, n := range list {
 		known[n.Name] = n
-		if one, ours := candidate(n, c.o.InstanceOf); ours {
+		if one, ours := candidate(n, c.o.InstanceOf, c.o.ClusterCIDRs); ours {
 			candidates = append(candidates, one)
 		}
 	}

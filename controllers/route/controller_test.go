@@ -306,3 +306,15 @@ func TestRepeatedFailure(t *testing.T) {
 		return err
 	})
 }
+
+// A pod CIDR outside those of the cluster gets no route: 0.0.0.0/0 would be the default route of the network.
+func TestPodCIDROutsideTheCluster(t *testing.T) {
+	f := setUp(t, node("a", "mycloud://i-node-1", "0.0.0.0/0", "10.244.1.0/24"), node("b", "mycloud://i-node-2", "10.244.0.0/15"))
+	f.start()
+	f.pass(false)
+	f.expectRoutes(map[string]string{"10.244.1.0/24": "i-node-1"})
+	f.expectCondition("a", "True InvalidPodCIDR")
+	f.expectCondition("b", "True InvalidPodCIDR")
+	f.event("a", "pod CIDR 0.0.0.0/0 is not within --cluster-cidr")
+	f.event("b", "pod CIDR 10.244.0.0/15 is not within --cluster-cidr")
+}

@@ -37,8 +37,9 @@ type node struct {
 	invalid string
 }
 
-// candidate returns the Node as decide takes it, or false for a Node of another cloud, which has no routes here.
-func candidate(n *corev1.Node, instanceOf func(string) (string, bool)) (node, bool) {
+// candidate returns the Node as decide takes it, or false for a Node of another cloud, which has no routes here. A pod CIDR
+// outside clusterCIDRs gets no route: it could lead anything to the Node, up to what is meant for the default route.
+func candidate(n *corev1.Node, instanceOf func(string) (string, bool), clusterCIDRs []netip.Prefix) (node, bool) {
 	c := node{name: n.Name, created: n.CreationTimestamp.Time}
 	if n.Spec.ProviderID != "" {
 		instance, ours := instanceOf(n.Spec.ProviderID)
@@ -52,6 +53,8 @@ func candidate(n *corev1.Node, instanceOf func(string) (string, bool)) (node, bo
 		switch {
 		case err != nil:
 			c.invalid = fmt.Sprintf("pod CIDR %q is not a CIDR", cidr)
+		case !within(prefix.Masked(), clusterCIDRs):
+			c.invalid = fmt.Sprintf("pod CIDR %s is not within --cluster-cidr", prefix)
 		case !slices.Contains(c.podCIDRs, prefix.Masked()):
 			c.podCIDRs = append(c.podCIDRs, prefix.Masked())
 		}

@@ -22,6 +22,8 @@ import (
 const (
 	mark    = "node.beta.kubernetes.io/dlb-ingress-node"
 	exclude = corev1.LabelNodeExcludeBalancers
+	// The paths that the policy also protects.
+	podCIDRs, providerID = "spec.podCIDRs", "spec.providerID"
 )
 
 // cluster is an API server with the chart's policy, a kubelet's client and an administrator's.
@@ -79,9 +81,19 @@ func TestKubelets(t *testing.T) {
 	if err := denied(c.kubelet.Create(ctx, node("node-1", nil, map[string]string{exclude: ""})), exclude); err != nil {
 		t.Errorf("create with label: %v", err)
 	}
+	routed := node("node-1", nil, nil)
+	routed.Spec.PodCIDR, routed.Spec.PodCIDRs = "0.0.0.0/0", []string{"0.0.0.0/0"}
+	if err := denied(c.kubelet.Create(ctx, routed), podCIDRs); err != nil {
+		t.Errorf("create with a pod CIDR: %v", err)
+	}
 	plain := map[string]string{"example.com/any": "thing"}
 	if err := c.kubelet.Create(ctx, node("node-1", plain, plain)); err != nil {
 		t.Fatalf("create without: %v", err)
+	}
+	known := node("node-3", nil, nil)
+	known.Spec.ProviderID = "mycloud://i-3"
+	if err := c.kubelet.Create(ctx, known, client.DryRunAll); err != nil {
+		t.Errorf("create with a provider ID: %v", err)
 	}
 	if err := c.admin.Create(ctx, node("node-2", map[string]string{mark: "false"}, map[string]string{exclude: ""})); err != nil {
 		t.Fatal(err)
@@ -89,6 +101,18 @@ func TestKubelets(t *testing.T) {
 
 	set := func(kind, key, value string) string {
 		return fmt.Sprintf(`{"metadata":{%q:{%q:%s}}}`, kind, key, value)
+	}
+	for _, tc := range []struct{ name, key, patch string }{
+		{"sets a pod CIDR", podCIDRs, `{"spec":{"podCIDR":"0.0.0.0/0","podCIDRs":["0.0.0.0/0"]}}`},
+		{"sets the provider ID", providerID, `{"spec":{"providerID":"mycloud://i-other"}}`},
+	} {
+		patch := client.RawPatch("application/merge-patch+json", []byte(tc.patch))
+		if err := denied(c.kubelet.Patch(ctx, node("node-1", nil, nil), patch, client.DryRunAll), tc.key); err != nil {
+			t.Errorf("a kubelet %s: %v", tc.name, err)
+		}
+		if err := c.admin.Patch(ctx, node("node-1", nil, nil), patch, client.DryRunAll); err != nil {
+			t.Errorf("an administrator %s: %v", tc.name, err)
+		}
 	}
 	for _, tc := range []struct{ name, node, key, patch string }{
 		{"sets the mark", "node-1", mark, set("annotations", mark, `"true"`)},
