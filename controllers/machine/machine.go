@@ -25,6 +25,8 @@ type Machine struct {
 	// ProviderID is the value of a Node's spec.providerID.
 	ProviderID string
 	State      State
+	// Hostname is the name of its Node; empty if the cloud does not know it.
+	Hostname string
 	// Type, Zone and Region are the values of the labels of a Node.
 	Type, Zone, Region string
 	// Addresses are in the order in which a Node lists them: clients use the first suitable one.

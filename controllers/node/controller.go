@@ -2,7 +2,7 @@
 // date.
 //
 // It replaces the controller of k8s.io/cloud-provider with the same name, with the same labels, addresses and Events.
-// It reads a copy of the cloud, so that any number of new Nodes costs no requests.
+// It reads a copy of the cloud, and asks the cloud itself once for each batch of new Nodes before it initializes them.
 package node
 
 import (
@@ -48,14 +48,19 @@ const (
 	callTimeout = 30 * time.Second
 )
 
-// eventSynced is the reason of the Event about a Node that is initialized.
-const eventSynced = "Synced"
+// The reasons of Events: a Node is initialized, or is not, because its provider ID is that of another Node's machine.
+const (
+	eventSynced   = "Synced"
+	eventMismatch = "InstanceMismatch"
+)
 
 // Machines are the machines of the cloud.
 type Machines interface {
 	// Machine returns the machine of a Node, without a request; nil if it is not known. The error wraps
 	// machine.ErrForeign for a Node of another cloud.
 	Machine(node *corev1.Node) (*machine.Machine, error)
+	// Current asks the cloud itself about the machines of Nodes, and returns those that it knows by the names of the Nodes.
+	Current(ctx context.Context, nodes []*corev1.Node) (map[string]*machine.Machine, error)
 	// HasSynced reports whether the machines have been read once.
 	HasSynced() bool
 	// OnChange calls f with the provider ID and the hostname of every machine that changes.
@@ -87,6 +92,7 @@ type Controller struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
 	queue    *worker.Queue[string]
+	current  *confirmations
 }
 
 // byProviderID is the name of the index of Nodes by provider ID.
@@ -102,6 +108,7 @@ func New(o Options) (*Controller, error) {
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
 		Clock: o.Clock,
 	})
+	c.current = newConfirmations(o, c.queue.Add)
 	if err := o.Nodes.Informer().AddIndexers(cache.Indexers{byProviderID: func(obj any) ([]string, error) {
 		if node, ok := obj.(*corev1.Node); ok && node.Spec.ProviderID != "" {
 			return []string{node.Spec.ProviderID}, nil
@@ -119,6 +126,11 @@ func New(o Options) (*Controller, error) {
 	}
 	if _, err := o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: noticed, UpdateFunc: func(_, obj any) { noticed(obj) },
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				c.current.forget(name.Name)
+			}
+		},
 	}); err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
@@ -150,6 +162,7 @@ func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced, c.o.Machines.HasSynced) })
+	running.Go(func() { c.current.queue.Run(ctx) })
 	ticker := c.o.Clock.NewTicker(max(c.o.Period, minPeriod))
 	defer ticker.Stop()
 	for {
@@ -195,7 +208,7 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) (worker.Result
 		if failed := c.repairLabels(node); failed != nil {
 			return worker.Done(), failed
 		}
-		if err != nil || found == nil || found.State == machine.Deleted {
+		if err != nil || found == nil || found.State == machine.Deleted || c.belongsToAnother(node, found) {
 			return worker.Done(), nil
 		}
 		return worker.Done(), c.updateAddresses(node, found)
@@ -203,7 +216,54 @@ func (c *Controller) sync(ctx context.Context, node *corev1.Node) (worker.Result
 	if err != nil || found == nil || found.State == machine.Deleted {
 		return worker.Again(c.wait(node)), nil
 	}
+	if _, err := initialized(node, found); err != nil {
+		return worker.Done(), err
+	}
+	found, answered := c.current.get(node)
+	switch {
+	case !answered:
+		return worker.Done(), nil // until the cloud has answered
+	case found == nil || found.State == machine.Deleted:
+		return worker.Again(c.wait(node)), nil
+	}
+	if problem := c.mismatch(node, found); problem != "" {
+		c.recorder.Event(node, corev1.EventTypeWarning, eventMismatch, problem)
+		return worker.Again(oldRetry), nil
+	}
 	return worker.Done(), c.initialize(ctx, node, found)
+}
+
+// mismatch returns why a Node cannot be that of the machine, or nothing. A kubelet chooses the provider ID with which it
+// registers, but not the hostname of a machine.
+func (c *Controller) mismatch(node *corev1.Node, m *machine.Machine) string {
+	if m.Hostname != "" && m.Hostname != node.Name {
+		return fmt.Sprintf("%s has the hostname %q; the name of its node must be the same: correct --provider-id or "+
+			"--hostname-override of the kubelet, then delete the node", m.ProviderID, m.Hostname)
+	}
+	if other := c.otherNode(node, m); other != "" {
+		return fmt.Sprintf("%s is the machine of node %s already; if that node is obsolete, delete it", m.ProviderID, other)
+	}
+	return ""
+}
+
+// belongsToAnother reports whether the machine of an initialized Node is that of another Node, whose name fits. Nodes
+// that were initialized under another name than that of their machine keep working.
+func (c *Controller) belongsToAnother(node *corev1.Node, m *machine.Machine) bool {
+	return m.Hostname != "" && m.Hostname != node.Name && c.otherNode(node, m) != ""
+}
+
+// otherNode returns the name of another Node with the provider ID of the machine, or nothing.
+func (c *Controller) otherNode(node *corev1.Node, m *machine.Machine) string {
+	found, err := c.nodes.Informer().GetIndexer().ByIndex(byProviderID, m.ProviderID)
+	if err != nil {
+		return "" // the index exists
+	}
+	for _, obj := range found {
+		if other, ok := obj.(*corev1.Node); ok && other.Name != node.Name && !uninitialized(other) {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 // wait returns how long a Node waits for its machine to appear.
@@ -228,6 +288,7 @@ func (c *Controller) initialize(ctx context.Context, node *corev1.Node, m *machi
 	if err := c.updateAddresses(changed, m); err != nil {
 		return err
 	}
+	c.current.forget(node.Name)
 	klog.FromContext(ctx).Info("Initialized a Node", "node", klog.KObj(node), "providerID", m.ProviderID)
 	c.recorder.Event(node, corev1.EventTypeNormal, eventSynced, "Node synced successfully")
 	return nil

@@ -179,7 +179,7 @@ func TestANodeIsInitialized(t *testing.T) {
 	})
 }
 
-func TestManyNodesJoinWithoutRequests(t *testing.T) {
+func TestManyNodesJoin(t *testing.T) {
 	const nodes = 200
 	bubble(t, func(w *world) {
 		for i := range nodes {
@@ -280,6 +280,70 @@ func TestForeignNodesAreLeftAlone(t *testing.T) {
 		w.pass(time.Hour)
 		if writes := w.writes(); len(writes) != 0 || initialized(w.node("a")) {
 			t.Errorf("writes of a Node of another cloud: %q", writes)
+		}
+	})
+}
+
+// lagging makes the copy of the cloud miss every change from now on.
+func (w *world) lagging() {
+	w.cloud.Intercept(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			return false // lookups are asked of the cloud itself
+		}
+		cloud.Problem(rw, http.StatusServiceUnavailable, cloudv1.CodeUnavailable)
+		return true
+	})
+}
+
+// A machine is deleted and built again under the same name, which the copy of the cloud does not know yet. The provider
+// ID of a Node never changes, so it must be that of the new machine.
+func TestAStaleCopyInitializesNoNode(t *testing.T) {
+	bubble(t, func(w *world) {
+		former := w.instance("a")
+		w.pass(noticed)
+		w.lagging()
+		w.pass(time.Minute) // a request for changes may be under way
+		_, err := w.cloud.Client.DeleteInstance(w.t.Context(), former.ID, cloudapi.WriteOptions{})
+		w.must(err)
+		w.register("a", nil)
+		w.pass(time.Minute)
+		if n := w.node("a"); initialized(n) || n.Spec.ProviderID != "" {
+			t.Fatalf("initialized with %s, which is deleted", n.Spec.ProviderID)
+		}
+		latter, err := w.cloud.Client.CreateInstance(w.t.Context(), cloudv1.InstanceSpec{
+			Hostname: "a", Type: "m1.large", Zone: "eu-1b",
+		}, cloudapi.WriteOptions{IdempotencyKey: "again"})
+		w.must(err)
+		w.pass(time.Minute)
+		if n := w.node("a"); n.Spec.ProviderID != providerid.Format(latter.ID) {
+			t.Errorf("provider ID %q, want that of the new machine", n.Spec.ProviderID)
+		}
+	})
+}
+
+// A kubelet cannot take over the addresses of another machine with --provider-id.
+func TestAKubeletClaimsAnotherMachine(t *testing.T) {
+	bubble(t, func(w *world) {
+		victim := w.instance("victim")
+		w.pass(noticed)
+		w.register("victim", nil)
+		w.pass(time.Minute)
+		claim := func(n *corev1.Node) { n.Spec.ProviderID = providerid.Format(victim.ID) }
+		w.register("thief", claim)
+		w.register("early", func(n *corev1.Node) { claim(n); n.Spec.Taints = nil })
+		w.pass(10 * time.Minute)
+		if n := w.node("thief"); initialized(n) || len(n.Status.Addresses) > 0 {
+			t.Errorf("initialized %t with the addresses %v of another machine", initialized(n), n.Status.Addresses)
+		}
+		if n := w.node("early"); len(n.Status.Addresses) > 0 {
+			t.Errorf("addresses %v of another machine", n.Status.Addresses)
+		}
+		if n := w.node("victim"); len(n.Status.Addresses) == 0 {
+			t.Error("the Node of the machine has lost its addresses")
+		}
+		<-w.events.Events // of the victim
+		if event := <-w.events.Events; !strings.Contains(event, "InstanceMismatch") || !strings.Contains(event, `hostname "victim"`) {
+			t.Errorf("event %q", event)
 		}
 	})
 }

@@ -60,6 +60,40 @@ func (m *Machines) Machine(node *corev1.Node) (*machine.Machine, error) {
 	return Of(instance), nil
 }
 
+// Current asks the cloud itself about the machines of Nodes in one request, and returns those that it knows, as Machine
+// does. A Node whose name is the hostname of several machines has none.
+func (m *Machines) Current(ctx context.Context, nodes []*corev1.Node) (map[string]*machine.Machine, error) {
+	var r cloudv1.LookupRequest
+	for _, node := range nodes {
+		if node.Spec.ProviderID == "" {
+			r.Hostnames = append(r.Hostnames, node.Name)
+		} else if id, err := parse(node); err == nil {
+			r.IDs = append(r.IDs, id)
+		}
+	}
+	answer, err := m.cloud.LookupInstances(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	byID, byName := map[string]*cloudv1.Instance{}, map[string][]*cloudv1.Instance{}
+	for i := range answer.Items {
+		instance := &answer.Items[i]
+		byID[providerid.Format(instance.ID)] = instance
+		byName[instance.Hostname] = append(byName[instance.Hostname], instance)
+	}
+	found := make(map[string]*machine.Machine, len(nodes))
+	for _, node := range nodes {
+		if node.Spec.ProviderID == "" {
+			if one, err := only(node, byName[node.Name]); err == nil && one != nil {
+				found[node.Name] = one
+			}
+		} else if instance := byID[node.Spec.ProviderID]; instance != nil {
+			found[node.Name] = Of(instance)
+		}
+	}
+	return found, nil
+}
+
 // Ask asks the cloud itself. It returns nil without an error only if the cloud knows all its objects, and answered with
 // a problem of its API that it neither has the machine nor a record of its deletion.
 func (m *Machines) Ask(ctx context.Context, node *corev1.Node) (*machine.Machine, error) {
@@ -133,7 +167,7 @@ func parse(node *corev1.Node) (string, error) {
 // Of describes an instance. A machine that is still stopping may run pods, so it does not count as stopped.
 func Of(instance *cloudv1.Instance) *machine.Machine {
 	m := &machine.Machine{
-		ProviderID: providerid.Format(instance.ID), Type: instance.Type, Zone: instance.Zone, Region: instance.Region,
+		ProviderID: providerid.Format(instance.ID), Hostname: instance.Hostname, Type: instance.Type, Zone: instance.Zone, Region: instance.Region,
 		Addresses: addresses(instance),
 	}
 	if instance.State == cloudv1.InstanceStopped {

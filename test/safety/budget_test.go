@@ -66,7 +66,7 @@ func budgets(t *testing.T, services, nodes, atStart int) {
 	})
 	if nodes < 1000 {
 		// Their machines are created at the same time. With the requests for changes, at most 60 calls.
-		w.change("500 nodes join in 10 s", budget{calls: 36, writes: 32, polls: 23}, func() {
+		w.change("500 nodes join in 10 s", budget{calls: 38, writes: 32, polls: 22}, func() {
 			for i := range 500 {
 				w.addNode(nodes + 1 + i)
 				time.Sleep(20 * time.Millisecond)
