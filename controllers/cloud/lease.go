@@ -23,6 +23,8 @@ const stopLimit = 10 * time.Second
 type lock struct {
 	resourcelock.Interface
 
+	// floor returns the least number of transitions to write.
+	floor func() int64
 	// ending is true once there are no writes but those of the lease.
 	ending atomic.Bool
 	// releasable is true once nothing can be written any more.
@@ -35,11 +37,18 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if record.HolderIdentity == "" && !l.releasable.Load() {
 		return errors.New("it expires instead, because writes may still be under way")
 	}
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
 	err := l.Interface.Update(ctx, record)
 	if record.HolderIdentity == "" && err == nil {
 		klog.FromContext(ctx).Info("Released the lease", "lock", l.Describe())
 	}
 	return err
+}
+
+// Create writes the lease if there is none, as after it was deleted.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
+	return l.Interface.Create(ctx, record)
 }
 
 // RecordEvent records an Event unless it could no longer be written.
@@ -72,7 +81,7 @@ func (m *Manager) lead(
 	if err != nil {
 		return fmt.Errorf("create the lock of the leader election: %w", err)
 	}
-	l := &lock{Interface: lease}
+	l := &lock{Interface: lease, floor: m.Tenure().Floor}
 	leading := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, Name: settings.ResourceName, WatchDog: f.election, ReleaseOnCancel: true,

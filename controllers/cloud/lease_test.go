@@ -124,5 +124,5 @@ func newLock(t *testing.T) *lock {
 	if _, _, err := lease.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &lock{Interface: lease}
+	return &lock{Interface: lease, floor: func() int64 { return 0 }}
 }

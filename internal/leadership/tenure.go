@@ -30,6 +30,8 @@ type Tenure struct {
 	renewed time.Time
 	// epoch is the lease's number of transitions, which increases with every new leader; -1 if it is not known.
 	epoch int64
+	// floor is the least epoch that renewals of the lease write; see Raise.
+	floor int64
 	// fenced is the reason why the tenure has ended for good, or nil.
 	fenced error
 	// expiry cancels the writes in flight when the lease expires.
@@ -142,6 +144,28 @@ func (t *Tenure) Epoch() (epoch int64, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.epoch, t.epoch != unknownEpoch
+}
+
+// Raise makes the next renewal of the lease raise its number of transitions to at least the epoch: the cloud has seen a
+// higher one, although this process holds the lease, because the lease was deleted or etcd was restored from a backup. A
+// former leader cannot renew the lease, so for it this has no effect.
+func (t *Tenure) Raise(epoch int64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.floor = max(t.floor, epoch)
+}
+
+// Floor returns the least number of transitions that the lease must be renewed with.
+func (t *Tenure) Floor() int64 {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.floor
 }
 
 func (t *Tenure) ended() error {

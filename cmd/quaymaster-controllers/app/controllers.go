@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -133,6 +136,8 @@ type controllers struct {
 	// identity observes the API server, holder decides whether the cluster may write. It is set before there is a write.
 	identity *clusterca.Observer
 	holder   *holder.Holder
+	// raising is held while fenced reads the record of the holder.
+	raising sync.Mutex
 
 	config   config.Config
 	measured *cloudmetrics.Metrics
@@ -235,12 +240,38 @@ func (r *controllers) fence() string {
 	return r.holder.Fence(leader)
 }
 
-// fenced ends the leadership. The leader election then fails to renew the lease and ends the process.
+// raiseTimeout bounds the read of the holder's record after a write was fenced.
+const raiseTimeout = 10 * time.Second
+
+// fenced is called when the cloud has rejected a write because it has seen a later leader of this cluster. If the cloud's
+// record of the cluster has a higher epoch than the lease, the lease may be older than the record, as after a restore of
+// etcd: the next renewal raises it, which only its holder can do. Otherwise the leadership ends, and the process with it,
+// because the lease is not renewed any more.
 func (r *controllers) fenced(err error) {
-	r.manager.Tenure().End(err)
-	klog.Background().Error(err, "The cloud has seen a later leader of this cluster: leadership ends, nothing is written "+
-		"any more, and the process exits once its lease cannot be renewed; if the lease was deleted, raise its "+
-		"spec.leaseTransitions above the epoch of the former leader", "fence", r.fence())
+	if !r.raising.TryLock() {
+		return
+	}
+	defer r.raising.Unlock()
+	tenure := r.manager.Tenure()
+	logger := klog.Background().WithValues("fence", r.fence())
+	ctx, cancel := context.WithTimeout(cloudapi.WithClass(context.Background(), cloudapi.Safety), raiseTimeout)
+	defer cancel()
+	record, failed := holder.Read(ctx, r.cloud, r.clusterUID)
+	own, known := tenure.Epoch()
+	switch {
+	case failed != nil:
+		logger.Error(failed, "The cloud has seen a later leader of this cluster; will ask again which one")
+	case known && record != nil && record.Epoch > uint64(own) && record.Epoch < math.MaxInt32:
+		logger.Info("The cloud has seen a later epoch of this cluster than that of the lease; raising the lease",
+			"seen", record.Epoch)
+		tenure.Raise(int64(record.Epoch) + 1)
+	case tenure.Floor() > 0:
+		// A write from before the lease was raised.
+	default:
+		tenure.End(err)
+		logger.Error(err, "The cloud has seen a later leader of this cluster: leadership ends, nothing is written any more, "+
+			"and the process exits once its lease cannot be renewed")
+	}
 }
 
 // assemble creates the provider and our own controllers.

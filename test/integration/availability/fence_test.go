@@ -1,11 +1,17 @@
 package availability_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/test/cloud"
 )
 
@@ -44,6 +50,45 @@ func TestFencedLeader(t *testing.T) {
 	w.published(late, soon)
 	if again, epochs := second.cloud.fences(); again != uid || len(epochs) != 1 || !epochs["1"] {
 		t.Errorf("the second leader has the fence %q and the epochs %v", again, epochs)
+	}
+}
+
+// After a restore of etcd, the lease has fewer transitions than the cloud has seen. The leader raises it, and goes on.
+func TestRestoredLease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.start("first")
+	holder := w.leader("", soon)
+	w.settled()
+	first.Kill()
+	w.transitions(7)
+	second := w.start("second")
+	holder = w.leader(holder, w.duration+soon)
+	w.mark("node-4", "edge")
+	w.published(w.grouped("before", "edge"), soon)
+	if _, epochs := second.cloud.fences(); !epochs["8"] {
+		t.Fatalf("the leader before the restore has the epochs %v", epochs)
+	}
+	second.Kill()
+	w.transitions(2)
+	third := w.start("third")
+	w.leader(holder, w.duration+soon)
+	w.published(w.grouped("after", "edge"), w.duration+soon)
+	if _, epochs := third.cloud.fences(); !epochs["9"] {
+		t.Errorf("the leader after the restore has the epochs %v", epochs)
+	}
+	if exit := third.Exit(); exit != nil {
+		t.Errorf("the leader has ended: %v", exit)
+	}
+}
+
+// transitions sets the number of transitions in the lease of a leader that has died.
+func (w *world) transitions(n int) {
+	w.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"leaseTransitions":%d}}`, n))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leadership.Namespace, Name: leadership.CloudLease}}
+	if err := w.Client.Patch(w.t.Context(), lease, patch); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
