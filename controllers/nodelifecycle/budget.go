@@ -43,15 +43,20 @@ func (c *Controller) limit() int {
 	return max(1, all.Len()/share)
 }
 
-// room reports whether the budget allows to delete a Node, so that the cloud is asked only about Nodes that may go.
+// room reports whether a Node may be deleted, so that the cloud is asked only about Nodes that may go. Once the brake is
+// engaged, none may, however much time passes: a cloud that has lost machines, or is the wrong one, stays like that.
 func (c *Controller) room(node *corev1.Node) bool {
-	return slices.Contains(c.o.Brakes.Spent(brakes.NodeDeletions, window), string(node.UID)) ||
-		c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
+	if slices.Contains(c.o.Brakes.Spent(brakes.NodeDeletions, window), string(node.UID)) {
+		return true
+	}
+	_, _, engaged := c.o.Brakes.Engaged(brakes.NodeDeletions)
+	return !engaged && c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
 }
 
-// releaseBrake releases the brake when no Node waits for the budget any longer.
+// releaseBrake releases the brake when no Node is kept because of it any longer. A new leader must have looked at all
+// Nodes before.
 func (c *Controller) releaseBrake(ctx context.Context) {
-	if c.count()[tooMany] > 0 {
+	if !c.o.Machines.HasSynced() || c.queue.Len() > 0 || c.count()[tooMany] > 0 {
 		return
 	}
 	if err := c.o.Brakes.Release(ctx, brakes.NodeDeletions); err != nil && ctx.Err() == nil {

@@ -67,6 +67,8 @@ type Brakes interface {
 	Room(name string, limit int, window time.Duration) bool
 	// Spent returns the keys that were counted within the window.
 	Spent(name string, window time.Duration) []string
+	// Engaged reports whether the work of a brake must stop, since when and why.
+	Engaged(name string) (message string, since time.Time, engaged bool)
 	Engage(ctx context.Context, name, message string) error
 	Release(ctx context.Context, name string) error
 }

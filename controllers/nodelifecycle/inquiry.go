@@ -105,8 +105,8 @@ func (c *Controller) finish(node *corev1.Node) {
 // tooMany keeps a Node because too many others were deleted, and says so.
 func (c *Controller) tooMany(ctx context.Context, node *corev1.Node) (worker.Result, error) {
 	c.hold(node, tooMany, fmt.Sprintf("The cloud seems to have lost the machine of the node, and those of too many other "+
-		"nodes, too. The node is kept for up to %s; to delete it now, annotate it with %s=true, or run quayctl resume %s",
-		window, AnnotationAllowDeletion, brakes.NodeDeletions))
+		"nodes, too. The node is kept; to delete it, annotate it with %s=true, or run quayctl resume %s",
+		AnnotationAllowDeletion, brakes.NodeDeletions))
 	if err := c.o.Brakes.Engage(ctx, brakes.NodeDeletions, brakeMessage); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not record that Nodes are kept")
 	}
