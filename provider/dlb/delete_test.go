@@ -257,3 +257,30 @@ func TestDeleteSurvivesOutageInRace(t *testing.T) {
 	f.cloud.Intercept(nil)
 	env.Eventually(t, 10*time.Second, "deletion", func(context.Context) error { return f.remove(svc) })
 }
+
+// A Service is a load balancer again while the cloud is still deleting its former one: the end of that one, which was
+// asked for, is no loss that the cloud would have to confirm for a minute.
+func TestDeletedThenWantedAgain(t *testing.T) {
+	for name, flips := range map[string]int{"once": 1, "again and again": 4} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, time.Second)
+			svc := builder.Service()
+			f.settle(svc)
+			first := f.only().ID
+			for range flips {
+				stored := f.stored(svc)
+				if err := f.remove(stored); err == nil {
+					t.Fatal("deleted at once")
+				}
+				if _, err := f.ensure(svc); err == nil {
+					t.Fatal("ensured while the cloud is still deleting")
+				}
+			}
+			f.edit(svc, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
+			f.settle(svc) // within ten seconds, during which the clock of the Balancer stands still
+			if lb := f.only(); lb.ID == first {
+				t.Error("the load balancer that was being deleted is back")
+			}
+		})
+	}
+}

@@ -212,7 +212,9 @@ func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb 
 	if r.record.ID != lb.ID {
 		r.record = record{ID: lb.ID, Owner: string(r.svc.UID), Original: r.record.Original}
 	}
-	r.record.NodeGroup, r.record.Deleting, r.record.Addresses = group, false, addressesOf(lb)
+	// A deletion that was asked for goes on, even if the Service is a load balancer again.
+	r.record.Deleting = r.record.Deleting && lb.ProvisioningState == cloudv1.ProvisioningPendingDelete
+	r.record.NodeGroup, r.record.Addresses = group, addressesOf(lb)
 	if same(want, lb) {
 		r.record.Applied = appliedOf(d)
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {

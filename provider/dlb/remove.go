@@ -34,28 +34,27 @@ func (b *Balancer) remove(ctx context.Context, r *round) (gone bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	step, err := last(r.record, lb, w)
-	if err != nil {
-		return false, err
-	}
-	if step == removalWait {
-		r.record.Deleting = true
-		return false, r.waitRemoval(lb)
-	}
-	err = b.performRemoval(ctx, r, step, lb)
-	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
-		if lb, err = b.reread(ctx, r, lb.ID); err == nil {
-			if step, err = last(r.record, lb, w); err == nil && step != removalWait {
-				err = b.performRemoval(ctx, r, step, lb)
-			}
+	for reread := false; ; reread = true {
+		step, err := last(r.record, lb, w)
+		if err != nil {
+			return false, err
+		}
+		if step == removalWait {
+			r.record.Deleting = true
+			return false, r.waitRemoval(lb)
+		}
+		if err = b.performRemoval(ctx, r, step, lb); err == nil {
+			return b.confirmRemoval(ctx, r, lb)
+		}
+		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
+			// The next call finds out what is wrong with the load balancer.
+			b.doubt(r.record.ID, err)
+			return false, err
+		}
+		if lb, err = b.reread(ctx, r, lb.ID); err != nil {
+			return false, err
 		}
 	}
-	if err != nil {
-		// The next call finds out what is wrong with the load balancer.
-		b.doubt(r.record.ID, err)
-		return false, err
-	}
-	return b.confirmRemoval(ctx, r, lb)
 }
 
 // wishes reads the annotations that decide what happens in the end. The settings of a Service that is no longer a load
