@@ -77,14 +77,13 @@ func certify(template *x509.Certificate, now time.Time, by *authority) (*authori
 	return &authority{cert: cert, key: key}, err
 }
 
-// encode adds the authority to the data of a Secret.
-func (a *authority) encode(data map[string][]byte) error {
+// encode returns the authority as the data of a Secret.
+func (a *authority) encode() (map[string][]byte, error) {
 	key, err := keyutil.MarshalPrivateKeyToPEM(a.key)
 	if err != nil {
-		return errors.New("encode private key: unsupported type") // the cause might quote the key
+		return nil, errors.New("encode private key: unsupported type") // the cause might quote the key
 	}
-	data[authorityKey], data[authorityPrivateKey] = encodeBundle([]*x509.Certificate{a.cert}), key
-	return nil
+	return map[string][]byte{authorityKey: encodeBundle([]*x509.Certificate{a.cert}), authorityPrivateKey: key}, nil
 }
 
 // parseAuthority returns the authority in the data of a Secret, unless it is due for renewal. Other keys, and

@@ -8,20 +8,22 @@ import (
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
 
-// CertManagerOptions holds the dependencies of a CertManager; all of them are required except Client.
+// CertManagerOptions holds the dependencies of a CertManager; all of them are required.
 type CertManagerOptions struct {
-	// Request describes the certificate; without a Client only its Secret is used.
+	// Request describes the certificate.
 	Request Request
-	// Client applies the request; nil if others manage the objects of cert-manager.
-	Client *CertManagerClient
-	// Secrets lists and watches the Secret, in its namespace.
-	Secrets typedcorev1.SecretInterface
+	// Managed applies the request; otherwise others manage the objects of cert-manager, and only the Secret is used.
+	Managed bool
+	// API watches the Secret, and applies, reads and watches the objects of cert-manager.
+	API dynamic.Interface
+	// Namespace contains all of them.
+	Namespace string
 	// Clock provides the time.
 	Clock clock.Clock
 }
@@ -66,10 +68,12 @@ func (c *CertManager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 func (c *CertManager) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
-		changed := func(secret *corev1.Secret) { c.load(ctx, secret) }
-		watchNamed(ctx, c.o.Secrets, named[*corev1.Secret]{c.o.Request.Secret, changed, c.readFailed})
+		secrets := c.o.API.Resource(secretsResource).Namespace(c.o.Namespace)
+		changed := func(secret *unstructured.Unstructured) { c.load(ctx, secret) }
+		// The watch logs why the Secret cannot be read, and retries.
+		watchNamed(ctx, secrets, c.o.Request.Secret, changed, func(err error) { c.setUnusable(err.Error()) })
 	})
-	if c.o.Client != nil {
+	if c.o.Managed {
 		running.Go(func() { c.keepApplied(ctx) })
 	}
 	running.Wait()
@@ -77,11 +81,14 @@ func (c *CertManager) Start(ctx context.Context) error {
 }
 
 // load serves the certificate of the Secret. If that is unusable, the last certificate stays in use.
-func (c *CertManager) load(ctx context.Context, secret *corev1.Secret) {
+func (c *CertManager) load(ctx context.Context, secret *unstructured.Unstructured) {
 	var pair *tls.Certificate
 	err := errors.New("it does not exist; a Certificate of cert-manager must create it")
 	if secret != nil {
-		pair, err = parsePair(secret.Data, c.o.Clock.Now())
+		var data map[string][]byte
+		if data, err = dataIn(secret); err == nil {
+			pair, err = parsePair(data, c.o.Clock.Now())
+		}
 	}
 	logger := klog.FromContext(ctx)
 	old := c.serving.Load()
@@ -93,15 +100,11 @@ func (c *CertManager) load(ctx context.Context, secret *corev1.Secret) {
 		return
 	}
 	c.setUnusable("")
-	if old != nil && old.Leaf.Equal(pair.Leaf) {
-		return
+	if old == nil || !old.Leaf.Equal(pair.Leaf) {
+		c.serving.Store(pair)
+		logger.Info("Serving a new certificate", "secret", c.o.Request.Secret, "expires", pair.Leaf.NotAfter)
 	}
-	c.serving.Store(pair)
-	logger.Info("Serving a new certificate", "secret", c.o.Request.Secret, "expires", pair.Leaf.NotAfter)
 }
-
-// readFailed records why the Secret could not be read. The watch logs the error and retries.
-func (c *CertManager) readFailed(err error) { c.setUnusable(err.Error()) }
 
 // setUnusable records why the certificate in the Secret is unusable and reports whether the reason changed.
 func (c *CertManager) setUnusable(reason string) bool {

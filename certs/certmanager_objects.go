@@ -59,11 +59,6 @@ func certificate(name string, spec certmanagerv1.CertificateSpec) manifest {
 	return manifest{"certificates", certmanagerv1.CertificateKind, name, spec}
 }
 
-// labels returns labels by which administrators find the objects, which do not belong to a Helm release.
-func labels() map[string]string {
-	return map[string]string{"app.kubernetes.io/managed-by": fieldManager}
-}
-
 // objects returns the required objects of cert-manager, each after those that it refers to.
 func (r Request) objects() []manifest {
 	if r.Issuer != nil {

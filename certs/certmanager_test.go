@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/keyutil"
 	testingclock "k8s.io/utils/clock/testing"
@@ -118,10 +118,8 @@ func newCertManager(t *testing.T, handler http.HandlerFunc) *CertManager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &CertManagerClient{API: api, Namespace: system}
 	return NewCertManager(CertManagerOptions{
-		Request: request, Client: client, Secrets: fake.NewClientset().CoreV1().Secrets(system),
-		Clock: testingclock.NewFakeClock(now),
+		Request: request, Managed: true, API: api, Namespace: system, Clock: testingclock.NewFakeClock(now),
 	})
 }
 
@@ -179,9 +177,9 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCertManager(t, test.server)
-			reason := c.each(t.Context(), c.o.Client.apply)
+			reason := c.each(t.Context(), c.apply)
 			if reason == "" {
-				reason = c.each(t.Context(), c.o.Client.ready)
+				reason = c.each(t.Context(), c.ready)
 			}
 			c.setWaiting(t.Context(), reason)
 			if _, err := c.GetCertificate(nil); err == nil || err.Error() != "waiting for cert-manager: "+test.want {
@@ -229,7 +227,11 @@ func TestCertManagerServesTheSecret(t *testing.T) {
 		{secretOf(t, second), second, ""},
 	}
 	for i, step := range steps {
-		c.load(t.Context(), step.secret)
+		var read *unstructured.Unstructured
+		if step.secret != nil {
+			read = unstructuredOf(t, step.secret)
+		}
+		c.load(t.Context(), read)
 		cert, err := c.GetCertificate(nil)
 		switch {
 		case step.served == nil && (err == nil || err.Error() != step.want):

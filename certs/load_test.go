@@ -23,7 +23,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	source := NewCertManager(CertManagerOptions{Request: request, Clock: testingclock.NewFakeClock(from)})
 	rotate := func() *x509.Certificate {
 		serving := mustSign(t, ca, from, day, "127.0.0.1")
-		source.load(t.Context(), secretOf(t, &issued{ca.cert, serving}))
+		source.load(t.Context(), unstructuredOf(t, secretOf(t, &issued{ca.cert, serving})))
 		return serving.Leaf
 	}
 	rotate()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,12 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -36,21 +36,19 @@ const (
 	keepForeign = 24 * time.Hour
 )
 
-// SelfSignedOptions holds the dependencies of a SelfSigned; all of them are required except Secrets and Secret.
+// SelfSignedOptions holds the dependencies of a SelfSigned; all of them are required except Namespace and Secret.
 type SelfSignedOptions struct {
 	// Hosts are the DNS names and IP addresses that API servers call.
 	Hosts []string
 	// Validity is the lifetime of a certificate, which is replaced after two thirds of it.
 	Validity time.Duration
-	// API reads, watches and patches the configurations.
-	API client.AdmissionregistrationV1Interface
+	// API reads, watches and patches the configurations, and reads, watches and updates the Secret.
+	API dynamic.Interface
 	// Configurations are those whose bundles get the authority.
 	Configurations Configurations
-	// Secrets reads, watches and updates the Secret, in its namespace.
-	Secrets typedcorev1.SecretInterface
-	// Secret is the name of the Secret with the authority that replicas share. Without one, a single replica has an
+	// Namespace and Secret name the Secret with the authority that replicas share. Without one, a single replica has an
 	// authority in memory, and a restart creates a new one.
-	Secret string
+	Namespace, Secret string
 	// Clock provides the time.
 	Clock clock.Clock
 }
@@ -61,6 +59,7 @@ type SelfSignedOptions struct {
 type SelfSigned struct {
 	o       SelfSignedOptions
 	objects []configuration
+	secrets dynamic.ResourceInterface
 	serving atomic.Pointer[tls.Certificate]
 	// reason describes why nothing is served yet.
 	reason atomic.Pointer[string]
@@ -78,9 +77,10 @@ var _ Source = (*SelfSigned)(nil)
 
 // NewSelfSigned returns a source that has no certificate until it is started.
 func NewSelfSigned(o SelfSignedOptions) *SelfSigned {
-	s := &SelfSigned{o: o, objects: o.Configurations.objects(o.API)}
-	reason := "secret with the self-signed authority has not been read yet"
-	s.reason.Store(&reason)
+	s := &SelfSigned{
+		o: o, objects: o.Configurations.objects(o.API), secrets: o.API.Resource(secretsResource).Namespace(o.Namespace),
+	}
+	s.reason.Store(new("secret with the self-signed authority has not been read yet"))
 	return s
 }
 
@@ -99,16 +99,19 @@ func (s *SelfSigned) NeedLeaderElection() bool { return false }
 // Secret change, and when the certificate is due for renewal. Errors are logged, and the step is retried.
 func (s *SelfSigned) Start(ctx context.Context) error {
 	changed := newSignal()
-	failed := func(error) {} // steps report the problem
 	var watches sync.WaitGroup
 	defer watches.Wait()
+	watch := func(api dynamic.ResourceInterface, name string) {
+		// Steps report why an object cannot be read.
+		watches.Go(func() {
+			watchNamed(ctx, api, name, func(*unstructured.Unstructured) { changed.notify() }, func(error) {})
+		})
+	}
 	for _, object := range s.objects {
-		watches.Go(func() { object.watch(ctx, func(*configurationState) { changed.notify() }, failed) })
+		watch(object.api, object.name)
 	}
 	if s.o.Secret != "" {
-		watches.Go(func() {
-			watchNamed(ctx, s.o.Secrets, named[*corev1.Secret]{s.o.Secret, func(*corev1.Secret) { changed.notify() }, failed})
-		})
+		watch(s.secrets, s.o.Secret)
 	}
 	repeat(ctx, s.o.Clock, changed, func() time.Duration { return s.step(ctx) })
 	return nil
@@ -139,8 +142,7 @@ func (s *SelfSigned) report(ctx context.Context, err error) {
 	case ctx.Err() != nil:
 	case err != nil && err.Error() != s.problem:
 		s.problem = err.Error()
-		reason := s.problem
-		s.reason.Store(&reason)
+		s.reason.Store(new(s.problem))
 		logger.Error(err, "Failed to set up self-signed certificates, will retry")
 	case err == nil && s.problem != "":
 		s.problem = ""
@@ -169,14 +171,18 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	secret, err := s.o.Secrets.Get(ctx, s.o.Secret, metav1.GetOptions{})
+	secret, err := s.secrets.Get(ctx, s.o.Secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("secret %q does not exist; create it again with helm upgrade", s.o.Secret)
 	}
 	if err != nil {
 		return fmt.Errorf("get secret %q: %w", s.o.Secret, err)
 	}
-	found, unusable := parseAuthority(secret.Data, now)
+	data, err := dataIn(secret)
+	if err != nil {
+		return fmt.Errorf("read secret %q: %w", s.o.Secret, err)
+	}
+	found, unusable := parseAuthority(data, now)
 	if unusable != nil {
 		if found, err = newAuthority(now, authorityDuration); err != nil {
 			return err
@@ -196,14 +202,17 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 }
 
 // store writes the authority to the version of the Secret that was read. What else it contains stays.
-func (s *SelfSigned) store(ctx context.Context, a *authority, secret *corev1.Secret) error {
-	if secret.Data == nil {
-		secret.Data = map[string][]byte{}
-	}
-	if err := a.encode(secret.Data); err != nil {
+func (s *SelfSigned) store(ctx context.Context, a *authority, secret *unstructured.Unstructured) error {
+	data, err := a.encode()
+	if err != nil {
 		return err
 	}
-	_, err := s.o.Secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	for key, value := range data {
+		if err := unstructured.SetNestedField(secret.Object, base64.StdEncoding.EncodeToString(value), "data", key); err != nil {
+			return err
+		}
+	}
+	_, err = s.secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	return err
 }
 
@@ -226,7 +235,7 @@ func (s *SelfSigned) publish(ctx context.Context) error {
 		return now.Sub(since) < keepForeign
 	}
 	for _, object := range s.objects {
-		changed, err := publishIn(ctx, object, func(bundle []byte) []byte { return mergeBundle(bundle, ours, keep, now) })
+		changed, err := object.publish(ctx, func(bundle []byte) []byte { return mergeBundle(bundle, ours, keep, now) })
 		if err != nil {
 			return err
 		}

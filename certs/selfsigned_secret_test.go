@@ -14,8 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/keyutil"
 	testingclock "k8s.io/utils/clock/testing"
@@ -26,36 +27,38 @@ func emptySecret() *corev1.Secret {
 }
 
 // replicas returns a function that creates replicas for one cluster with an empty Secret.
-func replicas(t *testing.T) (func() *cluster, *fake.Clientset) {
+func replicas(t *testing.T) (func() *cluster, *dynamicfake.FakeDynamicClient) {
 	t.Helper()
-	api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+	api := newAPI(append(ourConfigurations(nil), emptySecret())...)
 	clock := testingclock.NewFakeClock(now)
 	return func() *cluster { return newReplica(t, api, clock, "tls") }, api
 }
 
-func dataOf(t *testing.T, api *fake.Clientset) map[string][]byte {
+func dataOf(t *testing.T, api *dynamicfake.FakeDynamicClient) map[string][]byte {
 	t.Helper()
-	secret, err := api.CoreV1().Secrets(system).Get(t.Context(), "tls", metav1.GetOptions{})
+	secret, err := api.Resource(secretsResource).Namespace(system).Get(t.Context(), "tls", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secret.Data
+	data, err := dataIn(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
-func setData(t *testing.T, api *fake.Clientset, data map[string][]byte) {
+func setData(t *testing.T, api *dynamicfake.FakeDynamicClient, data map[string][]byte) {
 	t.Helper()
 	secret := emptySecret()
 	secret.Data = data
-	if err := api.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), secret, system); err != nil {
-		t.Fatal(err)
-	}
+	put(t, api, secretsResource, secret)
 }
 
 // mustEncode returns the data of the Secret with an authority.
 func mustEncode(t *testing.T, a *authority) map[string][]byte {
 	t.Helper()
-	data := map[string][]byte{}
-	if err := a.encode(data); err != nil {
+	data, err := a.encode()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -87,24 +90,26 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 
 // overtaken is an API to which another replica writes just before this one.
 type overtaken struct {
-	typedcorev1.SecretInterface
+	dynamic.ResourceInterface
 	by func()
 }
 
-func (o *overtaken) Update(ctx context.Context, secret *corev1.Secret, options metav1.UpdateOptions) (*corev1.Secret, error) {
+func (o *overtaken) Update(
+	ctx context.Context, secret *unstructured.Unstructured, options metav1.UpdateOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	if o.by == nil {
-		return o.SecretInterface.Update(ctx, secret, options)
+		return o.ResourceInterface.Update(ctx, secret, options)
 	}
 	o.by()
 	o.by = nil
-	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, errors.New("the object has been modified"))
+	return nil, apierrors.NewConflict(corev1.Resource("secrets"), secret.GetName(), errors.New("the object has been modified"))
 }
 
 // If two replicas write at the same time, the slower one adopts the authority of the other.
 func TestSlowerReplicaYields(t *testing.T) {
 	replica, _ := replicas(t)
 	slow, fast := replica(), replica()
-	slow.o.Secrets = &overtaken{slow.o.Secrets, func() { fast.step(t.Context()) }}
+	slow.secrets = &overtaken{slow.secrets, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
 	if slow.problem != "" || !slow.authority.cert.Equal(fast.authority.cert) {
 		t.Errorf("the slower replica has another authority, problem %q", slow.problem)
@@ -113,16 +118,14 @@ func TestSlowerReplicaYields(t *testing.T) {
 
 // Only the version of the Secret that was read is written: the API server rejects it otherwise.
 func TestSecretIsWrittenInTheVersionRead(t *testing.T) {
-	c := newReplica(t, fake.NewClientset(append(ourConfigurations(nil), emptySecret())...), testingclock.NewFakeClock(now), "tls")
+	c := newReplica(t, newAPI(append(ourConfigurations(nil), emptySecret())...), testingclock.NewFakeClock(now), "tls")
 	secret := emptySecret()
 	secret.ResourceVersion = "42"
-	if err := c.api.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), secret, system); err != nil {
-		t.Fatal(err)
-	}
+	put(t, c.api, secretsResource, secret)
 	c.step(t.Context())
 	for _, action := range c.api.Actions() {
 		update, ok := action.(k8stesting.UpdateAction)
-		if ok && update.GetObject().(*corev1.Secret).ResourceVersion != "42" {
+		if ok && update.GetObject().(*unstructured.Unstructured).GetResourceVersion() != "42" {
 			t.Errorf("the update is %v", update.GetObject())
 		}
 	}
@@ -158,7 +161,7 @@ func TestSecretIsLost(t *testing.T) {
 	c := replica()
 	c.step(t.Context())
 	served := c.current(t).Leaf
-	if err := api.CoreV1().Secrets(system).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
+	if err := api.Resource(secretsResource).Namespace(system).Delete(t.Context(), "tls", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	before := c.writes()
@@ -176,7 +179,7 @@ func TestSecretIsLost(t *testing.T) {
 		t.Errorf("%d writes", n)
 	}
 
-	if err := api.Tracker().Add(emptySecret()); err != nil {
+	if err := api.Tracker().Add(unstructuredOf(t, emptySecret())); err != nil {
 		t.Fatal(err)
 	}
 	fresh.step(t.Context())

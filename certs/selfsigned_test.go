@@ -12,11 +12,17 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"quaymaster.dev/internal/trust"
 )
 
 const (
@@ -47,41 +53,85 @@ func ourConfigurations(bundle []byte) []runtime.Object {
 	}
 }
 
+func newAPI(objects ...runtime.Object) *dynamicfake.FakeDynamicClient {
+	return dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...)
+}
+
+// unstructuredOf returns an object as dynamic clients do.
+func unstructuredOf(t *testing.T, object runtime.Object) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	converted := &unstructured.Unstructured{Object: content}
+	converted.SetGroupVersionKind(kinds[0])
+	return converted
+}
+
+// put replaces an object, as another client would.
+func put(t *testing.T, api *dynamicfake.FakeDynamicClient, resource schema.GroupVersionResource, object runtime.Object) {
+	t.Helper()
+	changed := unstructuredOf(t, object)
+	if err := api.Tracker().Update(resource, changed, changed.GetNamespace()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	validatingResource = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+	mutatingResource   = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+)
+
 var names = Configurations{Mutating: "quaymaster", Validating: "quaymaster"}
 
 // cluster is a SelfSigned with its webhook configurations.
 type cluster struct {
 	*SelfSigned
-	api   *fake.Clientset
+	api   *dynamicfake.FakeDynamicClient
 	clock *testingclock.FakeClock
 }
 
 // newCluster returns a cluster with the authority in memory.
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
-	return newReplica(t, fake.NewClientset(objects...), testingclock.NewFakeClock(now), "")
+	return newReplica(t, newAPI(objects...), testingclock.NewFakeClock(now), "")
 }
 
 // newReplica returns a cluster with the authority in the Secret, if one is named.
-func newReplica(t *testing.T, api *fake.Clientset, clock *testingclock.FakeClock, secret string) *cluster {
+func newReplica(t *testing.T, api *dynamicfake.FakeDynamicClient, clock *testingclock.FakeClock, secret string) *cluster {
 	t.Helper()
 	self := NewSelfSigned(SelfSignedOptions{
-		Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
-		Secrets: api.CoreV1().Secrets(system), Secret: secret, Clock: clock,
+		Hosts: []string{"127.0.0.1"}, Validity: month, API: api, Configurations: names,
+		Namespace: system, Secret: secret, Clock: clock,
 	})
 	return &cluster{SelfSigned: self, api: api, clock: clock}
+}
+
+// webhooksIn returns the webhooks of a configuration.
+func webhooksIn(t *testing.T, api dynamic.ResourceInterface, name string) []trust.Webhook {
+	t.Helper()
+	object, err := api.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhooks, err := webhooksOf(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return webhooks
 }
 
 // bundles returns the bundles of our three webhooks.
 func (c *cluster) bundles(t *testing.T) [][]byte {
 	t.Helper()
 	var all [][]byte
-	for _, object := range names.objects(c.api.AdmissionregistrationV1()) {
-		state, err := object.get(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range state.webhooks {
+	for _, object := range names.objects(c.api) {
+		for _, w := range webhooksIn(t, object.api, object.name) {
 			all = append(all, w.Client.CABundle)
 		}
 	}
@@ -137,13 +187,7 @@ func TestSelfSignedPatchesItsOwnConfigurations(t *testing.T) {
 			t.Errorf("unexpected call: %s %v", action.GetVerb(), action)
 		}
 	}
-	other, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
-		t.Context(), "other", metav1.GetOptions{},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if other.Webhooks[0].ClientConfig.CABundle != nil {
+	if webhooksIn(t, c.api.Resource(validatingResource), "other")[0].Client.CABundle != nil {
 		t.Error("a foreign configuration was patched")
 	}
 	before := c.writes()
@@ -158,14 +202,9 @@ func TestSelfSignedKeepsTheOrderOfWebhooks(t *testing.T) {
 	for range 10 {
 		c := newCluster(t, ourConfigurations(nil)...)
 		c.step(t.Context())
-		object, err := c.api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
-			t.Context(), "quaymaster", metav1.GetOptions{},
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if object.Webhooks[0].Name != "validate.service.quaymaster.dev" {
-			t.Fatalf("the first webhook is %s", object.Webhooks[0].Name)
+		first := webhooksIn(t, c.api.Resource(validatingResource), "quaymaster")[0]
+		if first.Name != "validate.service.quaymaster.dev" {
+			t.Fatalf("the first webhook is %s", first.Name)
 		}
 	}
 }
@@ -177,7 +216,7 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 		t.Fatal("absent configurations are not reported")
 	}
 	for _, object := range ourConfigurations(nil) {
-		if err := c.api.Tracker().Add(object); err != nil {
+		if err := c.api.Tracker().Add(unstructuredOf(t, object)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,13 +230,11 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 func (c *cluster) overwrite(t *testing.T, bundle []byte) {
 	t.Helper()
 	for _, object := range ourConfigurations(bundle) {
-		gvr := admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+		resource := validatingResource
 		if _, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
-			gvr.Resource = "mutatingwebhookconfigurations"
+			resource = mutatingResource
 		}
-		if err := c.api.Tracker().Update(gvr, object, ""); err != nil {
-			t.Fatal(err)
-		}
+		put(t, c.api, resource, object)
 	}
 }
 
@@ -226,7 +263,7 @@ func TestSelfSignedRenews(t *testing.T) {
 		authorities int
 	}{"in memory": {"", 0}, "in a Secret": {"tls", 1}} {
 		t.Run(name, func(t *testing.T) {
-			api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+			api := newAPI(append(ourConfigurations(nil), emptySecret())...)
 			setData(t, api, maps.Clone(data))
 			c := newReplica(t, api, testingclock.NewFakeClock(now), test.secret)
 			c.step(t.Context())
@@ -364,10 +401,10 @@ func TestSelfSignedKeepsTheFormerAuthority(t *testing.T) {
 func TestSelfSignedReactsToChanges(t *testing.T) {
 	withoutWatchList(t)
 	synctest.Test(t, func(t *testing.T) {
-		api := fake.NewClientset(append(ourConfigurations(nil), emptySecret())...)
+		api := newAPI(append(ourConfigurations(nil), emptySecret())...)
 		self := NewSelfSigned(SelfSignedOptions{
-			Hosts: []string{"127.0.0.1"}, Validity: month, API: api.AdmissionregistrationV1(), Configurations: names,
-			Secrets: api.CoreV1().Secrets(system), Secret: "tls", Clock: clock.RealClock{},
+			Hosts: []string{"127.0.0.1"}, Validity: month, API: api, Configurations: names,
+			Namespace: system, Secret: "tls", Clock: clock.RealClock{},
 		})
 		c := &cluster{SelfSigned: self, api: api, clock: testingclock.NewFakeClock(time.Now())}
 		go func() { _ = c.Start(t.Context()) }()

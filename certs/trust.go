@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -12,7 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	client "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -26,8 +28,6 @@ const (
 	// remindEvery is the interval for repeating the Event while a configuration does not trust the certificate, because
 	// API servers delete Events after an hour.
 	remindEvery = 15 * time.Minute
-	// callTimeout bounds reading and patching a configuration.
-	callTimeout = 10 * time.Second
 )
 
 // TrustOptions holds the dependencies of a Trust; all of them are required.
@@ -35,7 +35,7 @@ type TrustOptions struct {
 	// Source provides the served certificate.
 	Source Source
 	// API watches the configurations.
-	API client.AdmissionregistrationV1Interface
+	API dynamic.Interface
 	// Configurations are those whose bundles must verify the certificate.
 	Configurations Configurations
 	// MustExist makes absent configurations a problem; otherwise they are ignored.
@@ -65,15 +65,13 @@ type Trust struct {
 // observed is a configuration with its last state.
 type observed struct {
 	configuration
-	// err is the reason why the state is unknown. It is nil once the configuration has been read, even if the API server
-	// does not answer later.
-	err error
+	// unread is the reason why the state is unknown. It is nil once the configuration has been read, even if the API
+	// server does not answer later: API servers that do not answer us still have it.
+	unread error
 	// state is nil if the configuration does not exist.
-	state *configurationState
-	// untrusted is true if the configuration did not trust the certificate at the last verification, and reminded is the
-	// time of the last Event about it.
-	untrusted bool
-	reminded  time.Time
+	state *unstructured.Unstructured
+	// reminded is the time of the last Event about the certificate not being trusted; zero while it is.
+	reminded time.Time
 }
 
 // NewTrust returns a Trust whose Check fails until Start has verified the certificate.
@@ -87,10 +85,9 @@ func NewTrust(o TrustOptions) *Trust {
 		}, []string{"configuration"}),
 	}
 	for _, object := range o.Configurations.objects(o.API) {
-		t.objects = append(t.objects, &observed{configuration: object, err: errors.New("it has not been read yet")})
+		t.objects = append(t.objects, &observed{configuration: object, unread: errors.New("it has not been read yet")})
 	}
-	reason := "serving certificate has not been verified yet"
-	t.reason.Store(&reason)
+	t.reason.Store(new("serving certificate has not been verified yet"))
 	return t
 }
 
@@ -110,12 +107,15 @@ func (t *Trust) Check(*http.Request) error {
 	return nil
 }
 
-// Start verifies the certificate until the context ends.
+// Start verifies the certificate until the context ends: at every change of a configuration, and repeatedly.
 func (t *Trust) Start(ctx context.Context) error {
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	for _, object := range t.objects {
-		watches.Go(func() { t.watch(ctx, object) })
+		watches.Go(func() {
+			watchNamed(ctx, object.api, object.name, func(state *unstructured.Unstructured) { t.read(object, state) },
+				func(err error) { t.failed(object, err) })
+		})
 	}
 	for {
 		t.verify(ctx)
@@ -132,24 +132,20 @@ func (t *Trust) Start(ctx context.Context) error {
 	}
 }
 
-// watch keeps the state of a configuration up to date until the context ends. Each change causes a verification.
-func (t *Trust) watch(ctx context.Context, object *observed) {
-	update := func(change func()) {
-		t.mu.Lock()
-		change()
-		t.mu.Unlock()
-		t.changed.notify()
-	}
-	object.watch(ctx,
-		func(state *configurationState) { update(func() { object.state, object.err = state, nil }) },
-		func(err error) { update(func() { object.failed(err) }) })
+// read records the state of a configuration.
+func (t *Trust) read(object *observed, state *unstructured.Unstructured) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	object.state, object.unread = state, nil
+	t.changed.notify()
 }
 
-// failed records why the configuration cannot be read. A known state stays: API servers that do not answer us still have
-// it.
-func (o *observed) failed(err error) {
-	if o.err != nil {
-		o.err = err
+// failed records why a configuration cannot be read. A known state stays.
+func (t *Trust) failed(object *observed, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if object.unread != nil {
+		object.unread = err
 	}
 }
 
@@ -158,21 +154,27 @@ func (t *Trust) verify(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	chain, err := current(t.o.Source)
+	ready := t.reason.Load() == nil
 	var first error
 	for _, object := range t.objects {
 		problem := err
 		if problem == nil {
 			problem = object.verify(chain, t.o.MustExist, t.o.Clock.Now())
 		}
-		if first == nil {
-			first = problem
+		first = cmp.Or(first, problem)
+		switch {
+		case object.unread == nil && object.state == nil && !t.o.MustExist:
+			t.trusted.DeleteLabelValues(object.kind) // it need not exist, and does not
+		case problem == nil:
+			t.trusted.WithLabelValues(object.kind).Set(1)
+		default:
+			t.trusted.WithLabelValues(object.kind).Set(0)
 		}
-		t.measure(object, problem)
-		if t.reason.Load() == nil {
+		if ready {
 			t.report(ctx, object, problem)
 		}
 	}
-	if t.reason.Load() != nil && ctx.Err() == nil {
+	if !ready && ctx.Err() == nil {
 		t.start(ctx, first)
 	}
 }
@@ -180,31 +182,21 @@ func (t *Trust) verify(ctx context.Context) {
 // verify returns an error if API servers would reject the certificate for one of the configuration's webhooks.
 func (o *observed) verify(chain []*x509.Certificate, mustExist bool, now time.Time) error {
 	switch {
-	case o.err != nil:
-		return fmt.Errorf("read %s: %w", o.what, o.err)
+	case o.unread != nil:
+		return fmt.Errorf("read %s: %w", o, o.unread)
 	case o.state == nil && mustExist:
-		return fmt.Errorf("%s does not exist", o.what)
+		return fmt.Errorf("%s does not exist", o)
 	case o.state == nil:
 		return nil
 	}
-	for _, webhook := range o.state.webhooks {
-		if err := webhook.Verify(chain, now); err != nil {
-			return fmt.Errorf("%s: %w", o.what, err)
-		}
+	webhooks, err := webhooksOf(o.state)
+	for _, webhook := range webhooks {
+		err = cmp.Or(err, webhook.Verify(chain, now))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", o, err)
 	}
 	return nil
-}
-
-// measure sets the metric. Configurations that need not exist and do not exist have none.
-func (t *Trust) measure(object *observed, problem error) {
-	switch {
-	case object.err == nil && object.state == nil && !t.o.MustExist:
-		t.trusted.DeleteLabelValues(object.kind)
-	case problem == nil:
-		t.trusted.WithLabelValues(object.kind).Set(1)
-	default:
-		t.trusted.WithLabelValues(object.kind).Set(0)
-	}
 }
 
 // start reports why the replica is not ready, or that it is ready from now on.
@@ -224,26 +216,23 @@ func (t *Trust) start(ctx context.Context, problem error) {
 // report logs and records an Event when a configuration no longer trusts the certificate, and when it does again.
 func (t *Trust) report(ctx context.Context, object *observed, problem error) {
 	logger := klog.FromContext(ctx)
-	changed := object.untrusted != (problem != nil)
-	object.untrusted = problem != nil
+	now, lost := t.o.Clock.Now(), !object.reminded.IsZero()
+	kind, reason, message := corev1.EventTypeNormal, "CertificateTrusted", "API servers can call the webhooks again"
 	switch {
-	case problem == nil && !changed:
-	case problem == nil:
-		logger.Info("Webhook configuration trusts the serving certificate again", "object", object.what)
-		t.record(object, corev1.EventTypeNormal, "CertificateTrusted", "API servers can call the webhooks again")
-	case changed:
-		logger.Error(problem, "API servers cannot call the webhooks, because they do not trust the serving certificate",
-			"object", object.what)
-		fallthrough
-	case t.o.Clock.Since(object.reminded) >= remindEvery:
-		object.reminded = t.o.Clock.Now()
-		t.record(object, corev1.EventTypeWarning, "CertificateNotTrusted", "API servers cannot call the webhooks: "+problem.Error())
+	case problem == nil && lost:
+		object.reminded = time.Time{}
+		logger.Info("Webhook configuration trusts the serving certificate again", "object", object.String())
+	case problem == nil || now.Sub(object.reminded) < remindEvery:
+		return
+	default:
+		if !lost {
+			logger.Error(problem, "API servers cannot call the webhooks, because they do not trust the serving certificate",
+				"object", object.String())
+		}
+		object.reminded = now
+		kind, reason, message = corev1.EventTypeWarning, "CertificateNotTrusted", "API servers cannot call the webhooks: "+problem.Error()
 	}
-}
-
-// record records an Event of a configuration, if it exists.
-func (t *Trust) record(object *observed, kind, reason, message string) {
-	if object.state != nil {
-		t.o.Recorder.Event(object.state.reference, kind, reason, message)
+	if object.state != nil { // otherwise it does not exist
+		t.o.Recorder.Event(object.state, kind, reason, message)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -79,7 +79,7 @@ func TestTrust(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			trust := newTrust(t, fake.NewClientset(test.objects...), pair, test.mustExist)
+			trust := newTrust(t, newAPI(test.objects...), pair, test.mustExist)
 			trust.read(t)
 			trust.verify(t.Context())
 			err := trust.Check(nil)
@@ -96,15 +96,15 @@ func TestTrust(t *testing.T) {
 // trusting is a Trust with its Events and its cluster.
 type trusting struct {
 	*Trust
-	api    *fake.Clientset
+	api    *dynamicfake.FakeDynamicClient
 	events *record.FakeRecorder
 }
 
-func newTrust(t *testing.T, api *fake.Clientset, pair *issued, mustExist bool) *trusting {
+func newTrust(t *testing.T, api *dynamicfake.FakeDynamicClient, pair *issued, mustExist bool) *trusting {
 	t.Helper()
 	events := record.NewFakeRecorder(100)
 	return &trusting{api: api, events: events, Trust: NewTrust(TrustOptions{
-		Source: fixed{pair}, API: api.AdmissionregistrationV1(), Configurations: names, MustExist: mustExist,
+		Source: fixed{pair}, API: api, Configurations: names, MustExist: mustExist,
 		Recorder: events, Clock: testingclock.NewFakeClock(now),
 	})}
 }
@@ -113,11 +113,14 @@ func newTrust(t *testing.T, api *fake.Clientset, pair *issued, mustExist bool) *
 func (t *trusting) read(test *testing.T) {
 	test.Helper()
 	for _, object := range t.objects {
-		state, err := object.get(test.Context())
+		state, err := object.api.Get(test.Context(), object.name, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			test.Fatal(err)
 		}
-		object.state, object.err = state, nil
+		if err != nil {
+			state = nil
+		}
+		t.Trust.read(object, state)
 	}
 }
 
@@ -150,10 +153,7 @@ func withoutWatchList(t *testing.T) {
 // overwrite replaces the bundles of the validating configuration.
 func (t *trusting) overwrite(test *testing.T, bundle []byte) {
 	test.Helper()
-	gvr := admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
-	if err := t.api.Tracker().Update(gvr, ourConfigurations(bundle)[1], ""); err != nil {
-		test.Fatal(err)
-	}
+	put(test, t.api, validatingResource, ourConfigurations(bundle)[1])
 }
 
 // drain returns the recorded Events.
@@ -172,7 +172,7 @@ func TestTrustIsLostAndRegained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pair := mustIssue(t, time.Now(), day, "127.0.0.1")
 		good := mergeBundle(nil, []*x509.Certificate{pair.authority}, always, time.Now())
-		trust := newTrust(t, fake.NewClientset(ourConfigurations(good)...), pair, true)
+		trust := newTrust(t, newAPI(ourConfigurations(good)...), pair, true)
 		trust.o.Clock = clock.RealClock{}
 		go func() { _ = trust.Start(t.Context()) }()
 		expect := func(when string, validating float64, events ...string) {
@@ -203,8 +203,7 @@ func TestTrustIsLostAndRegained(t *testing.T) {
 		expect("before API servers delete the Event", 0, lost)
 		trust.overwrite(t, good)
 		expect("repaired", 1, regained)
-		gvr := admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
-		if err := trust.api.Tracker().Delete(gvr, "", "quaymaster"); err != nil {
+		if err := trust.api.Tracker().Delete(validatingResource, "", "quaymaster"); err != nil {
 			t.Fatal(err)
 		}
 		expect("deleted", 0) // an Event has no object any more
@@ -220,7 +219,7 @@ func TestTrustIsLostAndRegained(t *testing.T) {
 
 // Configurations that need not exist have no metric, and no problem, until they do.
 func TestTrustWithoutConfigurations(t *testing.T) {
-	trust := newTrust(t, fake.NewClientset(), mustIssue(t, now, day, "127.0.0.1"), false)
+	trust := newTrust(t, newAPI(), mustIssue(t, now, day, "127.0.0.1"), false)
 	trust.read(t)
 	trust.verify(t.Context())
 	if got := trust.metrics(t); trust.Check(nil) != nil || len(got) != 0 {
@@ -232,10 +231,10 @@ func TestTrustWithoutConfigurations(t *testing.T) {
 func TestTrustSurvivesAnOutage(t *testing.T) {
 	pair := mustIssue(t, now, day, "127.0.0.1")
 	good := mergeBundle(nil, []*x509.Certificate{pair.authority}, always, now)
-	trust := newTrust(t, fake.NewClientset(ourConfigurations(good)...), pair, true)
+	trust := newTrust(t, newAPI(ourConfigurations(good)...), pair, true)
 	outage := func() {
 		for _, object := range trust.objects {
-			object.failed(errors.New("watch: connection refused"))
+			trust.failed(object, errors.New("watch: connection refused"))
 		}
 		trust.verify(t.Context())
 	}

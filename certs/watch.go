@@ -7,9 +7,11 @@ import (
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -20,6 +22,8 @@ const (
 	maxSteps = 5
 	// retryEvery is the interval for retrying while there is a problem.
 	retryEvery = 5 * time.Second
+	// callTimeout bounds reading and writing objects in a step.
+	callTimeout = 10 * time.Second
 )
 
 // signal reports changes to a loop.
@@ -49,81 +53,62 @@ func repeat(ctx context.Context, clock clock.Clock, changed signal, step func() 
 	}
 }
 
-// watcher is the part of a typed client that lists and watches; L is its type of lists.
-type watcher[L runtime.Object] interface {
-	List(ctx context.Context, o metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
-}
-
-// named watches one object, which T points to. The role's rights are limited to the names of its objects.
-type named[T metav1.Object] struct {
-	name string
-	// changed is called with the current object; nil if it does not exist.
-	changed func(T)
-	// failed is called with the error if the object cannot be read.
-	failed func(error)
-}
-
-var _ cache.ReflectorStore = named[metav1.Object]{}
-
-// watchNamed watches the object until the context ends.
-func watchNamed[T metav1.Object, L runtime.Object](ctx context.Context, api watcher[L], w named[T]) {
-	only := func(o metav1.ListOptions) metav1.ListOptions {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.name).String()
-		return o
-	}
+// watchNamed watches one object, because the role's rights are limited to names, until the context ends. It calls
+// changed with the object, nil if it does not exist, and failed with the error if the object cannot be read.
+func watchNamed(
+	ctx context.Context, api dynamic.ResourceInterface, name string, changed func(*unstructured.Unstructured),
+	failed func(error),
+) {
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	check := func(err error) {
 		if err != nil && ctx.Err() == nil {
-			w.failed(fmt.Errorf("watch: %w", err))
+			failed(fmt.Errorf("watch: %w", err))
 		}
 	}
 	lister := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := api.List(ctx, only(o))
+			o.FieldSelector = only
+			list, err := api.List(ctx, o)
 			check(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			watching, err := api.Watch(ctx, only(o))
+			o.FieldSelector = only
+			watching, err := api.Watch(ctx, o)
 			check(err)
 			return watching, err
 		},
 	}
 	logger := klog.FromContext(ctx)
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, api), nil, w,
-		cache.ReflectorOptions{Logger: &logger, Name: w.name}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, api), nil, reported(changed),
+		cache.ReflectorOptions{Logger: &logger, Name: name}).RunWithContext(ctx)
 }
 
-// Add implements cache.ReflectorStore, as do the following methods.
-func (w named[T]) Add(found any) error { return w.Update(found) }
+// reported stores nothing: it is called with the current object; nil if it does not exist.
+type reported func(*unstructured.Unstructured)
 
-// Update reports the changed object. API servers do not send others.
-func (w named[T]) Update(found any) error {
-	if object, ok := found.(T); ok && object.GetName() == w.name {
-		w.changed(object)
-	}
+var _ cache.ReflectorStore = reported(nil)
+
+// Add implements cache.ReflectorStore, as do the following methods.
+func (r reported) Add(found any) error { return r.Update(found) }
+
+// Update reports the changed object.
+func (r reported) Update(found any) error {
+	object, _ := found.(*unstructured.Unstructured)
+	r(object)
 	return nil
 }
 
 // Delete reports that the object was deleted.
-func (w named[T]) Delete(found any) error {
-	if object, ok := found.(T); ok && object.GetName() == w.name {
-		w.changed(*new(T))
-	}
-	return nil
-}
+func (r reported) Delete(any) error { return r.Update(nil) }
 
 // Replace reports the object at the start of a watch.
-func (w named[T]) Replace(found []any, _ string) error {
-	var current T
-	for _, candidate := range found {
-		if object, ok := candidate.(T); ok && object.GetName() == w.name {
-			current = object
-		}
+func (r reported) Replace(found []any, _ string) error {
+	if len(found) == 0 {
+		return r.Update(nil)
 	}
-	w.changed(current)
-	return nil
+	return r.Update(found[0])
 }
 
 // Resync does nothing.
-func (w named[T]) Resync() error { return nil }
+func (r reported) Resync() error { return nil }

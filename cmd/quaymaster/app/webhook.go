@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -82,7 +83,11 @@ func (o *webhookOptions) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	source, err := o.certs.source(cfg, api, o.configurations)
+	dynamicAPI, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	source, err := o.certs.source(dynamicAPI, o.configurations)
 	if err != nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func (o *webhookOptions) run(ctx context.Context) error {
 	draining := &drain{delay: o.shutdownDelay}
 	ctx, cancel := draining.serving(ctx)
 	defer cancel()
-	mgr, err := o.manager(ctx, cfg, source, known, draining)
+	mgr, err := o.manager(ctx, cfg, dynamicAPI, source, known, draining)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (o *webhookOptions) run(ctx context.Context) error {
 
 // manager sets up everything that runs.
 func (o *webhookOptions) manager(
-	ctx context.Context, cfg *rest.Config, source certs.Source, known *facts, draining *drain,
+	ctx context.Context, cfg *rest.Config, api dynamic.Interface, source certs.Source, known *facts, draining *drain,
 ) (ctrl.Manager, error) {
 	server, clients, err := o.server(source)
 	if err != nil {
@@ -139,7 +144,7 @@ func (o *webhookOptions) manager(
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	trust := certs.NewTrust(certs.TrustOptions{
-		Source: source, API: known.api.AdmissionregistrationV1(), Configurations: o.configurations,
+		Source: source, API: api, Configurations: o.configurations,
 		MustExist: o.certs.mode != certModeFiles, Recorder: webhookEvents(ctx, known.api), Clock: clock.RealClock{},
 	})
 	if err := trust.Register(legacyregistry.Registerer()); err != nil {

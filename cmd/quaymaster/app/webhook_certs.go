@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -166,37 +165,28 @@ func (o *certOptions) request() (certs.Request, error) {
 }
 
 // source returns the source of certificates for the mode.
-func (o *certOptions) source(
-	cfg *rest.Config, api kubernetes.Interface, configurations certs.Configurations,
-) (certs.Source, error) {
-	if o.mode == certModeFiles {
+func (o *certOptions) source(api dynamic.Interface, configurations certs.Configurations) (certs.Source, error) {
+	switch o.mode {
+	case certModeFiles:
 		files, err := certs.NewFiles(o.certFile, o.keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w; provide a certificate and its key "+
 				"there, or use --cert-mode=self-signed", err)
 		}
 		return files, nil
-	}
-	secrets := api.CoreV1().Secrets(o.namespace)
-	if o.mode == certModeSelfSigned {
+	case certModeSelfSigned:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
-			Hosts: o.hosts, Validity: o.validity, API: api.AdmissionregistrationV1(), Configurations: configurations,
-			Secrets: secrets, Secret: o.secret, Clock: clock.RealClock{},
+			Hosts: o.hosts, Validity: o.validity, API: api, Configurations: configurations,
+			Namespace: o.namespace, Secret: o.secret, Clock: clock.RealClock{},
 		}), nil
 	}
 	request, err := o.request()
 	if err != nil {
 		return nil, err
 	}
-	options := certs.CertManagerOptions{Request: request, Secrets: secrets, Clock: clock.RealClock{}}
-	if o.managed {
-		dynamicAPI, err := dynamic.NewForConfig(cfg)
-		if err != nil {
-			return nil, fmt.Errorf("--kubeconfig: %w", err)
-		}
-		options.Client = &certs.CertManagerClient{API: dynamicAPI, Namespace: o.namespace}
-	}
-	return certs.NewCertManager(options), nil
+	return certs.NewCertManager(certs.CertManagerOptions{
+		Request: request, Managed: o.managed, API: api, Namespace: o.namespace, Clock: clock.RealClock{},
+	}), nil
 }
 
 // withCertificate runs a check only once there is a certificate to serve: without one, each TLS handshake of the check
