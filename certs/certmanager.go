@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -35,33 +36,26 @@ type CertManager struct {
 	o       CertManagerOptions
 	serving atomic.Pointer[tls.Certificate]
 
-	mu sync.Mutex
-	// waiting describes why the objects are not ready, and unusable why the certificate in the Secret cannot be served;
-	// empty if there is no problem.
-	waiting, unusable string
+	// waiting describes why the objects are not ready, and unusable why the certificate in the Secret cannot be served.
+	waiting, unusable problem
 }
 
 var _ Source = (*CertManager)(nil)
 
 // NewCertManager returns a source that has no certificate until it is started.
 func NewCertManager(o CertManagerOptions) *CertManager {
-	return &CertManager{o: o, unusable: "it has not been read yet"}
+	c := &CertManager{o: o}
+	c.unusable.set("it has not been read yet")
+	return c
 }
-
-// NeedLeaderElection returns false because every replica serves.
-func (c *CertManager) NeedLeaderElection() bool { return false }
 
 // GetCertificate returns the certificate to serve, or an error that describes why there is none yet.
 func (c *CertManager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.serving.Load(); cert != nil {
 		return cert, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting != "" {
-		return nil, errors.New("waiting for cert-manager: " + c.waiting)
-	}
-	return nil, fmt.Errorf("waiting for cert-manager: secret %q: %s", c.o.Request.Secret, c.unusable)
+	missing := cmp.Or(c.waiting.String(), fmt.Sprintf("secret %q: %s", c.o.Request.Secret, &c.unusable))
+	return nil, errors.New("waiting for cert-manager: " + missing)
 }
 
 // Start watches the Secret and keeps the objects of cert-manager applied until the context ends.
@@ -71,7 +65,7 @@ func (c *CertManager) Start(ctx context.Context) error {
 		secrets := c.o.API.Resource(secretsResource).Namespace(c.o.Namespace)
 		changed := func(secret *unstructured.Unstructured) { c.load(ctx, secret) }
 		// The watch logs why the Secret cannot be read, and retries.
-		watchNamed(ctx, secrets, c.o.Request.Secret, changed, func(err error) { c.setUnusable(err.Error()) })
+		watchNamed(ctx, secrets, c.o.Request.Secret, changed, func(err error) { c.unusable.set(err.Error()) })
 	})
 	if c.o.Managed {
 		running.Go(func() { c.keepApplied(ctx) })
@@ -93,24 +87,15 @@ func (c *CertManager) load(ctx context.Context, secret *unstructured.Unstructure
 	logger := klog.FromContext(ctx)
 	old := c.serving.Load()
 	if err != nil {
-		if c.setUnusable(err.Error()) && old != nil {
+		if c.unusable.set(err.Error()) && old != nil {
 			logger.Info("The certificate in the Secret is unusable; the last one stays in use",
 				"secret", c.o.Request.Secret, "reason", err.Error(), "expires", old.Leaf.NotAfter)
 		}
 		return
 	}
-	c.setUnusable("")
+	c.unusable.set("")
 	if old == nil || !old.Leaf.Equal(pair.Leaf) {
 		c.serving.Store(pair)
 		logger.Info("Serving a new certificate", "secret", c.o.Request.Secret, "expires", pair.Leaf.NotAfter)
 	}
-}
-
-// setUnusable records why the certificate in the Secret is unusable and reports whether the reason changed.
-func (c *CertManager) setUnusable(reason string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	changed := c.unusable != reason
-	c.unusable = reason
-	return changed
 }

@@ -177,10 +177,7 @@ func TestCertManagerNamesWhatIsMissing(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCertManager(t, test.server)
-			reason := c.each(t.Context(), c.apply)
-			if reason == "" {
-				reason = c.each(t.Context(), c.ready)
-			}
+			_, reason := c.apply(t.Context())
 			c.setWaiting(t.Context(), reason)
 			if _, err := c.GetCertificate(nil); err == nil || err.Error() != "waiting for cert-manager: "+test.want {
 				t.Errorf("got  %v\nwant waiting for cert-manager: %s", err, test.want)

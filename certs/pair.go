@@ -31,20 +31,19 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 	if now.After(pair.Leaf.NotAfter) {
 		return nil, fmt.Errorf("%s expired at %s", corev1.TLSCertKey, pair.Leaf.NotAfter.Format(time.RFC3339))
 	}
-	intermediates := x509.NewCertPool()
-	for _, der := range pair.Certificate[1:] {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", corev1.TLSCertKey, err)
-		}
-		intermediates.AddCert(cert)
+	chain, err := chainOf(pair)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", corev1.TLSCertKey, err)
 	}
 	bundle := data[authorityKey]
 	if len(bundle) == 0 {
 		return pair, nil
 	}
-	roots := x509.NewCertPool()
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
+	for _, cert := range chain[1:] {
+		intermediates.AddCert(cert)
+	}
 	if pair.Leaf.NotBefore.After(now) {
 		now = pair.Leaf.NotBefore // issued by a clock ahead of ours; the Secret does not change again when ours has caught up
 	}

@@ -61,27 +61,23 @@ type SelfSigned struct {
 	objects []configuration
 	secrets dynamic.ResourceInterface
 	serving atomic.Pointer[tls.Certificate]
-	// reason describes why nothing is served yet.
-	reason atomic.Pointer[string]
+	// problem is the last logged problem; the same problem is not logged again.
+	problem problem
 	// authority is the one last read from or written to the Secret, and signer the one that signed the served certificate.
 	authority, signer *authority
 	// announced is the time since when the authority has been in every bundle; zero if it has not.
 	announced time.Time
 	// seen holds the time since when we have seen each other authority, by its DER, in a bundle.
 	seen map[string]time.Time
-	// problem is the last logged problem; the same problem is not logged again.
-	problem string
 }
 
 var _ Source = (*SelfSigned)(nil)
 
 // NewSelfSigned returns a source that has no certificate until it is started.
 func NewSelfSigned(o SelfSignedOptions) *SelfSigned {
-	s := &SelfSigned{
+	return &SelfSigned{
 		o: o, objects: o.Configurations.objects(o.API), secrets: o.API.Resource(secretsResource).Namespace(o.Namespace),
 	}
-	s.reason.Store(new("secret with the self-signed authority has not been read yet"))
-	return s
 }
 
 // GetCertificate returns the certificate to serve.
@@ -89,11 +85,8 @@ func (s *SelfSigned) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, err
 	if cert := s.serving.Load(); cert != nil {
 		return cert, nil
 	}
-	return nil, errors.New(*s.reason.Load())
+	return nil, errors.New(cmp.Or(s.problem.String(), "secret with the self-signed authority has not been read yet"))
 }
-
-// NeedLeaderElection returns false because every replica serves.
-func (s *SelfSigned) NeedLeaderElection() bool { return false }
 
 // Start patches configurations and replaces the certificate until the context ends: whenever the configurations or the
 // Secret change, and when the certificate is due for renewal. Errors are logged, and the step is retried.
@@ -101,17 +94,11 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 	changed := newSignal()
 	var watches sync.WaitGroup
 	defer watches.Wait()
-	watch := func(api dynamic.ResourceInterface, name string) {
-		// Steps report why an object cannot be read.
-		watches.Go(func() {
-			watchNamed(ctx, api, name, func(*unstructured.Unstructured) { changed.notify() }, func(error) {})
-		})
-	}
 	for _, object := range s.objects {
-		watch(object.api, object.name)
+		watches.Go(func() { changed.watch(ctx, object.api, object.name) })
 	}
 	if s.o.Secret != "" {
-		watch(s.secrets, s.o.Secret)
+		watches.Go(func() { changed.watch(ctx, s.secrets, s.o.Secret) })
 	}
 	repeat(ctx, s.o.Clock, changed, func() time.Duration { return s.step(ctx) })
 	return nil
@@ -120,34 +107,20 @@ func (s *SelfSigned) Start(ctx context.Context) error {
 // step does whatever is due, and returns how long after it the next one is due even if nothing changes.
 func (s *SelfSigned) step(ctx context.Context) time.Duration {
 	err := s.sync(ctx)
-	s.report(ctx, err)
-	// The jitter lets the replicas take their steps at different times.
-	due := wait.Jitter(settledEvery, 0.1)
-	switch {
-	case err != nil:
-		due = retryEvery
-	case s.signer != s.authority:
-		due = propagation
-	}
-	if serving := s.serving.Load(); serving != nil {
-		due = min(due, renewalTime(serving.Leaf).Sub(s.o.Clock.Now()))
-	}
-	return max(due, time.Second)
-}
-
-// report logs a problem, and that it has ended.
-func (s *SelfSigned) report(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil && err.Error() != s.problem:
-		s.problem = err.Error()
-		s.reason.Store(new(s.problem))
+	case err != nil && s.problem.set(err.Error()):
 		logger.Error(err, "Failed to set up self-signed certificates, will retry")
-	case err == nil && s.problem != "":
-		s.problem = ""
+	case err == nil && s.problem.set(""):
 		logger.Info("Self-signed certificates are set up")
 	}
+	if err != nil || s.signer != s.authority {
+		return retryEvery
+	}
+	// The jitter lets the replicas take their steps at different times.
+	due := min(wait.Jitter(settledEvery, 0.1), renewalTime(s.serving.Load().Leaf).Sub(s.o.Clock.Now()))
+	return max(due, time.Second)
 }
 
 // sync does whatever is due. Without access to the Secret or the configurations, the last authority stays in use.

@@ -111,8 +111,8 @@ func TestSlowerReplicaYields(t *testing.T) {
 	slow, fast := replica(), replica()
 	slow.secrets = &overtaken{slow.secrets, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
-	if slow.problem != "" || !slow.authority.cert.Equal(fast.authority.cert) {
-		t.Errorf("the slower replica has another authority, problem %q", slow.problem)
+	if slow.problem.String() != "" || !slow.authority.cert.Equal(fast.authority.cert) {
+		t.Errorf("the slower replica has another authority, problem %q", slow.problem.String())
 	}
 }
 
@@ -172,8 +172,8 @@ func TestSecretIsLost(t *testing.T) {
 	}
 	c.clock.Step(month)
 	c.step(t.Context())
-	if c.problem != lost || c.current(t).Leaf.Equal(served) || !c.trusted(t, c.current(t)) {
-		t.Errorf("the certificate was not renewed, problem %q", c.problem)
+	if c.problem.String() != lost || c.current(t).Leaf.Equal(served) || !c.trusted(t, c.current(t)) {
+		t.Errorf("the certificate was not renewed, problem %q", c.problem.String())
 	}
 	if n := c.writes() - before; n != 0 {
 		t.Errorf("%d writes", n)
@@ -191,8 +191,8 @@ func TestSecretIsLost(t *testing.T) {
 		c.clock.Step(propagation)
 		c.step(t.Context())
 	}
-	if c.problem != "" || !c.signer.cert.Equal(fresh.signer.cert) {
-		t.Errorf("the replicas have different authorities, problem %q", c.problem)
+	if c.problem.String() != "" || !c.signer.cert.Equal(fresh.signer.cert) {
+		t.Errorf("the replicas have different authorities, problem %q", c.problem.String())
 	}
 }
 

@@ -212,7 +212,7 @@ func TestSelfSignedKeepsTheOrderOfWebhooks(t *testing.T) {
 func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 	c := newCluster(t)
 	c.step(t.Context())
-	if c.problem == "" {
+	if c.problem.String() == "" {
 		t.Fatal("absent configurations are not reported")
 	}
 	for _, object := range ourConfigurations(nil) {
@@ -221,8 +221,8 @@ func TestSelfSignedWaitsForConfigurations(t *testing.T) {
 		}
 	}
 	c.step(t.Context())
-	if c.problem != "" || !c.trusted(t, c.current(t)) {
-		t.Errorf("not trusted after the configurations appeared: %s", c.problem)
+	if c.problem.String() != "" || !c.trusted(t, c.current(t)) {
+		t.Errorf("not trusted after the configurations appeared: %s", c.problem.String())
 	}
 }
 
@@ -364,8 +364,8 @@ func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
 	if c.signer != first || !c.trusted(t, c.current(t)) {
 		t.Error("switched to an untrusted certificate")
 	}
-	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem != want {
-		t.Errorf("problem is %q, want %q", c.problem, want)
+	if want := `patch mutatingwebhookconfiguration "quaymaster": etcd is down`; c.problem.String() != want {
+		t.Errorf("problem is %q, want %q", c.problem.String(), want)
 	}
 }
 

@@ -1,10 +1,12 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,6 +17,18 @@ type Source interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Start keeps the certificate up to date until the context ends.
 	Start(ctx context.Context) error
+}
+
+// problem describes why something does not work; empty if it does.
+type problem struct{ text atomic.Pointer[string] }
+
+func (p *problem) String() string { return *cmp.Or(p.text.Load(), new("")) }
+
+// set reports whether the problem has changed.
+func (p *problem) set(text string) bool {
+	before := p.String()
+	p.text.Store(&text)
+	return text != before
 }
 
 // ServerOptions configures TLS for a server with certificates of the source. HTTP/2 is optional: API servers keep few
@@ -36,27 +50,32 @@ func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 		Name: "quaymaster_webhook_certificate_expiration_timestamp_seconds",
 		Help: "Expiry of the serving certificate of the webhooks, in seconds since 1970; 0 if there is none.",
 	}, func() float64 {
-		chain, err := current(source)
+		served, err := source.GetCertificate(nil)
 		if err != nil {
 			return 0
 		}
-		return float64(chain[0].NotAfter.Unix())
+		return float64(served.Leaf.NotAfter.Unix())
 	}))
 }
 
-// current returns the serving certificate, followed by the intermediates that are sent with it.
+// chainOf returns a serving certificate, followed by the intermediates that are sent with it.
+func chainOf(served *tls.Certificate) ([]*x509.Certificate, error) {
+	chain := []*x509.Certificate{served.Leaf}
+	for _, der := range served.Certificate[1:] {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, cert)
+	}
+	return chain, nil
+}
+
+// current returns the chain of the serving certificate.
 func current(source Source) ([]*x509.Certificate, error) {
 	served, err := source.GetCertificate(nil)
 	if err != nil {
 		return nil, fmt.Errorf("get serving certificate: %w", err)
 	}
-	var chain []*x509.Certificate
-	for _, der := range served.Certificate {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("parse serving certificate: %w", err)
-		}
-		chain = append(chain, cert)
-	}
-	return chain, nil
+	return chainOf(served)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,8 +54,8 @@ type Trust struct {
 	trusted *prometheus.GaugeVec
 	// changed reports changes of the configurations.
 	changed signal
-	// reason describes why the replica is not ready; nil once the certificate has been verified.
-	reason atomic.Pointer[string]
+	// unready describes why the replica is not ready; empty once the certificate has been verified.
+	unready problem
 
 	mu      sync.Mutex
 	objects []*observed
@@ -87,7 +86,7 @@ func NewTrust(o TrustOptions) *Trust {
 	for _, object := range o.Configurations.objects(o.API) {
 		t.objects = append(t.objects, &observed{configuration: object, unread: errors.New("it has not been read yet")})
 	}
-	t.reason.Store(new("serving certificate has not been verified yet"))
+	t.unready.set("serving certificate has not been verified yet")
 	return t
 }
 
@@ -96,13 +95,10 @@ func (t *Trust) Register(registerer prometheus.Registerer) error {
 	return registerer.Register(t.trusted)
 }
 
-// NeedLeaderElection returns false because every replica serves.
-func (t *Trust) NeedLeaderElection() bool { return false }
-
 // Check implements a readiness check for /readyz.
 func (t *Trust) Check(*http.Request) error {
-	if reason := t.reason.Load(); reason != nil {
-		return errors.New(*reason)
+	if reason := t.unready.String(); reason != "" {
+		return errors.New(reason)
 	}
 	return nil
 }
@@ -120,7 +116,7 @@ func (t *Trust) Start(ctx context.Context) error {
 	for {
 		t.verify(ctx)
 		pause := reverifyEvery
-		if t.reason.Load() != nil {
+		if t.unready.String() != "" {
 			pause = trustEvery
 		}
 		select {
@@ -154,7 +150,7 @@ func (t *Trust) verify(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	chain, err := current(t.o.Source)
-	ready := t.reason.Load() == nil
+	ready := t.unready.String() == ""
 	var first error
 	for _, object := range t.objects {
 		problem := err
@@ -174,8 +170,14 @@ func (t *Trust) verify(ctx context.Context) {
 			t.report(ctx, object, problem)
 		}
 	}
-	if !ready && ctx.Err() == nil {
-		t.start(ctx, first)
+	logger := klog.FromContext(ctx)
+	switch {
+	case ready || ctx.Err() != nil:
+	case first == nil:
+		t.unready.set("")
+		logger.Info("Webhook configurations trust the serving certificate")
+	case t.unready.set(first.Error()):
+		logger.Info("Not ready: the API server does not trust the serving certificate yet", "reason", first.Error())
 	}
 }
 
@@ -197,20 +199,6 @@ func (o *observed) verify(chain []*x509.Certificate, mustExist bool, now time.Ti
 		return fmt.Errorf("%s: %w", o, err)
 	}
 	return nil
-}
-
-// start reports why the replica is not ready, or that it is ready from now on.
-func (t *Trust) start(ctx context.Context, problem error) {
-	logger := klog.FromContext(ctx)
-	if problem == nil {
-		t.reason.Store(nil)
-		logger.Info("Webhook configurations trust the serving certificate")
-		return
-	}
-	if reason := problem.Error(); reason != *t.reason.Load() {
-		t.reason.Store(&reason)
-		logger.Info("Not ready: the API server does not trust the serving certificate yet", "reason", reason)
-	}
 }
 
 // report logs and records an Event when a configuration no longer trusts the certificate, and when it does again.

@@ -39,6 +39,11 @@ func (s signal) notify() {
 	}
 }
 
+// watch reports changes of an object, and failures to read it, until the context ends.
+func (s signal) watch(ctx context.Context, api dynamic.ResourceInterface, name string) {
+	watchNamed(ctx, api, name, func(*unstructured.Unstructured) { s.notify() }, func(error) { s.notify() })
+}
+
 // repeat takes a step after each change, and after the time that the last step returned, until the context ends. Steps
 // cause changes themselves, so they must be rare if something else keeps changing what they write.
 func repeat(ctx context.Context, clock clock.Clock, changed signal, step func() time.Duration) {
