@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
@@ -79,9 +80,9 @@ func (c *CertManager) load(ctx context.Context, secret *unstructured.Unstructure
 	var pair *tls.Certificate
 	err := errors.New("it does not exist; a Certificate of cert-manager must create it")
 	if secret != nil {
-		var data map[string][]byte
-		if data, err = dataIn(secret); err == nil {
-			pair, err = parsePair(data, c.o.Clock.Now())
+		var read *corev1.Secret
+		if read, err = typed[corev1.Secret](secret); err == nil {
+			pair, err = parsePair(read.Data, c.o.Clock.Now())
 		}
 	}
 	logger := klog.FromContext(ctx)

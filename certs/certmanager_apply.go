@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
@@ -81,7 +81,7 @@ func (c *CertManager) apply(ctx context.Context) (applied bool, reason string) {
 }
 
 func (c *CertManager) resource(w manifest) dynamic.ResourceInterface {
-	return c.o.API.Resource(certmanagerv1.SchemeGroupVersion.WithResource(w.resource)).Namespace(c.o.Namespace)
+	return c.o.API.Resource(certmanagerv1.SchemeGroupVersion.WithResource(strings.ToLower(w.kind) + "s")).Namespace(c.o.Namespace)
 }
 
 // applyOne applies the object, overwrites changes by others, and returns its state.
@@ -103,8 +103,8 @@ func (c *CertManager) applyOne(ctx context.Context, w manifest) (*unstructured.U
 
 // unready describes why the object is not ready; empty if it is.
 func (w manifest) unready(object *unstructured.Unstructured) string {
-	var read certmanagerv1.Certificate // issuers have the same conditions
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read); err != nil {
+	read, err := typed[certmanagerv1.Certificate](object) // issuers have the same conditions
+	if err != nil {
 		return fmt.Sprintf("read %s: %s", w, err)
 	}
 	for _, found := range read.Status.Conditions {

@@ -45,18 +45,18 @@ func (r Request) selfSignedName() string { return r.Prefix + "-selfsigned" }
 
 // manifest is the desired state of an object of cert-manager.
 type manifest struct {
-	resource, kind, name string
-	spec                 any
+	kind, name string
+	spec       any
 }
 
 func (w manifest) String() string { return fmt.Sprintf("%s %q", strings.ToLower(w.kind), w.name) }
 
 func issuer(name string, config certmanagerv1.IssuerConfig) manifest {
-	return manifest{"issuers", certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
+	return manifest{certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
 }
 
 func certificate(name string, spec certmanagerv1.CertificateSpec) manifest {
-	return manifest{"certificates", certmanagerv1.CertificateKind, name, spec}
+	return manifest{certmanagerv1.CertificateKind, name, spec}
 }
 
 // objects returns the required objects of cert-manager, each after those that it refers to.

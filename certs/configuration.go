@@ -10,12 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
-
-	"quaymaster.dev/internal/trust"
 )
 
 // Configurations holds the names of our own webhook configurations; empty if there is no configuration of the kind.
@@ -45,16 +42,9 @@ func (c Configurations) objects(api dynamic.Interface) []configuration {
 }
 
 // webhooksOf returns the webhooks of a configuration. The kinds differ only in fields that do not concern certificates.
-func webhooksOf(object *unstructured.Unstructured) ([]trust.Webhook, error) {
-	var read admissionregistrationv1.ValidatingWebhookConfiguration
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read); err != nil {
-		return nil, err
-	}
-	var webhooks []trust.Webhook
-	for _, w := range read.Webhooks {
-		webhooks = append(webhooks, trust.Webhook{Name: w.Name, Client: w.ClientConfig})
-	}
-	return webhooks, nil
+func webhooksOf(object *unstructured.Unstructured) ([]admissionregistrationv1.ValidatingWebhook, error) {
+	read, err := typed[admissionregistrationv1.ValidatingWebhookConfiguration](object)
+	return read.Webhooks, err
 }
 
 // publish changes the bundles of all webhooks and reports whether there was something to change.
@@ -75,7 +65,7 @@ func (c configuration) publish(ctx context.Context, merge func(bundle []byte) []
 	// The API server rejects the patch if the object has changed, so that the positions of the webhooks are right.
 	patch := []any{add("/metadata/resourceVersion", object.GetResourceVersion())}
 	for i, w := range webhooks {
-		if merged := merge(w.Client.CABundle); !bytes.Equal(merged, w.Client.CABundle) {
+		if merged := merge(w.ClientConfig.CABundle); !bytes.Equal(merged, w.ClientConfig.CABundle) {
 			patch = append(patch, add(fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), merged))
 		}
 	}

@@ -7,11 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 )
-
-var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
 
 // Keys of our Secrets in addition to those of every kubernetes.io/tls Secret.
 const (
@@ -52,15 +48,6 @@ func parsePair(data map[string][]byte, now time.Time) (*tls.Certificate, error) 
 		return nil, fmt.Errorf("%s does not verify %s: %w", authorityKey, corev1.TLSCertKey, err)
 	}
 	return pair, nil
-}
-
-// dataIn returns the data of a Secret.
-func dataIn(secret *unstructured.Unstructured) (map[string][]byte, error) {
-	var read corev1.Secret
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(secret.Object, &read); err != nil {
-		return nil, err
-	}
-	return read.Data, nil
 }
 
 // keyPair returns the certificate under certKey of a Secret with its private key under privateKey.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -151,18 +152,19 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get secret %q: %w", s.o.Secret, err)
 	}
-	data, err := dataIn(secret)
+	read, err := typed[corev1.Secret](secret)
 	if err != nil {
 		return fmt.Errorf("read secret %q: %w", s.o.Secret, err)
 	}
-	found, unusable := parseAuthority(data, now)
+	found, unusable := parseAuthority(read.Data, now)
 	if unusable != nil {
-		if found, err = newAuthority(now, authorityDuration); err != nil {
-			return err
+		if found, err = newAuthority(now, authorityDuration); err == nil {
+			err = s.store(ctx, found, secret)
 		}
-		if err := s.store(ctx, found, secret); apierrors.IsConflict(err) {
+		if apierrors.IsConflict(err) {
 			return s.adopt(ctx) // another replica was faster
-		} else if err != nil {
+		}
+		if err != nil {
 			return fmt.Errorf("update secret %q: %w", s.o.Secret, err)
 		}
 		klog.FromContext(ctx).Info("Stored a new certificate authority", "secret", klog.KObj(secret),

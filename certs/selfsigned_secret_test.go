@@ -40,11 +40,11 @@ func dataOf(t *testing.T, api *dynamicfake.FakeDynamicClient) map[string][]byte 
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := dataIn(secret)
+	read, err := typed[corev1.Secret](secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	return read.Data
 }
 
 func setData(t *testing.T, api *dynamicfake.FakeDynamicClient, data map[string][]byte) {

@@ -21,8 +21,6 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
-
-	"quaymaster.dev/internal/trust"
 )
 
 const (
@@ -113,7 +111,7 @@ func newReplica(t *testing.T, api *dynamicfake.FakeDynamicClient, clock *testing
 }
 
 // webhooksIn returns the webhooks of a configuration.
-func webhooksIn(t *testing.T, api dynamic.ResourceInterface, name string) []trust.Webhook {
+func webhooksIn(t *testing.T, api dynamic.ResourceInterface, name string) []admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	object, err := api.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -132,7 +130,7 @@ func (c *cluster) bundles(t *testing.T) [][]byte {
 	var all [][]byte
 	for _, object := range names.objects(c.api) {
 		for _, w := range webhooksIn(t, object.api, object.name) {
-			all = append(all, w.Client.CABundle)
+			all = append(all, w.ClientConfig.CABundle)
 		}
 	}
 	if len(all) != 3 {
@@ -187,7 +185,7 @@ func TestSelfSignedPatchesItsOwnConfigurations(t *testing.T) {
 			t.Errorf("unexpected call: %s %v", action.GetVerb(), action)
 		}
 	}
-	if webhooksIn(t, c.api.Resource(validatingResource), "other")[0].Client.CABundle != nil {
+	if webhooksIn(t, c.api.Resource(validatingResource), "other")[0].ClientConfig.CABundle != nil {
 		t.Error("a foreign configuration was patched")
 	}
 	before := c.writes()

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/trust"
 )
 
 const (
@@ -193,7 +195,7 @@ func (o *observed) verify(chain []*x509.Certificate, mustExist bool, now time.Ti
 	}
 	webhooks, err := webhooksOf(o.state)
 	for _, webhook := range webhooks {
-		err = cmp.Or(err, webhook.Verify(chain, now))
+		err = cmp.Or(err, trust.Webhook{Name: webhook.Name, Client: webhook.ClientConfig}.Verify(chain, now))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", o, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,6 +26,14 @@ const (
 	// callTimeout bounds reading and writing objects in a step.
 	callTimeout = 10 * time.Second
 )
+
+var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
+
+// typed returns an object, or the parts of it that T has, as a T.
+func typed[T any](object *unstructured.Unstructured) (*T, error) {
+	converted := new(T)
+	return converted, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, converted)
+}
 
 // signal reports changes to a loop.
 type signal chan struct{}
