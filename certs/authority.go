@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,14 +22,8 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// authority is a self-signed certificate authority.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.PrivateKey
-}
-
 // newAuthority creates an authority that is valid from now on.
-func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
+func newAuthority(now time.Time, validity time.Duration) (*tls.Certificate, error) {
 	return certify(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "authority of " + now.UTC().Format(time.RFC3339)}, NotAfter: now.Add(validity),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
@@ -38,9 +31,9 @@ func newAuthority(now time.Time, validity time.Duration) (*authority, error) {
 }
 
 // issue signs a new serving certificate for the hosts. It never outlives the authority.
-func (a *authority) issue(now time.Time, validity time.Duration, hosts []string) (*tls.Certificate, error) {
+func issue(by *tls.Certificate, now time.Time, validity time.Duration, hosts []string) (*tls.Certificate, error) {
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "webhook"}, NotAfter: now.Add(min(validity, a.cert.NotAfter.Sub(now))),
+		Subject: pkix.Name{CommonName: "webhook"}, NotAfter: now.Add(min(validity, by.Leaf.NotAfter.Sub(now))),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, host := range hosts {
@@ -50,15 +43,11 @@ func (a *authority) issue(now time.Time, validity time.Duration, hosts []string)
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	issued, err := certify(template, now, a)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{issued.cert.Raw}, PrivateKey: issued.key, Leaf: issued.cert}, nil
+	return certify(template, now, by)
 }
 
 // certify creates a key and a certificate for it, signed by an authority or, if by is nil, by itself.
-func certify(template *x509.Certificate, now time.Time, by *authority) (*authority, error) {
+func certify(template *x509.Certificate, now time.Time, by *tls.Certificate) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("create key of %s: %w", template.Subject.CommonName, err)
@@ -66,29 +55,29 @@ func certify(template *x509.Certificate, now time.Time, by *authority) (*authori
 	template.Subject.Organization = []string{organization}
 	template.NotBefore = now.Add(-backdate)
 	if by == nil {
-		by = &authority{cert: template, key: key}
+		by = &tls.Certificate{Leaf: template, PrivateKey: key}
 	}
 	// Without a serial number, CreateCertificate chooses a random one.
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, key.Public(), by.PrivateKey)
 	if err != nil {
 		return nil, fmt.Errorf("create certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	cert, err := x509.ParseCertificate(der)
-	return &authority{cert: cert, key: key}, err
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}, err
 }
 
-// encode returns the authority as the data of a Secret.
-func (a *authority) encode() (map[string][]byte, error) {
-	key, err := keyutil.MarshalPrivateKeyToPEM(a.key)
+// encodeAuthority returns the authority as the data of a Secret.
+func encodeAuthority(a *tls.Certificate) (map[string][]byte, error) {
+	key, err := keyutil.MarshalPrivateKeyToPEM(a.PrivateKey)
 	if err != nil {
 		return nil, errors.New("encode private key: unsupported type") // the cause might quote the key
 	}
-	return map[string][]byte{authorityKey: encodeBundle([]*x509.Certificate{a.cert}), authorityPrivateKey: key}, nil
+	return map[string][]byte{authorityKey: encodeBundle([]*x509.Certificate{a.Leaf}), authorityPrivateKey: key}, nil
 }
 
 // parseAuthority returns the authority in the data of a Secret, unless it is due for renewal. Other keys, and
 // certificates after the first one, are ignored: earlier versions shared more than the authority.
-func parseAuthority(data map[string][]byte, now time.Time) (*authority, error) {
+func parseAuthority(data map[string][]byte, now time.Time) (*tls.Certificate, error) {
 	pair, err := keyPair(data, authorityKey, authorityPrivateKey)
 	if err != nil {
 		return nil, err
@@ -100,7 +89,7 @@ func parseAuthority(data map[string][]byte, now time.Time) (*authority, error) {
 		return nil, fmt.Errorf("the authority of %s, which expires at %s, is due for renewal", authorityKey,
 			pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return &authority{cert: pair.Leaf, key: pair.PrivateKey}, nil
+	return pair, nil
 }
 
 // renewalTime returns the time when one of our certificates should be replaced: after two thirds of its lifetime.

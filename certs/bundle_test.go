@@ -28,10 +28,10 @@ type issued struct {
 func mustIssue(t *testing.T, from time.Time, validity time.Duration, hosts ...string) *issued {
 	t.Helper()
 	ca := mustAuthority(t, from, validity)
-	return &issued{authority: ca.cert, serving: mustSign(t, ca, from, validity, hosts...)}
+	return &issued{authority: ca.Leaf, serving: mustSign(t, ca, from, validity, hosts...)}
 }
 
-func mustAuthority(t *testing.T, from time.Time, validity time.Duration) *authority {
+func mustAuthority(t *testing.T, from time.Time, validity time.Duration) *tls.Certificate {
 	t.Helper()
 	ca, err := newAuthority(from, validity)
 	if err != nil {
@@ -40,9 +40,9 @@ func mustAuthority(t *testing.T, from time.Time, validity time.Duration) *author
 	return ca
 }
 
-func mustSign(t *testing.T, ca *authority, from time.Time, validity time.Duration, hosts ...string) *tls.Certificate {
+func mustSign(t *testing.T, ca *tls.Certificate, from time.Time, validity time.Duration, hosts ...string) *tls.Certificate {
 	t.Helper()
-	serving, err := ca.issue(from, validity, hosts)
+	serving, err := issue(ca, from, validity, hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func TestIssue(t *testing.T) {
 
 func TestIssueNotBeyondAuthority(t *testing.T) {
 	ca := mustAuthority(t, now, day)
-	if got := mustSign(t, ca, now.Add(day/2), day, "localhost").Leaf.NotAfter; !got.Equal(ca.cert.NotAfter) {
-		t.Errorf("the certificate expires at %s, its authority at %s", got, ca.cert.NotAfter)
+	if got := mustSign(t, ca, now.Add(day/2), day, "localhost").Leaf.NotAfter; !got.Equal(ca.Leaf.NotAfter) {
+		t.Errorf("the certificate expires at %s, its authority at %s", got, ca.Leaf.NotAfter)
 	}
 }
 
@@ -159,9 +159,9 @@ func TestMergeBundleKeepsForeignAuthorities(t *testing.T) {
 		"no longer":       {foreign, never, 1},
 		"twice":           {slices.Concat(foreign, foreign), always, 2},
 		"too many":        {many, always, 1 + maxKept},
-		"expired":         {pemOf(mustForeign(t, now.Add(-3*keepForeign), "").cert), always, 1},
+		"expired":         {pemOf(mustForeign(t, now.Add(-3*keepForeign), "").Leaf), always, 1},
 		"among odd PEM":   {slices.Concat(odd, broken, foreign, []byte("text\n-----BEGIN CERTIFICATE-----\n")), always, 2},
-		"larger than any": {pemOf(mustForeign(t, now, strings.Repeat("x", maxSize)).cert), always, 1},
+		"larger than any": {pemOf(mustForeign(t, now, strings.Repeat("x", maxSize)).Leaf), always, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -177,11 +177,11 @@ func always(*x509.Certificate) bool { return true }
 // foreignAuthority returns a bundle with an authority that none of our replicas created.
 func foreignAuthority(t *testing.T) []byte {
 	t.Helper()
-	return pemOf(mustForeign(t, now, "").cert)
+	return pemOf(mustForeign(t, now, "").Leaf)
 }
 
 // mustForeign returns such an authority, which is valid for twice as long as it may stay in a bundle, and has an extra name.
-func mustForeign(t *testing.T, from time.Time, name string) *authority {
+func mustForeign(t *testing.T, from time.Time, name string) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -199,7 +199,7 @@ func mustForeign(t *testing.T, from time.Time, name string) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &authority{cert: cert, key: key}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}
 }
 
 func pemOf(cert *x509.Certificate) []byte { return encodeBundle([]*x509.Certificate{cert}) }

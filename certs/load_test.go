@@ -23,7 +23,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	source := NewCertManager(CertManagerOptions{Request: request, Clock: testingclock.NewFakeClock(from)})
 	rotate := func() *x509.Certificate {
 		serving := mustSign(t, ca, from, day, "127.0.0.1")
-		source.load(t.Context(), unstructuredOf(t, secretOf(t, &issued{ca.cert, serving})))
+		source.load(t.Context(), unstructuredOf(t, secretOf(t, &issued{ca.Leaf, serving})))
 		return serving.Leaf
 	}
 	rotate()
@@ -39,7 +39,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	defer server.Close()
 	url := "https://" + server.Listener.Addr().String()
 	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
+	roots.AddCert(ca.Leaf)
 	call := func(client *http.Client) *x509.Certificate {
 		response, err := client.Get(url)
 		if err != nil {

@@ -65,7 +65,7 @@ type SelfSigned struct {
 	// problem is the last logged problem; the same problem is not logged again.
 	problem problem
 	// authority is the one last read from or written to the Secret, and signer the one that signed the served certificate.
-	authority, signer *authority
+	authority, signer *tls.Certificate
 	// announced is the time since when the authority has been in every bundle; zero if it has not.
 	announced time.Time
 	// seen holds the time since when we have seen each other authority, by its DER, in a bundle.
@@ -168,17 +168,17 @@ func (s *SelfSigned) adopt(ctx context.Context) error {
 			return fmt.Errorf("update secret %q: %w", s.o.Secret, err)
 		}
 		klog.FromContext(ctx).Info("Stored a new certificate authority", "secret", klog.KObj(secret),
-			"reason", unusable.Error(), "expires", found.cert.NotAfter)
+			"reason", unusable.Error(), "expires", found.Leaf.NotAfter)
 	}
-	if s.authority == nil || !s.authority.cert.Equal(found.cert) {
+	if s.authority == nil || !s.authority.Leaf.Equal(found.Leaf) {
 		s.authority, s.announced = found, time.Time{}
 	}
 	return nil
 }
 
 // store writes the authority to the version of the Secret that was read. What else it contains stays.
-func (s *SelfSigned) store(ctx context.Context, a *authority, secret *unstructured.Unstructured) error {
-	data, err := a.encode()
+func (s *SelfSigned) store(ctx context.Context, a *tls.Certificate, secret *unstructured.Unstructured) error {
+	data, err := encodeAuthority(a)
 	if err != nil {
 		return err
 	}
@@ -193,9 +193,9 @@ func (s *SelfSigned) store(ctx context.Context, a *authority, secret *unstructur
 
 // publish ensures that our authority is in the bundles of every configuration, and that of the served certificate.
 func (s *SelfSigned) publish(ctx context.Context) error {
-	ours := []*x509.Certificate{s.authority.cert}
+	ours := []*x509.Certificate{s.authority.Leaf}
 	if s.signer != nil && s.signer != s.authority {
-		ours = append(ours, s.signer.cert)
+		ours = append(ours, s.signer.Leaf)
 	}
 	now, seen := s.o.Clock.Now(), map[string]time.Time{}
 	keep := func(cert *x509.Certificate) bool {
@@ -234,7 +234,7 @@ func (s *SelfSigned) serve(ctx context.Context) error {
 	if old != nil && signer == s.signer && now.Before(renewalTime(old.Leaf)) {
 		return nil
 	}
-	next, err := signer.issue(now, s.o.Validity, s.o.Hosts)
+	next, err := issue(signer, now, s.o.Validity, s.o.Hosts)
 	if err != nil {
 		return err
 	}

@@ -55,9 +55,9 @@ func setData(t *testing.T, api *dynamicfake.FakeDynamicClient, data map[string][
 }
 
 // mustEncode returns the data of the Secret with an authority.
-func mustEncode(t *testing.T, a *authority) map[string][]byte {
+func mustEncode(t *testing.T, a *tls.Certificate) map[string][]byte {
 	t.Helper()
-	data, err := a.encode()
+	data, err := encodeAuthority(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 	restarted := replica()
 	restarted.step(t.Context())
 	for _, c := range []*cluster{second, restarted} {
-		if c.current(t).Leaf.CheckSignatureFrom(first.signer.cert) != nil || !c.trusted(t, c.current(t)) {
+		if c.current(t).Leaf.CheckSignatureFrom(first.signer.Leaf) != nil || !c.trusted(t, c.current(t)) {
 			t.Error("a replica has another authority")
 		}
 	}
@@ -111,7 +111,7 @@ func TestSlowerReplicaYields(t *testing.T) {
 	slow, fast := replica(), replica()
 	slow.secrets = &overtaken{slow.secrets, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
-	if slow.problem.String() != "" || !slow.authority.cert.Equal(fast.authority.cert) {
+	if slow.problem.String() != "" || !slow.authority.Leaf.Equal(fast.authority.Leaf) {
 		t.Errorf("the slower replica has another authority, problem %q", slow.problem.String())
 	}
 }
@@ -191,7 +191,7 @@ func TestSecretIsLost(t *testing.T) {
 		c.clock.Step(propagation)
 		c.step(t.Context())
 	}
-	if c.problem.String() != "" || !c.signer.cert.Equal(fresh.signer.cert) {
+	if c.problem.String() != "" || !c.signer.Leaf.Equal(fresh.signer.Leaf) {
 		t.Errorf("the replicas have different authorities, problem %q", c.problem.String())
 	}
 }
@@ -205,9 +205,9 @@ func TestSecretIsRepaired(t *testing.T) {
 		"no authority":             func(data map[string][]byte) { delete(data, authorityKey) },
 		"no key for the authority": func(data map[string][]byte) { delete(data, authorityPrivateKey) },
 		"text":                     func(data map[string][]byte) { data[authorityKey] = []byte("hello") },
-		"another authority":        func(data map[string][]byte) { data[authorityKey] = pemOf(other.cert) },
+		"another authority":        func(data map[string][]byte) { data[authorityKey] = pemOf(other.Leaf) },
 		"a certificate as authority": func(data map[string][]byte) {
-			maps.Copy(data, mustEncode(t, &authority{cert: leaf.Leaf, key: leaf.PrivateKey}))
+			maps.Copy(data, mustEncode(t, leaf))
 		},
 		"due for renewal": func(data map[string][]byte) {
 			maps.Copy(data, mustEncode(t, mustAuthority(t, now.Add(-month*2/3), month)))
@@ -236,7 +236,7 @@ func TestSecretIsRepaired(t *testing.T) {
 			fresh.step(t.Context())
 			c.clock.Step(propagation)
 			c.step(t.Context())
-			if !c.signer.cert.Equal(fresh.signer.cert) || !c.trusted(t, c.current(t)) || !fresh.trusted(t, fresh.current(t)) {
+			if !c.signer.Leaf.Equal(fresh.signer.Leaf) || !c.trusted(t, c.current(t)) || !fresh.trusted(t, fresh.current(t)) {
 				t.Error("the replicas do not end up with the same authority")
 			}
 		})

@@ -254,7 +254,7 @@ func TestSelfSignedRepairsBundles(t *testing.T) {
 func TestSelfSignedRenews(t *testing.T) {
 	earlier := mustAuthority(t, now, 10*month)
 	data := mustEncode(t, earlier)
-	data[authorityKey] = append(data[authorityKey], pemOf(mustAuthority(t, now.Add(-day), month).cert)...)
+	data[authorityKey] = append(data[authorityKey], pemOf(mustAuthority(t, now.Add(-day), month).Leaf)...)
 	data["tls.crt"], data["tls.key"] = []byte("of an earlier version"), []byte("of an earlier version")
 	for name, test := range map[string]struct {
 		secret      string
@@ -266,7 +266,7 @@ func TestSelfSignedRenews(t *testing.T) {
 			c := newReplica(t, api, testingclock.NewFakeClock(now), test.secret)
 			c.step(t.Context())
 			last := c.current(t)
-			if test.secret != "" && last.Leaf.CheckSignatureFrom(earlier.cert) != nil {
+			if test.secret != "" && last.Leaf.CheckSignatureFrom(earlier.Leaf) != nil {
 				t.Error("the authority of the earlier version is not used")
 			}
 			servings, authorities := 0, 0
@@ -303,7 +303,7 @@ func TestSelfSignedRenews(t *testing.T) {
 }
 
 // rotating returns a replica whose Secret was emptied, and the authority from before.
-func rotating(t *testing.T) (*cluster, *authority) {
+func rotating(t *testing.T) (*cluster, *tls.Certificate) {
 	t.Helper()
 	replica, api := replicas(t)
 	c := replica()
@@ -372,7 +372,7 @@ func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
 func TestSelfSignedKeepsTheFormerAuthority(t *testing.T) {
 	former := mustForeign(t, now, "cert-manager")
 	serving := mustSign(t, former, now, 2*keepForeign, "127.0.0.1")
-	c := newCluster(t, ourConfigurations(pemOf(former.cert))...)
+	c := newCluster(t, ourConfigurations(pemOf(former.Leaf))...)
 	c.step(t.Context())
 	if !c.trusted(t, serving) || !c.trusted(t, c.current(t)) {
 		t.Fatal("not both certificates are trusted")

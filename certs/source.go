@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,22 +60,5 @@ func RegisterExpiry(registerer prometheus.Registerer, source Source) error {
 
 // chainOf returns a serving certificate, followed by the intermediates that are sent with it.
 func chainOf(served *tls.Certificate) ([]*x509.Certificate, error) {
-	chain := []*x509.Certificate{served.Leaf}
-	for _, der := range served.Certificate[1:] {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, err
-		}
-		chain = append(chain, cert)
-	}
-	return chain, nil
-}
-
-// current returns the chain of the serving certificate.
-func current(source Source) ([]*x509.Certificate, error) {
-	served, err := source.GetCertificate(nil)
-	if err != nil {
-		return nil, fmt.Errorf("get serving certificate: %w", err)
-	}
-	return chainOf(served)
+	return x509.ParseCertificates(slices.Concat(served.Certificate...))
 }

@@ -151,7 +151,14 @@ func (t *Trust) failed(object *observed, err error) {
 func (t *Trust) verify(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	chain, err := current(t.o.Source)
+	served, err := t.o.Source.GetCertificate(nil)
+	var chain []*x509.Certificate
+	if err == nil {
+		chain, err = chainOf(served)
+	}
+	if err != nil {
+		err = fmt.Errorf("get serving certificate: %w", err)
+	}
 	ready := t.unready.String() == ""
 	var first error
 	for _, object := range t.objects {

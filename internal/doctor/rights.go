@@ -130,7 +130,7 @@ func certificateRights(s Settings) []Grant {
 	apply := func(resource string, names ...string) {
 		grants = append(grants, Grant{
 			Namespace: s.Namespace, Group: groupCertManager, Resources: []string{resource}, Names: names,
-			Verbs: []string{"create", "get", "list", "patch", "watch"},
+			Verbs: []string{"create", "list", "patch", "watch"},
 		})
 	}
 	if s.OwnIssuer {

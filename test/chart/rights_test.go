@@ -100,7 +100,7 @@ func TestCertificateRights(t *testing.T) {
 	request := func(resource string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{
 			APIGroups: []string{"cert-manager.io"}, Resources: []string{resource}, ResourceNames: names,
-			Verbs: []string{"create", "get", "list", "patch", "watch"},
+			Verbs: []string{"create", "list", "patch", "watch"},
 		}
 	}
 	tests := map[string][]rbacv1.PolicyRule{

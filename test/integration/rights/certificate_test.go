@@ -75,16 +75,16 @@ func (w *world) read(file string) []byte {
 	return text
 }
 
-// certManager replaces cert-manager: it sets the webhooks' objects ready and, once they have noticed, writes the
-// certificate.
+// certManager replaces cert-manager: it sets the webhooks' objects ready and, once all of them are applied, writes
+// the certificate.
 func (w *world) certManager(secret *corev1.Secret) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), soon)
 	defer cancel()
 	seen := rights.Right{
-		Account: env.Namespace + "/quaymaster-webhook", Verb: "get", Group: "cert-manager.io", Resource: "certificates",
+		Account: env.Namespace + "/quaymaster-webhook", Verb: "patch", Group: "cert-manager.io", Resource: "certificates",
 		Name: "quaymaster-webhook", Namespace: env.Namespace,
 	}
-	err := env.Poll(ctx, "the webhooks to see that the certificate is ready", func(ctx context.Context) error {
+	err := env.Poll(ctx, "the webhooks to apply the certificate", func(ctx context.Context) error {
 		if err := errors.Join(w.ready(ctx, "Issuer"), w.ready(ctx, "Certificate"), w.log.Read()); err != nil {
 			return err
 		}
