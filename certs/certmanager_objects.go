@@ -11,14 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	authorityDuration = 10 * 365 * 24 * time.Hour
-	servingDuration   = 90 * 24 * time.Hour
-	renewBefore       = 30 * 24 * time.Hour
-	// authorityName identifies our authority to administrators who inspect a bundle. Certificates name it as their
-	// issuer.
-	authorityName = "quaymaster.dev webhook authority"
-)
+// authorityDuration is the validity of our own authorities.
+const authorityDuration = 10 * 365 * 24 * time.Hour
 
 // IssuerRef refers to an issuer of cert-manager.
 type IssuerRef = cmmeta.IssuerReference
@@ -40,9 +34,6 @@ type Request struct {
 // annotated with the serving Certificate.
 func (r Request) AuthorityName() string { return r.Prefix + "-ca" }
 
-// selfSignedName returns the name of the Issuer that signs our own authority.
-func (r Request) selfSignedName() string { return r.Prefix + "-selfsigned" }
-
 // manifest is the desired state of an object of cert-manager.
 type manifest struct {
 	kind, name string
@@ -51,43 +42,36 @@ type manifest struct {
 
 func (w manifest) String() string { return fmt.Sprintf("%s %q", strings.ToLower(w.kind), w.name) }
 
-func issuer(name string, config certmanagerv1.IssuerConfig) manifest {
-	return manifest{certmanagerv1.IssuerKind, name, certmanagerv1.IssuerSpec{IssuerConfig: config}}
-}
-
-func certificate(name string, spec certmanagerv1.CertificateSpec) manifest {
-	return manifest{certmanagerv1.CertificateKind, name, spec}
-}
-
 // objects returns the required objects of cert-manager, each after those that it refers to.
 func (r Request) objects() []manifest {
 	if r.Issuer != nil {
-		return []manifest{certificate(r.Prefix, r.serving(*r.Issuer))}
+		return []manifest{{certmanagerv1.CertificateKind, r.Prefix, r.serving(*r.Issuer)}}
 	}
-	ca := r.AuthorityName()
+	ca, selfSigned := r.AuthorityName(), r.Prefix+"-selfsigned"
 	return []manifest{
-		issuer(r.selfSignedName(), certmanagerv1.IssuerConfig{SelfSigned: &certmanagerv1.SelfSignedIssuer{}}),
-		certificate(ca, certmanagerv1.CertificateSpec{
+		{certmanagerv1.IssuerKind, selfSigned, certmanagerv1.IssuerConfig{SelfSigned: &certmanagerv1.SelfSignedIssuer{}}},
+		{certmanagerv1.CertificateKind, ca, certmanagerv1.CertificateSpec{
 			SecretName: ca,
-			CommonName: authorityName,
+			// Certificates name it as their issuer, and administrators find it in bundles.
+			CommonName: "quaymaster.dev webhook authority",
 			IsCA:       true,
 			Duration:   &metav1.Duration{Duration: authorityDuration},
 			// A renewed authority with the same key verifies what its predecessor signed, so that nothing breaks
 			// between its injection into the webhook configurations and the next serving certificate.
 			PrivateKey: key(certmanagerv1.RotationPolicyNever),
 			Usages:     []certmanagerv1.KeyUsage{certmanagerv1.UsageCertSign},
-			IssuerRef:  issuerRef(r.selfSignedName()),
-		}),
-		issuer(ca, certmanagerv1.IssuerConfig{CA: &certmanagerv1.CAIssuer{SecretName: ca}}),
-		certificate(r.Prefix, r.serving(issuerRef(ca))),
+			IssuerRef:  issuerRef(selfSigned),
+		}},
+		{certmanagerv1.IssuerKind, ca, certmanagerv1.IssuerConfig{CA: &certmanagerv1.CAIssuer{SecretName: ca}}},
+		{certmanagerv1.CertificateKind, r.Prefix, r.serving(issuerRef(ca))},
 	}
 }
 
 func (r Request) serving(by IssuerRef) certmanagerv1.CertificateSpec {
 	spec := certmanagerv1.CertificateSpec{
 		SecretName:  r.Secret,
-		Duration:    &metav1.Duration{Duration: servingDuration},
-		RenewBefore: &metav1.Duration{Duration: renewBefore},
+		Duration:    &metav1.Duration{Duration: 90 * 24 * time.Hour},
+		RenewBefore: &metav1.Duration{Duration: 30 * 24 * time.Hour},
 		PrivateKey:  key(certmanagerv1.RotationPolicyAlways),
 		Usages:      []certmanagerv1.KeyUsage{certmanagerv1.UsageDigitalSignature, certmanagerv1.UsageServerAuth},
 		IssuerRef:   by,
