@@ -64,9 +64,13 @@ func (c *CertManager) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		secrets := c.o.API.Resource(secretsResource).Namespace(c.o.Namespace)
-		changed := func(secret *unstructured.Unstructured) { c.load(ctx, secret) }
-		// The watch logs why the Secret cannot be read, and retries.
-		watchNamed(ctx, secrets, c.o.Request.Secret, changed, func(err error) { c.unusable.set(err.Error()) })
+		watchNamed(ctx, secrets, c.o.Request.Secret, func(secret *unstructured.Unstructured, err error) {
+			if err != nil {
+				c.unusable.set(err.Error()) // the watch logs it, and retries
+			} else {
+				c.load(ctx, secret)
+			}
+		})
 	})
 	if c.o.Managed {
 		running.Go(func() { c.keepApplied(ctx) })

@@ -111,8 +111,9 @@ func (t *Trust) Start(ctx context.Context) error {
 	defer watches.Wait()
 	for _, object := range t.objects {
 		watches.Go(func() {
-			watchNamed(ctx, object.api, object.name, func(state *unstructured.Unstructured) { t.read(object, state) },
-				func(err error) { t.failed(object, err) })
+			watchNamed(ctx, object.api, object.name, func(state *unstructured.Unstructured, err error) {
+				t.observe(object, state, err)
+			})
 		})
 	}
 	for {
@@ -130,21 +131,17 @@ func (t *Trust) Start(ctx context.Context) error {
 	}
 }
 
-// read records the state of a configuration.
-func (t *Trust) read(object *observed, state *unstructured.Unstructured) {
+// observe records the state of a configuration, or why it cannot be read. A known state stays then.
+func (t *Trust) observe(object *observed, state *unstructured.Unstructured, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	object.state, object.unread = state, nil
-	t.changed.notify()
-}
-
-// failed records why a configuration cannot be read. A known state stays.
-func (t *Trust) failed(object *observed, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if object.unread != nil {
+	switch {
+	case err == nil:
+		object.state, object.unread = state, nil
+	case object.unread != nil:
 		object.unread = err
 	}
+	t.changed.notify()
 }
 
 // verify verifies the certificate with every configuration and reports what has changed.

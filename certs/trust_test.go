@@ -120,7 +120,7 @@ func (t *trusting) read(test *testing.T) {
 		if err != nil {
 			state = nil
 		}
-		t.Trust.read(object, state)
+		t.observe(object, state, nil)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestTrustIsLostAndRegained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pair := mustIssue(t, time.Now(), day, "127.0.0.1")
 		good := mergeBundle(nil, []*x509.Certificate{pair.authority}, always, time.Now())
-		trust := newTrust(t, newAPI(ourConfigurations(good)...), pair, true)
+		trust := newTrust(t, newAPI(ourConfigurations(good)[:2]...), pair, true) // watches of the fake are not limited to a name
 		trust.o.Clock = clock.RealClock{}
 		go func() { _ = trust.Start(t.Context()) }()
 		expect := func(when string, validating float64, events ...string) {
@@ -234,7 +234,7 @@ func TestTrustSurvivesAnOutage(t *testing.T) {
 	trust := newTrust(t, newAPI(ourConfigurations(good)...), pair, true)
 	outage := func() {
 		for _, object := range trust.objects {
-			trust.failed(object, errors.New("watch: connection refused"))
+			trust.observe(object, nil, errors.New("watch: connection refused"))
 		}
 		trust.verify(t.Context())
 	}

@@ -50,7 +50,7 @@ func (s signal) notify() {
 
 // watch reports changes of an object, and failures to read it, until the context ends.
 func (s signal) watch(ctx context.Context, api dynamic.ResourceInterface, name string) {
-	watchNamed(ctx, api, name, func(*unstructured.Unstructured) { s.notify() }, func(error) { s.notify() })
+	watchNamed(ctx, api, name, func(*unstructured.Unstructured, error) { s.notify() })
 }
 
 // repeat takes a step after each change, and after the time that the last step returned, until the context ends. Steps
@@ -67,16 +67,15 @@ func repeat(ctx context.Context, clock clock.Clock, changed signal, step func() 
 	}
 }
 
-// watchNamed watches one object, because the role's rights are limited to names, until the context ends. It calls
-// changed with the object, nil if it does not exist, and failed with the error if the object cannot be read.
-func watchNamed(
-	ctx context.Context, api dynamic.ResourceInterface, name string, changed func(*unstructured.Unstructured),
-	failed func(error),
-) {
+// observer is called with the current object, nil if it does not exist, or with the error if it cannot be read.
+type observer func(*unstructured.Unstructured, error)
+
+// watchNamed watches one object, because the role's rights are limited to names, until the context ends.
+func watchNamed(ctx context.Context, api dynamic.ResourceInterface, name string, observe observer) {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	check := func(err error) {
 		if err != nil && ctx.Err() == nil {
-			failed(fmt.Errorf("watch: %w", err))
+			observe(nil, fmt.Errorf("watch: %w", err))
 		}
 	}
 	lister := &cache.ListWatch{
@@ -94,35 +93,32 @@ func watchNamed(
 		},
 	}
 	logger := klog.FromContext(ctx)
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, api), nil, reported(changed),
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lister, api), nil, observe,
 		cache.ReflectorOptions{Logger: &logger, Name: name}).RunWithContext(ctx)
 }
 
-// reported stores nothing: it is called with the current object; nil if it does not exist.
-type reported func(*unstructured.Unstructured)
-
-var _ cache.ReflectorStore = reported(nil)
+var _ cache.ReflectorStore = observer(nil)
 
 // Add implements cache.ReflectorStore, as do the following methods.
-func (r reported) Add(found any) error { return r.Update(found) }
+func (o observer) Add(found any) error { return o.Update(found) }
 
 // Update reports the changed object.
-func (r reported) Update(found any) error {
+func (o observer) Update(found any) error {
 	object, _ := found.(*unstructured.Unstructured)
-	r(object)
+	o(object, nil)
 	return nil
 }
 
 // Delete reports that the object was deleted.
-func (r reported) Delete(any) error { return r.Update(nil) }
+func (o observer) Delete(any) error { return o.Update(nil) }
 
 // Replace reports the object at the start of a watch.
-func (r reported) Replace(found []any, _ string) error {
+func (o observer) Replace(found []any, _ string) error {
 	if len(found) == 0 {
-		return r.Update(nil)
+		return o.Update(nil)
 	}
-	return r.Update(found[0])
+	return o.Update(found[0])
 }
 
 // Resync does nothing.
-func (r reported) Resync() error { return nil }
+func (o observer) Resync() error { return nil }
