@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -453,5 +455,29 @@ func TestSelfSignedEnds(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Only the version of a configuration that was read is patched. If another replica was faster, it is read again.
+func TestSelfSignedPatchesTheVersionRead(t *testing.T) {
+	object := ourConfigurations(nil)[0].(*admissionregistrationv1.MutatingWebhookConfiguration)
+	object.ResourceVersion = "42"
+	c := newCluster(t, append(ourConfigurations(nil)[1:], object)...)
+	var patches []string
+	c.api.PrependReactor("patch", mutatingResource.Resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
+		patches = append(patches, string(action.(k8stesting.PatchAction).GetPatch()))
+		if len(patches) > 1 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewConflict(mutatingResource.GroupResource(), object.Name, errors.New("it has been modified"))
+	})
+	c.step(t.Context())
+	if len(patches) != 2 || !c.trusted(t, c.current(t)) || c.problem.String() != "" {
+		t.Errorf("%d patches, problem %q", len(patches), c.problem.String())
+	}
+	for _, patch := range patches {
+		if !strings.Contains(patch, `"path":"/metadata/resourceVersion","value":"42"`) {
+			t.Errorf("the patch is not limited to the version: %s", patch)
+		}
 	}
 }
