@@ -68,8 +68,8 @@ func Limit(sorted []*Policy) []*Policy {
 	for i, p := range applied {
 		if with := used.plus(p.size); with.within(most.size) {
 			used = with
-		} else if !p.inactive() {
-			applied[i] = p.off
+		} else if !p.inactive {
+			applied[i] = p.off()
 		}
 	}
 	return applied
@@ -95,12 +95,11 @@ func (p *Policy) Excluded(all []*Policy, namespaces map[string]map[string]string
 			upTo, total = append(upTo, other), total.plus(other.size)
 		}
 	}
-	most := p.key.limit()
-	if len(upTo) <= most.policies && total.within(most.size) {
+	if most := p.key.limit(); len(upTo) <= most.policies && total.within(most.size) {
 		return "", false
 	}
 	names := []string{p.key.Namespace}
-	if p.key.Kind == v1alpha1.KindClusterLoadBalancerPolicy {
+	if p.key.Namespace == "" {
 		names = slices.Sorted(maps.Keys(namespaces))
 	}
 	for _, name := range names {
@@ -109,7 +108,7 @@ func (p *Policy) Excluded(all []*Policy, namespaces map[string]map[string]string
 		}
 		applicable := Applicable(upTo, name, namespaces[name])
 		at := slices.IndexFunc(applicable, func(other *Policy) bool { return other.key == p.key })
-		if at < 0 || applicable[at].inactive() {
+		if at < 0 || applicable[at].inactive {
 			return name, at >= 0
 		}
 	}

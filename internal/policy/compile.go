@@ -43,32 +43,34 @@ func Compile(p *v1alpha1.LoadBalancerPolicy) (*Policy, []finding.Finding) {
 
 // CompileCluster does the same for a policy of the cluster. A policy with an invalid selector applies to no namespace.
 func CompileCluster(p *v1alpha1.ClusterLoadBalancerPolicy) (*Policy, []finding.Finding) {
-	return NewCluster(p, nil).compile(&p.Spec.LoadBalancerPolicySpec, false)
+	return New(p, nil).compile(&p.Spec.LoadBalancerPolicySpec, false)
 }
 
-// New returns a policy of a namespace that Open compiles when it is needed, with the cache.
-func New(p *v1alpha1.LoadBalancerPolicy, cache *Cache) *Policy {
-	return newPolicy(&head{
-		key:     Key{Kind: v1alpha1.KindLoadBalancerPolicy, Namespace: p.Namespace, Name: p.Name},
-		created: p.CreationTimestamp.Time, cache: cache,
-	}, &p.Spec)
-}
-
-// NewCluster does the same for a policy of the cluster.
-func NewCluster(p *v1alpha1.ClusterLoadBalancerPolicy, cache *Cache) *Policy {
-	h := &head{
-		key: Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: p.Name}, priority: p.Spec.Priority, cache: cache,
+// New returns a LoadBalancerPolicy or ClusterLoadBalancerPolicy that Open compiles when it is needed, with the cache.
+func New(obj metav1.Object, cache *Cache) *Policy {
+	h := &head{key: Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}, created: obj.GetCreationTimestamp().Time, cache: cache}
+	switch p := obj.(type) {
+	case *v1alpha1.LoadBalancerPolicy:
+		h.key.Kind = v1alpha1.KindLoadBalancerPolicy
+		return newPolicy(h, &p.Spec)
+	case *v1alpha1.ClusterLoadBalancerPolicy:
+		h.key.Kind, h.priority = v1alpha1.KindClusterLoadBalancerPolicy, p.Spec.Priority
+		h.selectNamespaces(&p.Spec)
+		return newPolicy(h, &p.Spec.LoadBalancerPolicySpec)
 	}
+	panic(fmt.Sprintf("%T is not a policy", obj))
+}
+
+func (h *head) selectNamespaces(s *v1alpha1.ClusterLoadBalancerPolicySpec) {
 	c := &compiler{}
-	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
+	selector, err := metav1.LabelSelectorAsSelector(&s.NamespaceSelector)
 	if err != nil {
 		selector = labels.Nothing()
 		c.report(idSelector, spec.Child("namespaceSelector"), "", "must be a label selector: "+err.Error(),
 			"correct it; until then the policy applies to no namespace")
 	}
-	h.selector, h.catalogs = selector, c.knownCatalogs(p.Spec.Catalogs)
+	h.selector, h.catalogs = selector, c.knownCatalogs(s.Catalogs)
 	h.problems = c.findings
-	return newPolicy(h, &p.Spec.LoadBalancerPolicySpec)
 }
 
 func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec) *Policy {
@@ -85,7 +87,7 @@ func newPolicy(h *head, s *v1alpha1.LoadBalancerPolicySpec) *Policy {
 			h.source.Store(&raw)
 		}
 	}
-	return &Policy{head: h, off: &Policy{head: h, parts: &parts{}}}
+	return &Policy{head: h}
 }
 
 // knownCatalogs returns the existing catalogs and reports the others.
@@ -125,12 +127,15 @@ type compiler struct {
 // compile compiles the spec of the policy.
 func (p *Policy) compile(s *v1alpha1.LoadBalancerPolicySpec, quiet bool) (*Policy, []finding.Finding) {
 	c := &compiler{
-		policy: &Policy{head: p.head, parts: &parts{defaults: map[string]string{}}, off: p.off},
+		policy: &Policy{head: p.head, parts: &parts{defaults: map[string]string{}}},
 		work:   newWork(), findings: slices.Clone(p.problems), quiet: quiet,
 	}
 	if most := p.key.limit().size; !p.size.within(most) {
 		c.findings = append(c.findings, tooLarge(p, 1, p.size))
-		return p.off, c.findings
+		return p.off(), c.findings
+	}
+	if s == nil {
+		return p.off(), c.findings
 	}
 	// The API server accepts no more; other callers could send many.
 	for i := range s.Rules[:min(len(s.Rules), maxItems)] {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"quaymaster.dev/api/v1alpha1"
+	"quaymaster.dev/internal/finding"
 )
 
 // source is the spec of a policy as JSON, which takes a tenth of the memory of its compiled form. It is nil if the policy
@@ -21,13 +22,12 @@ func (p *Policy) Drop() { p.source.Store(nil) }
 // maxCached bounds the weight of the policies that a Cache keeps, in bytes.
 const maxCached = 16 << 20
 
-// Cache compiles policies when they are needed, and keeps those that were needed last. A cluster may have policies in
-// thousands of namespaces, of which few are in use at a time, and compiling one takes microseconds.
+// Cache compiles policies when they are needed, and keeps them for a while. A cluster may have policies in thousands of
+// namespaces, of which few are in use at a time, and compiling one takes microseconds.
 type Cache struct {
-	mu sync.Mutex
-	// young holds what was opened since old was young; its weight is at most half of the maximum.
-	young, old map[*Policy]*Policy
-	weight     int
+	mu     sync.Mutex
+	opened map[*Policy]*Policy
+	weight int
 }
 
 // Open returns the policies with their defaults and rules. It does not change the list. Every other function that takes
@@ -46,37 +46,39 @@ func (p *Policy) open() *Policy {
 	}
 	c := p.cache
 	c.mu.Lock()
-	opened := c.young[p]
-	recent := opened != nil
-	if !recent {
-		opened = c.old[p]
-	}
+	opened := c.opened[p]
 	c.mu.Unlock()
-	if recent {
-		return opened
-	}
 	if opened == nil {
-		raw := p.source.Load()
-		if raw == nil {
-			return p.off
+		if opened, _ = p.compile(p.spec(), true); !opened.inactive {
+			c.keep(p, opened)
 		}
-		s := &v1alpha1.LoadBalancerPolicySpec{}
-		if err := json.Unmarshal(*raw, s); err != nil {
-			return p.off // impossible: it was encoded from a spec
-		}
-		opened, _ = p.compile(s, true)
 	}
-	c.keep(p, opened)
 	return opened
 }
 
+// Findings validates a policy that New returned.
+func (p *Policy) Findings() []finding.Finding {
+	_, findings := p.compile(p.spec(), false)
+	return findings
+}
+
+// spec returns the spec of the policy, or nil if it cannot be opened.
+func (p *Policy) spec() *v1alpha1.LoadBalancerPolicySpec {
+	raw, s := p.source.Load(), &v1alpha1.LoadBalancerPolicySpec{}
+	if raw == nil || json.Unmarshal(*raw, s) != nil { // it was encoded from a spec
+		return nil
+	}
+	return s
+}
+
+// keep adds an opened policy. Once too many are open, all others are compiled again when they are needed.
 func (c *Cache) keep(p, opened *Policy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.weight += p.size.weight(); c.young == nil || c.weight > maxCached/2 {
-		c.young, c.old, c.weight = map[*Policy]*Policy{}, c.young, p.size.weight()
+	if c.weight += p.size.weight(); c.opened == nil || c.weight > maxCached {
+		c.opened, c.weight = map[*Policy]*Policy{}, p.size.weight()
 	}
-	c.young[p] = opened
+	c.opened[p] = opened
 }
 
 // weight estimates the bytes of a compiled policy.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,41 +62,18 @@ func Origins(annotations map[string]string) map[string]string {
 
 // record adds AnnotationDefaulted to the annotations that are added to a Service, if it changes.
 func record(added map[string]string, svc *corev1.Service, origin map[string]string, defaults []Default) {
-	const usual = 8 // so many need no memory of the heap
-	all := make([]entry, 0, usual)
-	for _, d := range defaults {
-		all = append(all, entry{d.Key, d.origin()})
+	all := make(map[string]string, len(origin)+len(defaults))
+	maps.Copy(all, origin)
+	for _, d := range slices.Backward(defaults) { // of several with the same key, the first one counts
+		all[d.Key] = d.origin()
 	}
-	for key, by := range origin {
-		all = append(all, entry{key, by})
+	entries := make([]string, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		entries = append(entries, key+"="+all[key])
 	}
-	if text := format(all); text != svc.Annotations[AnnotationDefaulted] {
+	if text := strings.Join(entries, ","); text != svc.Annotations[AnnotationDefaulted] {
 		added[AnnotationDefaulted] = text
 	}
-}
-
-// entry is one entry of AnnotationDefaulted: the origin of a default.
-type entry struct{ key, by string }
-
-// format returns the value of AnnotationDefaulted. Of entries with the same key, the first one counts.
-func format(all []entry) string {
-	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.key, b.key) })
-	all = slices.CompactFunc(all, func(a, b entry) bool { return a.key == b.key })
-	size := 0
-	for _, one := range all {
-		size += len(one.key) + len(one.by) + len(",=")
-	}
-	var text strings.Builder
-	text.Grow(size)
-	for i, one := range all {
-		if i > 0 {
-			text.WriteByte(',')
-		}
-		text.WriteString(one.key)
-		text.WriteByte('=')
-		text.WriteString(one.by)
-	}
-	return text.String()
 }
 
 // isCurrent reports whether a recorded origin is one that would be recorded now: a copied manifest may contain the

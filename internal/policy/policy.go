@@ -28,8 +28,8 @@ type Policy struct {
 	*head
 	// parts is nil until the policy is opened.
 	*parts
-	// off is the same policy, but inactive; nil if this one is.
-	off *Policy
+	// inactive is true if the policies of its namespaces exceed what is evaluated, so that it refuses every Service.
+	inactive bool
 }
 
 // head is what decides where a policy applies.
@@ -73,8 +73,8 @@ func (p *Policy) Selects(namespace string, namespaceLabels map[string]string) bo
 	return p.selector.Matches(labels.Set(namespaceLabels))
 }
 
-// inactive reports whether the policies of its namespaces exceed what is evaluated, so that it refuses every Service.
-func (p *Policy) inactive() bool { return p.off == nil }
+// off returns the policy as an inactive one.
+func (p *Policy) off() *Policy { return &Policy{head: p.head, parts: &parts{}, inactive: true} }
 
 // Catalogs returns the catalogs that the policies of a namespace select; ok is false if none does.
 func Catalogs(applicable []*Policy) (names []string, ok bool) {

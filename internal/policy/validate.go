@@ -16,7 +16,7 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 	var findings []finding.Finding
 	w := newWork()
 	for _, policy := range applicable {
-		if policy.inactive() {
+		if policy.inactive {
 			findings = append(findings, policy.refusal())
 		}
 		for i := range policy.rules {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"quaymaster.dev/internal/policy"
@@ -16,13 +17,7 @@ import (
 // put adds or replaces an object.
 func (s *Store) put(kind string, obj metav1.Object) {
 	if kind == kindNamespace {
-		s.mu.Lock()
-		before, known := s.namespaces[obj.GetName()]
-		s.namespaces[obj.GetName()] = obj.GetLabels()
-		s.mu.Unlock()
-		if !known || !maps.Equal(before, obj.GetLabels()) {
-			s.notify(func(to Subscriber) { to.NamespaceChanged(obj.GetName()) })
-		}
+		s.putNamespace(obj.GetName(), obj.GetLabels())
 		return
 	}
 	s.putPolicy(policy.Key{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}, obj, false)
@@ -31,22 +26,28 @@ func (s *Store) put(kind string, obj metav1.Object) {
 // putPolicy adds or replaces a policy. With refill, it only replaces one that has not changed meanwhile.
 func (s *Store) putPolicy(key policy.Key, obj metav1.Object, refill bool) {
 	known, _ := s.Entry(key)
-	entry, ok := s.newEntry(obj, known)
-	if !ok {
-		return
-	}
+	entry := s.newEntry(obj, known)
 	s.mu.Lock()
 	before := s.entries[key]
-	skip := refill && (before == nil || before != known)
-	if !skip {
-		s.entries[key] = entry
-		if before == nil || before.Policy != entry.Policy {
-			s.regroup(key.Namespace, before, entry)
-		}
+	if refill && (before == nil || before != known) {
+		s.mu.Unlock()
+		return
+	}
+	s.entries[key] = entry
+	if before == nil || before.Policy != entry.Policy {
+		s.regroup(key.Namespace, before, entry)
 	}
 	s.mu.Unlock()
-	if !skip {
-		s.notify(func(to Subscriber) { to.PolicyChanged(key) })
+	s.notify(func(to Subscriber) { to.PolicyChanged(key) })
+}
+
+func (s *Store) putNamespace(name string, labels map[string]string) {
+	s.mu.Lock()
+	before, known := s.namespaces[name]
+	s.namespaces[name] = labels
+	s.mu.Unlock()
+	if !known || !maps.Equal(before, labels) {
+		s.notify(func(to Subscriber) { to.NamespaceChanged(name) })
 	}
 }
 
@@ -68,24 +69,6 @@ func (s *Store) remove(kind string, name cache.ObjectName) {
 			to.PolicyChanged(key)
 		}
 	})
-}
-
-// names returns the names of the objects of a kind.
-func (s *Store) names(kind string) map[cache.ObjectName]bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	names := map[cache.ObjectName]bool{}
-	if kind == kindNamespace {
-		for name := range s.namespaces {
-			names[cache.ObjectName{Name: name}] = true
-		}
-	}
-	for key := range s.entries {
-		if key.Kind == kind {
-			names[cache.ObjectName{Namespace: key.Namespace, Name: key.Name}] = true
-		}
-	}
-	return names
 }
 
 // regroup replaces a policy in its group; before and after may be nil. Of a namespace, only the policies that apply keep
@@ -115,50 +98,33 @@ func (s *Store) regroup(namespace string, before, after *Entry) {
 		case !applies:
 			p.Drop()
 		case !p.Held():
-			signal(s.lacking)
+			s.lacking.Insert(p.Key())
 		}
 	}
 }
 
 // refill reads the specs of policies that were dropped and apply now.
-func (s *Store) refill(ctx context.Context) error {
-	s.mu.RLock()
-	var lacking []policy.Key
-	for namespace, group := range s.groups {
-		for i, p := range policy.Limit(group) {
-			if namespace != "" && p == group[i] && !p.Held() {
-				lacking = append(lacking, p.Key())
-			}
-		}
-	}
-	s.mu.RUnlock()
-	for _, key := range lacking {
+func (s *Store) refill(ctx context.Context) {
+	s.mu.Lock()
+	lacking := s.lacking
+	s.lacking = sets.New[policy.Key]()
+	s.mu.Unlock()
+	for key := range lacking {
 		found, err := s.api.List(ctx, key.Kind, metav1.ListOptions{
 			FieldSelector: "metadata.namespace=" + key.Namespace + ",metadata.name=" + key.Name,
 		})
-		if err != nil {
-			return err
+		if err != nil { // the watches report it
+			s.mu.Lock()
+			s.lacking.Insert(key)
+			s.mu.Unlock()
+			continue
 		}
-		err = meta.EachListItem(found, func(obj runtime.Object) error {
-			o, err := meta.Accessor(obj)
-			if err == nil && o.GetNamespace() == key.Namespace && o.GetName() == key.Name {
+		_ = meta.EachListItem(found, func(item runtime.Object) error { // it is a list
+			if o, err := meta.Accessor(item); err == nil && o.GetNamespace() == key.Namespace && o.GetName() == key.Name {
 				s.putPolicy(key, o, true)
 			}
-			return err
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeAll removes all policies, because none exist without their CRDs.
-func (s *Store) removeAll() {
-	for _, kind := range kinds {
-		for name := range s.names(kind) {
-			s.remove(kind, name)
-		}
 	}
 }
 
@@ -168,21 +134,5 @@ func (s *Store) notify(tell func(Subscriber)) {
 	s.mu.RUnlock()
 	for _, subscriber := range subscribers {
 		tell(subscriber)
-	}
-}
-
-func (s *Store) setSynced(synced bool, kinds ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, kind := range kinds {
-		s.synced[kind] = synced
-	}
-}
-
-// signal sends to a channel that holds one item, unless it is full.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -46,23 +46,6 @@ func NewClient(cfg *rest.Config) (*Client, error) {
 	return &Client{rest: client}, nil
 }
 
-// Served reports whether the API server serves both kinds of policies. Discovery needs no special rights.
-func (c *Client) Served(ctx context.Context) (bool, error) {
-	found := &metav1.APIResourceList{}
-	err := c.rest.Get().AbsPath("/apis", v1alpha1.Group, v1alpha1.GroupVersion().Version).Do(ctx).Into(found)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("discover policy kinds: %w", err)
-	}
-	known := map[string]bool{}
-	for _, resource := range found.APIResources {
-		known[resource.Kind] = known[resource.Kind] || !strings.Contains(resource.Name, "/")
-	}
-	return known[v1alpha1.KindLoadBalancerPolicy] && known[v1alpha1.KindClusterLoadBalancerPolicy], nil
-}
-
 // List lists the policies of a kind in all namespaces.
 func (c *Client) List(ctx context.Context, kind string, options metav1.ListOptions) (runtime.Object, error) {
 	return c.rest.Get().Resource(resource(kind)).VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Get()
@@ -90,29 +73,26 @@ func (c *Client) ApplyStatus(
 		return "", fmt.Errorf("apply status: %w", err)
 	}
 	force := true
-	raw, err := c.rest.Patch(types.ApplyYAMLPatchType).
+	written, err := c.rest.Patch(types.ApplyYAMLPatchType).
 		NamespaceIfScoped(key.Namespace, key.Namespace != "").
 		Resource(resource(key.Kind)).Name(key.Name).SubResource("status").
 		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, metav1.ParameterCodec).
-		Body(body).Do(ctx).Raw()
+		Body(body).Do(ctx).Get()
 	if err != nil {
 		return "", fmt.Errorf("apply status: %w", err)
 	}
-	var written metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &written); err != nil {
+	read, err := meta.Accessor(written)
+	if err == nil && read.GetResourceVersion() == "" {
+		err = errors.New("response has no resourceVersion")
+	}
+	if err != nil {
 		return "", fmt.Errorf("apply status: %w", err)
 	}
-	if written.ResourceVersion == "" {
-		return "", errors.New("apply status: response has no resourceVersion")
-	}
-	return written.ResourceVersion, nil
+	return read.GetResourceVersion(), nil
 }
 
 // resource returns the resource name of a kind.
 func resource(kind string) string {
-	plural, isY := strings.CutSuffix(strings.ToLower(kind), "y")
-	if !isY {
-		return plural + "s"
-	}
-	return plural + "ies"
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return plural.Resource
 }

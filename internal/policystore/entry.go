@@ -26,39 +26,23 @@ type Entry struct {
 // maxProblems bounds Entry.Problems: a policy may have many.
 const maxProblems = 4096
 
-// newEntry returns the entry of an object, with the policy of before, which may be nil, if that has the same spec. ok is
-// false if the object is not a policy.
-func (s *Store) newEntry(obj metav1.Object, before *Entry) (e *Entry, ok bool) {
-	e = &Entry{UID: obj.GetUID(), Generation: obj.GetGeneration(), ResourceVersion: obj.GetResourceVersion()}
-	var findings []finding.Finding
+// newEntry returns the entry of a policy. It keeps the policy of before, which may be nil, if that has the same spec.
+func (s *Store) newEntry(obj metav1.Object, before *Entry) *Entry {
+	e := &Entry{UID: obj.GetUID(), Generation: obj.GetGeneration(), ResourceVersion: obj.GetResourceVersion()}
 	// The generation counts changes of the spec and not of the status, which the controllers write often.
-	reuse := before != nil && before.UID == e.UID && before.Generation == e.Generation && before.Policy.Held()
+	if before != nil && before.UID == e.UID && before.Generation == e.Generation && before.Policy.Held() {
+		e.Policy, e.Problems = before.Policy, before.Problems
+	} else if e.Policy = policy.New(obj, s.cache); s.status {
+		e.Problems = finding.Shorten(finding.Summary(e.Policy.Findings()), maxProblems)
+	}
+	if !s.status {
+		return e
+	}
 	switch p := obj.(type) {
 	case *v1alpha1.LoadBalancerPolicy:
 		e.Status = p.Status
-		if !reuse {
-			e.Policy = policy.New(p, s.cache)
-		}
-		if !reuse && s.status {
-			_, findings = policy.Compile(p)
-		}
 	case *v1alpha1.ClusterLoadBalancerPolicy:
 		e.Status = p.Status
-		if !reuse {
-			e.Policy = policy.NewCluster(p, s.cache)
-		}
-		if !reuse && s.status {
-			_, findings = policy.CompileCluster(p)
-		}
-	default:
-		return nil, false
 	}
-	if !s.status {
-		e.Status = v1alpha1.PolicyStatus{}
-	}
-	e.Problems = finding.Shorten(finding.Summary(findings), maxProblems)
-	if reuse {
-		e.Policy, e.Problems = before.Policy, before.Problems
-	}
-	return e, true
+	return e
 }

@@ -36,12 +36,6 @@ type newcomers struct {
 	budget     *rate.Limiter
 }
 
-// newcomer is the result of reading a namespace.
-type newcomer struct {
-	labels map[string]string
-	err    error
-}
-
 func newNewcomers(api typedcorev1.NamespaceInterface) *newcomers {
 	return &newcomers{
 		api: api, remembered: cache.NewLRUExpireCache(maxRemembered), budget: rate.NewLimiter(readsPerSecond, readBurst),
@@ -53,36 +47,33 @@ func (n *newcomers) labels(ctx context.Context, name string) (map[string]string,
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return nil, fmt.Errorf("namespace %.63q does not exist: its name is not valid", name)
 	}
-	landed := n.flights.DoChan(name, func() (any, error) { return n.get(context.WithoutCancel(ctx), name), nil })
+	landed := n.flights.DoChan(name, func() (any, error) { return n.get(context.WithoutCancel(ctx), name) })
 	select {
 	case result := <-landed:
-		found, ok := result.Val.(newcomer)
-		if !ok {
-			return nil, fmt.Errorf("get namespace %s: %w", name, result.Err)
-		}
-		return found.labels, found.err
+		labels, _ := result.Val.(map[string]string)
+		return labels, result.Err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("get namespace %s: %w", name, ctx.Err())
 	}
 }
 
-func (n *newcomers) get(ctx context.Context, name string) newcomer {
-	if known, ok := n.remembered.Get(name); ok {
-		if found, ok := known.(newcomer); ok {
-			return found
-		}
+// get returns the labels of a namespace, from the API server or as it answered a moment ago.
+func (n *newcomers) get(ctx context.Context, name string) (any, error) {
+	known, _ := n.remembered.Get(name)
+	if err, failed := known.(error); failed || known != nil {
+		return known, err
 	}
 	if !n.budget.Allow() {
-		return newcomer{err: fmt.Errorf("get namespace %s: %w", name, errTooManyReads)}
+		return nil, fmt.Errorf("get namespace %s: %w", name, errTooManyReads)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var found newcomer
-	if live, err := n.api.Get(ctx, name, metav1.GetOptions{}); err != nil {
-		found.err = fmt.Errorf("get namespace %s: %w", name, err)
-	} else {
-		found.labels = live.Labels
+	found, err := n.api.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		err = fmt.Errorf("get namespace %s: %w", name, err)
+		n.remembered.Add(name, err, rememberFor)
+		return nil, err
 	}
-	n.remembered.Add(name, found, rememberFor)
-	return found
+	n.remembered.Add(name, found.Labels, rememberFor)
+	return found.Labels, nil
 }

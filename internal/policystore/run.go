@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -15,17 +17,17 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 )
 
-const (
-	// discoverEvery is the interval for discovering absent CRDs.
-	discoverEvery = 30 * time.Second
-	// retryEvery is the interval for retrying a discovery that failed.
-	retryEvery = 2 * time.Second
-	// discoveryTimeout bounds one discovery.
-	discoveryTimeout = 10 * time.Second
-)
+// retries are the intervals at which calls that fail are repeated: one to two seconds.
+var retries = wait.Backoff{Duration: time.Second, Jitter: 1}
 
-// pageSize is how many policies are read at a time from an API server that does not stream lists. Each may have 1.5 MB.
-const pageSize = 25
+const (
+	// discoverEvery is the interval for looking for absent CRDs.
+	discoverEvery = 30 * time.Second
+	// refillEvery is the interval at which specs are read again that were dropped and apply now.
+	refillEvery = time.Second
+	// pageSize is how many policies are read at a time from an API server that does not stream lists. Each may have 1.5 MB.
+	pageSize = 25
+)
 
 const kindNamespace = "Namespace"
 
@@ -38,100 +40,82 @@ func (s *Store) Run(ctx context.Context) {
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	owned.Go(func() {
-		s.follow(ctx, sink{s, kindNamespace}, s.cluster, &cache.ListWatch{
+		s.follow(ctx, s.sink(ctx, kindNamespace), s.cluster, &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 				return s.live.List(ctx, options)
 			},
 			WatchFuncWithContext: s.live.Watch,
 		})
 	})
-	logger := klog.FromContext(ctx)
-	absent := false
-	for ctx.Err() == nil {
-		served, err := s.served(ctx)
-		if err == nil && served {
-			if absent {
-				logger.Info("Policy CRDs are installed; serving with policies")
-			}
-			absent = false
-			s.watchPolicies(ctx)
-			continue
-		}
-		wait := retryEvery
-		if err == nil {
-			if !absent {
-				logger.Info("Policy CRDs are not installed; serving without policies")
-			}
-			absent = true
-			s.setSynced(true, kinds...)
-			wait = discoverEvery
-		}
-		select {
-		case <-ctx.Done():
-		case <-s.clock.After(wait):
-		}
-	}
-}
-
-// served reports whether the CRDs of policies are installed. After an error, the known policies stay.
-func (s *Store) served(ctx context.Context) (bool, error) {
-	discovering, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
-	served, err := s.api.Served(discovering)
-	s.discovery.observe(ctx, err)
-	return served, err
-}
-
-// watchPolicies keeps the policies up to date until ctx ends or their CRDs are removed, and the policies with them.
-func (s *Store) watchPolicies(ctx context.Context) {
-	watching, stop := context.WithCancel(ctx)
-	var followers sync.WaitGroup
-	defer followers.Wait()
-	defer stop()
-	s.setSynced(false, kinds...)
 	for _, kind := range kinds {
-		k := sink{s, kind}
-		followers.Go(func() {
-			s.follow(watching, k, s.api, &cache.ListWatch{
-				ListWithContextFunc: k.page,
+		into := s.sink(ctx, kind)
+		owned.Go(func() {
+			s.follow(ctx, into, s.api, &cache.ListWatch{
+				ListWithContextFunc: into.page,
 				WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 					return s.api.Watch(ctx, kind, options)
 				},
 			})
 		})
 	}
-	var retry <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-retry:
-			signal(s.lacking)
-		case <-s.lacking:
-			if retry = nil; s.refill(ctx) != nil { // the API server answers neither the watches, which report that
-				retry = s.clock.After(retryEvery)
-			}
-		case <-s.gone:
-			// A resource that is not found may be about to be served. It is gone only if discovery confirms it.
-			if served, err := s.served(ctx); err == nil && !served {
-				stop()
-				followers.Wait()
-				s.removeAll()
-				return
-			}
-		}
-	}
+	wait.UntilWithContext(ctx, s.refill, refillEvery)
 }
 
 // follow keeps the Store up to date with a resource until ctx ends. client is what the calls use, which may declare that
 // it does not support streamed lists.
 func (s *Store) follow(ctx context.Context, into sink, client any, calls *cache.ListWatch) {
-	what, quiet := resource(into.kind), logr.Discard() // the calls report their outcome, and not at every attempt
-	watcher := cache.ToListWatcherWithWatchListSemantics(s.reported(klog.FromContext(ctx), what, calls), client)
-	r := cache.NewReflectorWithOptions(watcher, nil, into,
-		cache.ReflectorOptions{Name: what, Logger: &quiet, TypeDescription: what})
+	what, quiet := resource(into.kind), logr.Discard() // it would log every attempt
+	listed, watched := observer(into.logger, "list", what), observer(into.logger, "watch", what)
+	observed := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := calls.ListWithContext(ctx, options)
+			if listed(ctx, err); apierrors.IsNotFound(err) {
+				into.absent()
+				pause(ctx, discoverEvery)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := calls.WatchWithContext(ctx, options)
+			watched(ctx, err)
+			return w, err
+		},
+	}
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(observed, client), nil, into,
+		cache.ReflectorOptions{Name: what, Logger: &quiet, TypeDescription: what, Backoff: &retries})
 	if into.kind != kindNamespace {
 		r.WatchListPageSize = pageSize
 	}
 	r.RunWithContext(klog.NewContext(ctx, quiet))
+}
+
+// observer returns a function that logs the outcome of one kind of calls: once when they begin to fail or fail for
+// another reason, and once when they succeed again. A Reflector repeats them forever.
+func observer(logger klog.Logger, verb, resource string) func(context.Context, error) {
+	const working metav1.StatusReason = "working"
+	last := working
+	return func(ctx context.Context, err error) {
+		now := working
+		if err != nil {
+			now = apierrors.ReasonForError(err) // error texts differ from call to call, in ports and times
+		}
+		switch {
+		case now == last, ctx.Err() != nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err),
+			apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err):
+			return // part of the normal operation of a watch, or of a cluster without the CRDs
+		case err != nil:
+			logger.Error(err, "Call to the API server failed, will retry", "verb", verb, "resource", resource)
+		default:
+			logger.Info("Call to the API server succeeds again", "verb", verb, "resource", resource)
+		}
+		last = now
+	}
+}
+
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

@@ -6,17 +6,26 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
-// sink passes the objects of a resource from a Reflector to the Store as they arrive, so that the Store decides what to
-// keep of each: a user may have created more than fits into the memory at a time. kind is that of policies or namespaces.
+// sink passes the objects of a kind from a Reflector to the Store as they arrive, so that the Store decides what to keep
+// of each: a user may have created more than fits into the memory at a time. kind is that of policies or namespaces.
 type sink struct {
 	*Store
-	kind string
+	kind   string
+	logger klog.Logger
+	// known are the objects that the Store has of the kind.
+	known sets.Set[cache.ObjectName]
 }
 
 var _ cache.TransformingStore = sink{}
+
+func (s *Store) sink(ctx context.Context, kind string) sink {
+	return sink{s, kind, klog.FromContext(ctx), sets.New[cache.ObjectName]()}
+}
 
 // Transformer implements cache.TransformingStore, for the objects of a list that is streamed.
 func (k sink) Transformer() cache.TransformFunc { return k.take }
@@ -31,6 +40,7 @@ func (k sink) take(obj any) (any, error) {
 		return nil, err
 	}
 	k.put(k.kind, o)
+	k.known.Insert(cache.MetaObjectToName(o))
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion(),
 	}}, nil
@@ -73,13 +83,14 @@ func (k sink) Delete(obj any) error {
 	name, err := cache.ObjectToName(obj)
 	if err == nil {
 		k.remove(k.kind, name)
+		k.known.Delete(name)
 	}
 	return err
 }
 
 // Replace implements cache.ReflectorStore.
 func (k sink) Replace(list []any, _ string) error {
-	gone := k.names(k.kind)
+	gone := k.known.Clone()
 	for _, obj := range list {
 		if err := k.Add(obj); err != nil {
 			return err
@@ -88,13 +99,24 @@ func (k sink) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		delete(gone, name)
+		gone.Delete(name)
 	}
+	k.retire(gone)
+	k.setRead(k.logger, k.kind, true)
+	return nil
+}
+
+// absent removes all objects, because there are none without their CRD.
+func (k sink) absent() {
+	k.retire(k.known.Clone())
+	k.setRead(k.logger, k.kind, false)
+}
+
+func (k sink) retire(gone sets.Set[cache.ObjectName]) {
 	for name := range gone {
 		k.remove(k.kind, name)
+		k.known.Delete(name)
 	}
-	k.setSynced(true, k.kind)
-	return nil
 }
 
 // Resync implements cache.ReflectorStore.

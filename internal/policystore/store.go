@@ -9,18 +9,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/utils/clock"
+	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/policy"
 )
 
 // API reads policies.
 type API interface {
-	// Served reports whether the API server serves both kinds of policies.
-	Served(ctx context.Context) (bool, error)
 	// List and Watch apply to one kind in all namespaces.
 	List(ctx context.Context, kind string, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, kind string, options metav1.ListOptions) (watch.Interface, error)
@@ -32,8 +31,6 @@ type Options struct {
 	API API
 	// Cluster reads the namespaces: they are watched, and one that the watch has not returned yet is read directly.
 	Cluster kubernetes.Interface
-	// Clock times the discovery of the CRDs.
-	Clock clock.Clock
 	// Status is true if entries have a status and problems, for the controllers that write them.
 	Status bool
 }
@@ -53,14 +50,8 @@ type Store struct {
 	cluster   kubernetes.Interface
 	live      typedcorev1.NamespaceInterface
 	newcomers *newcomers
-	clock     clock.Clock
 	status    bool
 	cache     *policy.Cache
-	// gone receives an item when the resource of a policy kind is not found although it was served before, lacking when
-	// a policy begins to apply whose spec was dropped.
-	gone, lacking chan struct{}
-	// discovery reports the outcome of discovering the CRDs.
-	discovery *report
 
 	mu sync.RWMutex
 	// entries holds the policies, and groups those of each namespace in the order of their limit; those of the cluster
@@ -70,23 +61,22 @@ type Store struct {
 	// namespaces holds the labels of the namespaces.
 	namespaces  map[string]map[string]string
 	subscribers []Subscriber
-	// synced is true for each kind that has been read.
-	synced map[string]bool
+	// lacking are policies that apply although their specs were dropped.
+	lacking sets.Set[policy.Key]
+	// read are the kinds that have been read, and absent those that have no CRD.
+	read, absent sets.Set[string]
 }
 
 var errNotSynced = errors.New("policies have not been read from the API server yet")
 
 // New returns an empty Store; Run fills it.
 func New(o Options) *Store {
-	s := &Store{
-		api: o.API, cluster: o.Cluster, live: o.Cluster.CoreV1().Namespaces(), clock: o.Clock, status: o.Status, cache: &policy.Cache{},
-		gone: make(chan struct{}, 1), lacking: make(chan struct{}, 1),
-		entries: map[policy.Key]*Entry{}, groups: map[string][]*policy.Policy{},
-		namespaces: map[string]map[string]string{}, synced: map[string]bool{},
+	live := o.Cluster.CoreV1().Namespaces()
+	return &Store{
+		api: o.API, cluster: o.Cluster, live: live, newcomers: newNewcomers(live), status: o.Status, cache: &policy.Cache{},
+		entries: map[policy.Key]*Entry{}, groups: map[string][]*policy.Policy{}, namespaces: map[string]map[string]string{},
+		lacking: sets.New[policy.Key](), read: sets.New[string](), absent: sets.New[string](),
 	}
-	s.newcomers = newNewcomers(s.live)
-	s.discovery = s.report("discover", "policies")
-	return s
 }
 
 // Subscribe notifies the subscriber of every change from now on.
@@ -96,12 +86,30 @@ func (s *Store) Subscribe(subscriber Subscriber) {
 	s.subscribers = append(s.subscribers, subscriber)
 }
 
-// HasSynced reports whether the Store has read the cluster's policies and namespaces. It is false while the policies of
-// newly installed CRDs are being read.
+// HasSynced reports whether the Store has read the cluster's policies and namespaces.
 func (s *Store) HasSynced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.synced[kindNamespace] && s.synced[kinds[0]] && s.synced[kinds[1]]
+	return s.read.Has(kindNamespace) && s.read.HasAll(kinds...)
+}
+
+// setRead records that a kind was read, or that the API server does not serve it.
+func (s *Store) setRead(logger klog.Logger, kind string, served bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read.Insert(kind)
+	before := s.absent.Len()
+	if served {
+		s.absent.Delete(kind)
+	} else {
+		s.absent.Insert(kind)
+	}
+	switch now := s.absent.Len(); {
+	case before == 0 && now > 0:
+		logger.Info("Policy CRDs are not installed; serving without policies")
+	case before > 0 && now == 0:
+		logger.Info("Policy CRDs are installed; serving with policies")
+	}
 }
 
 // Applicable returns the policies that apply to a namespace, in the order of precedence of their defaults, with their
@@ -154,14 +162,7 @@ func (s *Store) Others(except policy.Key) (
 func (s *Store) Excluded(p *policy.Policy) (namespace string, inactive bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	group := s.groups[p.Key().Namespace]
-	if p.Key().Namespace != "" && len(group) > p.Key().MaxApplied() {
-		group = group[:p.Key().MaxApplied()]
-		if !slices.Contains(group, p) {
-			group = append(slices.Clone(group), p)
-		}
-	}
-	return p.Excluded(group, s.namespaces)
+	return p.Excluded(s.groups[p.Key().Namespace], s.namespaces)
 }
 
 // Policies returns all policies: those of the cluster first, then by namespace.

@@ -23,7 +23,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/policy"
@@ -38,11 +37,11 @@ func TestMain(m *testing.M) {
 
 // api is a fake API server for policies.
 type api struct {
-	mu          sync.Mutex
-	absent      bool
-	failure     error
-	discoveries int
-	policies    map[string]*fcache.FakeControllerSource
+	mu       sync.Mutex
+	absent   bool
+	failure  error
+	lists    int
+	policies map[string]*fcache.FakeControllerSource
 }
 
 func newAPI() *api {
@@ -54,14 +53,10 @@ func newAPI() *api {
 
 func (*api) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (a *api) Served(context.Context) (bool, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.discoveries++
-	return !a.absent && a.failure == nil, a.failure
-}
-
 func (a *api) List(_ context.Context, kind string, options metav1.ListOptions) (runtime.Object, error) {
+	a.mu.Lock()
+	a.lists++
+	a.mu.Unlock()
 	if err := a.missing(); err != nil {
 		return nil, err
 	}
@@ -128,7 +123,7 @@ type fixture struct {
 func start(t *testing.T, a server, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{cluster: fake.NewClientset(objects...)}
-	f.Store = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Clock: clock.RealClock{}, Status: true})
+	f.Store = policystore.New(policystore.Options{API: a, Cluster: f.cluster, Status: true})
 	f.Subscribe(f)
 	logger := funcr.New(func(_, args string) {
 		f.mu.Lock()
@@ -308,20 +303,20 @@ func TestStoreWithoutCRDs(t *testing.T) {
 		if got := f.countLogs("Policy CRDs are not installed"); got != 1 {
 			t.Errorf("logged %d times that there are none:\n%s", got, strings.Join(f.lines, "\n"))
 		}
-		if a.discoveries < 20 || a.discoveries > 22 {
-			t.Errorf("%d discoveries in ten minutes, want about every 30 s", a.discoveries)
+		if a.lists < 2*18 || a.lists > 2*21 {
+			t.Errorf("%d lists of two kinds in ten minutes, want about every 30 s", a.lists)
 		}
 
 		a.policies[v1alpha1.KindLoadBalancerPolicy].Add(lbpol("shop", "limits"))
 		a.install(true)
-		time.Sleep(31 * time.Second)
+		time.Sleep(32 * time.Second)
 		if diff := cmp.Diff([]string{`LoadBalancerPolicy "limits"`}, f.applicable(t, "shop")); diff != "" {
 			t.Errorf("installed (-want +got):\n%s", diff)
 		}
-		discoveries := a.discoveries
+		lists := a.lists
 		time.Sleep(time.Hour)
-		if a.discoveries != discoveries {
-			t.Errorf("%d discoveries while the CRDs are watched", a.discoveries-discoveries)
+		if a.lists != lists {
+			t.Errorf("%d lists while the CRDs are watched", a.lists-lists)
 		}
 		f.newChanges()
 
@@ -373,7 +368,7 @@ func TestStoreDuringOutage(t *testing.T) {
 	})
 }
 
-func TestStoreNeedsDiscoveryFirst(t *testing.T) {
+func TestStoreNeedsPoliciesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI()
 		a.fail(errors.New("connection refused"))
@@ -388,8 +383,8 @@ func TestStoreNeedsDiscoveryFirst(t *testing.T) {
 		if _, _, err := f.Others(policy.Key{}); err == nil {
 			t.Error("returned the others without a response")
 		}
-		if got := f.countLogs("connection refused"); got != 1 {
-			t.Errorf("logged %d times that discovery failed:\n%s", got, strings.Join(f.lines, "\n"))
+		if got := f.countLogs("connection refused"); got != 2 {
+			t.Errorf("logged %d times that the lists of two kinds failed:\n%s", got, strings.Join(f.lines, "\n"))
 		}
 		a.fail(nil)
 		time.Sleep(3 * time.Second)

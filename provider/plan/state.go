@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/informers"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/policystore"
@@ -39,7 +38,7 @@ func (p *planner) read(ctx context.Context, running *sync.WaitGroup) (*state, er
 	if err != nil {
 		return nil, err
 	}
-	store := policystore.New(policystore.Options{API: policies, Cluster: p.api, Clock: clock.RealClock{}})
+	store := policystore.New(policystore.Options{API: policies, Cluster: p.api})
 	recorded, err := p.readBrakes(ctx)
 	if err != nil {
 		return nil, err

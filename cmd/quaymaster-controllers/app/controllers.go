@@ -381,7 +381,7 @@ func (r *controllers) assemblePolicies(
 	completed *ccmconfig.CompletedConfig,
 ) (cloud.Assembly, *policystore.Store, error) {
 	store := policystore.New(policystore.Options{
-		API: r.policies, Cluster: r.api, Clock: clock.RealClock{}, Status: true,
+		API: r.policies, Cluster: r.api, Status: true,
 	})
 	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),

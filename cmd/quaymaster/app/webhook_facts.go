@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/connect"
@@ -55,7 +54,7 @@ func newFacts(cfg *rest.Config, api kubernetes.Interface, cloudConfig *config.Co
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	f := newStorageFacts(api)
-	f.policies = policystore.New(policystore.Options{API: policies, Cluster: api, Clock: clock.RealClock{}})
+	f.policies = policystore.New(policystore.Options{API: policies, Cluster: api})
 	if cloudConfig == nil {
 		return f, nil
 	}
