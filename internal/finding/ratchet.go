@@ -79,18 +79,13 @@ func mergeListeners(findings []Finding) []Finding {
 			cmp.Compare(a.Severity, b.Severity))
 	})
 	var merged []Finding
-	owned := false // whether the last finding's listeners are a copy that may be appended to: a Service may have thousands
 	for _, f := range sorted {
-		n := len(merged)
-		if n == 0 || !sameProblem(merged[n-1], f) {
-			merged, owned = append(merged, f), false
+		if n := len(merged); n > 0 && sameProblem(merged[n-1], f) {
+			merged[n-1].Listeners = append(merged[n-1].Listeners, f.Listeners...)
 			continue
 		}
-		last := &merged[n-1]
-		if !owned {
-			last.Listeners, owned = slices.Clone(last.Listeners), true
-		}
-		last.Listeners = append(last.Listeners, f.Listeners...)
+		f.Listeners = slices.Clone(f.Listeners) // to append to
+		merged = append(merged, f)
 	}
 	return merged
 }

@@ -2,11 +2,10 @@ package finding
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -54,64 +53,43 @@ func Warnings(findings []Finding) []string {
 // InvalidStatus returns the API status for an object with errors: 422 Invalid, one cause per error, and all of them in
 // the message.
 func InvalidStatus(kind schema.GroupKind, name string, findings []Finding) *metav1.Status {
-	list := causes(findings)
-	// This is what apierrors.NewInvalid returns, but that writes every text three times.
-	return &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-		Message: kind.String() + " " + strconv.Quote(name) + " is invalid: " + summary(list),
-		Details: &metav1.StatusDetails{Group: kind.Group, Kind: kind.Kind, Name: name, Causes: list},
-	}
+	return &apierrors.NewInvalid(kind, name, errorList(findings)).ErrStatus
 }
 
 // Summary returns the text of all errors for Events and conditions, the same as kubectl apply prints for a denied
 // object.
-func Summary(findings []Finding) string { return summary(causes(findings)) }
-
-// summary joins the texts of causes. Those that are equal count once.
-func summary(list []metav1.StatusCause) string {
-	texts := make([]string, 0, len(list))
-	seen := make(map[string]bool, len(list))
-	for _, c := range list {
-		if text := c.Field + ": " + c.Message; !seen[text] {
-			seen[text] = true
-			texts = append(texts, text)
-		}
+func Summary(findings []Finding) string {
+	if err := errorList(findings).ToAggregate(); err != nil {
+		return err.Error()
 	}
-	if len(texts) > 1 {
-		return "[" + strings.Join(texts, ", ") + "]"
-	}
-	return strings.Join(texts, "")
+	return ""
 }
 
-// causes returns the errors as causes of an API status.
-func causes(findings []Finding) []metav1.StatusCause {
+// errorList returns the errors as those of Kubernetes' own validation.
+func errorList(findings []Finding) field.ErrorList {
 	errs := Errors(findings)
-	list := make([]metav1.StatusCause, 0, min(len(errs), maxCauses+1))
-	for i, f := range errs {
-		if i == maxCauses {
-			f = Finding{
-				Type: field.ErrorTypeForbidden, Field: "metadata",
-				Message: fmt.Sprintf("%d more problems are reported once these are fixed", len(errs)-i),
-			}
-		}
-		list = append(list, metav1.StatusCause{Type: metav1.CauseType(f.Type), Message: f.body(), Field: f.Field})
-		if i == maxCauses {
-			break
-		}
+	more := len(errs) - maxCauses
+	list := make(field.ErrorList, 0, min(len(errs), maxCauses+1))
+	for _, f := range errs[:min(len(errs), maxCauses)] {
+		list = append(list, f.fieldError())
+	}
+	if more > 0 {
+		list = append(list, field.Forbidden(field.NewPath("metadata"),
+			fmt.Sprintf("%d more problems are reported once these are fixed", more)))
 	}
 	return list
 }
 
+func (f Finding) fieldError() *field.Error {
+	return &field.Error{Type: f.Type, Field: f.Field, BadValue: Shorten(f.Value, maxValueBytes), Detail: f.detail()}
+}
+
 // body returns the text without the field. A check that only ever warns has no error type and no invalid value.
 func (f Finding) body() string {
-	switch f.Type {
-	case "":
+	if f.Type == "" {
 		return f.detail()
-	case field.ErrorTypeRequired, field.ErrorTypeForbidden:
-		return f.Type.String() + ": " + f.detail()
-	default:
-		return f.Type.String() + ": " + strconv.Quote(Shorten(f.Value, maxValueBytes)) + ": " + f.detail()
 	}
+	return f.fieldError().ErrorBody()
 }
 
 func (f Finding) detail() string {
