@@ -5,33 +5,17 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
 )
 
-// defaulted is a Service with its defaults.
-type defaulted struct {
-	*catalog.Parsed
-	defaults []policy.Default
-	// findings holds the findings of the catalogs if validated is true.
-	findings  []finding.Finding
-	validated bool
-}
-
-// validate validates the Service by the catalogs, once.
-func (d *defaulted) validate() []finding.Finding {
-	if !d.validated {
-		d.findings, d.validated = d.Validate(), true
-	}
-	return d.findings
-}
-
 // complete adds the defaults that a Service gets without another write of its annotations.
-func (r Reviewer) complete(p *catalog.Parsed, policies []*policy.Policy) *defaulted {
+func (r Reviewer) complete(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
 	if r.alone {
-		return &defaulted{Parsed: p}
+		return p
 	}
 	return withDefaults(p, policies, false)
 }
@@ -39,19 +23,17 @@ func (r Reviewer) complete(p *catalog.Parsed, policies []*policy.Policy) *defaul
 // explainUnwritten completes the findings about missing annotations that have a default: the mutating webhook should
 // have written it, so the author of the Service need not know the key.
 func explainUnwritten(findings []finding.Finding, p *catalog.Parsed, policies []*policy.Policy) []finding.Finding {
-	var lost map[string]string
+	if !slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Value == "" }) {
+		return findings // the Service sets the annotations
+	}
+	lost := map[string]string{}
+	_, defaults := fitting(p, policy.Defaults(p, policies, true))
+	for _, d := range defaults {
+		lost[catalog.Path(d.Key)] = d.Value
+	}
 	for i := range findings {
 		f := &findings[i]
-		if f.Value != "" {
-			continue // the Service sets the annotation
-		}
-		if lost == nil {
-			lost = map[string]string{}
-			for _, d := range withDefaults(p, policies, true).defaults {
-				lost[catalog.Path(d.Key)] = d.Value
-			}
-		}
-		if value, isDefault := lost[f.Field]; isDefault {
+		if value, isDefault := lost[f.Field]; isDefault && f.Value == "" {
 			f.Message += fmt.Sprintf("; its default %q could not be added", finding.Shorten(value, longestDefault))
 			f.Remedy = "try again, or set the annotation"
 		}
@@ -62,37 +44,35 @@ func explainUnwritten(findings []finding.Finding, p *catalog.Parsed, policies []
 // longestDefault limits the length of a default in a message.
 const longestDefault = 64
 
-// withDefaults adds the defaults that fit a Service: none that would make it invalid, such as a certificate for a load
-// balancer without https. A default that does not fit does not affect the others.
-func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) *defaulted {
-	return fitting(p, policy.Defaults(p, policies, admission))
+// withDefaults adds the defaults that fit a Service. admission is as in policy.Defaults.
+func withDefaults(p *catalog.Parsed, policies []*policy.Policy, admission bool) *catalog.Parsed {
+	with, _ := fitting(p, policy.Defaults(p, policies, admission))
+	return with
 }
 
-// fitting adds those of the defaults that fit a Service. They are in the order of precedence: of two that exclude each
-// other, or have the same key, the first one applies. Most defaults fit, so that all are tried together first.
-func fitting(p *catalog.Parsed, defaults []policy.Default) *defaulted {
-	if len(defaults) == 0 {
-		return &defaulted{Parsed: p}
-	}
-	all := &defaulted{Parsed: p.With(policy.Values(defaults)), defaults: defaults}
+// fitting adds those of the defaults that fit a Service: none that would make it invalid, such as a certificate for a
+// load balancer without https. They are in the order of precedence: of two that exclude each other, or have the same
+// key, the first one applies. Most defaults fit, so that all are tried together first.
+func fitting(p *catalog.Parsed, defaults []policy.Default) (*catalog.Parsed, []policy.Default) {
+	all := p.With(policy.Values(defaults))
 	if !slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
-		return all
+		return all, defaults
 	}
 	// Whether a default fits must not depend on what unknown keys were meant to be.
 	service, with := p.WithoutUnknown(), all
 	if service != p {
-		with = &defaulted{Parsed: service.With(policy.Values(defaults))}
+		with = service.With(policy.Values(defaults))
 	}
-	findings := with.validate()
+	findings := with.Validate()
 	if !finding.Deny(findings) {
-		return all
+		return all, defaults
 	}
 	f := &fit{with: service, before: service.Validate(), left: maxEffort, base: baseEffort(p.Service)}
 	if !finding.Introduces(f.before, findings) {
-		return all
+		return all, defaults
 	}
 	f.addAll(defaults)
-	return &defaulted{Parsed: p.With(policy.Values(f.added)), defaults: f.added}
+	return p.With(policy.Values(f.added)), f.added
 }
 
 // fit collects the defaults that fit a Service together.
@@ -116,14 +96,8 @@ const maxEffort = 4_000
 // baseEffort estimates what validating a Service costs, apart from the number of its annotations and ports.
 func baseEffort(svc *corev1.Service) int {
 	const base, bytesPerUnit = 10, 100
-	bytes := 0
-	for key, value := range svc.Annotations {
-		bytes += len(key) + len(value)
-	}
-	for _, text := range svc.Spec.LoadBalancerSourceRanges {
-		bytes += len(text)
-	}
-	return base + bytes/bytesPerUnit
+	texts := metav1.ObjectMeta{Annotations: svc.Annotations, Finalizers: svc.Spec.LoadBalancerSourceRanges}
+	return base + texts.Size()/bytesPerUnit
 }
 
 // addAll tries the defaults one by one. One that does not fit alone is tried together with those that it requires, such

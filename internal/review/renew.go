@@ -29,13 +29,13 @@ func (r Reviewer) Renew(
 	current := slices.DeleteFunc(policy.Defaults(base, policies, true), func(d policy.Default) bool {
 		return !slices.Contains(lost, d.Key)
 	})
-	kept := fitting(base, slices.Concat(policy.Allowed(base, u.Lost, policies), current))
+	with, kept := fitting(base, slices.Concat(policy.Allowed(base, u.Lost, policies), current))
 	if refresh {
-		if renewed := refreshed(kept.Parsed, slices.Concat(u.Recorded(), kept.defaults), policies); renewed != nil {
-			return u.Annotations(slices.Concat(u.Immutable, renewed, kept.defaults))
+		if renewed := refreshed(with, slices.Concat(u.Recorded(), kept), policies); renewed != nil {
+			return u.Annotations(slices.Concat(u.Immutable, renewed, kept))
 		}
 	}
-	return u.Annotations(slices.Concat(u.Immutable, kept.defaults))
+	return u.Annotations(slices.Concat(u.Immutable, kept))
 }
 
 // refreshed returns the current defaults of a Service, and the recorded values of those that do not fit. It returns nil
@@ -44,13 +44,13 @@ func refreshed(p *catalog.Parsed, recorded []policy.Default, policies []*policy.
 	current := policy.Defaults(p.Without(keysOf(recorded)...), policies, true)
 	successors := keysOf(current)
 	recorded = slices.DeleteFunc(recorded, func(d policy.Default) bool { return !slices.Contains(successors, d.Key) })
-	result := fitting(p.Without(keysOf(recorded)...), slices.Concat(current, recorded))
-	added := keysOf(result.defaults)
+	with, result := fitting(p.Without(keysOf(recorded)...), slices.Concat(current, recorded))
+	added := keysOf(result)
 	if slices.ContainsFunc(recorded, func(d policy.Default) bool { return !slices.Contains(added, d.Key) }) ||
-		finding.Introduces(p.Validate(), result.validate()) {
+		finding.Introduces(p.Validate(), with.Validate()) {
 		return nil
 	}
-	return result.defaults
+	return result
 }
 
 func keysOf(defaults []policy.Default) []string {

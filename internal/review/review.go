@@ -67,21 +67,20 @@ func (r Reviewer) Review(oldSvc, newSvc *corev1.Service, policies []*policy.Poli
 		// them.
 		findings := current.Validate()
 		if len(policies) > 0 {
-			broken := policy.Validate(r.complete(current, policies).Parsed, policies)
+			broken := policy.Validate(r.complete(current, policies), policies)
 			findings = append(findings, explainUnwritten(broken, current, policies)...)
 		}
 		return finding.Merge(findings)
 	}
-	d := &defaulted{Parsed: current}
 	if len(policies) > 0 {
-		d, old = r.complete(current, policies), r.complete(old, policies).Parsed
+		current, old = r.complete(current, policies), r.complete(old, policies)
 	}
-	findings := append(d.validate(), policy.Validate(d.Parsed, policies)...)
+	findings := append(current.Validate(), policy.Validate(current, policies)...)
 	var oldFindings []finding.Finding
 	if finding.Deny(findings) {
 		oldFindings = append(old.Validate(), policy.Validate(old, policies)...)
 	}
-	return ratchet(oldSvc, newSvc, oldFindings, append(findings, d.Changes(old)...))
+	return ratchet(oldSvc, newSvc, oldFindings, append(findings, current.Changes(old)...))
 }
 
 // Preview validates a Service as admission would if it was created, with all the defaults that admission would write.
@@ -104,11 +103,10 @@ func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admissio
 	if !p.LoadBalancer() {
 		return nil
 	}
-	d := &defaulted{Parsed: p}
 	if len(policies) > 0 {
-		d = withDefaults(p, policies, admission)
+		p = withDefaults(p, policies, admission)
 	}
-	return finding.Merge(append(d.validate(), policy.Validate(d.Parsed, policies)...))
+	return finding.Merge(append(p.Validate(), policy.Validate(p, policies)...))
 }
 
 // Rules validates a Service with its defaults only by the rules of policies. former is the previous state of the
@@ -121,11 +119,11 @@ func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policie
 		return excess
 	}
 	old := r.set.Parse(former)
+	findings := policy.Validate(withDefaults(current, policies, false), policies)
 	if !old.LoadBalancer() {
-		return finding.Merge(policy.Validate(withDefaults(current, policies, false).Parsed, policies))
+		return finding.Merge(findings)
 	}
-	return ratchet(former, current.Service, policy.Validate(withDefaults(old, policies, false).Parsed, policies),
-		policy.Validate(withDefaults(current, policies, false).Parsed, policies))
+	return ratchet(former, current.Service, policy.Validate(withDefaults(old, policies, false), policies), findings)
 }
 
 // Parse parses a Service.
@@ -133,7 +131,7 @@ func (r Reviewer) Parse(svc *corev1.Service) *catalog.Parsed { return r.set.Pars
 
 // Default returns a stored Service with the defaults that the controllers apply to it.
 func (r Reviewer) Default(p *catalog.Parsed, policies []*policy.Policy) *catalog.Parsed {
-	return r.complete(p, policies).Parsed
+	return r.complete(p, policies)
 }
 
 // Defaults returns the annotations that admission adds to a Service that becomes a load balancer: its defaults, and the
@@ -152,7 +150,7 @@ func (r Reviewer) Defaults(svc *corev1.Service, policies []*policy.Policy) map[s
 	p := set.Parse(svc)
 	defaults := policy.Defaults(p, policies, true)
 	if slices.ContainsFunc(defaults, policy.Default.FromPolicy) {
-		defaults = fitting(p, defaults).defaults
+		_, defaults = fitting(p, defaults)
 	}
 	return policy.Annotations(svc, defaults, policies)
 }
