@@ -48,16 +48,11 @@ func Defaults(p *catalog.Parsed, applicable []*Policy, admission bool) []Default
 
 // candidates returns the defaults of the annotations that a Service lacks, by precedence and then by key.
 func candidates(p *catalog.Parsed, applicable []*Policy) []Default {
-	const few = 4
 	var all []Default
 	add := func(d Default) {
-		if p.Sets(d.Key) {
-			return
+		if !p.Sets(d.Key) {
+			all = append(all, d)
 		}
-		if all == nil {
-			all = make([]Default, 0, few)
-		}
-		all = append(all, d)
 	}
 	for _, policy := range applicable {
 		for _, key := range policy.keys {

@@ -5,93 +5,58 @@ import "quaymaster.dev/internal/finding"
 // Docs documents the findings about Services. A finding's severity is that of the policy's enforcement.
 func Docs() []finding.Doc {
 	return []finding.Doc{
-		{ID: idMin, Severity: finding.Error, Help: "A value is below the minimum that a policy of the namespace sets."},
-		{ID: idMax, Severity: finding.Error, Help: "A value exceeds the maximum that a policy of the namespace sets."},
-		{
-			ID: idAllowed, Severity: finding.Error,
-			Help: "A value, or an element of a list, is not among those that a policy of the namespace allows.",
-		},
-		{
-			ID: idPattern, Severity: finding.Error,
-			Help: "A value does not match the pattern that a policy of the namespace sets.",
-		},
-		{
-			ID: idRequired, Severity: finding.Error,
-			Help: "A policy of the namespace requires an annotation that is not set, although it would have an " +
-				"effect.",
-		},
-		{
-			ID: idForbidden, Severity: finding.Error,
-			Help: "A policy of the namespace forbids an annotation that is set.",
-		},
-		{
-			ID: IDTooLong, Severity: finding.Error,
-			Help: "The values of the Service are so long, or the patterns of the policies so expensive, that not " +
-				"every rule can be applied within the time of an admission request. The remaining rules were not " +
-				"applied.",
-		},
-		{
-			ID: IDInactive, Severity: finding.Error,
-			Help: "The policies of the namespace together exceed what is evaluated for each Service, so that one of " +
-				"them is inactive. Its rules are not known, so no load balancer of the namespace is accepted.",
-		},
+		doc(idMin, finding.Error, "A value is below the minimum that a policy of the namespace sets."),
+		doc(idMax, finding.Error, "A value exceeds the maximum that a policy of the namespace sets."),
+		doc(idAllowed, finding.Error,
+			"A value, or an element of a list, is not among those that a policy of the namespace allows."),
+		doc(idPattern, finding.Error, "A value does not match the pattern that a policy of the namespace sets."),
+		doc(idRequired, finding.Error,
+			"A policy of the namespace requires an annotation that is not set, although it would have an effect."),
+		doc(idForbidden, finding.Error, "A policy of the namespace forbids an annotation that is set."),
+		doc(IDTooLong, finding.Error,
+			"The values of the Service are so long, or the patterns of the policies so expensive, that not every "+
+				"rule can be applied within the time of an admission request. The remaining rules were not applied."),
+		doc(IDInactive, finding.Error,
+			"The policies of the namespace together exceed what is evaluated for each Service, so that one of them "+
+				"is inactive. Its rules are not known, so no load balancer of the namespace is accepted."),
 	}
 }
 
 // DefinitionDocs documents the findings about policies.
 func DefinitionDocs() []finding.Doc {
 	return []finding.Doc{
-		{
-			ID: idKey, Severity: finding.Error,
-			Help: "A default or a rule has an invalid annotation key, or one that is not a plain key of the DLB: " +
-				"keys for single ports belong to Services. As a default, hostname, load-balancer-id and keys " +
-				"that software writes are not allowed either.",
-		},
-		{
-			ID: idValue, Severity: finding.Error,
-			Help: "A default or an allowed value is not a valid value of the annotation.",
-		},
-		{
-			ID: idBound, Severity: finding.Error,
-			Help: "min or max is not of the annotation's type, min exceeds max, or forbidden is combined with " +
-				"other limits.",
-		},
-		{
-			ID: idExpression, Severity: finding.Error,
-			Help: "A pattern is not a regular expression in RE2 syntax, or has more than 2000 steps when its " +
-				"repetitions are expanded.",
-		},
-		{
-			ID: idTooLarge, Severity: finding.Error,
-			Help: "The policies of a namespace are too many, or exceed 64 KiB or 10000 steps of patterns in all; " +
-				"cluster policies may have 1 MiB and 100000 steps.",
-		},
-		{
-			ID: idSelector, Severity: finding.Error,
-			Help: "The namespaceSelector is not a valid label selector. Until it is corrected, the policy applies " +
-				"to no namespace.",
-		},
-		{ID: idCatalog, Severity: finding.Error, Help: "A policy selects a catalog that does not exist."},
-		{
-			ID: idDefault, Severity: finding.Error,
-			Help: "A default breaks a rule of the same policy, or of another one that applies to the same " +
-				"namespace, so it would never be written. If the other policy only audits, the finding is a " +
-				"warning.",
-		},
-		{
-			ID: idConflict, Severity: finding.Warning,
-			Help: "Two policies of the same priority have different defaults for the same key. The first by name " +
-				"wins.",
-		},
-		{
-			ID: idSilent, Severity: finding.Warning,
-			Help: "Services without the annotation break the rule, because the built-in default does and the " +
-				"policy sets no other one.",
-		},
-		{ID: idSelectsNothing, Severity: finding.Warning, Help: "The namespaceSelector selects no namespace."},
-		{
-			ID: idDefaultOfOthers, Severity: finding.Warning,
-			Help: "Another policy's default breaks a rule of this one, so it will no longer be written.",
-		},
+		doc(idKey, finding.Error,
+			"A default or a rule has an invalid annotation key, or one that is not a plain key of the DLB: keys for "+
+				"single ports belong to Services. As a default, hostname, load-balancer-id and keys that software "+
+				"writes are not allowed either."),
+		doc(idValue, finding.Error, "A default or an allowed value is not a valid value of the annotation."),
+		doc(idBound, finding.Error,
+			"min or max is not of the annotation's type, min exceeds max, or forbidden is combined with other "+
+				"limits."),
+		doc(idExpression, finding.Error,
+			"A pattern is not a regular expression in RE2 syntax, or has more than 2000 steps when its repetitions "+
+				"are expanded."),
+		doc(idTooLarge, finding.Error,
+			"The policies of a namespace are too many, or exceed 64 KiB or 10000 steps of patterns in all; cluster "+
+				"policies may have 1 MiB and 100000 steps."),
+		doc(idSelector, finding.Error,
+			"The namespaceSelector is not a valid label selector. Until it is corrected, the policy applies to no "+
+				"namespace."),
+		doc(idCatalog, finding.Error, "A policy selects a catalog that does not exist."),
+		doc(idDefault, finding.Error,
+			"A default breaks a rule of the same policy, or of another one that applies to the same namespace, so "+
+				"it would never be written. If the other policy only audits, the finding is a warning."),
+		doc(idConflict, finding.Warning,
+			"Two policies of the same priority have different defaults for the same key. The first by name wins."),
+		doc(idSilent, finding.Warning,
+			"Services without the annotation break the rule, because the built-in default does and the policy sets "+
+				"no other one."),
+		doc(idSelectsNothing, finding.Warning, "The namespaceSelector selects no namespace."),
+		doc(idDefaultOfOthers, finding.Warning,
+			"Another policy's default breaks a rule of this one, so it will no longer be written."),
 	}
+}
+
+func doc(id string, severity finding.Severity, help string) finding.Doc {
+	return finding.Doc{ID: id, Severity: severity, Help: help}
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -33,20 +32,17 @@ func NewUpdate(oldSvc, newSvc *corev1.Service, applicable []*Policy) *Update {
 		return !unchanged && !isCurrent(newSvc, key, by, applicable)
 	})
 	_, intact := newSvc.Annotations[AnnotationDefaulted]
-	for key, by := range recorded {
+	for _, key := range slices.Sorted(maps.Keys(recorded)) {
 		was, had := oldSvc.Annotations[key]
 		if _, has := newSvc.Annotations[key]; has || !had {
 			continue
 		}
-		switch lost := (Default{Key: key, Value: was, recorded: by}); {
+		switch lost := (Default{Key: key, Value: was, recorded: recorded[key]}); {
 		case isImmutable(key):
 			u.Immutable = append(u.Immutable, lost)
 		case !intact:
 			u.Lost = append(u.Lost, lost)
 		}
-	}
-	for _, list := range [][]Default{u.Immutable, u.Lost} {
-		slices.SortFunc(list, func(a, b Default) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	return u
 }

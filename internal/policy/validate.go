@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"iter"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/catalog"
@@ -22,12 +25,7 @@ func Validate(p *catalog.Parsed, applicable []*Policy) []finding.Finding {
 		for i := range policy.rules {
 			r := &policy.rules[i]
 			before := len(findings)
-			if r.known == nil {
-				findings = append(findings, r.validateText(p, policy, w)...)
-			} else if v := p.View(r.catalog); v != nil {
-				w.spend(p.Size() * workPerValue)
-				findings = append(findings, r.validate(v, policy, w)...)
-			}
+			findings = append(findings, r.validate(p, policy, w)...)
 			if !w.spend((len(findings) - before) * workPerFinding) {
 				// Each rule may have a finding for each of thousands of listeners.
 				return append(findings[:min(len(findings), mostBeforeCut)], r.tooLong(policy))
@@ -60,26 +58,46 @@ func (r *rule) tooLong(policy *Policy) finding.Finding {
 	return f
 }
 
-// validate validates every value of a known key, including defaults: otherwise a Service could get a forbidden value by
-// leaving out the key.
-func (r *rule) validate(v *catalog.View, p *Policy, w *work) []finding.Finding {
+// holdings returns the values of the rule's key: every spelling of a key that the own catalog does not describe, as text.
+func (r *rule) holdings(p *catalog.Parsed, w *work) iter.Seq[catalog.Holding] {
+	if v := p.View(r.catalog); v != nil {
+		w.spend(p.Size() * workPerValue)
+		return v.Holding(r.key)
+	}
+	var set []catalog.Holding
+	if r.known == nil {
+		for _, key := range append([]string{r.key}, p.Aliases(r.key)...) {
+			if raw, found := p.Service.Annotations[key]; found {
+				set = append(set, catalog.Holding{Key: key, Raw: raw, Set: true})
+			}
+		}
+		if len(set) == 0 {
+			set = append(set, catalog.Holding{Key: r.key})
+		}
+	}
+	return slices.Values(set)
+}
+
+// validate validates every value, including defaults: otherwise a Service could get a forbidden value by leaving out the
+// key.
+func (r *rule) validate(p *catalog.Parsed, policy *Policy, w *work) []finding.Finding {
 	var findings []finding.Finding
-	for h := range v.Holding(r.key) {
+	for h := range r.holdings(p, w) {
 		switch {
 		case w.exhausted():
 			return findings
 		case h.Set:
 			for _, b := range r.checkSet(h.Raw, h.Value, w) {
-				f := b.findingAbout(w.origin(v.Service, h.Key), p, r)
+				f := b.findingAbout(w.origin(p.Service, h.Key), policy, r)
 				f.Value = h.Raw
 				findings = append(findings, at(f, &h)...)
 			}
 		case r.required:
-			findings = append(findings, at(r.missing(p), &h)...)
+			findings = append(findings, at(r.missing(policy), &h)...)
 		case r.forbidden || h.Value == nil:
 		default:
 			for _, b := range r.check(h.Raw, h.Value, w) {
-				f := b.finding(p, r)
+				f := b.finding(policy, r)
 				f.Subject = catalog.Path(h.Key) + " by default: " + h.Raw
 				f.Type = field.ErrorTypeRequired
 				f.Message = "must be set: the default " + h.Raw + " " + f.Message
@@ -106,34 +124,6 @@ func at(f finding.Finding, h *catalog.Holding) []finding.Finding {
 		all[i].Listeners = []string{listener}
 	}
 	return all
-}
-
-// validateText validates every spelling of an annotation that the own catalog does not describe, as text.
-func (r *rule) validateText(p *catalog.Parsed, policy *Policy, w *work) []finding.Finding {
-	var findings []finding.Finding
-	set := false
-	check := func(key string) {
-		raw, found := p.Service.Annotations[key]
-		if !found {
-			return
-		}
-		set = true
-		for _, b := range r.checkSet(raw, nil, w) {
-			f := b.findingAbout(w.origin(p.Service, key), policy, r)
-			f.Field, f.Value = catalog.Path(key), raw
-			findings = append(findings, f)
-		}
-	}
-	check(r.key)
-	for _, alias := range p.Aliases(r.key) {
-		check(alias)
-	}
-	if r.required && !set {
-		f := r.missing(policy)
-		f.Field = catalog.Path(r.key)
-		return []finding.Finding{f}
-	}
-	return findings
 }
 
 // findingAbout returns the finding about an annotation that is set. If its value is a recorded default, with this origin,
