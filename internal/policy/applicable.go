@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -98,14 +97,7 @@ func (p *Policy) Excluded(all []*Policy, namespaces map[string]map[string]string
 	if most := p.key.limit(); len(upTo) <= most.policies && total.within(most.size) {
 		return "", false
 	}
-	names := []string{p.key.Namespace}
-	if p.key.Namespace == "" {
-		names = slices.Sorted(maps.Keys(namespaces))
-	}
-	for _, name := range names {
-		if !p.Selects(name, namespaces[name]) {
-			continue
-		}
+	for _, name := range selected(p, namespaces) {
 		applicable := Applicable(upTo, name, namespaces[name])
 		at := slices.IndexFunc(applicable, func(other *Policy) bool { return other.key == p.key })
 		if at < 0 || applicable[at].inactive {

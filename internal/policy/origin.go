@@ -67,12 +67,15 @@ func record(added map[string]string, svc *corev1.Service, origin map[string]stri
 	for _, d := range slices.Backward(defaults) { // of several with the same key, the first one counts
 		all[d.Key] = d.origin()
 	}
-	entries := make([]string, 0, len(all))
+	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		entries = append(entries, key+"="+all[key])
+		if text.Len() > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(key + "=" + all[key])
 	}
-	if text := strings.Join(entries, ","); text != svc.Annotations[AnnotationDefaulted] {
-		added[AnnotationDefaulted] = text
+	if text.String() != svc.Annotations[AnnotationDefaulted] {
+		added[AnnotationDefaulted] = text.String()
 	}
 }
 

@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"iter"
-	"slices"
-
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/catalog"
@@ -58,54 +56,61 @@ func (r *rule) tooLong(policy *Policy) finding.Finding {
 	return f
 }
 
-// holdings returns the values of the rule's key: every spelling of a key that the own catalog does not describe, as text.
-func (r *rule) holdings(p *catalog.Parsed, w *work) iter.Seq[catalog.Holding] {
-	if v := p.View(r.catalog); v != nil {
-		w.spend(p.Size() * workPerValue)
-		return v.Holding(r.key)
-	}
-	var set []catalog.Holding
-	if r.known == nil {
-		for _, key := range append([]string{r.key}, p.Aliases(r.key)...) {
-			if raw, found := p.Service.Annotations[key]; found {
-				set = append(set, catalog.Holding{Key: key, Raw: raw, Set: true})
-			}
-		}
-		if len(set) == 0 {
-			set = append(set, catalog.Holding{Key: r.key})
-		}
-	}
-	return slices.Values(set)
-}
-
-// validate validates every value, including defaults: otherwise a Service could get a forbidden value by leaving out the
-// key.
+// validate validates every value of the rule's key, in every spelling. Of a key that the own catalog does not describe, the
+// values are texts.
 func (r *rule) validate(p *catalog.Parsed, policy *Policy, w *work) []finding.Finding {
 	var findings []finding.Finding
-	for h := range r.holdings(p, w) {
-		switch {
-		case w.exhausted():
-			return findings
-		case h.Set:
-			for _, b := range r.checkSet(h.Raw, h.Value, w) {
-				f := b.findingAbout(w.origin(p.Service, h.Key), policy, r)
-				f.Value = h.Raw
-				findings = append(findings, at(f, &h)...)
+	if r.known != nil {
+		v := p.View(r.catalog)
+		if v == nil {
+			return nil
+		}
+		w.spend(p.Size() * workPerValue)
+		for h := range v.Holding(r.key) {
+			if w.exhausted() {
+				break
 			}
-		case r.required:
-			findings = append(findings, at(r.missing(policy), &h)...)
-		case r.forbidden || h.Value == nil:
-		default:
-			for _, b := range r.check(h.Raw, h.Value, w) {
-				f := b.finding(policy, r)
-				f.Subject = catalog.Path(h.Key) + " by default: " + h.Raw
-				f.Type = field.ErrorTypeRequired
-				f.Message = "must be set: the default " + h.Raw + " " + f.Message
-				if r.message == "" {
-					f.Remedy = "set the annotation"
-				}
-				findings = append(findings, at(f, &h)...)
+			findings = append(findings, r.validateOne(p.Service, &h, policy, w)...)
+		}
+		return findings
+	}
+	set := false
+	for _, key := range append([]string{r.key}, p.Aliases(r.key)...) {
+		if raw, found := p.Service.Annotations[key]; found {
+			set = true
+			findings = append(findings, r.validateOne(p.Service, &catalog.Holding{Key: key, Raw: raw, Set: true}, policy, w)...)
+		}
+	}
+	if !set {
+		return r.validateOne(p.Service, &catalog.Holding{Key: r.key}, policy, w)
+	}
+	return findings
+}
+
+// validateOne validates a value, which may be a default: otherwise a Service could get a forbidden value by leaving out
+// the key.
+func (r *rule) validateOne(svc *corev1.Service, h *catalog.Holding, policy *Policy, w *work) []finding.Finding {
+	var findings []finding.Finding
+	switch {
+	case h.Set:
+		for _, b := range r.checkSet(h.Raw, h.Value, w) {
+			f := b.findingAbout(w.origin(svc, h.Key), policy, r)
+			f.Value = h.Raw
+			findings = append(findings, at(f, h)...)
+		}
+	case r.required:
+		findings = at(r.missing(policy), h)
+	case r.forbidden || h.Value == nil:
+	default:
+		for _, b := range r.check(h.Raw, h.Value, w) {
+			f := b.finding(policy, r)
+			f.Subject = catalog.Path(h.Key) + " by default: " + h.Raw
+			f.Type = field.ErrorTypeRequired
+			f.Message = "must be set: the default " + h.Raw + " " + f.Message
+			if r.message == "" {
+				f.Remedy = "set the annotation"
 			}
+			findings = append(findings, at(f, h)...)
 		}
 	}
 	return findings

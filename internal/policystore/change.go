@@ -9,18 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"quaymaster.dev/internal/policy"
 )
 
 // put adds or replaces an object.
-func (s *Store) put(kind string, obj metav1.Object) {
-	if kind == kindNamespace {
-		s.putNamespace(obj.GetName(), obj.GetLabels())
+func (s *Store) put(key policy.Key, obj metav1.Object) {
+	if key.Kind != kindNamespace {
+		s.putPolicy(key, obj, false)
 		return
 	}
-	s.putPolicy(policy.Key{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}, obj, false)
+	s.mu.Lock()
+	before, known := s.namespaces[key.Name]
+	s.namespaces[key.Name] = obj.GetLabels()
+	s.mu.Unlock()
+	if !known || !maps.Equal(before, obj.GetLabels()) {
+		s.notify(key)
+	}
 }
 
 // putPolicy adds or replaces a policy. With refill, it only replaces one that has not changed meanwhile.
@@ -38,37 +43,34 @@ func (s *Store) putPolicy(key policy.Key, obj metav1.Object, refill bool) {
 		s.regroup(key.Namespace, before, entry)
 	}
 	s.mu.Unlock()
-	s.notify(func(to Subscriber) { to.PolicyChanged(key) })
-}
-
-func (s *Store) putNamespace(name string, labels map[string]string) {
-	s.mu.Lock()
-	before, known := s.namespaces[name]
-	s.namespaces[name] = labels
-	s.mu.Unlock()
-	if !known || !maps.Equal(before, labels) {
-		s.notify(func(to Subscriber) { to.NamespaceChanged(name) })
-	}
+	s.notify(key)
 }
 
 // remove removes a deleted object.
-func (s *Store) remove(kind string, name cache.ObjectName) {
-	key := policy.Key{Kind: kind, Namespace: name.Namespace, Name: name.Name}
+func (s *Store) remove(key policy.Key) {
 	s.mu.Lock()
-	if kind == kindNamespace {
-		delete(s.namespaces, name.Name)
+	if key.Kind == kindNamespace {
+		delete(s.namespaces, key.Name)
 	} else if before := s.entries[key]; before != nil {
 		delete(s.entries, key)
 		s.regroup(key.Namespace, before, nil)
 	}
 	s.mu.Unlock()
-	s.notify(func(to Subscriber) {
-		if kind == kindNamespace {
-			to.NamespaceChanged(name.Name)
+	s.notify(key)
+}
+
+// notify tells the subscribers that an object has changed.
+func (s *Store) notify(key policy.Key) {
+	s.mu.RLock()
+	subscribers := slices.Clone(s.subscribers)
+	s.mu.RUnlock()
+	for _, subscriber := range subscribers {
+		if key.Kind == kindNamespace {
+			subscriber.NamespaceChanged(key.Name)
 		} else {
-			to.PolicyChanged(key)
+			subscriber.PolicyChanged(key)
 		}
-	})
+	}
 }
 
 // regroup replaces a policy in its group; before and after may be nil. Of a namespace, only the policies that apply keep
@@ -125,14 +127,5 @@ func (s *Store) refill(ctx context.Context) {
 			}
 			return nil
 		})
-	}
-}
-
-func (s *Store) notify(tell func(Subscriber)) {
-	s.mu.RLock()
-	subscribers := slices.Clone(s.subscribers)
-	s.mu.RUnlock()
-	for _, subscriber := range subscribers {
-		tell(subscriber)
 	}
 }

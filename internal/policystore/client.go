@@ -82,11 +82,8 @@ func (c *Client) ApplyStatus(
 		return "", fmt.Errorf("apply status: %w", err)
 	}
 	read, err := meta.Accessor(written)
-	if err == nil && read.GetResourceVersion() == "" {
-		err = errors.New("response has no resourceVersion")
-	}
-	if err != nil {
-		return "", fmt.Errorf("apply status: %w", err)
+	if err != nil || read.GetResourceVersion() == "" {
+		return "", errors.New("apply status: response has no resourceVersion")
 	}
 	return read.GetResourceVersion(), nil
 }

@@ -70,7 +70,8 @@ func (s *Store) follow(ctx context.Context, into sink, client any, calls *cache.
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := calls.ListWithContext(ctx, options)
 			if listed(ctx, err); apierrors.IsNotFound(err) {
-				into.absent()
+				into.removeAll(into.known.Clone()) // without their CRD, there are none
+				s.setRead(into.logger, into.kind, false)
 				pause(ctx, discoverEvery)
 			}
 			return list, err

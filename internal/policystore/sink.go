@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"quaymaster.dev/internal/policy"
 )
 
 // sink passes the objects of a kind from a Reflector to the Store as they arrive, so that the Store decides what to keep
@@ -18,13 +20,13 @@ type sink struct {
 	kind   string
 	logger klog.Logger
 	// known are the objects that the Store has of the kind.
-	known sets.Set[cache.ObjectName]
+	known sets.Set[policy.Key]
 }
 
 var _ cache.TransformingStore = sink{}
 
 func (s *Store) sink(ctx context.Context, kind string) sink {
-	return sink{s, kind, klog.FromContext(ctx), sets.New[cache.ObjectName]()}
+	return sink{s, kind, klog.FromContext(ctx), sets.New[policy.Key]()}
 }
 
 // Transformer implements cache.TransformingStore, for the objects of a list that is streamed.
@@ -39,11 +41,16 @@ func (k sink) take(obj any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.put(k.kind, o)
-	k.known.Insert(cache.MetaObjectToName(o))
+	key := k.key(cache.MetaObjectToName(o))
+	k.put(key, o)
+	k.known.Insert(key)
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion(),
 	}}, nil
+}
+
+func (k sink) key(name cache.ObjectName) policy.Key {
+	return policy.Key{Kind: k.kind, Namespace: name.Namespace, Name: name.Name}
 }
 
 // page lists a page of policies, and returns what a Reflector has to know of it.
@@ -82,8 +89,7 @@ func (k sink) Update(obj any) error { return k.Add(obj) }
 func (k sink) Delete(obj any) error {
 	name, err := cache.ObjectToName(obj)
 	if err == nil {
-		k.remove(k.kind, name)
-		k.known.Delete(name)
+		k.removeAll(sets.New(k.key(name)))
 	}
 	return err
 }
@@ -99,23 +105,17 @@ func (k sink) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		gone.Delete(name)
+		gone.Delete(k.key(name))
 	}
-	k.retire(gone)
+	k.removeAll(gone)
 	k.setRead(k.logger, k.kind, true)
 	return nil
 }
 
-// absent removes all objects, because there are none without their CRD.
-func (k sink) absent() {
-	k.retire(k.known.Clone())
-	k.setRead(k.logger, k.kind, false)
-}
-
-func (k sink) retire(gone sets.Set[cache.ObjectName]) {
-	for name := range gone {
-		k.remove(k.kind, name)
-		k.known.Delete(name)
+func (k sink) removeAll(gone sets.Set[policy.Key]) {
+	for key := range gone {
+		k.remove(key)
+		k.known.Delete(key)
 	}
 }
 

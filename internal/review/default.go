@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
@@ -96,8 +95,14 @@ const maxEffort = 4_000
 // baseEffort estimates what validating a Service costs, apart from the number of its annotations and ports.
 func baseEffort(svc *corev1.Service) int {
 	const base, bytesPerUnit = 10, 100
-	texts := metav1.ObjectMeta{Annotations: svc.Annotations, Finalizers: svc.Spec.LoadBalancerSourceRanges}
-	return base + texts.Size()/bytesPerUnit
+	bytes := 0
+	for key, value := range svc.Annotations {
+		bytes += len(key) + len(value)
+	}
+	for _, text := range svc.Spec.LoadBalancerSourceRanges {
+		bytes += len(text)
+	}
+	return base + bytes/bytesPerUnit
 }
 
 // addAll tries the defaults one by one. One that does not fit alone is tried together with those that it requires, such
