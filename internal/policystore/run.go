@@ -66,19 +66,24 @@ func (s *Store) Run(ctx context.Context) {
 func (s *Store) follow(ctx context.Context, into sink, client any, calls *cache.ListWatch) {
 	what, quiet := resource(into.kind), logr.Discard() // it would log every attempt
 	listed, watched := observer(into.logger, "list", what), observer(into.logger, "watch", what)
+	missed := false
 	observed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := calls.ListWithContext(ctx, options)
-			if listed(ctx, err); apierrors.IsNotFound(err) {
-				into.removeAll(into.known.Clone()) // without their CRD, there are none
+			listed(ctx, err)
+			// One answer does not remove policies: a resource that is not found may be about to be served.
+			if again := missed || len(into.known) == 0; apierrors.IsNotFound(err) && again {
+				into.removeAll(into.known.Clone())
 				s.setRead(into.logger, into.kind, false)
 				pause(ctx, discoverEvery)
 			}
+			missed = apierrors.IsNotFound(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w, err := calls.WatchWithContext(ctx, options)
 			watched(ctx, err)
+			missed = missed && err != nil
 			return w, err
 		},
 	}
