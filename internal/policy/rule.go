@@ -178,14 +178,13 @@ func (p *Policy) breaches(key string, aliases []string, value string, w *work) [
 
 // checkText checks a text that has not been parsed.
 func (r *rule) checkText(raw string, w *work) []breach {
-	if r.known == nil {
-		return r.checkSet(raw, nil, w)
+	var value *annotation.Value
+	if r.known != nil {
+		if parsed, err := r.known.Parse(raw); err == nil { // else the policy that contains it has a finding
+			value = &parsed
+		}
 	}
-	value, err := r.known.Parse(raw)
-	if err != nil {
-		return r.checkSet(raw, nil, w) // the policy that contains it has a finding
-	}
-	return r.checkSet(raw, &value, w)
+	return r.checkSet(raw, value, w)
 }
 
 // finding returns the finding about a Service, with the severity of the rule's policy.
