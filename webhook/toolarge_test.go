@@ -79,8 +79,8 @@ func TestLargeObjectsAreAnswered(t *testing.T) {
 		"ports, unchanged":                {"validate-service", manyPorts, manyPorts, ""},
 		"ports, being deleted":            {"validate-service", manyPorts, deleted, ""},
 		"source ranges":                   {"validate-service", nil, ranges, "must have at most 3000 source ranges; has 100000"},
-		"annotations":                     {"validate-service", nil, annotated, "metadata.annotations: Too long: \"\": must have at most 262144 bytes in total"},
-		"annotations, mutated":            {"mutate-service", nil, annotated, "metadata.annotations: Too long: \"\": must have at most 262144 bytes in total"},
+		"annotations":                     {"validate-service", nil, annotated, "metadata.annotations: Too long: must have at most 262144 bytes in total"},
+		"annotations, mutated":            {"mutate-service", nil, annotated, "metadata.annotations: Too long: must have at most 262144 bytes in total"},
 		"claim":                           {"validate-persistentvolumeclaim", claim("10Gi"), claim("9Ti"), "must be at most"},
 		"policy":                          {"validate-loadbalancerpolicy", nil, limits, "spec.rules[1].pattern"},
 	} {

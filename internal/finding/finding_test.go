@@ -105,7 +105,7 @@ func TestInvalidStatus(t *testing.T) {
 func TestInvalidStatusIsThatOfKubernetes(t *testing.T) {
 	kind := schema.GroupKind{Group: "example.com", Kind: "Thing"}
 	for _, typ := range []field.ErrorType{
-		field.ErrorTypeInvalid, field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeForbidden, field.ErrorTypeTooMany,
+		field.ErrorTypeInvalid, field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeForbidden, field.ErrorTypeTooMany, field.ErrorTypeTooLong,
 		field.ErrorTypeDuplicate, field.ErrorTypeNotFound,
 	} {
 		one := sample(func(f *finding.Finding) {
