@@ -10,11 +10,9 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
-	"quaymaster.dev/webhook/stream"
 )
 
 const (
@@ -42,9 +40,9 @@ type Admitter interface {
 
 // ObjectReader is implemented by an Admitter that needs the objects of requests.
 type ObjectReader interface {
-	// ReadObject reads what the Admitter needs of an object, which it gets in the request's Object.Object or
+	// Decodable returns what an object is decoded into, which the Admitter gets in the request's Object.Object or
 	// OldObject.Object.
-	ReadObject(r *stream.Reader) runtime.Object
+	Decodable() Decodable
 }
 
 // MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's

@@ -55,8 +55,8 @@ type HandlerOptions struct {
 // callers cause its lines.
 type Handler struct {
 	o HandlerOptions
-	// reader reads the objects of requests; nil if the Admitter needs none.
-	reader ObjectReader
+	// decodable returns what an object is decoded into; nil if the Admitter needs none.
+	decodable func() Decodable
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -66,8 +66,11 @@ func NewHandler(o HandlerOptions) *Handler {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	reader, _ := o.Admitter.(ObjectReader)
-	return &Handler{o: o, reader: reader}
+	h := &Handler{o: o}
+	if reader, reads := o.Admitter.(ObjectReader); reads {
+		h.decodable = reader.Decodable
+	}
+	return h
 }
 
 // ServeHTTP responds to one AdmissionReview.

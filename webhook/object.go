@@ -22,14 +22,14 @@ type Object interface {
 // nil on creation. Both are nil on deletion, which has only the old object, and that needs no validation. An error is a
 // MalformedError: the caller sent something that the webhook is not registered for.
 func ReadPair[O Object](
-	req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind, read func(*stream.Reader) O,
+	req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind, reader ObjectReader,
 ) (oldObject, newObject O, err error) {
 	switch req.Operation {
 	case admissionv1.Create:
-		newObject, err = valid("request.object", req.Object, gvk, read)
+		newObject, err = valid[O]("request.object", req.Object, gvk, reader)
 	case admissionv1.Update:
-		if newObject, err = valid("request.object", req.Object, gvk, read); err == nil {
-			oldObject, err = valid("request.oldObject", req.OldObject, gvk, read)
+		if newObject, err = valid[O]("request.object", req.Object, gvk, reader); err == nil {
+			oldObject, err = valid[O]("request.oldObject", req.OldObject, gvk, reader)
 		}
 	default:
 	}
@@ -38,7 +38,7 @@ func ReadPair[O Object](
 
 // valid returns an object of the right kind.
 func valid[O Object](
-	name string, raw runtime.RawExtension, gvk schema.GroupVersionKind, read func(*stream.Reader) O,
+	name string, raw runtime.RawExtension, gvk schema.GroupVersionKind, reader ObjectReader,
 ) (o O, err error) {
 	var none O
 	switch object := raw.Object.(type) {
@@ -50,7 +50,9 @@ func valid[O Object](
 		if len(raw.Raw) == 0 {
 			return none, &MalformedError{Problem: name + " is missing"}
 		}
-		err = stream.Read(stream.Input{Reader: bytes.NewReader(raw.Raw)}, func(r *stream.Reader) { o = read(r) })
+		into := reader.Decodable()
+		err = stream.Read(stream.Input{Reader: bytes.NewReader(raw.Raw)}, into)
+		o, _ = into.Object().(O)
 	}
 	version, kind := gvk.ToAPIVersionAndKind()
 	if err != nil {

@@ -1,42 +1,66 @@
 package webhook
 
 import (
+	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/webhook/stream"
 )
 
-// ReadMember reads a member that objects of all kinds have. more reads further members of the metadata, and reports
-// whether it did. ReadMember reports whether it has read the member.
-func ReadMember(
-	r *stream.Reader, name []byte, kind *metav1.TypeMeta, meta *metav1.ObjectMeta, more func(name []byte) bool,
-) bool {
-	switch string(name) {
-	case "apiVersion":
-		stream.String(r, &kind.APIVersion)
-	case "kind":
-		stream.String(r, &kind.Kind)
-	case "metadata":
-		for name := range r.Members() {
-			switch string(name) {
-			case "name":
-				stream.String(r, &meta.Name)
-			case "generateName":
-				stream.String(r, &meta.GenerateName)
-			case "namespace":
-				stream.String(r, &meta.Namespace)
-			case "deletionTimestamp":
-				stream.Pointer(r, &meta.DeletionTimestamp, readTime)
-			default:
-				if !more(name) {
-					r.Skip()
-				}
-			}
-		}
-	default:
-		return false
-	}
-	return true
+// Decodable is a struct with those fields of an object that admission uses.
+type Decodable interface {
+	// Object returns the object with these fields.
+	Object() Object
 }
 
-func readTime(r *stream.Reader, t *metav1.Time) { r.Unmarshal(t) }
+// Metadata has the fields of metadata that are used of all objects.
+type Metadata struct {
+	Name              string       `json:"name"`
+	GenerateName      string       `json:"generateName"`
+	Namespace         string       `json:"namespace"`
+	DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
+}
+
+// ObjectMeta returns the metadata of an object.
+func (m *Metadata) ObjectMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, DeletionTimestamp: m.DeletionTimestamp,
+	}
+}
+
+// slot is an object of a request; null means that there is none.
+type slot struct {
+	decodable func() Decodable
+	object    Object
+	// mismatch is set if a value is of the wrong type. The Admitter reports that if the object matters.
+	mismatch error
+}
+
+// UnmarshalJSONFrom decodes the object. After an error, it has the fields that were decoded before.
+func (s *slot) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+	if d.PeekKind() == 'n' || s.decodable == nil {
+		return d.SkipValue()
+	}
+	into := s.decodable()
+	s.mismatch, err = stream.Part(d, into)
+	s.object = into.Object()
+	return err
+}
+
+func (s *slot) extension() runtime.RawExtension {
+	switch {
+	case s.mismatch != nil:
+		return runtime.RawExtension{Object: &malformed{problem: s.mismatch}}
+	case s.object != nil:
+		return runtime.RawExtension{Object: s.object}
+	}
+	return runtime.RawExtension{}
+}
+
+// malformed stands for an object with a value of the wrong type.
+type malformed struct {
+	runtime.Unknown
+
+	problem error
+}

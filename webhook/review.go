@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"quaymaster.dev/internal/finding"
@@ -47,19 +49,14 @@ func (h *Handler) read(
 			return nil
 		}
 	}
-	var kind metav1.TypeMeta
-	var req *admissionv1.AdmissionRequest
-	err := stream.Read(in, func(s *stream.Reader) {
-		kind, req = h.review(s)
-		if s.Kept() <= stream.ShortBytes {
-			held.shrink()
-		}
-	})
+	review := admissionReview{Request: request{decodable: h.decodable}}
+	err := stream.Read(in, &review)
+	req := review.Request.admission()
 	excess, exceeded := errors.AsType[*stream.LimitError](err)
 	if err != nil && !exceeded {
 		return nil, nil, unreadable(err)
 	}
-	if err := h.check(kind, req); err != nil {
+	if err := h.check(review.TypeMeta, req); err != nil {
 		if exceeded {
 			return nil, nil, tooLarge()
 		}
@@ -71,7 +68,23 @@ func (h *Handler) read(
 			return nil, nil, unreadable(err)
 		}
 	}
+	if held.large && json.MarshalWrite(new(little), req) == nil {
+		held.shrink()
+	}
 	return req, excess, nil
+}
+
+// little accepts no more than a request may need that does not count as large.
+type little int
+
+var errNotLittle = errors.New("needs much memory")
+
+// Write implements io.Writer.
+func (l *little) Write(p []byte) (int, error) {
+	if *l += little(len(p)); *l > stream.ShortBytes {
+		return 0, errNotLittle
+	}
+	return len(p), nil
 }
 
 var errOverloaded = errors.New("too many large requests")
@@ -132,94 +145,56 @@ func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.Limit
 	}}, func(f finding.Finding) { h.o.Metrics.CountFinding(h.o.Name, f.ID, string(f.Severity)) })
 }
 
-func (h *Handler) review(r *stream.Reader) (kind metav1.TypeMeta, req *admissionv1.AdmissionRequest) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "apiVersion":
-			stream.String(r, &kind.APIVersion)
-		case "kind":
-			stream.String(r, &kind.Kind)
-		case "request":
-			stream.Pointer(r, &req, h.request)
-		default:
-			r.Skip()
-		}
-	}
-	return kind, req
+// admissionReview has the fields of an AdmissionReview that are used.
+type admissionReview struct {
+	metav1.TypeMeta `json:",inline"`
+	Request         request `json:"request"`
 }
 
-func (h *Handler) request(r *stream.Reader, req *admissionv1.AdmissionRequest) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "uid":
-			stream.String(r, &req.UID)
-		case "resource":
-			readResource(r, &req.Resource)
-		case "subResource":
-			stream.String(r, &req.SubResource)
-		case "name":
-			stream.String(r, &req.Name)
-		case "namespace":
-			stream.String(r, &req.Namespace)
-		case "operation":
-			stream.String(r, &req.Operation)
-		case "userInfo":
-			readUser(r, &req.UserInfo)
-		case "dryRun":
-			stream.Pointer(r, &req.DryRun, stream.Bool)
-		case "object":
-			h.object(r, req, &req.Object)
-		case "oldObject":
-			h.object(r, req, &req.OldObject)
-		default:
-			r.Skip()
-		}
-	}
+// request is decoded into fields, which are nil if there is no request.
+type request struct {
+	decodable func() Decodable
+	fields    *requestFields
 }
 
-func readResource(r *stream.Reader, resource *metav1.GroupVersionResource) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "group":
-			stream.String(r, &resource.Group)
-		case "version":
-			stream.String(r, &resource.Version)
-		case "resource":
-			stream.String(r, &resource.Resource)
-		default:
-			r.Skip()
-		}
-	}
+type requestFields struct {
+	UID         types.UID                   `json:"uid"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Name        string                      `json:"name"`
+	Namespace   string                      `json:"namespace"`
+	Operation   admissionv1.Operation       `json:"operation"`
+	UserInfo    struct {
+		Username string `json:"username"`
+	} `json:"userInfo"`
+	DryRun    *bool `json:"dryRun"`
+	Object    slot  `json:"object"`
+	OldObject slot  `json:"oldObject"`
 }
 
-func readUser(r *stream.Reader, user *authenticationv1.UserInfo) {
-	for name := range r.Members() {
-		if string(name) == "username" {
-			stream.String(r, &user.Username)
-		} else {
-			r.Skip()
-		}
+// UnmarshalJSONFrom decodes the request.
+func (r *request) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == 'n' {
+		r.fields = nil
+		return d.SkipValue()
 	}
+	if r.fields == nil {
+		r.fields = &requestFields{Object: slot{decodable: r.decodable}, OldObject: slot{decodable: r.decodable}}
+	}
+	return json.UnmarshalDecode(d, r.fields)
 }
 
-// object reads an object of the request; null means that there is none. On deletion, it does not matter.
-func (h *Handler) object(r *stream.Reader, req *admissionv1.AdmissionRequest, into *runtime.RawExtension) {
-	switch {
-	case r.Null():
-	case h.reader == nil || req.Operation == admissionv1.Delete:
-		r.Skip()
-	default:
-		if err := r.Apart(func() { into.Object = h.reader.ReadObject(r) }); err != nil {
-			into.Object = &malformed{problem: err}
-		}
+// admission returns the request for an Admitter; nil if there is none.
+func (r *request) admission() *admissionv1.AdmissionRequest {
+	f := r.fields
+	if f == nil {
+		return nil
 	}
-}
-
-// malformed stands for an object with a value of the wrong type. The Admitter reports that if the object matters.
-type malformed struct {
-	runtime.Unknown
-
-	problem error
+	return &admissionv1.AdmissionRequest{
+		UID: f.UID, Resource: f.Resource, SubResource: f.SubResource, Name: f.Name, Namespace: f.Namespace,
+		Operation: f.Operation, UserInfo: authenticationv1.UserInfo{Username: f.UserInfo.Username}, DryRun: f.DryRun,
+		Object: f.Object.extension(), OldObject: f.OldObject.extension(),
+	}
 }
 
 // resourceName returns the resource as kubectl writes it, such as services.v1 or nodes.v1/status.

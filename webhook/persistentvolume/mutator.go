@@ -42,7 +42,11 @@ type MutatorOptions struct {
 }
 
 // Mutator sets the zones of new PersistentVolumes. It has no side effects, and calling it again changes nothing.
-type Mutator struct{ o MutatorOptions }
+type Mutator struct {
+	reader
+
+	o MutatorOptions
+}
 
 var _ webhook.Admitter = (*Mutator)(nil)
 
@@ -58,7 +62,7 @@ func NewMutator(o MutatorOptions) *Mutator {
 func (m *Mutator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldPV, newPV, err := webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
+	oldPV, newPV, err := webhook.ReadPair[*corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 	switch {
 	case err != nil:
 		return nil, err

@@ -3,74 +3,63 @@ package persistentvolume
 import (
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/stream"
 )
 
-var _ webhook.ObjectReader = (*Mutator)(nil)
+// reader makes an Admitter of this package a webhook.ObjectReader.
+type reader struct{}
 
-// ReadObject reads a PersistentVolume.
-func (*Mutator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
+var _ webhook.ObjectReader = reader{}
 
-// read reads those fields of a PersistentVolume that admission uses.
-func read(r *stream.Reader) *corev1.PersistentVolume {
-	pv := &corev1.PersistentVolume{}
-	for name := range r.Members() {
-		switch {
-		case webhook.ReadMember(r, name, &pv.TypeMeta, &pv.ObjectMeta, func(name []byte) bool {
-			switch string(name) {
-			case "labels":
-				stream.Strings(r, &pv.Labels, topological)
-			case "annotations":
-				stream.Strings(r, &pv.Annotations, byProvisioners)
-			default:
-				return false
-			}
-			return true
-		}):
-		case string(name) == "spec":
-			readSpec(r, &pv.Spec)
-		default:
-			r.Skip()
-		}
+// Decodable returns what a PersistentVolume is decoded into.
+func (reader) Decodable() webhook.Decodable { return &decodable{} }
+
+// decodable has the fields of a PersistentVolume that admission uses.
+type decodable struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		webhook.Metadata
+		Labels      topology     `json:"labels"`
+		Annotations provisioning `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		CSI *struct {
+			Driver       string `json:"driver"`
+			VolumeHandle string `json:"volumeHandle"`
+		} `json:"csi"`
+		NodeAffinity stream.Whole[*corev1.VolumeNodeAffinity] `json:"nodeAffinity"`
+	} `json:"spec"`
+}
+
+// Object returns the PersistentVolume.
+func (d *decodable) Object() webhook.Object {
+	pv := &corev1.PersistentVolume{TypeMeta: d.TypeMeta, ObjectMeta: d.Metadata.ObjectMeta()}
+	pv.Labels, pv.Annotations, pv.Spec.NodeAffinity = d.Metadata.Labels, d.Metadata.Annotations, d.Spec.NodeAffinity.Value
+	if csi := d.Spec.CSI; csi != nil {
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
 	}
 	return pv
 }
 
-// topological reports whether a label may be about a zone or region, in the current or in the beta form.
-func topological(key []byte) bool {
-	return strings.HasPrefix(string(key), "topology.kubernetes.io/") ||
-		strings.HasPrefix(string(key), "failure-domain.beta.kubernetes.io/")
+// topology has the labels that may be about a zone or region, in the current or in the beta form.
+type topology map[string]string
+
+// UnmarshalJSONFrom decodes the labels.
+func (t *topology) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(t), func(key string) bool {
+		return strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "failure-domain.beta.kubernetes.io/")
+	})
 }
 
-// byProvisioners reports whether an annotation may be one of those that provisioners set.
-func byProvisioners(key []byte) bool { return strings.HasPrefix(string(key), "pv.kubernetes.io/") }
+// provisioning has the annotations that may be those that provisioners set.
+type provisioning map[string]string
 
-func readSpec(r *stream.Reader, spec *corev1.PersistentVolumeSpec) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "csi":
-			stream.Pointer(r, &spec.CSI, readCSI)
-		case "nodeAffinity":
-			r.Unmarshal(&spec.NodeAffinity)
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func readCSI(r *stream.Reader, source *corev1.CSIPersistentVolumeSource) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "driver":
-			stream.String(r, &source.Driver)
-		case "volumeHandle":
-			stream.String(r, &source.VolumeHandle)
-		default:
-			r.Skip()
-		}
-	}
+// UnmarshalJSONFrom decodes the annotations.
+func (p *provisioning) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(p), func(key string) bool { return strings.HasPrefix(key, "pv.kubernetes.io/") })
 }

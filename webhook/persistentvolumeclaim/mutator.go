@@ -14,7 +14,11 @@ import (
 
 // Mutator changes nothing. It is called before the API server's own plugin decides, and warns about what that plugin
 // will deny without a reason, and about limits that the author of a new claim may not expect.
-type Mutator struct{ o Options }
+type Mutator struct {
+	reader
+
+	o Options
+}
 
 var _ webhook.Admitter = (*Mutator)(nil)
 

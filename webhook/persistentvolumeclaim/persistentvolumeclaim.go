@@ -94,7 +94,7 @@ func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f
 
 // readPair returns the claims of a request: the old one is nil on creation, both are nil on deletion.
 func readPair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
-	return webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
+	return webhook.ReadPair[*corev1.PersistentVolumeClaim](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 }
 
 // beingDeleted reports whether a claim is being deleted; it is admitted then, because finalizers must be removable.

@@ -1,98 +1,91 @@
 package persistentvolumeclaim
 
 import (
+	"bytes"
+	"errors"
+	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/stream"
 )
 
-var _, _ webhook.ObjectReader = (*Mutator)(nil), (*Validator)(nil)
+// reader makes an Admitter of this package a webhook.ObjectReader.
+type reader struct{}
 
-// ReadObject reads a PersistentVolumeClaim.
-func (*Mutator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
+var _ webhook.ObjectReader = reader{}
 
-// ReadObject reads a PersistentVolumeClaim.
-func (*Validator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
+// Decodable returns what a PersistentVolumeClaim is decoded into.
+func (reader) Decodable() webhook.Decodable { return &decodable{} }
 
-// read reads those fields of a PersistentVolumeClaim that admission uses.
-func read(r *stream.Reader) *corev1.PersistentVolumeClaim {
-	pvc := &corev1.PersistentVolumeClaim{}
-	for name := range r.Members() {
-		if webhook.ReadMember(r, name, &pvc.TypeMeta, &pvc.ObjectMeta, func(name []byte) bool {
-			if string(name) != "annotations" {
-				return false
-			}
-			stream.Strings(r, &pvc.Annotations, func(key []byte) bool { return string(key) == corev1.BetaStorageClassAnnotation })
-			return true
-		}) {
-			continue
-		}
-		switch string(name) {
-		case "spec":
-			readSpec(r, &pvc.Spec)
-		case "status":
-			readStatus(r, &pvc.Status)
-		default:
-			r.Skip()
-		}
-	}
+// decodable has the fields of a PersistentVolumeClaim that admission uses.
+type decodable struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		webhook.Metadata
+		Annotations class `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Resources struct {
+			Requests *storage `json:"requests"`
+		} `json:"resources"`
+		StorageClassName *string `json:"storageClassName"`
+		VolumeName       string  `json:"volumeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase    corev1.PersistentVolumeClaimPhase `json:"phase"`
+		Capacity *storage                          `json:"capacity"`
+	} `json:"status"`
+}
+
+// Object returns the PersistentVolumeClaim.
+func (d *decodable) Object() webhook.Object {
+	pvc := &corev1.PersistentVolumeClaim{TypeMeta: d.TypeMeta, ObjectMeta: d.Metadata.ObjectMeta()}
+	pvc.Annotations = d.Metadata.Annotations
+	pvc.Spec.Resources.Requests, pvc.Status.Capacity = d.Spec.Resources.Requests.list(), d.Status.Capacity.list()
+	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = d.Spec.StorageClassName, d.Spec.VolumeName, d.Status.Phase
 	return pvc
 }
 
-func readSpec(r *stream.Reader, spec *corev1.PersistentVolumeClaimSpec) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "resources":
-			readResources(r, &spec.Resources)
-		case "storageClassName":
-			stream.Pointer(r, &spec.StorageClassName, stream.String)
-		case "volumeName":
-			stream.String(r, &spec.VolumeName)
-		default:
-			r.Skip()
-		}
-	}
+// class has the annotation that names a class.
+type class map[string]string
+
+// UnmarshalJSONFrom decodes the annotation.
+func (c *class) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(c), func(key string) bool { return key == corev1.BetaStorageClassAnnotation })
 }
 
-func readResources(r *stream.Reader, resources *corev1.VolumeResourceRequirements) {
-	for name := range r.Members() {
-		if string(name) == "requests" {
-			readStorage(r, &resources.Requests)
-		} else {
-			r.Skip()
-		}
-	}
+// storage is a list of resources with the only one that matters.
+type storage struct {
+	Storage quantity `json:"storage"`
 }
 
-// readStorage reads the only resource that matters.
-func readStorage(r *stream.Reader, list *corev1.ResourceList) {
-	if r.Null() {
-		*list = nil
-		return
+func (s *storage) list() corev1.ResourceList {
+	if s == nil || s.Storage.value == nil {
+		return nil
 	}
-	for name := range r.Members() {
-		if string(name) != string(corev1.ResourceStorage) {
-			r.Skip()
-			continue
-		}
-		var quantity resource.Quantity
-		stream.Quantity(r, &quantity)
-		*list = corev1.ResourceList{corev1.ResourceStorage: quantity}
-	}
+	return corev1.ResourceList{corev1.ResourceStorage: *s.Storage.value}
 }
 
-func readStatus(r *stream.Reader, status *corev1.PersistentVolumeClaimStatus) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "phase":
-			stream.String(r, &status.Phase)
-		case "capacity":
-			readStorage(r, &status.Capacity)
-		default:
-			r.Skip()
-		}
+type quantity struct{ value *resource.Quantity }
+
+// cheap matches quantities that take no time to parse. Others, such as 1e-30000000, take seconds.
+var cheap = regexp.MustCompile(`^(null|[+-]?[0-9.]{1,64}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?)$`)
+
+// UnmarshalJSONFrom decodes the quantity.
+func (q *quantity) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	value, err := d.ReadValue()
+	if err != nil {
+		return err
 	}
+	q.value = &resource.Quantity{}
+	text := bytes.TrimSpace(bytes.Trim(value, `"`))
+	if !cheap.Match(text) || q.value.UnmarshalJSON(text) != nil {
+		return errors.New("must be a quantity such as 10Gi, of fewer than 65 digits and with a small exponent")
+	}
+	return nil
 }

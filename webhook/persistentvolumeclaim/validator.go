@@ -13,7 +13,11 @@ import (
 )
 
 // Validator denies growth that the cloud would reject although the API server's own plugin allows it.
-type Validator struct{ o Options }
+type Validator struct {
+	reader
+
+	o Options
+}
 
 var _ webhook.Admitter = (*Validator)(nil)
 

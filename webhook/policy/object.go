@@ -1,10 +1,8 @@
 package policy
 
 import (
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
@@ -38,67 +36,42 @@ func (o *object) beingDeleted() bool { return o.meta.DeletionTimestamp != nil }
 
 func (o *object) sameSpec(other *object) bool { return equality.Semantic.DeepEqual(o.spec, other.spec) }
 
-// decoder returns the policies of a request: the old one is nil on creation, both are nil on deletion.
-type decoder func(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error)
-
-func decodeNamespaced(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
-	return pair(req, v1alpha1.KindLoadBalancerPolicy, readNamespaced, func(p *v1alpha1.LoadBalancerPolicy) *object {
+// objectOf returns a policy of either kind; nil if there is none.
+func objectOf(policy webhook.Object) *object {
+	switch p := policy.(type) {
+	case *v1alpha1.LoadBalancerPolicy:
 		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
-	})
-}
-
-func decodeCluster(req *admissionv1.AdmissionRequest) (oldPolicy, newPolicy *object, err error) {
-	return pair(req, v1alpha1.KindClusterLoadBalancerPolicy, readCluster, func(p *v1alpha1.ClusterLoadBalancerPolicy) *object {
+	case *v1alpha1.ClusterLoadBalancerPolicy:
 		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
-	})
+	}
+	return nil
 }
 
-func pair[P interface {
-	comparable
-	webhook.Object
-}](req *admissionv1.AdmissionRequest, kind string, read func(*stream.Reader) P, convert func(P) *object) (oldPolicy, newPolicy *object, err error) {
-	from, to, err := webhook.ReadPair(req, v1alpha1.GroupVersion().WithKind(kind), read)
-	var none P
-	if from != none {
-		oldPolicy = convert(from)
+// decodable has the fields of a policy that admission uses.
+type decodable[Spec any] struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        webhook.Metadata   `json:"metadata"`
+	Spec            stream.Whole[Spec] `json:"spec"`
+}
+
+// Object returns the policy.
+func (d *decodable[Spec]) Object() webhook.Object {
+	meta := d.Metadata.ObjectMeta()
+	switch spec := any(d.Spec.Value).(type) {
+	case v1alpha1.LoadBalancerPolicySpec:
+		return &v1alpha1.LoadBalancerPolicy{TypeMeta: d.TypeMeta, ObjectMeta: meta, Spec: spec}
+	case v1alpha1.ClusterLoadBalancerPolicySpec:
+		return &v1alpha1.ClusterLoadBalancerPolicy{TypeMeta: d.TypeMeta, ObjectMeta: meta, Spec: spec}
 	}
-	if to != none {
-		newPolicy = convert(to)
-	}
-	return oldPolicy, newPolicy, err
+	return nil
 }
 
 var _ webhook.ObjectReader = (*Validator)(nil)
 
-// ReadObject reads a policy of the Validator's kind.
-func (v *Validator) ReadObject(r *stream.Reader) runtime.Object {
+// Decodable returns what a policy of the Validator's kind is decoded into.
+func (v *Validator) Decodable() webhook.Decodable {
 	if v.kind == v1alpha1.KindClusterLoadBalancerPolicy {
-		return readCluster(r)
+		return &decodable[v1alpha1.ClusterLoadBalancerPolicySpec]{}
 	}
-	return readNamespaced(r)
-}
-
-func readNamespaced(r *stream.Reader) *v1alpha1.LoadBalancerPolicy {
-	p := &v1alpha1.LoadBalancerPolicy{}
-	read(r, &p.TypeMeta, &p.ObjectMeta, &p.Spec)
-	return p
-}
-
-func readCluster(r *stream.Reader) *v1alpha1.ClusterLoadBalancerPolicy {
-	p := &v1alpha1.ClusterLoadBalancerPolicy{}
-	read(r, &p.TypeMeta, &p.ObjectMeta, &p.Spec)
-	return p
-}
-
-// read reads those parts of a policy that admission uses.
-func read(r *stream.Reader, kind *metav1.TypeMeta, meta *metav1.ObjectMeta, spec any) {
-	for name := range r.Members() {
-		switch {
-		case webhook.ReadMember(r, name, kind, meta, func([]byte) bool { return false }):
-		case string(name) == "spec":
-			r.Unmarshal(spec)
-		default:
-			r.Skip()
-		}
-	}
+	return &decodable[v1alpha1.LoadBalancerPolicySpec]{}
 }

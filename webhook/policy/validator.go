@@ -33,21 +33,20 @@ type Options struct {
 
 // Validator denies policies with errors and shows warnings.
 type Validator struct {
-	o      Options
-	kind   string
-	decode decoder
+	o    Options
+	kind string
 }
 
 var _ webhook.Admitter = (*Validator)(nil)
 
 // NewValidator returns the Admitter of LoadBalancerPolicies.
 func NewValidator(o Options) *Validator {
-	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy, decode: decodeNamespaced}
+	return &Validator{o: o, kind: v1alpha1.KindLoadBalancerPolicy}
 }
 
 // NewClusterValidator returns the Admitter of ClusterLoadBalancerPolicies.
 func NewClusterValidator(o Options) *Validator {
-	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy, decode: decodeCluster}
+	return &Validator{o: o, kind: v1alpha1.KindClusterLoadBalancerPolicy}
 }
 
 // Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
@@ -55,10 +54,11 @@ func NewClusterValidator(o Options) *Validator {
 func (v *Validator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	oldPolicy, newPolicy, err := v.decode(req)
+	from, to, err := webhook.ReadPair[webhook.Object](req, v1alpha1.GroupVersion().WithKind(v.kind), v)
 	if err != nil {
 		return nil, err
 	}
+	oldPolicy, newPolicy := objectOf(from), objectOf(to)
 	if newPolicy == nil || newPolicy.beingDeleted() || oldPolicy != nil && oldPolicy.sameSpec(newPolicy) {
 		return webhook.Allow(), nil
 	}

@@ -27,7 +27,11 @@ type MutatorOptions struct {
 
 // Mutator writes defaults into Services that become load balancers, and keeps or refreshes those of existing ones. It
 // sets annotations, and the one that records their origins. It is idempotent.
-type Mutator struct{ o MutatorOptions }
+type Mutator struct {
+	reader
+
+	o MutatorOptions
+}
 
 var _ webhook.Admitter = (*Mutator)(nil)
 

@@ -1,169 +1,147 @@
 package service
 
 import (
+	"encoding/hex"
+	"hash/maphash"
+	"reflect"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/stream"
 )
 
-var _, _ webhook.ObjectReader = (*Validator)(nil), (*Mutator)(nil)
-
-// ReadObject reads a Service.
-func (*Validator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
-
-// ReadObject reads a Service.
-func (*Mutator) ReadObject(r *stream.Reader) runtime.Object { return read(r) }
-
-// What a Service may have more of is counted, but not read. A Service with more ports, source ranges or external IPs is
-// refused, as package review says, and the API server refuses one with more of the others.
 const (
-	mostListed   = review.MaxListed + 1
-	mostOthers   = 16
+	// mostListed is how many elements of a list are decoded; the others are counted. A Service with more ports, source
+	// ranges or external IPs is refused, as package review says, and the API server refuses one with more of the others.
+	mostListed = review.MaxListed + 1
+	// mostSelected is how many labels of a selector are decoded. Only whether there are any matters.
 	mostSelected = 1000
+	// maxListBytes bounds the memory that a list needs. Of the Services that etcd stores, none needs as much.
+	maxListBytes = 8 << 20
 )
 
-// read reads those fields of a Service that admission uses. A test compares them with what the code refers to.
-func read(r *stream.Reader) *corev1.Service {
-	svc := &corev1.Service{}
-	for name := range r.Members() {
-		if webhook.ReadMember(r, name, &svc.TypeMeta, &svc.ObjectMeta, func(name []byte) bool {
-			if string(name) != "annotations" {
-				return false
-			}
-			stream.Annotations(r, &svc.Annotations)
-			return true
-		}) {
-			continue
-		}
-		switch string(name) {
-		case "spec":
-			readSpec(r, &svc.Spec)
-		case "status":
-			readStatus(r, &svc.Status)
-		default:
-			r.Skip()
-		}
+// reader makes an Admitter of this package a webhook.ObjectReader.
+type reader struct{}
+
+var _ webhook.ObjectReader = reader{}
+
+// Decodable returns what a Service is decoded into.
+func (reader) Decodable() webhook.Decodable { return &decodable{} }
+
+// decodable has the fields of a Service that admission uses. A test compares them with what the code refers to.
+type decodable struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		webhook.Metadata
+		Annotations stream.Annotations `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Type                          corev1.ServiceType                   `json:"type"`
+		Ports                         list[corev1.ServicePort]             `json:"ports"`
+		Selector                      selector                             `json:"selector"`
+		ClusterIPs                    list[string]                         `json:"clusterIPs"`
+		ExternalIPs                   list[string]                         `json:"externalIPs"`
+		LoadBalancerIP                string                               `json:"loadBalancerIP"`
+		LoadBalancerSourceRanges      list[string]                         `json:"loadBalancerSourceRanges"`
+		LoadBalancerClass             *string                              `json:"loadBalancerClass"`
+		AllocateLoadBalancerNodePorts *bool                                `json:"allocateLoadBalancerNodePorts"`
+		IPFamilies                    list[corev1.IPFamily]                `json:"ipFamilies"`
+		IPFamilyPolicy                *corev1.IPFamilyPolicy               `json:"ipFamilyPolicy"`
+		ExternalTrafficPolicy         corev1.ServiceExternalTrafficPolicy  `json:"externalTrafficPolicy"`
+		InternalTrafficPolicy         *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy"`
+		SessionAffinity               corev1.ServiceAffinity               `json:"sessionAffinity"`
+		SessionAffinityConfig         *corev1.SessionAffinityConfig        `json:"sessionAffinityConfig"`
+	} `json:"spec"`
+	Status struct {
+		LoadBalancer struct {
+			// Ingress matters only in number.
+			Ingress list[struct{}] `json:"ingress"`
+		} `json:"loadBalancer"`
+	} `json:"status"`
+}
+
+// Object returns the Service.
+func (d *decodable) Object() webhook.Object {
+	spec := &d.Spec
+	svc := &corev1.Service{TypeMeta: d.TypeMeta, ObjectMeta: d.Metadata.ObjectMeta(), Spec: corev1.ServiceSpec{
+		Type: spec.Type, Ports: spec.Ports, Selector: spec.Selector, ClusterIPs: spec.ClusterIPs,
+		ExternalIPs: spec.ExternalIPs, LoadBalancerIP: spec.LoadBalancerIP,
+		LoadBalancerSourceRanges: spec.LoadBalancerSourceRanges, LoadBalancerClass: spec.LoadBalancerClass,
+		AllocateLoadBalancerNodePorts: spec.AllocateLoadBalancerNodePorts, IPFamilies: spec.IPFamilies,
+		IPFamilyPolicy: spec.IPFamilyPolicy, ExternalTrafficPolicy: spec.ExternalTrafficPolicy,
+		InternalTrafficPolicy: spec.InternalTrafficPolicy, SessionAffinity: spec.SessionAffinity,
+		SessionAffinityConfig: spec.SessionAffinityConfig,
+	}}
+	svc.Annotations = d.Metadata.Annotations
+	if ingress := d.Status.LoadBalancer.Ingress; ingress != nil {
+		svc.Status.LoadBalancer.Ingress = make([]corev1.LoadBalancerIngress, len(ingress))
 	}
 	return svc
 }
 
-func readSpec(r *stream.Reader, spec *corev1.ServiceSpec) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "type":
-			stream.String(r, &spec.Type)
-		case "ports":
-			stream.List(r, &spec.Ports, mostListed, readPort, func(p *corev1.ServicePort, rest string) { p.Name = rest })
-		case "selector":
-			stream.Strings(r, &spec.Selector, func([]byte) bool { return len(spec.Selector) < mostSelected })
-		case "clusterIPs":
-			stream.Texts(r, &spec.ClusterIPs, mostOthers)
-		case "externalIPs":
-			stream.Texts(r, &spec.ExternalIPs, mostListed)
-		case "loadBalancerIP":
-			stream.String(r, &spec.LoadBalancerIP)
-		case "loadBalancerSourceRanges":
-			stream.Texts(r, &spec.LoadBalancerSourceRanges, mostListed)
-		case "loadBalancerClass":
-			stream.Pointer(r, &spec.LoadBalancerClass, stream.String)
-		case "allocateLoadBalancerNodePorts":
-			stream.Pointer(r, &spec.AllocateLoadBalancerNodePorts, stream.Bool)
-		case "ipFamilies":
-			stream.Texts(r, &spec.IPFamilies, mostOthers)
-		case "ipFamilyPolicy":
-			stream.Pointer(r, &spec.IPFamilyPolicy, stream.String)
-		case "externalTrafficPolicy":
-			stream.String(r, &spec.ExternalTrafficPolicy)
-		case "internalTrafficPolicy":
-			stream.Pointer(r, &spec.InternalTrafficPolicy, stream.String)
-		case "sessionAffinity":
-			stream.String(r, &spec.SessionAffinity)
-		case "sessionAffinityConfig":
-			stream.Pointer(r, &spec.SessionAffinityConfig, readAffinity)
+type selector map[string]string
+
+// UnmarshalJSONFrom decodes the selector.
+func (s *selector) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(s), func(string) bool { return len(*s) < mostSelected })
+}
+
+// list is an array of which only mostListed elements are decoded. The others are empty except for the last one, which has
+// a hash of them, so that different lists stay different.
+type list[T any] []T
+
+// seed makes hashes comparable.
+var seed = maphash.MakeSeed()
+
+// UnmarshalJSONFrom decodes the array. If a name occurs twice, elements of the second array start as those of the first,
+// as in encoding/json.
+func (l *list[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '[' {
+		return json.UnmarshalDecode(d, (*[]T)(l))
+	}
+	elements, surplus, size := (*l)[:0], 0, max(16, int(reflect.TypeFor[T]().Size()))
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	_, err := d.ReadToken()
+	for start := d.InputOffset(); err == nil && d.PeekKind() != ']'; {
+		switch n := len(elements); {
+		case (n+surplus)*size > maxListBytes || n < mostListed && d.InputOffset()-start > maxListBytes:
+			return stream.Limit(d, "must need at most %d bytes of memory", maxListBytes)
+		case n == mostListed:
+			var value jsontext.Value
+			value, err = d.ReadValue()
+			_, _ = hash.Write(value)
+			surplus++
 		default:
-			r.Skip()
+			if n < cap(elements) {
+				elements = elements[:n+1]
+			} else {
+				elements = append(elements, *new(T))
+			}
+			err = json.UnmarshalDecode(d, &elements[n])
 		}
 	}
-}
-
-func readPort(r *stream.Reader, port *corev1.ServicePort) {
-	for name := range r.Members() {
-		switch string(name) {
-		case "name":
-			stream.String(r, &port.Name)
-		case "protocol":
-			stream.String(r, &port.Protocol)
-		case "appProtocol":
-			stream.Pointer(r, &port.AppProtocol, stream.String)
-		case "port":
-			stream.Int32(r, &port.Port)
-		case "targetPort":
-			readIntOrString(r, &port.TargetPort)
-		case "nodePort":
-			stream.Int32(r, &port.NodePort)
-		default:
-			r.Skip()
+	if err != nil {
+		return err
+	}
+	if surplus > 0 {
+		elements = append(elements, make([]T, surplus)...)
+		switch last := any(&elements[len(elements)-1]).(type) {
+		case *corev1.ServicePort:
+			last.Name = hex.EncodeToString(hash.Sum(nil))
+		case *string:
+			*last = hex.EncodeToString(hash.Sum(nil))
 		}
 	}
-}
-
-func readIntOrString(r *stream.Reader, value *intstr.IntOrString) {
-	if r.IsString() {
-		value.Type = intstr.String
-		stream.String(r, &value.StrVal)
-		return
+	if len(elements) == 0 {
+		elements = list[T]{}
 	}
-	value.Type = intstr.Int
-	stream.Int32(r, &value.IntVal)
-}
-
-func readAffinity(r *stream.Reader, config *corev1.SessionAffinityConfig) {
-	for name := range r.Members() {
-		if string(name) == "clientIP" {
-			stream.Pointer(r, &config.ClientIP, readClientIP)
-		} else {
-			r.Skip()
-		}
-	}
-}
-
-func readClientIP(r *stream.Reader, config *corev1.ClientIPConfig) {
-	for name := range r.Members() {
-		if string(name) == "timeoutSeconds" {
-			stream.Pointer(r, &config.TimeoutSeconds, stream.Int32)
-		} else {
-			r.Skip()
-		}
-	}
-}
-
-func readStatus(r *stream.Reader, status *corev1.ServiceStatus) {
-	for name := range r.Members() {
-		if string(name) == "loadBalancer" {
-			readLoadBalancer(r, &status.LoadBalancer)
-		} else {
-			r.Skip()
-		}
-	}
-}
-
-func readLoadBalancer(r *stream.Reader, status *corev1.LoadBalancerStatus) {
-	for name := range r.Members() {
-		if string(name) == "ingress" {
-			stream.List(r, &status.Ingress, mostOthers, readAddress, func(*corev1.LoadBalancerIngress, string) {})
-		} else {
-			r.Skip()
-		}
-	}
-}
-
-// readAddress reads an address of the load balancer: only their number matters.
-func readAddress(r *stream.Reader, _ *corev1.LoadBalancerIngress) {
-	for range r.Members() {
-		r.Skip()
-	}
+	*l = elements
+	_, err = d.ReadToken()
+	return err
 }

@@ -38,7 +38,7 @@ func Resource() metav1.GroupVersionResource {
 
 // readPair returns the Services of a request: the old one is nil on creation, both are nil on deletion.
 func readPair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
-	return webhook.ReadPair(req, corev1.SchemeGroupVersion.WithKind(kind), read)
+	return webhook.ReadPair[*corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 }
 
 // beingDeleted reports whether admission must not interfere any more, so that finalizers can be removed.

@@ -23,7 +23,11 @@ type ValidatorOptions struct {
 }
 
 // Validator refuses Services with errors and returns warnings.
-type Validator struct{ o ValidatorOptions }
+type Validator struct {
+	reader
+
+	o ValidatorOptions
+}
 
 var _ webhook.Admitter = (*Validator)(nil)
 

@@ -1,6 +1,6 @@
-// Package stream reads JSON into Go values while it arrives, in one pass and without reflection, by the rules of the API
-// server: those of encoding/json, except that the names of fields are case-sensitive. What is not read into a value is
-// never in memory as a whole, and what is read is bounded.
+// Package stream decodes JSON while it arrives, by the rules of the API server: those of encoding/json, except that the
+// names of fields are case-sensitive. What is not decoded into a field is never in memory as a whole, and what is decoded
+// is bounded.
 package stream
 
 import (
@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"reflect"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 const (
@@ -23,12 +23,13 @@ const (
 	ShortBytes = 16 << 10
 	// maxBuffer is how large the buffer of the decoder may become for one value: enough for the longest string.
 	maxBuffer = 4 << 20
-	// maxKept bounds what one object is read into. Of the objects that etcd stores, none needs as much.
-	maxKept = 8 << 20
 	// pooledBuffer is the length of the largest buffer that is kept for other inputs.
 	pooledBuffer = 32 << 10
-	// textBytes is the memory that strings are allocated together in; if there are many of them, it becomes more.
-	textBytes = 2 << 10
+	// maxAnnotations is the total length of annotations that Kubernetes stores.
+	maxAnnotations = 256 << 10
+	// maxObjects bounds the objects within a value that is decoded as a whole, each of which may need much more memory
+	// than its JSON. Of the objects that etcd stores, none has as many.
+	maxObjects = 100_000
 )
 
 // Input is a JSON text.
@@ -50,64 +51,81 @@ type LimitError struct {
 
 func (l *LimitError) Error() string { return l.Field + " " + l.Message }
 
-// Reader reads one JSON text, value by value. After an error other than a value of the wrong type, it reads nothing
-// more. A value of the wrong type is skipped; null leaves what it is read into unchanged, except where a method says
-// otherwise.
-type Reader struct {
-	tokens *jsontext.Decoder
-	input  Input
-	short  shortener
-	// passed is how much the decoder got, and largest the longest buffer that it had to fill.
-	passed, largest int
-	// text has the strings that were read last.
-	text strings.Builder
-	name []byte
-	// kept is what the current object needs, and before what came before it.
-	kept, before int
-	// stopped and mismatch are the first error of each kind.
-	stopped, mismatch error
+// Limit returns a LimitError for the current field.
+func Limit(d *jsontext.Decoder, format string, args ...any) error {
+	path := strings.Split(strings.TrimPrefix(string(d.StackPointer()), "/request"), "/")[1:]
+	if len(path) > 1 && (path[0] == "object" || path[0] == "oldObject") {
+		path = path[1:]
+	}
+	field := strings.Join(path[:min(len(path), 2)], ".")
+	return &LimitError{
+		Field: cmp.Or(field[:min(len(field), 100)], "object"), Message: fmt.Sprintf(format, args...),
+		Remedy: "make the object smaller: it cannot be validated",
+	}
 }
 
-// lenient holds the rules of encoding/json for duplicate names and invalid UTF-8.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// rules are those of the API server. Decoding ends at the first value of the wrong type: encoding/json goes on, and has the
+// whole text in memory for that.
+var rules = json.JoinOptions(
+	jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false), jsonv1.ReportErrorsWithLegacySemantics(false),
+)
 
-var readers = sync.Pool{New: func() any { return &Reader{tokens: jsontext.NewDecoder(strings.NewReader(""))} }}
+// source is what a decoder reads.
+type source struct {
+	Input
+	decoder *jsontext.Decoder
+	short   shortener
+	// passed is how much the decoder got, and largest the longest buffer that it had to fill.
+	passed, largest int
+}
 
-// Read calls read with a Reader of the input, which must be a single JSON value. The Reader must not be used afterwards.
-func Read(input Input, read func(*Reader)) error {
-	r, _ := readers.Get().(*Reader)
-	r.input = input
-	if !input.Short {
-		r.short.reset(input.Reader)
-		r.input.Reader = &r.short
-	}
-	r.tokens.Reset((*source)(r), lenient)
-	read(r)
-	err := r.end()
+var sources = sync.Pool{New: func() any { return &source{decoder: jsontext.NewDecoder(strings.NewReader(""))} }}
+
+// Read decodes the input, which must be a single JSON value, into what a pointer points to. After an error, it has the
+// fields that were decoded before.
+func Read(input Input, into any) error {
+	s, _ := sources.Get().(*source)
+	err := s.read(input, into)
 	// Nothing of the input is kept.
-	*r = Reader{tokens: r.tokens, name: r.name[:0], largest: r.largest}
-	if r.largest < pooledBuffer {
-		readers.Put(r)
+	*s = source{decoder: s.decoder, largest: s.largest}
+	if s.largest < pooledBuffer {
+		sources.Put(s)
 	}
 	return err
 }
 
-// source is what the decoder reads.
-type source Reader
+func (s *source) read(input Input, into any) error {
+	s.Input = input
+	if !input.Short {
+		s.short.reset(input.Reader)
+		s.Reader = &s.short
+	}
+	s.decoder.Reset(s, rules)
+	err := json.UnmarshalDecode(s.decoder, into)
+	if err == nil {
+		if _, err = s.decoder.ReadToken(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err == nil {
+			err = errors.New("nothing may follow the first value")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return described(err)
+}
 
 // Read implements io.Reader. The decoder reads into what is left of its buffer, after it has doubled it if less than a
 // quarter was left.
 func (s *source) Read(p []byte) (int, error) {
 	s.largest = max(s.largest, len(p))
 	if len(p) > maxBuffer {
-		(*Reader)(s).limit(fmt.Sprintf("must have values of at most %d bytes", maxBuffer*3/4))
-		return 0, s.stopped
+		return 0, Limit(s.decoder, "must have values of at most %d bytes", maxBuffer*3/4)
 	}
-	// The decoder must not read far ahead, because how long strings may be depends on where they are.
-	n, err := s.input.Reader.Read(p[:min(len(p), window)])
-	if s.passed += n; s.passed > ShortBytes && s.input.Large != nil {
-		large := s.input.Large
-		s.input.Large = nil
+	n, err := s.Reader.Read(p)
+	if s.passed += n; s.passed > ShortBytes && s.Large != nil {
+		large := s.Large
+		s.Large = nil
 		if err := large(); err != nil {
 			return 0, err
 		}
@@ -115,163 +133,113 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the first error. Nothing may follow the value.
-func (r *Reader) end() error {
-	if r.stopped == nil {
-		if _, err := r.tokens.ReadToken(); err == nil {
-			r.stopped = errors.New("nothing may follow the first value")
-		} else if !errors.Is(err, io.EOF) {
-			r.stop(err)
+// Part decodes a value into what a pointer points to. If a value within it is of the wrong type, Part skips the rest and
+// returns the problem as mismatch.
+func Part(d *jsontext.Decoder, into any) (mismatch, err error) {
+	depth := d.StackDepth()
+	err = json.UnmarshalDecode(d, into)
+	if _, mismatched := errors.AsType[*json.SemanticError](err); !mismatched {
+		return nil, err
+	}
+	if _, exceeded := errors.AsType[*LimitError](err); exceeded {
+		return nil, err
+	}
+	err = described(err)
+	for d.StackDepth() > depth { // wrong values have been read in part at least
+		if _, err := d.ReadToken(); err != nil {
+			return nil, err
 		}
 	}
-	if r.stopped != nil {
-		return r.stopped
-	}
-	return r.mismatch
+	return err, nil
 }
 
-// Apart calls read for one object, and returns the first value of the wrong type in it. It does not count as an error
-// of the whole.
-func (r *Reader) Apart(read func()) error {
-	before := r.mismatch
-	r.mismatch, r.before, r.kept = nil, r.before+r.kept, 0
-	read()
-	inside := r.mismatch
-	r.mismatch = before
-	return inside
+// described says what must hold, if a value is of the wrong type.
+func described(err error) error {
+	mismatch, ok := errors.AsType[*json.SemanticError](err)
+	if !ok || mismatch.GoType == nil || mismatch.Err != nil {
+		return err
+	}
+	expected := "a " + mismatch.GoType.Kind().String()
+	switch mismatch.GoType.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		expected = "an object"
+	case reflect.Slice:
+		expected = "an array"
+	case reflect.Int32, reflect.Int64:
+		expected = "an integer"
+	case reflect.Bool:
+		expected = "true or false"
+	default:
+	}
+	return fmt.Errorf("%s must be %s", cmp.Or(string(mismatch.JSONPointer), "it"), expected)
 }
 
-// Kept returns about how much memory the values that were read need.
-func (r *Reader) Kept() int { return r.before + r.kept }
+// Whole is a value of any type that is decoded as a whole, and in memory meanwhile, so it must be a part of an object
+// that is usually small.
+type Whole[T any] struct{ Value T }
 
-// Members reads an object, and yields the name of each member, which is valid until the next value is read. The loop must
-// read or skip that value.
-func (r *Reader) Members() iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for more := r.open('{', "an object"); more && r.more('}'); {
-			more = yield(r.unquoted(r.value()))
-		}
-	}
-}
-
-// Elements reads an array, and yields the index of each element. The loop must read or skip it.
-func (r *Reader) Elements() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		i := 0
-		for more := r.open('[', "an array"); more && r.more(']'); i++ {
-			more = yield(i)
-		}
-	}
-}
-
-// open reads the first token of an object or array. It reports false if there is another value.
-func (r *Reader) open(first jsontext.Kind, expected string) bool {
-	if kind := r.tokens.PeekKind(); kind != first {
-		if r.Skip(); kind != 'n' {
-			r.mismatched(expected)
-		}
-		return false
-	}
-	r.token()
-	return r.stopped == nil
-}
-
-// more reports whether an object or array goes on. If not, it reads its last token.
-func (r *Reader) more(last jsontext.Kind) bool {
-	if r.stopped == nil && r.tokens.PeekKind() == last {
-		r.token()
-		return false
-	}
-	return r.stopped == nil
-}
-
-func (r *Reader) token() {
-	if _, err := r.tokens.ReadToken(); err != nil {
-		r.stop(err)
-	}
-}
-
-// value reads a value, which is in memory as a whole; nil after an error.
-func (r *Reader) value() jsontext.Value {
-	if r.stopped != nil {
-		return nil
-	}
-	value, err := r.tokens.ReadValue()
+// UnmarshalJSONFrom decodes the value.
+func (w *Whole[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	value, err := d.ReadValue()
 	if err != nil {
-		r.stop(err)
-		return nil
+		return err
 	}
-	return value
+	if bytes.Count(value, []byte{'{'}) > maxObjects {
+		return Limit(d, "must have at most %d objects", maxObjects)
+	}
+	return json.Unmarshal(value, &w.Value, rules)
 }
 
-func (r *Reader) stop(err error) {
-	if r.stopped != nil {
-		return
-	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	r.stopped = err
+// Annotations are all annotations of an object. If they are longer than Kubernetes allows, that is a LimitError: the API
+// server would refuse the object after admission.
+type Annotations map[string]string
+
+// UnmarshalJSONFrom decodes the annotations.
+func (a *Annotations) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return texts(d, (*map[string]string)(a), maxAnnotations, func(string) bool { return true })
 }
 
-// limit ends the reading of an input that contains too much.
-func (r *Reader) limit(message string) {
-	path := strings.Split(strings.TrimPrefix(string(r.tokens.StackPointer()), "/request"), "/")[1:]
-	if len(path) > 1 && (path[0] == "object" || path[0] == "oldObject") {
-		path = path[1:]
-	}
-	field := strings.Join(path[:min(len(path), 2)], ".")
-	r.stop(&LimitError{
-		Field: cmp.Or(field[:min(len(field), 100)], "object"), Message: message,
-		Remedy: "make the object smaller: it cannot be validated",
-	})
+// Strings decodes an object with strings as values into a map, in addition to what the map has; only the entries whose
+// keys are wanted. For null, the map becomes nil.
+func Strings(d *jsontext.Decoder, into *map[string]string, wanted func(key string) bool) error {
+	return texts(d, into, maxBuffer, wanted)
 }
 
-// mismatched records that the last value is of the wrong type.
-func (r *Reader) mismatched(expected string) {
-	if r.mismatch != nil || r.stopped != nil {
-		return
+// texts decodes an object with at most that many bytes in wanted entries.
+func texts(d *jsontext.Decoder, into *map[string]string, most int, wanted func(key string) bool) error {
+	if d.PeekKind() != '{' {
+		return json.UnmarshalDecode(d, into)
 	}
-	where := string(r.tokens.StackPointer())
-	if where == "" {
-		where = "it"
+	if *into == nil {
+		*into = map[string]string{}
 	}
-	r.mismatch = fmt.Errorf("%s must be %s", where, expected)
-}
-
-// unquoted returns the text of a string until the next one is read. Like encoding/json, it replaces what is not valid
-// UTF-8.
-func (r *Reader) unquoted(value jsontext.Value) []byte {
-	if value == nil {
-		return nil
+	_, err := d.ReadToken()
+	for size := 0; err == nil && d.PeekKind() != '}'; {
+		var token jsontext.Token
+		if token, err = d.ReadToken(); err != nil {
+			return err
+		}
+		key, text := token.String(), ""
+		if token, err = d.ReadToken(); err != nil {
+			return err
+		}
+		switch token.Kind() {
+		case 'n':
+		case '"':
+			text = token.String()
+		default:
+			return fmt.Errorf("the value of %.100q must be a string", key)
+		}
+		if wanted(key) {
+			(*into)[key] = text
+			size += len(key) + len(text)
+		}
+		if size > most {
+			return Limit(d, "must have at most %d bytes in total", most)
+		}
 	}
-	text := value[1 : len(value)-1]
-	if bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
-		return text
+	if err == nil {
+		_, err = d.ReadToken()
 	}
-	r.name, _ = jsontext.AppendUnquote(r.name[:0], value) // the error is about invalid UTF-8
-	return r.name
-}
-
-// keep returns a string that stays valid. Strings share memory, so that they cost few allocations.
-func (r *Reader) keep(text []byte) string {
-	if len(text) == 0 || !r.count(len(text)) {
-		return ""
-	}
-	if r.text.Cap()-r.text.Len() < len(text) {
-		r.text = strings.Builder{}
-		r.text.Grow(max(len(text), textBytes, min(r.kept, 16*textBytes)))
-	}
-	start := r.text.Len()
-	r.text.Write(text)
-	return r.text.String()[start:]
-}
-
-// count reports whether an object may have that many bytes more.
-func (r *Reader) count(n int) bool {
-	if r.kept += n; r.kept <= maxKept {
-		return r.stopped == nil
-	}
-	r.limit(fmt.Sprintf("must need at most %d bytes of memory", maxKept))
-	return false
+	return err
 }

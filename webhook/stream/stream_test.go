@@ -3,11 +3,12 @@ package stream
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // shortened returns what is passed on of a text that arrives in pieces.
@@ -88,49 +89,33 @@ func BenchmarkShortener(b *testing.B) {
 	}
 }
 
-// BenchmarkSkip measures what it costs to read a list of ports, or to skip it.
+// BenchmarkSkip measures what it costs to skip a list of ports.
 func BenchmarkSkip(b *testing.B) {
-	text := []byte("[" + strings.Repeat(`{"protocol":"TCP","port":80,"targetPort":80,"nodePort":30000},`, 50_000) + "1]")
-	var list []string
-	for name, read := range map[string]func(*Reader){
-		"tokens": (*Reader).Skip,
-		"values": func(r *Reader) { List(r, &list, 0, String[string], func(s *string, rest string) { *s = rest }) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				if err := Read(Input{Reader: bytes.NewReader(text)}, read); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	text := []byte(`{"a":[` + strings.Repeat(`{"protocol":"TCP","port":80,"targetPort":80,"nodePort":30000},`, 50_000) + "1]}")
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if err := Read(Input{Reader: bytes.NewReader(text)}, &struct{}{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
-// An annotation is read as a whole, also if long strings precede and follow it and the buffer of the decoder has grown.
+// An annotation is read as a whole, however its characters are written, also if long strings precede and follow it.
 func TestLongAnnotations(t *testing.T) {
 	long := strings.Repeat(`\u003c`, maxAnnotations-10)
-	text := `[{"a":"` + long + `"},"` + long + `",{"b":"` + long + `"},"` + long + `"]`
+	text := `{"x":"` + long + `","a":{"a":"` + long + `"},"y":"` + long + long + `","b":{"b":"` + long + `"}}`
 	for name, pieces := range map[string]func(io.Reader) io.Reader{"whole": iotest.DataErrReader, "halves": iotest.HalfReader} {
-		var lengths []int
-		if err := Read(Input{Reader: pieces(strings.NewReader(text))}, func(r *Reader) {
-			for i := range r.Elements() {
-				if i%2 == 0 {
-					var annotations map[string]string
-					Annotations(r, &annotations)
-					lengths = append(lengths, len(annotations["a"])+len(annotations["b"]))
-					continue
-				}
-				var other string
-				String(r, &other)
-				lengths = append(lengths, len(other))
-			}
-		}); err != nil {
+		var into struct {
+			A Annotations `json:"a"`
+			B Annotations `json:"b"`
+			Y string      `json:"y"`
+		}
+		if err := Read(Input{Reader: pieces(strings.NewReader(text))}, &into); err != nil {
 			t.Fatal(name, err)
 		}
-		const whole, cut = maxAnnotations - 10, maxString/6 + 1 + len("…") + 16
-		if len(lengths) != 4 || lengths[0] != whole || lengths[1] != cut || lengths[2] != whole || lengths[3] != cut {
-			t.Errorf("%s: lengths %d, want %d and %d", name, lengths, whole, cut)
+		const whole, cut = maxAnnotations - 10, (maxString+5)/6 + len("…") + 16
+		if len(into.A["a"]) != whole || len(into.B["b"]) != whole || len(into.Y) != cut {
+			t.Errorf("%s: lengths %d, %d, %d, want %d, %d", name, len(into.A["a"]), len(into.B["b"]), len(into.Y), whole, cut)
 		}
 	}
 }
@@ -141,23 +126,26 @@ func TestMemoryIsBounded(t *testing.T) {
 		"array":  "[" + strings.Repeat("[1],", 4<<20) + "1]",
 		"arrays": strings.Repeat("[", 9000) + strings.Repeat(" ", 16<<20),
 		"string": `"` + strings.Repeat("9", 16<<20) + `"`,
+		"name":   `{"` + strings.Repeat("9", 16<<20) + `":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var largest int
-			err := Read(Input{Reader: strings.NewReader(text)}, func(r *Reader) {
-				var into any
-				r.Unmarshal(&into)
-				largest = r.largest
-			})
-			if (err == nil) != (name == "string") || largest > 2*maxBuffer {
-				t.Errorf("error %v, buffer of %d bytes", err, largest)
+			s := &source{decoder: jsontext.NewDecoder(strings.NewReader(""))}
+			err := s.read(Input{Reader: strings.NewReader(text)}, &Whole[any]{})
+			if (err == nil) != (name == "string" || name == "name") || s.largest > 2*maxBuffer {
+				t.Errorf("error %v, buffer of %d bytes", err, s.largest)
 			}
 		})
 	}
-	var rest []string
-	if err := Read(Input{Reader: strings.NewReader(`["a","b","c"]`), Short: true}, func(r *Reader) {
-		List(r, &rest, 1, String[string], func(s *string, hash string) { *s = hash })
-	}); err != nil || len(rest) != 3 || rest[0] != "a" || rest[1] != "" || len(rest[2]) != 16 {
-		t.Error(fmt.Sprintf("%q", rest), err)
+}
+
+// What is not decoded into a field is skipped without being in memory.
+func TestSkippedValuesNeedNoBuffer(t *testing.T) {
+	var into struct {
+		B int `json:"b"`
+	}
+	text := `{"a":` + "[" + strings.Repeat(`{"c":"d"},`, 2<<20) + `1],"b":7}`
+	s := &source{decoder: jsontext.NewDecoder(strings.NewReader(""))}
+	if err := s.read(Input{Reader: strings.NewReader(text)}, &into); err != nil || into.B != 7 || s.largest > ShortBytes {
+		t.Errorf("error %v, value %d, buffer of %d bytes", err, into.B, s.largest)
 	}
 }
