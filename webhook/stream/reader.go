@@ -214,23 +214,13 @@ func texts(d *jsontext.Decoder, into *map[string]string, most int, wanted func(k
 		*into = map[string]string{}
 	}
 	_, err := d.ReadToken()
+	var key, text string
 	for size := 0; err == nil && d.PeekKind() != '}'; {
-		var token jsontext.Token
-		if token, err = d.ReadToken(); err != nil {
+		if err = json.UnmarshalDecode(d, &key); err != nil {
 			return err
 		}
-		key, text := token.String(), ""
-		if token, err = d.ReadToken(); err != nil {
-			return err
-		}
-		switch token.Kind() {
-		case 'n':
-		case '"':
-			text = token.String()
-		default:
-			return fmt.Errorf("the value of %.100q must be a string", key)
-		}
-		if wanted(key) {
+		text = ""
+		if err = json.UnmarshalDecode(d, &text); err == nil && wanted(key) {
 			(*into)[key] = text
 			size += len(key) + len(text)
 		}
