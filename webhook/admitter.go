@@ -1,8 +1,8 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"quaymaster.dev/internal/finding"
 )
@@ -54,30 +53,29 @@ type MalformedError struct {
 
 func (e *MalformedError) Error() string { return e.Problem }
 
-func isMalformed(err error) bool {
-	_, is := errors.AsType[*MalformedError](err)
-	return is
-}
-
 // Allow returns a response that admits an object without warnings.
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }
 
-// Respond turns findings into a response: errors deny the object with 422 Invalid and one cause per error, warnings are
-// shown to the user. It calls onFinding, unless nil, for each finding.
-func Respond(
-	kind schema.GroupKind, name string, findings []finding.Finding, onFinding func(finding.Finding),
-) *admissionv1.AdmissionResponse {
-	if onFinding != nil {
-		for _, f := range findings {
-			onFinding(f)
-		}
-	}
+// Respond turns findings about an object into a response: errors deny the object with 422 Invalid and one cause per error,
+// warnings are shown to the user. It calls onFinding, unless nil, for each finding.
+func Respond(object Object, findings []finding.Finding, onFinding func(finding.Finding)) *admissionv1.AdmissionResponse {
 	response := Allow()
 	response.Warnings = truncateWarnings(finding.Warnings(findings))
-	response.AuditAnnotations = auditAnnotations(findings)
+	ids := map[finding.Severity][]string{}
+	for _, f := range findings {
+		if onFinding != nil {
+			onFinding(f)
+		}
+		ids[f.Severity] = append(ids[f.Severity], f.ID)
+	}
+	audit(response, auditDenied, ids[finding.Error])
+	audit(response, auditWarned, ids[finding.Warning])
+	audit(response, auditAudited, ids[finding.Audit])
 	if finding.Deny(findings) {
 		response.Allowed = false
-		response.Result = finding.InvalidStatus(kind, name, findings)
+		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
+		// An object with generateName has no name yet.
+		response.Result = finding.InvalidStatus(kind, cmp.Or(object.GetName(), object.GetGenerateName()), findings)
 		response.Result.Code = http.StatusUnprocessableEntity
 	}
 	return response
@@ -94,45 +92,23 @@ func truncateWarnings(warnings []string) []string {
 	return warnings
 }
 
-// auditAnnotations returns the finding ids behind a decision, so that the audit log shows the reason.
-func auditAnnotations(findings []finding.Finding) map[string]string {
-	if len(findings) == 0 {
-		return nil
-	}
-	var audit map[string]string
-	for key, severity := range map[string]finding.Severity{
-		auditDenied: finding.Error, auditWarned: finding.Warning, auditAudited: finding.Audit,
-	} {
-		var ids []string
-		for _, f := range findings {
-			if f.Severity == severity {
-				ids = append(ids, f.ID)
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		if audit == nil {
-			audit = map[string]string{}
-		}
-		slices.Sort(ids)
-		audit[key] = strings.Join(slices.Compact(ids), ",")
-	}
-	return audit
-}
-
 // AuditChange records in the response what was added to the object, so that the audit log shows where it comes from.
 func AuditChange(response *admissionv1.AdmissionResponse, key string, added map[string]string) {
-	if len(added) == 0 {
+	pairs := make([]string, 0, len(added))
+	for name, value := range added {
+		pairs = append(pairs, name+"="+value)
+	}
+	audit(response, key, pairs)
+}
+
+// audit records a list in an audit annotation, so that the audit log shows it.
+func audit(response *admissionv1.AdmissionResponse, key string, ids []string) {
+	if len(ids) == 0 {
 		return
 	}
 	if response.AuditAnnotations == nil {
 		response.AuditAnnotations = map[string]string{}
 	}
-	pairs := make([]string, 0, len(added))
-	for name, value := range added {
-		pairs = append(pairs, name+"="+value)
-	}
-	slices.Sort(pairs)
-	response.AuditAnnotations[key] = strings.Join(pairs, ",")
+	slices.Sort(ids)
+	response.AuditAnnotations[key] = strings.Join(slices.Compact(ids), ",")
 }

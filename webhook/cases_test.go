@@ -53,10 +53,10 @@ func calls(t testing.TB) []call {
 		t.Fatal(err)
 	}
 	validate := func(r review.Reviewer, matching int) webhook.Admitter {
-		return service.NewValidator(service.ValidatorOptions{Reviewer: r, Policies: matchingPolicies(t, matching)})
+		return service.NewValidator(service.Options{Reviewer: r, Policies: matchingPolicies(t, matching)})
 	}
 	mutate := func(r review.Reviewer, matching int) webhook.Admitter {
-		return service.NewMutator(service.MutatorOptions{Reviewer: r, Policies: matchingPolicies(t, matching)})
+		return service.NewMutator(service.Options{Reviewer: r, Policies: matchingPolicies(t, matching)})
 	}
 	create, update := captured(t, "service-create", nil), captured(t, "service-update", nil)
 	defaulted := captured(t, "service-create", map[string]string{dlb + "listener-maxqps": "10000", dlb + "listener-idle-timeout": "60s"})
@@ -67,29 +67,29 @@ func calls(t testing.TB) []call {
 		hundred[fmt.Sprintf("example.com/annotation-%d", i)] = string(bytes.Repeat([]byte("x"), 290))
 	}
 	return []call{
-		{"create", svc, validate(own, 0), defaulted, 33},
-		{"create, 1 policy", svc, validate(own, 1), defaulted, 34},
-		{"create, 10 policies", svc, validate(own, 10), defaulted, 34},
-		{"create, all catalogs", svc, validate(all, 0), defaulted, 78},
-		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 55},
+		{"create", svc, validate(own, 0), defaulted, 45},
+		{"create, 1 policy", svc, validate(own, 1), defaulted, 46},
+		{"create, 10 policies", svc, validate(own, 10), defaulted, 46},
+		{"create, all catalogs", svc, validate(all, 0), defaulted, 90},
+		{"create, denied for 1 finding", svc, validate(own, 0), captured(t, "service-create", map[string]string{dlb + "scheduler": "fastest"}), 66},
 		{"create, denied for 4 findings", svc, validate(own, 0), captured(t, "service-create", map[string]string{
 			dlb + "scheduler": "fastest", dlb + "listener-maxqps": "many", dlb + "network-tpye": "public", dlb + "listener-maxconn.ftp": "1",
-		}), 113},
+		}), 125},
 		{"create for AWS", svc, validate(aws, 0), captured(t, "service-create", map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-type": "external", "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type": "ip",
 			"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing",
-		}), 32},
-		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 48},
-		{"update", svc, validate(own, 0), update, 54},
-		{"update, 1 policy", svc, validate(own, 1), update, 90},
-		{"update, 10 policies", svc, validate(own, 10), update, 112},
-		{"mutate", svc, mutate(own, 0), create, 68},
-		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 36},
-		{"mutate, 1 policy", svc, mutate(own, 1), create, 84},
-		{"mutate, 10 policies", svc, mutate(own, 10), create, 95},
-		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 57},
-		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 23},
-		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 23},
+		}), 44},
+		{"create, 100 annotations in 32 KiB", svc, validate(own, 0), captured(t, "service-create", hundred), 255},
+		{"update", svc, validate(own, 0), update, 74},
+		{"update, 1 policy", svc, validate(own, 1), update, 110},
+		{"update, 10 policies", svc, validate(own, 10), update, 132},
+		{"mutate", svc, mutate(own, 0), create, 79},
+		{"mutate, nothing to add", svc, mutate(own, 0), defaulted, 48},
+		{"mutate, 1 policy", svc, mutate(own, 1), create, 95},
+		{"mutate, 10 policies", svc, mutate(own, 10), create, 106},
+		{"mutate volume", pv, persistentvolume.NewMutator(persistentvolume.MutatorOptions{Labeler: storage{}}), captured(t, "persistentvolume-create", nil), 63},
+		{"mutate claim", pvc, persistentvolumeclaim.NewMutator(claims), captured(t, "persistentvolumeclaim-create", nil), 29},
+		{"validate claim", pvc, persistentvolumeclaim.NewValidator(claims), captured(t, "persistentvolumeclaim-update", nil), 34},
 	}
 }
 

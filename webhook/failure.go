@@ -16,13 +16,11 @@ type httpFailure struct {
 	cause error
 	// decision counts it; empty for the mistakes of callers.
 	decision decision
-	// allow is the method that the caller must use instead.
-	allow string
 }
 
 func (f *httpFailure) write(w http.ResponseWriter) {
-	if f.allow != "" {
-		w.Header().Set("Allow", f.allow)
+	if f.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", http.MethodPost)
 	}
 	http.Error(w, f.problem, f.status)
 }

@@ -116,11 +116,12 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	held := place{limit: h.o.Limit}
-	defer held.leave()
-	if !held.enter(ctx) {
+	if !acquire(ctx, h.o.Limit.requests) {
 		return nil, "", overloaded()
 	}
+	defer h.o.Limit.requests.Release(1)
+	held := place{limit: h.o.Limit}
+	defer held.shrink()
 	req, excess, failure := h.read(ctx, &held, w, r)
 	if failure != nil {
 		return nil, "", failure
@@ -139,10 +140,11 @@ func (h *Handler) respond(
 	if err == nil && response == nil {
 		err = errors.New("the Admitter returned neither a response nor an error")
 	}
+	if _, malformed := errors.AsType[*MalformedError](err); malformed {
+		return nil, "", badRequest(err)
+	}
 	switch {
 	case err == nil:
-	case isMalformed(err):
-		return nil, "", badRequest(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, "", &httpFailure{
 			status: http.StatusGatewayTimeout, problem: "no decision within the webhook's timeout", cause: err,
@@ -161,19 +163,15 @@ func (h *Handler) respond(
 	if err != nil {
 		return nil, "", internalError(err)
 	}
-	d := decisionOf(response)
-	h.logDecision(klog.FromContext(ctx), req, response, d)
-	return answer, d, nil
-}
-
-func decisionOf(response *admissionv1.AdmissionResponse) decision {
+	d := decisionAllowed
 	switch {
 	case !response.Allowed:
-		return decisionDenied
+		d = decisionDenied
 	case len(response.Patch) > 0:
-		return decisionPatched
+		d = decisionPatched
 	}
-	return decisionAllowed
+	h.logDecision(klog.FromContext(ctx), req, response, d)
+	return answer, d, nil
 }
 
 func (h *Handler) logDecision(
@@ -209,7 +207,7 @@ func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {
 // checkHead validates method and headers, before the body is read.
 func checkHead(r *http.Request) *httpFailure {
 	if r.Method != http.MethodPost {
-		return &httpFailure{status: http.StatusMethodNotAllowed, problem: "method must be POST", allow: http.MethodPost}
+		return &httpFailure{status: http.StatusMethodNotAllowed, problem: "method must be POST"}
 	}
 	if !isJSON(r.Header) {
 		return &httpFailure{status: http.StatusUnsupportedMediaType, problem: "content type must be " + contentTypeJSON}

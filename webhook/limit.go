@@ -24,28 +24,18 @@ func NewLimit(requests int) *Limit {
 	return &Limit{requests: semaphore.NewWeighted(int64(requests)), large: semaphore.NewWeighted(largePlaces)}
 }
 
-// place is what one request holds of a Limit.
+// place is what one large request holds of a Limit.
 type place struct {
 	limit *Limit
-	// held and large are true while the request counts as such.
-	held, large bool
+	// large is true while the request counts as such.
+	large bool
 }
 
-// enter waits until there is room for the request. It reports false if the context ends before.
-func (p *place) enter(ctx context.Context) bool {
-	p.held = acquire(ctx, p.limit.requests)
-	return p.held
-}
-
-// enlarge is like enter, for a request that has turned out to be large.
+// enlarge waits until there is room for a request that has turned out to be large. It reports false if the context ends
+// before.
 func (p *place) enlarge(ctx context.Context) bool {
 	p.large = acquire(ctx, p.limit.large)
 	return p.large
-}
-
-// acquire asks the context only if there is no room now.
-func acquire(ctx context.Context, s *semaphore.Weighted) bool {
-	return s.TryAcquire(1) || s.Acquire(ctx, 1) == nil
 }
 
 // shrink makes room for other large requests.
@@ -56,10 +46,7 @@ func (p *place) shrink() {
 	p.large = false
 }
 
-func (p *place) leave() {
-	p.shrink()
-	if p.held {
-		p.limit.requests.Release(1)
-	}
-	p.held = false
+// acquire asks the context only if there is no room now.
+func acquire(ctx context.Context, s *semaphore.Weighted) bool {
+	return s.TryAcquire(1) || s.Acquire(ctx, 1) == nil
 }

@@ -19,8 +19,9 @@ type Object interface {
 }
 
 // ReadPair returns the objects of a request, which the Handler has read, or reads them from their JSON. The old one is
-// nil on creation. Both are nil on deletion, which has only the old object, and that needs no validation. An error is a
-// MalformedError: the caller sent something that the webhook is not registered for.
+// nil on creation. Both are nil on deletion and for an object that is being deleted: they need no validation, because
+// finalizers must be removable. An error is a MalformedError: the caller sent something that the webhook is not registered
+// for.
 func ReadPair[O Object](
 	req *admissionv1.AdmissionRequest, gvk schema.GroupVersionKind, reader ObjectReader,
 ) (oldObject, newObject O, err error) {
@@ -32,8 +33,13 @@ func ReadPair[O Object](
 			oldObject, err = valid[O]("request.oldObject", req.OldObject, gvk, reader)
 		}
 	default:
+		return oldObject, newObject, nil
 	}
-	return oldObject, newObject, err
+	if err != nil || newObject.GetDeletionTimestamp() != nil {
+		var none O
+		return none, none, err
+	}
+	return oldObject, newObject, nil
 }
 
 // valid returns an object of the right kind.
@@ -65,12 +71,4 @@ func valid[O Object](
 			name, version, kind, is.APIVersion, is.Kind)}
 	}
 	return o, nil
-}
-
-// ObjectName returns the name by which the user knows an object: one with generateName has no name yet.
-func ObjectName(meta metav1.ObjectMeta) string {
-	if meta.Name == "" {
-		return meta.GenerateName
-	}
-	return meta.Name
 }

@@ -47,9 +47,6 @@ func (p Patch) Into(response *admissionv1.AdmissionResponse) error {
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	response.Patch, response.PatchType = encoded, &patchType
+	response.Patch, response.PatchType = encoded, new(admissionv1.PatchTypeJSONPatch)
 	return nil
 }
-
-// patchType is shared by all responses and must not be changed.
-var patchType = admissionv1.PatchTypeJSONPatch

@@ -1,8 +1,8 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
+	jsonv1 "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -68,23 +68,23 @@ func (h *Handler) read(
 			return nil, nil, unreadable(err)
 		}
 	}
-	if held.large && json.MarshalWrite(new(little), req) == nil {
+	if held.large && kept(req) <= stream.ShortBytes {
 		held.shrink()
 	}
 	return req, excess, nil
 }
 
-// little accepts no more than a request may need that does not count as large.
-type little int
-
-var errNotLittle = errors.New("needs much memory")
-
-// Write implements io.Writer.
-func (l *little) Write(p []byte) (int, error) {
-	if *l += little(len(p)); *l > stream.ShortBytes {
-		return 0, errNotLittle
+// kept returns about how much memory what was kept of a request needs.
+func kept(req *admissionv1.AdmissionRequest) int {
+	size := len(req.UID) + len(req.Name) + len(req.Namespace) + len(req.UserInfo.Username)
+	for _, object := range []runtime.Object{req.Object.Object, req.OldObject.Object} {
+		if sized, ok := object.(interface{ Size() int }); ok {
+			size += sized.Size()
+		} else if object != nil {
+			size += stream.ShortBytes + 1 // a policy, which waits for nothing
+		}
 	}
-	return len(p), nil
+	return size
 }
 
 var errOverloaded = errors.New("too many large requests")
@@ -130,18 +130,19 @@ func (h *Handler) check(kind metav1.TypeMeta, req *admissionv1.AdmissionRequest)
 
 // refuse returns the response to a request beyond a limit. Deletions are allowed: finalizers must be removable.
 func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.LimitError) *admissionv1.AdmissionResponse {
-	object, _ := req.Object.Object.(Object)
-	if req.Operation == admissionv1.Delete || object != nil && object.GetDeletionTimestamp() != nil {
+	object, known := req.Object.Object.(Object)
+	if req.Operation == admissionv1.Delete || known && object.GetDeletionTimestamp() != nil {
 		return Allow()
 	}
-	kind, name := schema.GroupKind{}, req.Name
-	if object != nil {
-		kind = object.GetObjectKind().GroupVersionKind().GroupKind()
-		name = cmp.Or(name, object.GetGenerateName())
+	if !known {
+		object = &metav1.PartialObjectMetadata{}
 	}
-	return Respond(kind, name, []finding.Finding{{
+	if object.GetName() == "" {
+		object.SetName(req.Name)
+	}
+	return Respond(object, []finding.Finding{{
 		ID: review.IDTooLarge, Severity: finding.Error, Type: field.ErrorTypeTooLong, Field: excess.Field,
-		Message: excess.Message, Remedy: excess.Remedy,
+		Message: excess.Message, Remedy: "make the object smaller: it cannot be validated",
 	}}, func(f finding.Finding) { h.o.Metrics.CountFinding(h.o.Name, f.ID, string(f.Severity)) })
 }
 
@@ -204,4 +205,10 @@ func resourceName(r metav1.GroupVersionResource, subresource string) string {
 		name += "/" + subresource
 	}
 	return name
+}
+
+// encodeReview returns the body with the response.
+func encodeReview(response *admissionv1.AdmissionResponse) ([]byte, error) {
+	kind := metav1.TypeMeta{Kind: reviewKind, APIVersion: reviewVersion}
+	return jsonv1.Marshal(&admissionv1.AdmissionReview{TypeMeta: kind, Response: response})
 }

@@ -300,7 +300,7 @@ type reading struct {
 
 func readings() []reading {
 	return []reading{
-		{service.Resource(), service.NewValidator(service.ValidatorOptions{}), func() readable { return &serviceObject{} }},
+		{service.Resource(), service.NewValidator(service.Options{}), func() readable { return &serviceObject{} }},
 		{
 			persistentvolume.Resource(), persistentvolume.NewMutator(persistentvolume.MutatorOptions{}),
 			func() readable { return &volumeObject{} },

@@ -63,11 +63,11 @@ func newServers(t testing.TB) []*server {
 	}{
 		{
 			server{name: "mutate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
-			service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: known}),
+			service.NewMutator(service.Options{Reviewer: reviewer, Policies: known}),
 		},
 		{
 			server{name: "validate-service", resource: service.Resource(), kind: core.WithKind("Service"), object: newService},
-			service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: known}),
+			service.NewValidator(service.Options{Reviewer: reviewer, Policies: known}),
 		},
 		{
 			server{

@@ -8,7 +8,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
@@ -66,7 +65,7 @@ func (m *Mutator) Admit(
 	switch {
 	case err != nil:
 		return nil, err
-	case newPV == nil || newPV.DeletionTimestamp != nil || !volume.Zoned(newPV):
+	case newPV == nil || !volume.Zoned(newPV):
 		return webhook.Allow(), nil
 	case oldPV != nil:
 		return keep(oldPV, newPV)
@@ -88,8 +87,7 @@ func keep(oldPV, newPV *corev1.PersistentVolume) (*admissionv1.AdmissionResponse
 // complete adds the zones that a new PersistentVolume lacks.
 func (m *Mutator) complete(ctx context.Context, pv *corev1.PersistentVolume) (*admissionv1.AdmissionResponse, error) {
 	change := m.change(ctx, pv)
-	name := webhook.ObjectName(pv.ObjectMeta)
-	response := webhook.Respond(schema.GroupKind{Kind: kind}, name, change.Findings, m.o.OnFinding)
+	response := webhook.Respond(pv, change.Findings, m.o.OnFinding)
 	if err := patch(pv, change).Into(response); err != nil {
 		return nil, err
 	}

@@ -34,11 +34,11 @@ func (m *Mutator) Admit(
 		return nil, err
 	}
 	switch {
-	case beingDeleted(newPVC):
+	case newPVC == nil:
 	case oldPVC == nil:
-		return m.o.respond(newPVC, m.hints(ctx, newPVC)), nil
-	case grows(oldPVC, newPVC):
-		return m.o.respond(newPVC, m.explain(ctx, oldPVC, newPVC)), nil
+		return webhook.Respond(newPVC, m.hints(ctx, newPVC), m.o.OnFinding), nil
+	case volume.Grows(oldPVC, newPVC):
+		return webhook.Respond(newPVC, m.explain(ctx, oldPVC, newPVC), m.o.OnFinding), nil
 	}
 	return webhook.Allow(), nil
 }

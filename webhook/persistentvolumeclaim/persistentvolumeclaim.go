@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/finding"
@@ -78,13 +77,6 @@ func (o *Options) volumeType(class *storagev1.StorageClass) (*volume.Type, error
 	return t, nil
 }
 
-// respond counts the findings and returns the response to them.
-func (o *Options) respond(
-	pvc *corev1.PersistentVolumeClaim, findings []finding.Finding,
-) *admissionv1.AdmissionResponse {
-	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(pvc.ObjectMeta), findings, o.OnFinding)
-}
-
 // logged logs why facts are missing and returns the finding.
 func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f finding.Finding) finding.Finding {
 	klog.FromContext(ctx).Error(err, "Admitted PersistentVolumeClaim without validation",
@@ -92,17 +84,7 @@ func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f
 	return f
 }
 
-// readPair returns the claims of a request: the old one is nil on creation, both are nil on deletion.
+// readPair returns the claims of a request: the old one is nil on creation, both are nil if they need no review.
 func readPair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
 	return webhook.ReadPair[*corev1.PersistentVolumeClaim](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
-}
-
-// beingDeleted reports whether a claim is being deleted; it is admitted then, because finalizers must be removable.
-func beingDeleted(pvc *corev1.PersistentVolumeClaim) bool {
-	return pvc == nil || pvc.DeletionTimestamp != nil
-}
-
-// grows reports whether an update grows the claim; it is false on creation.
-func grows(oldPVC, newPVC *corev1.PersistentVolumeClaim) bool {
-	return oldPVC != nil && volume.Grows(oldPVC, newPVC)
 }

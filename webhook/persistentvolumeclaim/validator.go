@@ -32,10 +32,10 @@ func (v *Validator) Admit(
 	if err != nil {
 		return nil, err
 	}
-	if beingDeleted(newPVC) || !grows(oldPVC, newPVC) {
+	if oldPVC == nil || !volume.Grows(oldPVC, newPVC) {
 		return webhook.Allow(), nil
 	}
-	return v.o.respond(newPVC, v.limits(ctx, oldPVC, newPVC)), nil
+	return webhook.Respond(newPVC, v.limits(ctx, oldPVC, newPVC), v.o.OnFinding), nil
 }
 
 func (v *Validator) limits(ctx context.Context, oldPVC, newPVC *corev1.PersistentVolumeClaim) []finding.Finding {

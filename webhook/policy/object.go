@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -24,27 +23,13 @@ func resource(name string) metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: gv.Group, Version: gv.Version, Resource: name}
 }
 
-// object is a policy of either kind.
-type object struct {
-	meta metav1.ObjectMeta
-	// spec is only compared.
-	spec    any
-	compile func() (*engine.Policy, []finding.Finding)
-}
-
-func (o *object) beingDeleted() bool { return o.meta.DeletionTimestamp != nil }
-
-func (o *object) sameSpec(other *object) bool { return equality.Semantic.DeepEqual(o.spec, other.spec) }
-
-// objectOf returns a policy of either kind; nil if there is none.
-func objectOf(policy webhook.Object) *object {
-	switch p := policy.(type) {
-	case *v1alpha1.LoadBalancerPolicy:
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.Compile(p) }}
-	case *v1alpha1.ClusterLoadBalancerPolicy:
-		return &object{p.ObjectMeta, p.Spec, func() (*engine.Policy, []finding.Finding) { return engine.CompileCluster(p) }}
+// compile compiles a policy of either kind.
+func compile(policy webhook.Object) (*engine.Policy, []finding.Finding) {
+	if p, is := policy.(*v1alpha1.LoadBalancerPolicy); is {
+		return engine.Compile(p)
 	}
-	return nil
+	p, _ := policy.(*v1alpha1.ClusterLoadBalancerPolicy)
+	return engine.CompileCluster(p)
 }
 
 // decodable has the fields of a policy that admission uses.

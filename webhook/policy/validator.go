@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/api/v1alpha1"
@@ -54,30 +54,29 @@ func NewClusterValidator(o Options) *Validator {
 func (v *Validator) Admit(
 	ctx context.Context, req *admissionv1.AdmissionRequest,
 ) (*admissionv1.AdmissionResponse, error) {
-	from, to, err := webhook.ReadPair[webhook.Object](req, v1alpha1.GroupVersion().WithKind(v.kind), v)
+	oldPolicy, newPolicy, err := webhook.ReadPair[webhook.Object](req, v1alpha1.GroupVersion().WithKind(v.kind), v)
 	if err != nil {
 		return nil, err
 	}
-	oldPolicy, newPolicy := objectOf(from), objectOf(to)
-	if newPolicy == nil || newPolicy.beingDeleted() || oldPolicy != nil && oldPolicy.sameSpec(newPolicy) {
+	// Of the metadata, nothing is read that an update could change.
+	if newPolicy == nil || equality.Semantic.DeepEqual(oldPolicy, newPolicy) {
 		return webhook.Allow(), nil
 	}
 	findings := v.validate(ctx, oldPolicy, newPolicy)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("validate policy: %w", err)
 	}
-	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: v.kind}
-	return webhook.Respond(kind, webhook.ObjectName(newPolicy.meta), findings, v.o.OnFinding), nil
+	return webhook.Respond(newPolicy, findings, v.o.OnFinding), nil
 }
 
 // validate compares both the new and the old policy with the same others, so that the difference is due to the update
 // alone.
-func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) []finding.Finding {
-	compiled, findings := newPolicy.compile()
+func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy webhook.Object) []finding.Finding {
+	compiled, findings := compile(newPolicy)
 	others, namespaces, err := v.o.Policies.Others(compiled.Key())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Admitted policy without comparing it with the others",
-			"policy", klog.KRef(newPolicy.meta.Namespace, newPolicy.meta.Name), "kind", v.kind, "rule", review.IDPolicyOthersUnavailable)
+			"policy", klog.KObj(newPolicy), "kind", v.kind, "rule", review.IDPolicyOthersUnavailable)
 		findings = append(slices.Clip(findings), othersUnavailable())
 	} else {
 		findings = slices.Concat(findings, engine.Against(compiled, others, namespaces))
@@ -85,7 +84,7 @@ func (v *Validator) validate(ctx context.Context, oldPolicy, newPolicy *object) 
 	if oldPolicy == nil {
 		return finding.Merge(findings)
 	}
-	oldCompiled, oldFindings := oldPolicy.compile()
+	oldCompiled, oldFindings := compile(oldPolicy)
 	if err == nil {
 		oldFindings = slices.Concat(oldFindings, engine.Against(oldCompiled, others, namespaces))
 	}

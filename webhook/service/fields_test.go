@@ -44,7 +44,7 @@ func TestFieldsThatAreUsedAreRead(t *testing.T) {
 		}
 	}
 	for name := range filled {
-		if !used[name] {
+		if !used[name] && name != "ObjectMeta.GenerateName" && name != "ObjectMeta.DeletionTimestamp" { // there are methods
 			t.Errorf("read.go reads the field %s, to which nothing refers", name)
 		}
 	}

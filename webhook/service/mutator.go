@@ -15,28 +15,18 @@ import (
 // auditDefaulted is the audit annotation that records what was added.
 const auditDefaulted = "defaulted"
 
-// MutatorOptions are the dependencies of a Mutator.
-type MutatorOptions struct {
-	// Reviewer returns the defaults of policies and the built-in ones.
-	Reviewer review.Reviewer
-	// Policies returns the policies of namespaces.
-	Policies Policies
-	// OnFinding is called with each finding, for metrics; nil for no call.
-	OnFinding func(finding.Finding)
-}
-
 // Mutator writes defaults into Services that become load balancers, and keeps or refreshes those of existing ones. It
 // sets annotations, and the one that records their origins. It is idempotent.
 type Mutator struct {
 	reader
 
-	o MutatorOptions
+	o Options
 }
 
 var _ webhook.Admitter = (*Mutator)(nil)
 
 // NewMutator returns the admitter of the mutating webhook.
-func NewMutator(o MutatorOptions) *Mutator { return &Mutator{o: o} }
+func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
 // Admit adds defaults. It never refuses a Service.
 func (m *Mutator) Admit(
@@ -47,14 +37,14 @@ func (m *Mutator) Admit(
 		return nil, err
 	}
 	switch {
-	case beingDeleted(newSvc) || !isLoadBalancer(newSvc):
+	case !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil
 	case isLoadBalancer(oldSvc):
 		return m.update(ctx, req.Namespace, oldSvc, newSvc)
 	}
 	applicable, err := m.o.Policies.Applicable(ctx, req.Namespace)
 	if err != nil {
-		return respond(newSvc, []finding.Finding{m.withoutDefaults(ctx, newSvc, err)}, m.o.OnFinding), nil
+		return webhook.Respond(newSvc, []finding.Finding{m.withoutDefaults(ctx, newSvc, err)}, m.o.OnFinding), nil
 	}
 	return add(newSvc, m.o.Reviewer.Defaults(newSvc, applicable), webhook.Allow())
 }
@@ -72,7 +62,7 @@ func (m *Mutator) update(
 		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
 			"defaults were not refreshed, because policies are not available",
 			"set "+policy.AnnotationRefresh+" to another value later", err)
-		response = respond(newSvc, []finding.Finding{f}, m.o.OnFinding)
+		response = webhook.Respond(newSvc, []finding.Finding{f}, m.o.OnFinding)
 	}
 	return add(newSvc, m.o.Reviewer.Renew(oldSvc, newSvc, applicable, refresh), response)
 }

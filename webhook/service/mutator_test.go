@@ -18,7 +18,7 @@ import (
 )
 
 func mutator(onFinding func(finding.Finding)) *service.Mutator {
-	return service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
+	return service.NewMutator(service.Options{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
 }
 
 func TestMutatorPatches(t *testing.T) {
@@ -104,7 +104,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 		t.Fatal(findings)
 	}
 	all.all = append(all.all, foreign)
-	m := service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: all})
+	m := service.NewMutator(service.Options{Reviewer: reviewer, Policies: all})
 	request := create(manifest{name: "web", annotations: `{"team":"theirs"}`})
 	response, err := m.Admit(t.Context(), request)
 	if err != nil {

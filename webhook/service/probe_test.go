@@ -17,7 +17,7 @@ func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: policies{}})
+		v := service.NewValidator(service.Options{Reviewer: reviewer, Policies: policies{}})
 		for name, test := range map[string]struct {
 			manifest manifest
 			allowed  bool

@@ -104,6 +104,9 @@ func (l *list[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() != '[' {
 		return json.UnmarshalDecode(d, (*[]T)(l))
 	}
+	if *l == nil {
+		*l = make(list[T], 0, 2) // most have no more
+	}
 	elements, surplus, size := (*l)[:0], 0, max(16, int(reflect.TypeFor[T]().Size()))
 	var hash maphash.Hash
 	hash.SetSeed(seed)

@@ -8,7 +8,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
@@ -36,13 +35,20 @@ func Resource() metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: corev1.GroupName, Version: "v1", Resource: "services"}
 }
 
-// readPair returns the Services of a request: the old one is nil on creation, both are nil on deletion.
+// Options are the dependencies of the Admitters of this package.
+type Options struct {
+	// Reviewer returns defaults, and reviews Services by catalogs and policies.
+	Reviewer review.Reviewer
+	// Policies returns the policies of namespaces.
+	Policies Policies
+	// OnFinding is called with each finding, for metrics; nil for no call.
+	OnFinding func(finding.Finding)
+}
+
+// readPair returns the Services of a request: the old one is nil on creation, both are nil if they need no review.
 func readPair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
 	return webhook.ReadPair[*corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 }
-
-// beingDeleted reports whether admission must not interfere any more, so that finalizers can be removed.
-func beingDeleted(svc *corev1.Service) bool { return svc == nil || svc.DeletionTimestamp != nil }
 
 func isLoadBalancer(svc *corev1.Service) bool {
 	return svc != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer
@@ -54,13 +60,6 @@ func unavailable(ctx context.Context, svc *corev1.Service, id, message, remedy s
 	return finding.Finding{
 		ID: id, Severity: finding.Warning, Field: "metadata.annotations", Message: message, Remedy: remedy,
 	}
-}
-
-// respond returns the response to a request with findings.
-func respond(
-	svc *corev1.Service, findings []finding.Finding, onFinding func(finding.Finding),
-) *admissionv1.AdmissionResponse {
-	return webhook.Respond(schema.GroupKind{Kind: kind}, webhook.ObjectName(svc.ObjectMeta), findings, onFinding)
 }
 
 // probed refuses Services with AnnotationProbe.

@@ -47,8 +47,8 @@ func TestPoliciesAreNotAvailable(t *testing.T) {
 			var found []string
 			count := func(f finding.Finding) { found = append(found, f.ID) }
 			unknown := policies{err: errors.New("cache is not synced")}
-			m := service.NewMutator(service.MutatorOptions{Reviewer: test.by, Policies: unknown, OnFinding: count})
-			v := service.NewValidator(service.ValidatorOptions{Reviewer: test.by, Policies: unknown, OnFinding: count})
+			m := service.NewMutator(service.Options{Reviewer: test.by, Policies: unknown, OnFinding: count})
+			v := service.NewValidator(service.Options{Reviewer: test.by, Policies: unknown, OnFinding: count})
 			for _, step := range []struct {
 				by       webhook.Admitter
 				warning  string

@@ -47,7 +47,7 @@ func TestMutatorUpdatesLoadBalancers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := service.NewMutator(service.MutatorOptions{Reviewer: reviewer, Policies: test.policies})
+			m := service.NewMutator(service.Options{Reviewer: reviewer, Policies: test.policies})
 			request := update(test.old, manifest{name: "web", annotations: test.current})
 			response, err := m.Admit(t.Context(), request)
 			if err != nil {

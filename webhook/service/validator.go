@@ -12,27 +12,17 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-// ValidatorOptions are the dependencies of a Validator.
-type ValidatorOptions struct {
-	// Reviewer reviews Services by catalogs and policies.
-	Reviewer review.Reviewer
-	// Policies returns the policies of namespaces.
-	Policies Policies
-	// OnFinding is called with each finding, for metrics; nil for no call.
-	OnFinding func(finding.Finding)
-}
-
 // Validator refuses Services with errors and returns warnings.
 type Validator struct {
 	reader
 
-	o ValidatorOptions
+	o Options
 }
 
 var _ webhook.Admitter = (*Validator)(nil)
 
 // NewValidator returns the admitter of the validating webhook.
-func NewValidator(o ValidatorOptions) *Validator { return &Validator{o: o} }
+func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
 // Admit refuses Services with errors: 422 Invalid with one cause per problem.
 func (v *Validator) Admit(
@@ -42,14 +32,14 @@ func (v *Validator) Admit(
 	if err != nil {
 		return nil, err
 	}
-	if beingDeleted(newSvc) {
+	if newSvc == nil {
 		return webhook.Allow(), nil
 	}
 	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review service: %w", err)
 	}
-	return respond(newSvc, findings, v.o.OnFinding), nil
+	return webhook.Respond(newSvc, findings, v.o.OnFinding), nil
 }
 
 // review validates a Service. Only load balancers have findings.

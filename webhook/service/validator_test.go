@@ -15,7 +15,7 @@ import (
 )
 
 func validator(onFinding func(finding.Finding)) *service.Validator {
-	return service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
+	return service.NewValidator(service.Options{Reviewer: reviewer, Policies: policies{}, OnFinding: onFinding})
 }
 
 func TestValidatorAllows(t *testing.T) {
@@ -68,7 +68,7 @@ func TestValidatorAppliesPolicies(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := service.NewValidator(service.ValidatorOptions{Reviewer: reviewer, Policies: test.policies})
+			v := service.NewValidator(service.Options{Reviewer: reviewer, Policies: test.policies})
 			got, err := v.Admit(t.Context(), create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
 			if err != nil {
 				t.Fatal(err)

@@ -45,8 +45,8 @@ type Input struct {
 type LimitError struct {
 	// Field is the path of the field that is too large.
 	Field string
-	// Message says what must hold, and Remedy what to do.
-	Message, Remedy string
+	// Message says what must hold.
+	Message string
 }
 
 func (l *LimitError) Error() string { return l.Field + " " + l.Message }
@@ -60,7 +60,6 @@ func Limit(d *jsontext.Decoder, format string, args ...any) error {
 	field := strings.Join(path[:min(len(path), 2)], ".")
 	return &LimitError{
 		Field: cmp.Or(field[:min(len(field), 100)], "object"), Message: fmt.Sprintf(format, args...),
-		Remedy: "make the object smaller: it cannot be validated",
 	}
 }
 
@@ -159,18 +158,9 @@ func described(err error) error {
 	if !ok || mismatch.GoType == nil || mismatch.Err != nil {
 		return err
 	}
-	expected := "a " + mismatch.GoType.Kind().String()
-	switch mismatch.GoType.Kind() {
-	case reflect.Struct, reflect.Map, reflect.Pointer:
-		expected = "an object"
-	case reflect.Slice:
-		expected = "an array"
-	case reflect.Int32, reflect.Int64:
-		expected = "an integer"
-	case reflect.Bool:
-		expected = "true or false"
-	default:
-	}
+	expected := cmp.Or(map[reflect.Kind]string{
+		reflect.String: "a string", reflect.Slice: "an array", reflect.Bool: "true or false", reflect.Int32: "an integer of 32 bits",
+	}[mismatch.GoType.Kind()], "an object")
 	return fmt.Errorf("%s must be %s", cmp.Or(string(mismatch.JSONPointer), "it"), expected)
 }
 

@@ -65,10 +65,10 @@ func (o *webhookOptions) webhooks(known *facts, counters *webhook.Metrics) map[s
 		return o
 	}
 	return map[string]served{
-		mutateService: {service.Resource(), service.NewMutator(service.MutatorOptions{
+		mutateService: {service.Resource(), service.NewMutator(service.Options{
 			Reviewer: o.reviewer, Policies: known.policies, OnFinding: count(mutateService),
 		})},
-		validateService: {service.Resource(), service.NewValidator(service.ValidatorOptions{
+		validateService: {service.Resource(), service.NewValidator(service.Options{
 			Reviewer: o.reviewer, Policies: known.policies, OnFinding: count(validateService),
 		})},
 		mutatePersistentVolume: {persistentvolume.Resource(),
