@@ -62,8 +62,7 @@ func decoded(t reflect.Type, owner string, all map[string]bool) {
 		owner = t.Name()
 	}
 	parts := map[string]string{"Metadata": "ObjectMeta", "Spec": "ServiceSpec", "Status": "ServiceStatus", "LoadBalancer": "LoadBalancerStatus"}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		part := parts[f.Name]
 		if !f.Anonymous && part != "ObjectMeta" {
 			all[owner+"."+f.Name] = true
