@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"quaymaster.dev/webhook/stream"
 )
 
 const (
@@ -120,9 +122,12 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 		return nil, "", overloaded()
 	}
 	defer h.o.Limit.requests.Release(1)
-	held := place{limit: h.o.Limit}
-	defer held.shrink()
-	req, excess, failure := h.read(ctx, &held, w, r)
+	var held *share
+	if r.ContentLength < 0 || r.ContentLength > stream.ShortBytes {
+		held = h.o.Limit.newShare(w, r.Body)
+		defer held.release()
+	}
+	req, excess, failure := h.read(ctx, held, w, r)
 	if failure != nil {
 		return nil, "", failure
 	}

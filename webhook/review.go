@@ -31,21 +31,26 @@ const (
 )
 
 // read reads an AdmissionReview by the rules of the API server while its body arrives. The request lacks the fields that
-// admission does not use. If it is beyond a limit, read returns the limit and what is known of the request.
+// admission does not use. If it is beyond a limit, read returns the limit and what is known of the request. held is nil for
+// a short body.
 func (h *Handler) read(
-	ctx context.Context, held *place, w http.ResponseWriter, r *http.Request,
+	ctx context.Context, held *share, w http.ResponseWriter, r *http.Request,
 ) (*admissionv1.AdmissionRequest, *stream.LimitError, *httpFailure) {
-	in := stream.Input{Reader: r.Body, Short: r.ContentLength >= 0 && r.ContentLength <= stream.ShortBytes}
-	if r.ContentLength < 0 {
-		in.Reader = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-	}
-	if !in.Short {
-		in.Large = func() error {
-			if !held.enlarge(ctx) {
+	in := stream.Input{Reader: r.Body, Short: held == nil}
+	if held != nil {
+		if r.ContentLength < 0 {
+			held.Reader = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+		}
+		in.Reader = held
+		in.Grow = func(n int) error {
+			start := time.Now()
+			if !held.grow(ctx, n) {
 				return errOverloaded
 			}
-			// The deadline for the body may have passed while the request was waiting. From now on, others wait for it.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout / 2))
+			if time.Since(start) > pollBudget {
+				// The deadline for the body may have passed while the request was waiting.
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout / 2))
+			}
 			return nil
 		}
 	}
@@ -68,8 +73,8 @@ func (h *Handler) read(
 			return nil, nil, unreadable(err)
 		}
 	}
-	if held.large && kept(req) <= stream.ShortBytes {
-		held.shrink()
+	if held != nil && kept(req) <= stream.ShortBytes {
+		held.release()
 	}
 	return req, excess, nil
 }

@@ -23,6 +23,8 @@ const (
 	ShortBytes = 16 << 10
 	// maxBuffer is how large the buffer of the decoder may become for one value: enough for the longest string.
 	maxBuffer = 4 << 20
+	// growBytes is how much more is decoded at a time.
+	growBytes = 64 << 10
 	// pooledBuffer is the length of the largest buffer that is kept for other inputs.
 	pooledBuffer = 32 << 10
 	// maxAnnotations is the total length of annotations that Kubernetes stores.
@@ -37,8 +39,8 @@ type Input struct {
 	io.Reader
 	// Short is true if there are at most ShortBytes.
 	Short bool
-	// Large is called once, when more than ShortBytes have turned out to be of interest; an error ends the reading.
-	Large func() error
+	// Grow is called before more bytes than ShortBytes, and than in earlier calls, are decoded; an error ends the reading.
+	Grow func(n int) error
 }
 
 // LimitError reports that an input contains more than is read. The rest of it has not been read.
@@ -74,8 +76,8 @@ type source struct {
 	Input
 	decoder *jsontext.Decoder
 	short   shortener
-	// passed is how much the decoder got, and largest the longest buffer that it had to fill.
-	passed, largest int
+	// passed is how much the decoder got, granted how much it may get, and largest the longest buffer that it had to fill.
+	passed, granted, largest int
 }
 
 var sources = sync.Pool{New: func() any { return &source{decoder: jsontext.NewDecoder(strings.NewReader(""))} }}
@@ -122,12 +124,11 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, Limit(s.decoder, "must have values of at most %d bytes", maxBuffer*3/4)
 	}
 	n, err := s.Reader.Read(p)
-	if s.passed += n; s.passed > ShortBytes && s.Large != nil {
-		large := s.Large
-		s.Large = nil
-		if err := large(); err != nil {
+	if s.passed += n; s.passed > max(s.granted, ShortBytes) && s.Grow != nil {
+		if err := s.Grow(growBytes); err != nil {
 			return 0, err
 		}
+		s.granted += growBytes
 	}
 	return n, err
 }
