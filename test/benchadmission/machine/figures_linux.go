@@ -38,8 +38,13 @@ func MemoryOf(pid int) (Memory, error) {
 		}
 		return kib << 10
 	}
-	m := Memory{Resident: size("VmRSS"), Anonymous: size("RssAnon"), File: size("RssFile")}
+	m := Memory{Resident: size("VmRSS"), Anonymous: size("RssAnon"), File: size("RssFile"), Peak: size("VmHWM")}
 	return m, errors.Join(errs...)
+}
+
+// ResetPeak makes the peak of a process's resident memory what it uses now; see proc_pid_clear_refs(5).
+func ResetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
 // Accepted returns how many TCP connections servers in this network namespace have accepted.

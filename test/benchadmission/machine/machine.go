@@ -7,6 +7,8 @@ import "time"
 type Memory struct {
 	// Resident is the sum of Anonymous, of File, which maps files such as the program itself, and of shared memory.
 	Resident, Anonymous, File int64
+	// Peak is the most resident memory since the start of the process, or since ResetPeak.
+	Peak int64
 }
 
 // Facts describe a machine.

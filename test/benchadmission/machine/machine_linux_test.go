@@ -28,8 +28,11 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Anonymous <= 0 || m.File <= 0 || m.Resident < m.Anonymous+m.File {
+	if m.Anonymous <= 0 || m.File <= 0 || m.Resident < m.Anonymous+m.File || m.Peak < m.Resident {
 		t.Errorf("memory %+v", m)
+	}
+	if err := machine.ResetPeak(os.Getpid()); err != nil {
+		t.Error(err)
 	}
 	if _, err := machine.Accepted(); err != nil {
 		t.Error(err)

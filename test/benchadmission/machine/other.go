@@ -35,3 +35,6 @@ func Used() (Usage, error) { return 0, errUnsupported }
 
 // Describe returns the number of cores.
 func Describe() Facts { return Facts{Cores: runtime.NumCPU()} }
+
+// ResetPeak fails.
+func ResetPeak(int) error { return errUnsupported }
