@@ -25,6 +25,8 @@ type Webhook struct {
 	Address string
 	// Metrics is the URL of its metrics.
 	Metrics string
+	// Health is the host and port of its probes.
+	Health string
 }
 
 // StartWebhook runs the admission role with a self-signed certificate in memory and the rights of its ServiceAccount,
@@ -62,6 +64,7 @@ func (e *Env) StartWebhook(ctx context.Context, port int, args ...string) (*Webh
 		},
 		Address: "127.0.0.1:" + strconv.Itoa(port),
 		Metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
+		Health:  fmt.Sprintf("127.0.0.1:%d", health),
 	}
 	return w, e.startServer(ctx, &w.Server)
 }
