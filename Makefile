@@ -86,7 +86,7 @@ RACE_TEST = $(if $(RACE),CGO_ENABLED=1) $(GO_TEST) $(if $(RACE),-race)
 # a cluster.
 TESTED = $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -v '^quaymaster.dev/test/\(dev\|e2e\|e2e/traffic\|safety\) '
 UNIT = $(shell $(TESTED) | grep -v quaymaster.dev/test/env | grep -v "quaymaster.dev/test/\(architecture\|words\) " | cut -d ' ' -f 1)
-ATTACKS = quaymaster.dev/test/adversarial
+ATTACKS = quaymaster.dev/test/adversarial quaymaster.dev/test/adversarial/tenants
 INTEGRATION = $(shell $(TESTED) | grep quaymaster.dev/test/env | cut -d ' ' -f 1)
 # Integration tests whose process runs no code of the product that starts goroutines: they are in test, and import neither
 # such code nor test/cloud, which runs the reference cloud.
@@ -250,7 +250,14 @@ test-integration: ## Run the integration tests on a real API server.
 	@# They mostly wait, so two packages run at a time, but not those next to an attack.
 	@$(RACE_TEST) -count=1 -p 2 -timeout 20m $(filter-out $(DRIVERS),$(INTEGRATION))
 	@$(GO_TEST) -count=1 -p 2 -timeout 20m $(filter-out $(ATTACKS),$(DRIVERS))
-	@$(GO_TEST) -count=1 -timeout 20m $(ATTACKS)
+	@$(GO_TEST) -count=1 -p 1 -timeout 20m $(ATTACKS)
+
+.PHONY: test-attacks
+test-attacks: ## Attack admission as a tenant and as a stranger, for longer than make test does, and print what it cost (takes 15 minutes).
+	@tools/build.sh $(TEST_TOOLS)
+	@$(MAKE) build
+	@$(GO_TEST) -count=1 -timeout 60m -v ./test/adversarial/tenants -full -figures '$(CURDIR)/bin/attack-figures'
+	@cat bin/attack-figures
 
 .PHONY: test-versions
 test-versions: ## Run the integration tests and those of the chart on kube-apiservers of VERSIONS, which it builds first (takes minutes).
