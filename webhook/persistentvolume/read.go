@@ -14,8 +14,6 @@ import (
 // reader makes an Admitter of this package a webhook.ObjectReader.
 type reader struct{}
 
-var _ webhook.ObjectReader = reader{}
-
 // Decodable returns what a PersistentVolume is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
 

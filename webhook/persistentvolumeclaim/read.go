@@ -17,8 +17,6 @@ import (
 // reader makes an Admitter of this package a webhook.ObjectReader.
 type reader struct{}
 
-var _ webhook.ObjectReader = reader{}
-
 // Decodable returns what a PersistentVolumeClaim is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
 

@@ -51,8 +51,6 @@ func (d *decodable[Spec]) Object() webhook.Object {
 	return nil
 }
 
-var _ webhook.ObjectReader = (*Validator)(nil)
-
 // Decodable returns what a policy of the Validator's kind is decoded into.
 func (v *Validator) Decodable() webhook.Decodable {
 	if v.kind == v1alpha1.KindClusterLoadBalancerPolicy {

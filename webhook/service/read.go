@@ -28,8 +28,6 @@ const (
 // reader makes an Admitter of this package a webhook.ObjectReader.
 type reader struct{}
 
-var _ webhook.ObjectReader = reader{}
-
 // Decodable returns what a Service is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
 

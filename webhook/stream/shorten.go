@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"encoding/hex"
 	"hash/maphash"
 	"io"
@@ -94,14 +93,45 @@ func (s *shortener) shorten(b []byte) {
 			if s.cut = s.cut || s.run >= maxString; !s.cut {
 				end = min(end, start+maxString-s.run)
 			}
-			for i++; c != '\\' && i < end && b[i] != '"' && b[i] != '\\' && b[i] >= ' '; i++ {
+			for i < end && b[i] != '"' && b[i] >= ' ' {
+				n := 1
+				if b[i] == '\\' {
+					n = sequence(b[i:])
+				}
+				if n == 0 {
+					break
+				}
+				i += n
+			}
+			if i == start { // an escape sequence that is not complete yet, or not valid
+				s.state = escape
+				i++
 			}
 			s.text(b[start:i])
-			if i--; c == '\\' {
-				s.state = escape
-			}
+			i--
 		}
 	}
+}
+
+// sequence returns the length of the escape sequence at the beginning of b; 0 if it is not a valid one as a whole.
+func sequence(b []byte) int {
+	switch {
+	case len(b) >= 6 && b[1] == 'u' && digits[b[2]] && digits[b[3]] && digits[b[4]] && digits[b[5]]:
+		return 6
+	case len(b) >= 2 && simple[b[1]]:
+		return 2
+	}
+	return 0
+}
+
+// simple has the second characters of escape sequences of two, and digits the hexadecimal digits.
+var simple, digits = set(`"\/bfnrt`), set("0123456789abcdefABCDEF")
+
+func set(chars string) (all [256]bool) {
+	for _, c := range chars {
+		all[c] = true
+	}
+	return all
 }
 
 // text passes on a part of a string, or a part of a hash of it.
@@ -119,12 +149,12 @@ func (s *shortener) escaped(c byte) {
 	valid := false
 	switch {
 	case s.hex > 0:
-		valid = c-'0' <= 9 || c|0x20-'a' <= 5
+		valid = digits[c]
 		s.hex--
 	case c == 'u':
 		valid, s.hex = true, 4
 	default:
-		valid = bytes.IndexByte([]byte(`"\/bfnrt`), c) >= 0
+		valid = simple[c]
 	}
 	if !valid && s.cut {
 		s.out = append(s.out, `\x`...) // this is not valid either
