@@ -65,9 +65,7 @@ var _ http.Handler = (*Handler)(nil)
 
 // NewHandler returns a handler for one webhook.
 func NewHandler(o HandlerOptions) *Handler {
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	h := &Handler{o: o}
 	if reader, reads := o.Admitter.(ObjectReader); reads {
 		h.decodable = reader.Decodable

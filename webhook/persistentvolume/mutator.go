@@ -1,6 +1,7 @@
 package persistentvolume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -51,9 +52,7 @@ var _ webhook.Admitter = (*Mutator)(nil)
 
 // NewMutator returns the Admitter of the mutating webhook.
 func NewMutator(o MutatorOptions) *Mutator {
-	if o.Budget == 0 {
-		o.Budget = webhook.DefaultBudget
-	}
+	o.Budget = cmp.Or(o.Budget, webhook.DefaultBudget)
 	return &Mutator{o: o}
 }
 

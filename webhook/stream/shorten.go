@@ -23,7 +23,9 @@ var seed = maphash.MakeSeed()
 type shortener struct {
 	source io.Reader
 	err    error
-	in     [4 << 10]byte
+	// in has the part of an escape sequence, and after it what is read next.
+	in   [4 << 10]byte
+	rest int
 	// out is what has not been read of buffer.
 	out, buffer []byte
 
@@ -34,8 +36,6 @@ type shortener struct {
 	// cut is true if the rest of the current string is not passed on, and end the hash of that.
 	cut bool
 	end maphash.Hash
-	// hex is the number of digits that are left of an escape sequence.
-	hex int
 }
 
 // state is what a byte belongs to.
@@ -46,7 +46,6 @@ const (
 	space
 	digit
 	inString
-	escape
 )
 
 func (s *shortener) reset(source io.Reader) {
@@ -60,9 +59,9 @@ func (s *shortener) Read(p []byte) (n int, err error) {
 		if s.err != nil {
 			return 0, s.err
 		}
-		n, s.err = s.source.Read(s.in[:])
+		n, s.err = s.source.Read(s.in[s.rest:])
 		s.out = s.buffer[:0]
-		s.shorten(s.in[:n])
+		s.rest = copy(s.in[:], s.shorten(s.in[:s.rest+n]))
 		s.buffer = s.out
 	}
 	n = copy(p, s.out)
@@ -70,14 +69,12 @@ func (s *shortener) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// shorten appends to out what is passed on of b.
-func (s *shortener) shorten(b []byte) {
+// shorten appends to out what is passed on of b, and returns the part of an escape sequence at its end.
+func (s *shortener) shorten(b []byte) (rest []byte) {
 	for i := 0; i < len(b); i++ {
 		switch c := b[i]; {
 		case s.state < inString:
 			s.outside(c)
-		case s.state == escape:
-			s.escaped(c)
 		case c == '"':
 			if s.cut {
 				s.out = append(s.out, "…"...)
@@ -103,14 +100,18 @@ func (s *shortener) shorten(b []byte) {
 				}
 				i += n
 			}
+			s.text(b[start:i])
 			if i == start { // an escape sequence that is not complete yet, or not valid
-				s.state = escape
+				if len(b)-i < 6 && s.err == nil {
+					return b[i:]
+				}
+				s.out = append(s.out, b[i])
 				i++
 			}
-			s.text(b[start:i])
 			i--
 		}
 	}
+	return nil
 }
 
 // sequence returns the length of the escape sequence at the beginning of b; 0 if it is not a valid one as a whole.
@@ -141,27 +142,6 @@ func (s *shortener) text(b []byte) {
 		_, _ = s.end.Write(b)
 	} else {
 		s.out = append(s.out, b...)
-	}
-}
-
-// escaped passes on a byte of an escape sequence.
-func (s *shortener) escaped(c byte) {
-	valid := false
-	switch {
-	case s.hex > 0:
-		valid = digits[c]
-		s.hex--
-	case c == 'u':
-		valid, s.hex = true, 4
-	default:
-		valid = simple[c]
-	}
-	if !valid && s.cut {
-		s.out = append(s.out, `\x`...) // this is not valid either
-	}
-	s.text([]byte{c})
-	if s.hex == 0 {
-		s.state = inString
 	}
 }
 
