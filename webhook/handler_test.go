@@ -187,7 +187,7 @@ func TestMalformedRequests(t *testing.T) {
 				r.Body = io.NopCloser(io.MultiReader(strings.NewReader(reviewBody), iotest.ErrReader(io.ErrUnexpectedEOF)))
 				return r
 			}(),
-			http.StatusBadRequest, "body must be an AdmissionReview in JSON: jsontext: read error: unexpected EOF",
+			http.StatusBadRequest, "body must be an AdmissionReview in JSON: unexpected EOF",
 		},
 		"not JSON": {
 			post("apiVersion: v1"), http.StatusBadRequest,

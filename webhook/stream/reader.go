@@ -76,6 +76,8 @@ type source struct {
 	Input
 	decoder *jsontext.Decoder
 	short   shortener
+	// whole is a short input.
+	whole bytes.Buffer
 	// passed is how much the decoder got, granted how much it may get, and largest the longest buffer that it had to fill.
 	passed, granted, largest int
 }
@@ -88,7 +90,8 @@ func Read(input Input, into any) error {
 	s, _ := sources.Get().(*source)
 	err := s.read(input, into)
 	// Nothing of the input is kept.
-	*s = source{decoder: s.decoder, largest: s.largest}
+	s.whole.Reset()
+	*s = source{decoder: s.decoder, whole: s.whole, largest: s.largest}
 	if s.largest < pooledBuffer {
 		sources.Put(s)
 	}
@@ -97,11 +100,17 @@ func Read(input Input, into any) error {
 
 func (s *source) read(input Input, into any) error {
 	s.Input = input
-	if !input.Short {
+	if input.Short {
+		// The decoder uses the buffer as it is, which is faster than reading piece by piece.
+		if _, err := s.whole.ReadFrom(input.Reader); err != nil {
+			return err
+		}
+		s.decoder.Reset(&s.whole, rules)
+	} else {
 		s.short.reset(input.Reader)
 		s.Reader = &s.short
+		s.decoder.Reset(s, rules)
 	}
-	s.decoder.Reset(s, rules)
 	err := json.UnmarshalDecode(s.decoder, into)
 	if err == nil {
 		if _, err = s.decoder.ReadToken(); errors.Is(err, io.EOF) {
