@@ -206,11 +206,7 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	if err != nil {
 		return nil, err
 	}
-	var args []string
-	if b.options.profiles != "" {
-		args = append(args, "--profiling")
-	}
-	s, objects, err := b.installed(ctx, "quaymaster-webhook", "", loadbalancer.Catalog, metrics, args...)
+	s, objects, err := b.installed(ctx, "quaymaster-webhook", "", loadbalancer.Catalog, metrics, b.profiling()...)
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +240,14 @@ func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
 	return all, nil
 }
 
+// profiling returns the flag that makes a webhook serve profiles, if they are wanted.
+func (b *bench) profiling() []string {
+	if b.options.profiles == "" {
+		return nil
+	}
+	return []string{"--profiling"}
+}
+
 // before returns the webhooks of another build, such as that of the last release, with the configurations of this chart.
 func (b *bench) before(ctx context.Context) ([]*configuration, error) {
 	if b.options.before == "" {
@@ -253,13 +257,14 @@ func (b *bench) before(ctx context.Context) ([]*configuration, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, objects, err := b.installed(ctx, before, b.options.before, loadbalancer.Catalog, metrics)
+	s, objects, err := b.installed(ctx, before, b.options.before, loadbalancer.Catalog, metrics, b.profiling()...)
 	if err != nil {
 		return nil, err
 	}
 	return []*configuration{{
 		name: before, about: "as quaymaster, but the program of another build", objects: objects, server: s,
 		denied: []map[string]string{bad}, maxQPS: "10000", workloads: []workload{clusterIPs, statusWrites},
+		profiles: "http://" + metrics,
 	}}, nil
 }
 
