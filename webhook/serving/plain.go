@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// plainConnections is many times what kubelets and scrapers need.
-	plainConnections = 256
+	// plainConnections is many times what kubelets and scrapers need. The more there are, the faster a crowd of strangers is
+	// passed: a probe must be answered within a second.
+	plainConnections = 1024
 	// plainTimeout is how long a request may take to arrive, and answerTimeout how long its answer may: a profile takes
 	// half a minute.
 	plainTimeout  = 10 * time.Second
