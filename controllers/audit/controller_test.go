@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -398,9 +399,9 @@ func TestFair(t *testing.T) {
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
-		refused := errors.New("exceeded quota")
+		var accepting atomic.Bool
 		f.api.PrependReactor("create", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			return a.GetNamespace() == "full" && refused != nil, nil, refused
+			return a.GetNamespace() == "full" && !accepting.Load(), nil, errors.New("exceeded quota")
 		})
 		f.services.Add(service("full", "web", "fastest"))
 		f.settle(time.Second)
@@ -411,7 +412,7 @@ func TestFailures(t *testing.T) {
 		f.fail(nil)
 		f.settle(20 * time.Second)
 		f.expect("invalid_services hcloud 2, reviewed_services 2", event("lab", "web", "fastest"))
-		refused = nil
+		accepting.Store(true)
 		f.settle(20 * time.Second)
 		f.expect("invalid_services hcloud 2, reviewed_services 2", event("full", "web", "fastest"), event("lab", "web", "fastest"))
 	})
