@@ -91,9 +91,7 @@ func (s *share) grow(ctx context.Context, n int) bool {
 		}
 		select {
 		case <-ctx.Done():
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.leave(s)
+			l.giveUp(s)
 			return false
 		case <-time.After(pollBudget):
 		}
@@ -129,6 +127,13 @@ func (l *Limit) take(s *share, n int) bool {
 		}
 	}
 	return false
+}
+
+// giveUp is leave for a request whose time is over.
+func (l *Limit) giveUp(s *share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leave(s)
 }
 
 // leave ends the waiting of a request. The caller holds the lock.
