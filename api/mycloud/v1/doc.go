@@ -20,6 +20,10 @@ const (
 	// holder are each optional. The cloud rejects the write if the cluster UID has a holder with other fingerprints, or if
 	// it has seen a higher epoch of that cluster.
 	HeaderFence = "Mycloud-Fence"
+	// HeaderState names a state of the cloud: <id>;revision=<revision>, the values of Meta. Every response to a client
+	// with a valid token has it. In a request, it is the state that the client has seen, and the cloud rejects the request
+	// if it is a different cloud or has lost that state, because it was restored from a backup.
+	HeaderState = "Mycloud-State"
 	// HeaderRateLimit and HeaderRateLimitPolicy report, for the classes read and write, how many requests are left and
 	// how many are allowed: "read";r=571;t=14 and "read";q=600;w=60 (draft-ietf-httpapi-ratelimit-headers).
 	HeaderRateLimit       = "RateLimit"

@@ -143,15 +143,15 @@ type Network struct {
 	SubnetIDs []string `json:"subnet_ids,omitempty"`
 }
 
-// VIP is an address of a load balancer. The cloud assigns id and address, and keeps them as long as the load balancer
-// has a VIP of the family.
+// VIP is an address of a load balancer. The cloud keeps id and address as long as the load balancer has a VIP of the
+// family.
 type VIP struct {
 	// Assigned by the cloud.
 	ID string `json:"id,omitempty" readOnly:"true"`
 	// The family of the address.
 	Family string `json:"family" enum:"ipv4,ipv6"`
-	// Assigned by the cloud.
-	Address string `json:"address,omitempty" readOnly:"true"`
+	// Assigned by the cloud, unless a new VIP asks for a free address of its pools. Those of existing VIPs stay.
+	Address string `json:"address,omitempty"`
 	// How cluster software must treat the address: as its own (vip), or as that of a proxy (proxy).
 	Mode string `json:"mode" enum:"vip,proxy"`
 }

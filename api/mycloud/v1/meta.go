@@ -30,6 +30,8 @@ const (
 
 // Meta describes the running API.
 type Meta struct {
+	// Identifies the cloud, whatever its address. It stays the same when the cloud is restored from a backup.
+	ID string `json:"id" example:"cloud-2k7q3mvxw5c4sbn6ytr1zjhd8e"`
 	// The version of the API's contract.
 	APIVersion string `json:"api_version" example:"1.0.0"`
 	// What this cloud offers beyond the basics.

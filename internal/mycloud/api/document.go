@@ -110,7 +110,10 @@ func info() *huma.Info {
 	return &huma.Info{
 		Title: "mycloud", Version: cloudv1.Version,
 		Description: "The API of the private cloud mycloud for cluster software: instances, node groups, " +
-			"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.",
+			"load balancers, routes and volumes, and for the edges that carry the traffic of load balancers.\n\n" +
+			"Every response to a client with a valid token has the header " + cloudv1.HeaderState + ": <id>;revision=<revision>, " +
+			"the values of get-meta after the request. A client can send the last one that it has received: if the cloud is a " +
+			"different one, or was restored to an earlier state, the response is 412 with the code " + cloudv1.CodeOtherState + ".",
 		Contact: &huma.Contact{
 			Name: "Quaymaster maintainers", URL: "https://quaymaster.dev", Email: "maintainers@quaymaster.dev",
 		},

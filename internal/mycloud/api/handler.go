@@ -26,6 +26,8 @@ func (a *API) Handler() http.Handler {
 	if a.Admin != nil {
 		h = a.admin(h)
 	}
+	// Injected faults look like what the cloud itself answers.
+	h = a.sameState(h)
 	h = a.health(h)
 	h = a.recoverPanics(h)
 	h = a.logRequests(h)

@@ -147,11 +147,11 @@ func (a *API) assignVIPs(
 		has[v.Family] = v
 	}
 	vips := make([]cloudv1.VIP, 0, len(asked))
-	for _, v := range asked {
+	for i, v := range asked {
 		old, stays := has[v.Family]
 		delete(has, v.Family)
 		if !stays {
-			address, err := allocate(tx, want.Scheme, v.Family, lb.ID)
+			address, err := addressFor(tx, lb, want.Scheme, i, v)
 			if err != nil {
 				return nil, err
 			}
@@ -169,6 +169,33 @@ func (a *API) assignVIPs(
 		return vips, releaseAddresses(tx, lb)
 	}
 	return vips, nil
+}
+
+// addressFor reserves the address of a new VIP: the one that it asks for, or any.
+func addressFor(tx *store.Tx, lb *cloudv1.LoadBalancer, scheme string, vip int, v cloudv1.VIP) (string, error) {
+	if v.Address != "" {
+		return reserve(tx, scheme, vip, v, lb.ID)
+	}
+	return allocate(tx, scheme, v.Family, lb.ID)
+}
+
+// reserve gives a load balancer the address that it asks for, if that is free and in one of the pools.
+func reserve(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, owner string) (string, error) {
+	pools, err := addressPools(tx)
+	if err != nil {
+		return "", err
+	}
+	address, invalid := netip.ParseAddr(v.Address)
+	if invalid != nil || !slices.ContainsFunc(pools, func(p balancer.AddressPool) bool {
+		return p.Scheme == scheme && p.Family == v.Family && p.Has(address)
+	}) {
+		return "", invalidField(fmt.Sprintf("/vips/%d/address", vip),
+			"must be an address of a pool of scheme %s and family %s; got %q", scheme, v.Family, v.Address)
+	}
+	if store.Addresses.Get(tx, address.String()) != "" {
+		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken, "address %s is in use", address)
+	}
+	return address.String(), store.Addresses.Set(tx, address.String(), owner)
 }
 
 // allocate reserves a free address of the first pool that has one.

@@ -16,17 +16,17 @@ type Plain[T any] struct{ Body T }
 func (a *API) registerMeta() {
 	o := operation{"get-meta", "meta", "Describes the API and what this cloud offers"}
 	registerRead(a, o, "/v1/meta", func(context.Context, *None) (*Plain[cloudv1.Meta], error) {
-		status, revision := cloudv1.StatusOK, ""
+		status, id, revision := cloudv1.StatusOK, "", ""
 		// If the state cannot be read, clients must not conclude anything from it.
 		err := a.Store.View(func(tx *store.Tx) error {
-			revision = tx.Revision()
+			id, revision = tx.CloudID(), tx.Revision()
 			return nil
 		})
 		if err != nil {
 			status = cloudv1.StatusDegraded
 		}
 		return &Plain[cloudv1.Meta]{Body: cloudv1.Meta{
-			APIVersion: cloudv1.Version, Capabilities: a.capabilities(), Status: status, Revision: revision,
+			ID: id, APIVersion: cloudv1.Version, Capabilities: a.capabilities(), Status: status, Revision: revision,
 			ServerTime: a.Clock.Now().UTC(),
 			Limits: cloudv1.Limits{
 				PageMax: pageMax, TreePageMax: treePageMax, BatchMax: batchMax, MembersMax: membersMax, FilterIDs: filterIDs,

@@ -14,13 +14,13 @@ import (
 // problemMeanings returns what the statuses of problems mean.
 func problemMeanings() map[int]string {
 	return map[int]string{
-		http.StatusBadRequest:            "The body is not valid JSON.",
+		http.StatusBadRequest:            "The body is not valid JSON, or a header is malformed.",
 		http.StatusUnauthorized:          "The bearer token is missing or wrong.",
 		http.StatusForbidden:             "The operation requires the token of another role, or a quota is exhausted.",
 		http.StatusNotFound:              "The object does not exist.",
 		http.StatusConflict:              "The request contradicts the present state, such as a name that is taken.",
 		http.StatusGone:                  "What the request refers to is gone: the instance, the page or the changes after the revision.",
-		http.StatusPreconditionFailed:    "The object has another revision or other tags, or the sender may no longer write.",
+		http.StatusPreconditionFailed:    "The object has a different revision or different tags, the sender may no longer write, or it has seen a state that this cloud does not have.",
 		http.StatusRequestEntityTooLarge: "The body is too large.",
 		http.StatusUnsupportedMediaType:  "The content type of the body is not supported.",
 		http.StatusUnprocessableEntity:   "The request is invalid. The problem names all invalid fields.",
@@ -75,20 +75,22 @@ func fails(op *huma.Operation, input reflect.Type) {
 	statuses := []int{
 		http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable,
+		// Every request may name a state that the cloud does not have.
+		http.StatusBadRequest, http.StatusPreconditionFailed,
 	}
 	if len(op.Security) == 1 || has("Body") {
 		statuses = append(statuses, http.StatusForbidden)
 	}
 	if has("Body") {
 		statuses = append(
-			statuses, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+			statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		)
 	}
 	if strings.Contains(op.Path, "{") {
 		statuses = append(statuses, http.StatusNotFound)
 	}
 	if has("DryRun") {
-		statuses = append(statuses, http.StatusConflict, http.StatusPreconditionFailed)
+		statuses = append(statuses, http.StatusConflict)
 	}
 	if has("PageToken") || has("Since") {
 		statuses = append(statuses, http.StatusGone)

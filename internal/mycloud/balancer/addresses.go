@@ -32,6 +32,11 @@ func ParseAddressPool(key string) (AddressPool, error) {
 // maxTries limits the search in an address space that is too large to walk.
 const maxTries = 1 << 16
 
+// Has reports whether an address may be that of a load balancer.
+func (p AddressPool) Has(a netip.Addr) bool {
+	return p.usable(a) && (a != p.Prefix.Addr() || p.Prefix.Bits() >= a.BitLen()-1)
+}
+
 // Next returns the first free address after the one allocated last and starts over at the end of the pool, so that a
 // released address is not reused immediately. It returns false if all addresses are in use.
 func (p AddressPool) Next(last netip.Addr, inUse func(netip.Addr) bool) (netip.Addr, bool) {

@@ -36,6 +36,31 @@ func beginHistory(b *bolt.Tx) error {
 	return nil
 }
 
+// identityBucket has the id of the cloud.
+const identityBucket = "identity"
+
+var identityKey = []byte("id")
+
+// beginIdentity gives a new cloud a random id. A state that is restored from a backup keeps its id: it is the same cloud.
+func beginIdentity(b *bolt.Tx) error {
+	identity, err := b.CreateBucketIfNotExists([]byte(identityBucket))
+	if err != nil {
+		return fmt.Errorf("name the cloud: %w", err)
+	}
+	if identity.Get(identityKey) != nil {
+		return nil
+	}
+	if err := identity.Put(identityKey, []byte("cloud-"+strings.ToLower(rand.Text()))); err != nil {
+		return fmt.Errorf("name the cloud: %w", err)
+	}
+	return nil
+}
+
+// CloudID returns the id of the cloud.
+func (tx *Tx) CloudID() string {
+	return string(tx.bolt.Bucket([]byte(identityBucket)).Get(identityKey))
+}
+
 // Revision returns the revision of the cloud, which is that of its last change: its number and the name of its history.
 func (tx *Tx) Revision() string { return tx.named(tx.revision()) }
 

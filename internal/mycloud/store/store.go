@@ -43,7 +43,9 @@ func Open(path string, c clock.PassiveClock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
-	upgrade := func(b *bolt.Tx) error { return errors.Join(beginLog(b), indexAll(b), beginHistory(b)) }
+	upgrade := func(b *bolt.Tx) error {
+		return errors.Join(beginLog(b), indexAll(b), beginHistory(b), beginIdentity(b))
+	}
 	if err := db.Update(upgrade); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("open state %s: %w", path, err)
