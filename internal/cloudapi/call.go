@@ -30,6 +30,8 @@ const (
 	CallCanceled = "canceled"
 	// CallInvalidResponse is the code of a success that is not of the API, such as a proxy's HTML.
 	CallInvalidResponse = "invalid-response"
+	// CallOtherState is the code of a response of a different cloud, or of one that was restored to an earlier state.
+	CallOtherState = "other-state"
 )
 
 func (r *request) operation() string { return r.method + " " + strings.TrimPrefix(r.path, "/v1/") }
@@ -43,6 +45,8 @@ func (r *request) code(ctx context.Context, resp *response, err error) string {
 		return strconv.Itoa(resp.status)
 	case errors.Is(err, ErrNotModified):
 		return strconv.Itoa(http.StatusNotModified)
+	case errors.Is(err, ErrOtherState):
+		return CallOtherState
 	case errors.As(err, &answer):
 		return strconv.Itoa(answer.Status)
 	case errors.Is(err, errMalformed):

@@ -55,6 +55,12 @@ type Options struct {
 	Withhold func(context.Context) error
 	// OnNotHolder, if set, is called if the cloud rejects a write because another cluster holds the cluster UID.
 	OnNotHolder func()
+	// Identify, if set, is called before a call while it is not known that the cloud is the right one: at first, and after
+	// an answer of a different cloud or of one that has lost what this client has seen. It calls Identity and then Expect,
+	// or returns an error: then the call is not sent. Without it, any cloud is the right one.
+	Identify func(context.Context) error
+	// OnOtherState, if set, is called after such an answer.
+	OnOtherState func()
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
@@ -81,6 +87,9 @@ func (o *Options) complete() {
 	if o.OnNotHolder == nil {
 		o.OnNotHolder = func() {}
 	}
+	if o.OnOtherState == nil {
+		o.OnOtherState = func() {}
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -100,8 +109,9 @@ type Client struct {
 	onPlan    func(PlannedWrite)
 	withhold  func(context.Context) error
 	onForeign func()
-	clock     clock.Clock
-	gate      *pace.Gate
+	continuity
+	clock clock.Clock
+	gate  *pace.Gate
 
 	mu        sync.Mutex
 	token     string
@@ -131,7 +141,8 @@ func New(o Options) (*Client, error) {
 	return &Client{
 		endpoint: u, userAgent: o.UserAgent, timeout: o.Timeout, readToken: o.Token, onCall: o.OnCall,
 		fence: o.Fence, onFenced: o.OnFenced, withhold: o.Withhold, onForeign: o.OnNotHolder, onPlan: o.Plan,
-		clock: o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
+		continuity: continuity{identify: o.Identify, onOtherState: o.OnOtherState},
+		clock:      o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		http: &http.Client{
 			Transport: transport,
 			// A redirect could send the token to another host, or turn a write into a read.

@@ -42,6 +42,8 @@ type request struct {
 	nodes bool
 	// claims means that the write claims the cluster UID, which other writes wait for.
 	claims bool
+	// identifies means that the request finds out which cloud it is, so that none is the wrong one.
+	identifies bool
 }
 
 // writes reports whether the request changes something in the cloud.
@@ -84,6 +86,9 @@ func (o WriteOptions) request(method, path, id string, body any) *request {
 
 // do sends a request and decodes a successful response into out, unless out is nil.
 func (c *Client) do(ctx context.Context, r *request, out any) (*response, error) {
+	if err := c.identified(ctx, r); err != nil {
+		return nil, err
+	}
 	if r.writes() && !r.claims {
 		if err := c.withhold(ctx); err != nil {
 			return nil, fmt.Errorf("%s: not sent: %w", r.operation(), err)
@@ -149,16 +154,20 @@ func (c *Client) exchange(
 ) (*response, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.hold)
 	defer cancel()
-	resp, err := c.send(ctx, r, body, id, token)
+	expected, state, err := c.expect(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := c.send(ctx, r, body, id, token, state)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	received, err := receive(r, resp, id, c.clock.Now(), out)
-	return received, resp.Header, err
+	return received, resp.Header, c.verify(r, expected, resp, err)
 }
 
-func (c *Client) send(ctx context.Context, r *request, body []byte, id, token string) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, state string) (*http.Response, error) {
 	target := c.endpoint.String() + r.target()
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
@@ -180,6 +189,9 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token st
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set(cloudv1.HeaderRequestID, id)
+	if state != "" {
+		req.Header.Set(cloudv1.HeaderState, state)
+	}
 	if r.writes() {
 		if fence := c.fence(); fence != "" {
 			req.Header.Set(cloudv1.HeaderFence, fence)

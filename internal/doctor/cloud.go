@@ -131,11 +131,28 @@ func (e *examination) asked(ctx context.Context) Result {
 		return warn("synchronize the clocks with NTP", "API %s; its clock is %s", meta.APIVersion,
 			ahead(d, "this machine's"))
 	}
+	if known := e.knownCloud(ctx); known != "" && known != meta.ID {
+		return fail("correct endpoint in the cloud config; if the cloud was replaced, run quayctl takeover",
+			"the cloud is %s, but that of the cluster is %s: the controllers neither read nor write there", meta.ID, known)
+	}
 	if by := e.otherHolder(ctx); by != "" {
 		return warn("the controllers of this cluster write nothing to the cloud; if they are to, run quayctl takeover",
 			"API %s responds; another cluster holds the cluster UID: %s", meta.APIVersion, by)
 	}
 	return ok("API %s responds", meta.APIVersion)
+}
+
+// knownCloud returns the id of the cluster's cloud, or an empty string if that is unknown: the controllers report the same.
+func (e *examination) knownCloud(ctx context.Context) string {
+	if e.release.controllers == nil {
+		return ""
+	}
+	namespace, _ := e.release.controllers.leaseName()
+	id, err := contact.Memory{Client: e.API, Namespace: namespace}.CloudID(ctx)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // otherHolder describes the holder of the cluster's UID, if it is another cluster. It returns an empty string if that

@@ -188,17 +188,18 @@ func leaseRights(s Settings) []Grant {
 	return []Grant{create, hold}
 }
 
-// recordRights returns the permissions for the records of brakes and of the contact with the cloud, which are next to
-// the lease.
+// recordRights returns the permissions for the records of brakes, of the cluster's cloud and of the contact with it, which
+// are next to the lease.
 func recordRights(s Settings) []Grant {
 	if !s.Cloud || s.Lease[1] == "" {
 		return nil
 	}
 	ofBrakes := Grant{Namespace: s.Lease[0], Resources: []string{"configmaps"}}
-	ofContact := ofBrakes
+	ofContact, ofCloud := ofBrakes, ofBrakes
+	ofCloud.Names, ofCloud.Verbs = []string{contact.IdentityConfigMap}, []string{"get", "create", "patch"}
 	ofBrakes.Names, ofBrakes.Verbs = []string{brakes.ConfigMap}, []string{"get", "list", "watch", "create", "patch"}
 	ofContact.Names, ofContact.Verbs = []string{contact.ConfigMap}, []string{"create", "patch"}
-	return []Grant{ofBrakes, ofContact}
+	return []Grant{ofBrakes, ofCloud, ofContact}
 }
 
 // servingRights returns the permissions to delegate authorization of metrics and configz to the API server. The chart

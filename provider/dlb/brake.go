@@ -6,9 +6,13 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/provider/ownership"
 )
@@ -19,27 +23,44 @@ const (
 	missingMin   = 2
 	// countEvery limits how often Services are counted.
 	countEvery = time.Second
+	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed must not stop them
+	// for good.
+	auditFor = 10 * time.Minute
 )
+
+// manyMissing is why the brake is engaged.
+var manyMissing = fmt.Sprintf("more than %d %% of the cluster's load balancers are missing", int(missingShare*100))
+
+// toResume is what an operator can do about missing load balancers.
+const toResume = "; if they are lost for good, run: quayctl resume " + brakes.MissingLoadBalancers
 
 // tooMany reports whether so many recorded load balancers are missing that none may be replaced or given up.
 func tooMany(missing, recorded int) bool {
 	return missing >= missingMin && float64(missing) > missingShare*float64(recorded)
 }
 
-// census counts the load balancers whose addresses Services publish, and those among them that the cloud does not have.
+// census compares what Services publish with the load balancers of the cloud.
 type census struct {
 	mu    sync.Mutex
 	taken time.Time
 	tally
 	// ready is true when all Services are known: the controllers have asked for the load balancer of one.
 	ready bool
+	// audited is the time until which new load balancers wait for those that are missing.
+	audited time.Time
 }
 
-// tally is the result of a census. leaving are those of the missing whose Services are being deleted and did not miss
-// them before: they may be gone because of that.
-type tally struct{ missing, leaving, published int }
+// tally is the result of a census.
+type tally struct {
+	// published is the number of Services that publish addresses, missing that of those whose load balancers the cloud does
+	// not have, and unconfirmed that of those about which it has not said so for long enough.
+	published, missing, unconfirmed int
+	// publishers maps addresses to the Services that publish them.
+	publishers map[string]*corev1.Service
+}
 
-// count returns the counts of the last second. Records do not count without an address: users can forge or copy them.
+// count returns the counts of the last second. Services that are being deleted do not count, nor do records without an
+// address: users can forge or copy them.
 func (b *Balancer) count() tally {
 	c := &b.census
 	c.mu.Lock()
@@ -48,85 +69,40 @@ func (b *Balancer) count() tally {
 	if !c.taken.IsZero() && now.Sub(c.taken) < countEvery {
 		return c.tally
 	}
-	c.taken, c.tally = now, tally{}
+	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}}
 	services, err := b.services.List(labels.Everything())
 	if err != nil {
-		return tally{} // the lister of an informer does not fail
+		return c.tally // the lister of an informer does not fail
 	}
 	for _, svc := range services {
 		record := recordOf(svc)
-		if len(svc.Status.LoadBalancer.Ingress) == 0 || !b.reviewer.Owned(svc) || record.Deleting {
+		if len(svc.Status.LoadBalancer.Ingress) == 0 || !b.reviewer.Owned(svc) || record.Deleting || svc.DeletionTimestamp != nil {
 			continue
 		}
 		c.published++
-		there := len(b.mirror.LoadBalancers.Find(string(svc.UID))) > 0
-		if lb := b.mirror.LoadBalancers.Get(record.ID); lb != nil {
-			there = there || lb.Tags[ownership.ServiceUID] == string(svc.UID)
+		for _, ingress := range svc.Status.LoadBalancer.Ingress {
+			if ingress.IP != "" {
+				c.publishers[ingress.IP] = svc
+			}
 		}
-		if there {
+		if b.mirrored(svc.UID, record.ID) {
 			continue
 		}
 		c.missing++
-		if svc.DeletionTimestamp != nil && !b.missing.noted(svc.UID) {
-			c.leaving++
+		if !b.missing.certain(svc.UID) && !b.disowned.noted(svc.UID) {
+			c.unconfirmed++
 		}
 	}
 	return c.tally
 }
 
-// Brake is the durable brake that stops the replacement of load balancers while many are missing.
-type Brake interface {
-	// Engaged reports whether the work of a brake must stop, since when and why.
-	Engaged(name string) (message string, since time.Time, engaged bool)
-	// Engage stops the work. It has no effect while an operator has resumed the work.
-	Engage(ctx context.Context, name, message string) error
-	// Release ends an engagement.
-	Release(ctx context.Context, name string) error
-	// Resumed reports whether an operator has resumed the work.
-	Resumed(name string) bool
-}
-
-// manyMissing is why the brake is engaged.
-var manyMissing = fmt.Sprintf("more than %d %% of the cluster's load balancers are missing", int(missingShare*100))
-
-// held engages or releases the brake, and returns why no load balancer may be replaced or given up, or an empty string.
-func (b *Balancer) held(ctx context.Context) string {
-	t := b.count()
-	stop := tooMany(t.missing, t.published)
-	if b.brake == nil {
-		if stop {
-			return manyMissing
-		}
-		return ""
+// mirrored reports whether the mirror has the load balancer of a Service.
+func (b *Balancer) mirrored(service types.UID, id string) bool {
+	if len(b.mirror.LoadBalancers.Find(string(service))) > 0 {
+		return true
 	}
-	if stop {
-		if err := b.brake.Engage(ctx, brakes.MissingLoadBalancers, manyMissing); err != nil {
-			klog.FromContext(ctx).Error(err, "Could not record the brake")
-		}
-	}
-	return b.engaged(ctx, t)
-}
-
-// engaged returns why the brake is engaged, or an empty string. It is released when no load balancer is missing any
-// more. That there are fewer among more is no reason: others may have come, perhaps in another cloud.
-func (b *Balancer) engaged(ctx context.Context, t tally) string {
-	message, _, engaged := b.brake.Engaged(brakes.MissingLoadBalancers)
-	over := t.missing == 0 && engaged || b.resumed() && !tooMany(t.missing, t.published)
-	if !over {
-		return message
-	}
-	if err := b.brake.Release(ctx, brakes.MissingLoadBalancers); err != nil {
-		klog.FromContext(ctx).Error(err, "Could not record that the brake is released")
-	}
-	message, _, _ = b.brake.Engaged(brakes.MissingLoadBalancers)
-	return message
-}
-
-// settleBrake releases the brake if the danger is over. When all load balancers are back, no Service asks about it.
-func (b *Balancer) settleBrake(ctx context.Context) {
-	if b.brake != nil && b.census.complete() {
-		b.engaged(ctx, b.count())
-	}
+	lb := b.mirror.LoadBalancers.Get(id)
+	return lb != nil && lb.Tags[ownership.ServiceUID] == string(service)
 }
 
 func (c *census) complete() bool {
@@ -141,27 +117,84 @@ func (c *census) begin() {
 	c.ready = true
 }
 
-// mayCreate returns a refusal if a Service without a load balancer must not get one because many are missing: this may
-// be another cloud, whose addresses may be those of other Services.
-func (b *Balancer) mayCreate(ctx context.Context, r *round) error {
-	if r.handle() != "" {
-		return nil // lost has decided about it, or its user has
+// Audit makes new load balancers wait until the cloud has confirmed which of those that Services publish are missing: the
+// cloud may have been restored from a backup, and would give their addresses to others.
+func (b *Balancer) Audit(*cloudv1.Meta) {
+	b.missing.clear()
+	b.census.mu.Lock()
+	defer b.census.mu.Unlock()
+	b.census.taken, b.census.audited = time.Time{}, b.clock.Now().Add(auditFor)
+}
+
+// auditing reports whether new load balancers have to wait.
+func (b *Balancer) auditing() bool {
+	t := b.count()
+	b.census.mu.Lock()
+	defer b.census.mu.Unlock()
+	if t.unconfirmed == 0 || !b.clock.Now().Before(b.census.audited) {
+		b.census.audited = time.Time{}
 	}
-	why := ""
-	switch t := b.count(); {
-	case b.resumed():
-	case tooMany(t.missing-t.leaving, t.published):
-		why = manyMissing
-	case b.brake != nil:
-		// A record that has not been read yet does not delay creations.
-		if _, since, engaged := b.brake.Engaged(brakes.MissingLoadBalancers); engaged && !since.IsZero() {
-			why = b.engaged(ctx, t)
+	return !b.census.audited.IsZero()
+}
+
+// Brake is the durable brake that stops the creation of load balancers while many are missing.
+type Brake interface {
+	// Engaged reports whether the work of a brake must stop, since when and why.
+	Engaged(name string) (message string, since time.Time, engaged bool)
+	// Engage stops the work. It has no effect while an operator has resumed the work.
+	Engage(ctx context.Context, name, message string) error
+	// Release ends an engagement.
+	Release(ctx context.Context, name string) error
+	// Resumed reports whether an operator has resumed the work.
+	Resumed(name string) bool
+}
+
+// held returns why no load balancer may be created or given up, or an empty string. It engages the brake while too many
+// are missing, and releases it when none is: fewer among more are no reason, because others may have come since.
+func (b *Balancer) held(ctx context.Context) string {
+	t := b.count()
+	stop := tooMany(t.missing, t.published)
+	if b.brake == nil {
+		if stop {
+			return manyMissing
 		}
+		return ""
 	}
-	if why == "" {
-		return nil
+	var err error
+	switch {
+	case stop:
+		err = b.brake.Engage(ctx, brakes.MissingLoadBalancers, manyMissing)
+	case t.missing == 0 || b.resumed():
+		err = b.brake.Release(ctx, brakes.MissingLoadBalancers)
 	}
-	return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not record the brake")
+	}
+	message, _, _ := b.brake.Engaged(brakes.MissingLoadBalancers)
+	return message
+}
+
+// settleBrake releases the brake if the danger is over. When all load balancers are back, no Service asks about it.
+func (b *Balancer) settleBrake(ctx context.Context) {
+	if b.census.complete() {
+		b.held(ctx)
+	}
+}
+
+// mayCreate returns a refusal if a Service without a load balancer must not get one because others are missing: it might
+// get an address that another Service publishes.
+func (b *Balancer) mayCreate(ctx context.Context, r *round) error {
+	if r.handle() != "" || b.resumed() {
+		return nil // lost has decided about it, or an operator has
+	}
+	if why := b.held(ctx); why != "" {
+		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
+	}
+	if b.auditing() {
+		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created before the cloud has " +
+			"confirmed which of those that services publish are missing" + toResume}
+	}
+	return nil
 }
 
 // resumed reports whether an operator has decided that load balancers may be replaced.
@@ -169,5 +202,20 @@ func (b *Balancer) resumed() bool {
 	return b.brake != nil && b.brake.Resumed(brakes.MissingLoadBalancers)
 }
 
-// toResume is what an operator can do about an engaged brake.
-const toResume = "; if the cloud is the right one and they are lost, run: quayctl resume " + brakes.MissingLoadBalancers
+// checkPublished returns a refusal if another Service publishes an address of the load balancer: its own load balancer had
+// the address, and is missing.
+func (b *Balancer) checkPublished(r *round, published *corev1.LoadBalancerStatus) error {
+	if published == nil || equality.Semantic.DeepEqual(published, &r.svc.Status.LoadBalancer) {
+		return nil
+	}
+	publishers := b.count().publishers
+	for _, ingress := range published.Ingress {
+		if other := publishers[ingress.IP]; other != nil && other.UID != r.svc.UID {
+			return &refusal{reason: reasonAddressInUse, after: absentPeriod, message: fmt.Sprintf(
+				"load balancer %s has the address %s, which service %s/%s publishes, so it is not published; to keep it for that "+
+					"service, delete this one; to give it up there, set the annotation %s on that service",
+				r.lb.ID, ingress.IP, other.Namespace, other.Name, AnnotationAbandon)}
+		}
+	}
+	return nil
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
 )
 
@@ -173,4 +176,146 @@ func TestResumeIsEnough(t *testing.T) {
 			t.Errorf("%s: %v", svc.Name, err)
 		}
 	}
+}
+
+// What is missing is created again with the address that the Service publishes, or not at all, unless its user or an
+// operator gives the address up.
+func TestRecreateKeepsTheAddress(t *testing.T) {
+	confirm := func(f *fixture, svc *corev1.Service) error {
+		var err error
+		for range 3 {
+			if _, err = f.ensure(svc); err == nil {
+				break
+			}
+			f.pass(30)
+		}
+		return err
+	}
+	// lost is a Service whose load balancer is lost, and whose address is another's by now, if it is taken.
+	lost := func(t *testing.T, taken bool) (f *fixture, svc *corev1.Service, address string) {
+		f = start(t, 0)
+		svc = named("web")
+		lb := f.publish(svc)
+		f.lose(lb)
+		f.put(named("gap")) // so that a free address is not the next one anyway
+		f.mustEnsure(named("gap"))
+		if taken {
+			_, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
+				Name: "thief", LoadBalancerFields: cloudv1.LoadBalancerFields{
+					Scheme: lb.Scheme, Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+					VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip", Address: lb.VIPs[0].Address}},
+				},
+			}, cloudapi.WriteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f, svc, lb.VIPs[0].Address
+	}
+	current := func(f *fixture, svc *corev1.Service) string { return f.mustEnsure(svc).Ingress[0].IP }
+	t.Run("free", func(t *testing.T) {
+		f, svc, address := lost(t, false)
+		if err := confirm(f, svc); err != nil || current(f, svc) != address {
+			t.Errorf("address %s, error %v; want %s", current(f, svc), err, address)
+		}
+	})
+	t.Run("taken", func(t *testing.T) {
+		f, svc, address := lost(t, true)
+		if err := confirm(f, svc); err == nil {
+			t.Fatal("created again, with a different address")
+		}
+		f.expectCondition(svc, metav1.ConditionFalse, "LoadBalancerMissing", "address "+address+" is in use; to get a new address")
+		f.edit(svc, func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, dlb.AnnotationAbandon, dlb.RecordedID(s))
+		})
+		if got := current(f, f.stored(svc)); got == address {
+			t.Errorf("address %s, want a new one", got)
+		}
+	})
+	t.Run("taken and resumed", func(t *testing.T) {
+		f, svc, address := lost(t, true)
+		f.resume(f.record())
+		if err := confirm(f, svc); err != nil || current(f, svc) == address {
+			t.Errorf("error %v, want a new address", err)
+		}
+	})
+}
+
+// A load balancer whose address another Service publishes is not published: that of the other one is missing.
+func TestAddressInUse(t *testing.T) {
+	f := start(t, 0)
+	first := named("first")
+	lb := f.publish(first)
+	f.lose(lb)
+	second := named("second")
+	_, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
+		Name: "second", Tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.ServiceUID: string(second.UID)},
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme: lb.Scheme, Network: lb.Network, Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+			VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip", Address: lb.VIPs[0].Address}},
+		},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.put(second)
+	f.sync()
+	f.pass(2)
+	if status, err := f.ensure(second); err == nil {
+		t.Errorf("published %v", status)
+	}
+	f.expectCondition(second, metav1.ConditionFalse, "AddressInUse", "which service shop/first publishes")
+	f.edit(first, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
+	f.pass(2)
+	if got := f.mustEnsure(second).Ingress[0].IP; got != lb.VIPs[0].Address {
+		t.Errorf("published %s", got)
+	}
+}
+
+// After the cloud was restored, no load balancer is created before it has confirmed which of the published ones are
+// missing, but not for ever.
+func TestAudit(t *testing.T) {
+	for name, edit := range map[string]func(f *fixture, svc *corev1.Service){
+		"confirmed":  func(*fixture, *corev1.Service) {},
+		"unreadable": func(f *fixture, _ *corev1.Service) { f.cloud.Intercept(unreadable) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, 0)
+			var services []*corev1.Service
+			for i := range 6 {
+				services = append(services, named(string(rune('a'+i))))
+				lb := f.publish(services[i])
+				if i == 0 {
+					f.lose(lb)
+				}
+			}
+			edit(f, services[0])
+			f.Audit(nil)
+			waited := 0
+			for ; waited < 700; waited += 10 {
+				_, _ = f.ensure(services[0])
+				if _, err := f.ensure(named("new")); err == nil {
+					break
+				} else if waited == 0 && !strings.Contains(err.Error(), "before the cloud has confirmed") {
+					t.Errorf("refused because of %v", err)
+				}
+				f.pass(10)
+			}
+			if least, most := 60, 90; name == "confirmed" && (waited < least || waited > most) {
+				t.Errorf("created after %d s, want %d to %d", waited, least, most)
+			}
+			if least, most := 600, 620; name == "unreadable" && (waited < least || waited > most) {
+				t.Errorf("created after %d s, want %d to %d", waited, least, most)
+			}
+		})
+	}
+}
+
+// unreadable answers reads of load balancers with errors.
+func unreadable(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/load-balancers/") {
+		return false
+	}
+	cloud.Problem(w, http.StatusInternalServerError, cloudv1.CodeInternal)
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,61 @@ func (b *Balancer) create(
 	if err := b.mayCreate(ctx, r); err != nil {
 		return nil, err
 	}
+	again := spec
+	again.VIPs = r.publishedVIPs(spec.VIPs)
+	lb, err := b.createUnderFreeName(ctx, r, again)
+	problem := addressProblem(err)
+	switch {
+	case problem == nil:
+		return lb, err
+	case b.resumed():
+		return b.createUnderFreeName(ctx, r, spec)
+	}
+	return nil, &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
+		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
+			"%s to %s", r.handle(), fault(problem), AnnotationAbandon, r.handle())}
+}
+
+// publishedVIPs returns the VIPs of a new load balancer with the addresses that the Service publishes, unless it has given
+// them up. Records alone do not count: users can edit them.
+func (r *round) publishedVIPs(vips []cloudv1.VIP) []cloudv1.VIP {
+	if r.svc.Annotations[AnnotationAbandon] == r.handle() {
+		return vips
+	}
+	vips = slices.Clone(vips)
+	for _, ingress := range r.svc.Status.LoadBalancer.Ingress {
+		family := cloudv1.FamilyIPv4
+		if strings.Contains(ingress.IP, ":") {
+			family = cloudv1.FamilyIPv6
+		}
+		for i := range vips {
+			if vips[i].Family == family {
+				vips[i].Address = ingress.IP
+			}
+		}
+	}
+	return vips
+}
+
+// addressProblem returns the problem of a creation whose address is taken or not one of the cloud's, or nil.
+func addressProblem(err error) *cloudv1.Problem {
+	answer, ok := errors.AsType[*cloudapi.Error](err)
+	if !ok || answer.Problem == nil {
+		return nil
+	}
+	foreign := func(f cloudv1.ProblemField) bool {
+		return strings.HasPrefix(f.Pointer, "/vips/") && strings.HasSuffix(f.Pointer, "/address")
+	}
+	if answer.Problem.Code == cloudv1.CodeAddressTaken || slices.ContainsFunc(answer.Problem.Errors, foreign) {
+		return answer.Problem
+	}
+	return nil
+}
+
+// createUnderFreeName creates the load balancer under the first of its names that is free.
+func (b *Balancer) createUnderFreeName(
+	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
+) (*cloudv1.LoadBalancer, error) {
 	plain, unique := Names(b.clusterID, spec.Tags[ownership.ClusterUID], r.svc)
 	var taken error
 	for _, name := range []string{plain, unique} {

@@ -100,7 +100,11 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	if err != nil {
 		return err
 	}
-	if tolerated && step == stepWait && lb.ProvisioningState == cloudv1.ProvisioningPendingUpdate && r.published() != nil {
+	published := r.published()
+	if err := b.checkPublished(r, published); err != nil {
+		return err
+	}
+	if tolerated && step == stepWait && lb.ProvisioningState == cloudv1.ProvisioningPendingUpdate && published != nil {
 		// The cloud works on what others have asked for. The Service stays settled, or else that would be overwritten.
 		return nil
 	}
@@ -110,7 +114,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 		return failed(lb, left)
 	case cloudv1.ProvisioningActive:
 		b.repairs.forget(r.svc.UID)
-		if r.published() != nil {
+		if published != nil {
 			return nil
 		}
 		return r.wait(pendingPeriod, fmt.Sprintf("load balancer %s has no address yet", lb.ID))

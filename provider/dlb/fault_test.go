@@ -25,6 +25,7 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	f.mustEnsure(svc)
 	lb := f.only()
 	spec := cloudv1.LoadBalancerSpec{Name: "copy", Tags: lb.Tags, LoadBalancerFields: lb.LoadBalancerFields}
+	spec.VIPs = nil
 	if _, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), spec, cloudapi.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -243,38 +243,6 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// The cloud is restored empty, or the endpoint is that of another cloud: it says that it has none of the load balancers,
-// and nothing is created there.
-func TestAnotherCloud(t *testing.T) {
-	for name, count := range map[string]int{"one service": 1, "five services": 5} {
-		t.Run(name, func(t *testing.T) {
-			f := start(t, 0)
-			var services []*corev1.Service
-			for i := range count {
-				svc := named(string(rune('a' + i)))
-				services = append(services, svc)
-				f.publish(svc)
-			}
-			f.elsewhere()
-			for range 5 {
-				for _, svc := range services {
-					state, err := f.Ensure(t.Context(), f.stored(svc))
-					if err == nil || !state.Missing {
-						t.Fatalf("state %+v, error %v; want it missing", state, err)
-					}
-					deleted := f.stored(svc)
-					deleting(deleted)
-					if state, err := f.Remove(t.Context(), deleted); err == nil || state.Gone {
-						t.Fatalf("state %+v, error %v; want it kept", state, err)
-					}
-				}
-				f.pass(30)
-			}
-			f.expectNoWrites("another cloud")
-		})
-	}
-}
-
 // More than a fifth of the load balancers are missing: none is replaced until they are back.
 func TestManyMissing(t *testing.T) {
 	f := start(t, 0)
@@ -313,28 +281,6 @@ func TestManyMissing(t *testing.T) {
 	})
 	if err := ensure(f.stored(services[0])); err != nil {
 		t.Errorf("the user has given one up: %v", err)
-	}
-}
-
-// A Service whose load balancer was missing before it is deleted counts until it is gone.
-func TestManyMissingAndDeleted(t *testing.T) {
-	f := start(t, 0)
-	var services []*corev1.Service
-	var balancers []cloudv1.LoadBalancer
-	for i := range 5 {
-		services = append(services, named(string(rune('a'+i))))
-		balancers = append(balancers, f.publish(services[i]))
-	}
-	for i, svc := range services[:2] {
-		f.lose(balancers[i])
-		if _, err := f.ensure(svc); err == nil {
-			t.Fatal("created again")
-		}
-		f.edit(svc, deleting)
-		f.pass(2)
-	}
-	if _, err := f.ensure(named("other")); err == nil {
-		t.Error("created a load balancer in a cloud that has lost many")
 	}
 }
 

@@ -34,12 +34,16 @@ const (
 	reasonProtected = condition.ReasonProtected
 	// reasonMissing: the cloud does not have the load balancer that the Service records.
 	reasonMissing = "LoadBalancerMissing"
+	// reasonAddressInUse: another Service publishes the address of the load balancer.
+	reasonAddressInUse = "AddressInUse"
 	// reasonDisowned: the load balancer that the Service records lacks the Service's tags.
 	reasonDisowned = "LoadBalancerNotOwned"
 	// reasonNotHolder: another cluster with the same UID may write to the cloud, this one may not.
 	reasonNotHolder = holder.ReasonHeldByAnother
 	// reasonClusterID: the cluster's objects are named after another clusterID, so nothing is written to the cloud.
 	reasonClusterID = holder.ReasonClusterID
+	// reasonOtherCloud: the cloud at the endpoint is not the one that the cluster's objects are in.
+	reasonOtherCloud = holder.ReasonOtherCloud
 	// reasonFailing: the last try failed for a reason outside the Service, such as a cloud that does not respond.
 	reasonFailing = "SyncFailing"
 )

@@ -25,7 +25,7 @@ const reasonUnreported = "Unreported"
 func conditionReasons() []string {
 	return []string{
 		reasonConfigured, reasonInvalid, reasonRefused, reasonDrifted, reasonPending, reasonProtected, reasonMissing, reasonDisowned,
-		reasonNotHolder, reasonClusterID,
+		reasonAddressInUse, reasonNotHolder, reasonClusterID, reasonOtherCloud,
 	}
 }
 

@@ -46,6 +46,8 @@ type answered struct {
 	// answers is the number of answers, since the time of the first one.
 	answers int
 	since   time.Time
+	// certain is true if these are enough to be certain.
+	certain bool
 	// until is the time of the next question, and err the error until then, which may be nil.
 	until time.Time
 	err   error
@@ -65,7 +67,22 @@ func (p *pauses) count(uid types.UID, question string, now time.Time) (certain b
 		p.list[uid] = a
 	}
 	a.answers++
-	return a.answers >= absentAnswers && now.Sub(a.since) >= absentFor
+	a.certain = a.answers >= absentAnswers && now.Sub(a.since) >= absentFor
+	return a.certain
+}
+
+// certain reports whether count has said so about a Service.
+func (p *pauses) certain(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list[uid] != nil && p.list[uid].certain
+}
+
+// clear ends what is known about all Services.
+func (p *pauses) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.list)
 }
 
 // begin begins the pause after an answer that was counted, with the error until its end. It returns the pause.

@@ -14,7 +14,6 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
-	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -234,42 +233,25 @@ func (b *Balancer) disown(lb *cloudv1.LoadBalancer, r *round) error {
 }
 
 // lost returns nil if it is certain that the cloud has lost a load balancer that the Service records or publishes: the
-// cloud has said so for a while, it is not degraded, it is the same cloud as before, and it has not lost many at once.
+// cloud has said so for a while, it is not degraded, and it has not lost many at once.
 func (b *Balancer) lost(ctx context.Context, r *round) error {
 	if err := b.checkStatus(ctx); err != nil {
 		b.missing.forget(r.svc.UID)
 		return err
 	}
 	id := r.handle()
-	why, err := b.keeps(ctx, r, id, b.missing.count(r.svc.UID, id, b.clock.Now()))
-	if err != nil || why == "" {
-		return err
+	why := fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", absentFor)
+	if b.missing.count(r.svc.UID, id, b.clock.Now()) {
+		held := b.held(ctx)
+		if held == "" {
+			return nil
+		}
+		why = "nothing is done: " + held + toResume
 	}
-	err = &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
+	err := &refusal{reason: reasonMissing, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud does not have load balancer %s; %s", id, why)}
 	b.missing.begin(r.svc.UID, err, b.clock.Now())
 	return err
-}
-
-// keeps returns why a missing load balancer does not count as lost, or an empty string. With certain, the cloud has said
-// so for long enough.
-func (b *Balancer) keeps(ctx context.Context, r *round, id string, certain bool) (string, error) {
-	if !certain {
-		return fmt.Sprintf("nothing is done before the cloud has confirmed this for %s", absentFor), nil
-	}
-	if held := b.held(ctx); held != "" {
-		return "nothing is done: " + held + toResume, nil
-	}
-	if b.resumed() {
-		return "", nil
-	}
-	same, err := b.sameCloud(ctx, r)
-	if same || err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("it does not have its node group either, so it may be another cloud, or one that was restored; "+
-		"to give up the load balancer and its address, set the annotation %s to %s; to give up all that are missing, run: "+
-		"quayctl resume %s", AnnotationAbandon, id, brakes.MissingLoadBalancers), nil
 }
 
 // stateFor is how long an answer of the cloud about its own state counts for all Services.
@@ -306,22 +288,6 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 		return nil, err
 	})
 	return err
-}
-
-// sameCloud reports whether the cloud still has something else that is as old as the load balancer: its node group, or,
-// if the Service records none, any other load balancer of the cluster.
-func (b *Balancer) sameCloud(ctx context.Context, r *round) (bool, error) {
-	if r.record.NodeGroup == "" {
-		return b.mirror.LoadBalancers.Len() > 0, nil
-	}
-	group, err := b.cloud.NodeGroup(ctx, r.record.NodeGroup, cloudapi.ReadOptions{})
-	if cloudapi.IsAbsent(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read node group %s: %w", r.record.NodeGroup, err)
-	}
-	return group.Tags[ownership.ClusterUID] == r.tags[ownership.ClusterUID], nil
 }
 
 // hasRecord reports whether a Service records or publishes a load balancer.

@@ -16,10 +16,12 @@ const (
 	ReasonHeldByAnother = "ClusterUIDHeldByAnother"
 	// ReasonClusterID: the clusterID of the cloud config is not the one that the cluster's objects are named after.
 	ReasonClusterID = "ClusterIDChanged"
+	// ReasonOtherCloud: the cloud at the endpoint is not the one that the cluster's objects are in.
+	ReasonOtherCloud = "CloudChanged"
 )
 
-// RefusedError is the error of a write that is not sent because this cluster may not write. It persists until an operator
-// decides, and its text is the same on every try.
+// RefusedError is the error of a write that is not sent because this cluster may not write or, if the cloud is a different
+// one, of any call. It persists until an operator decides, and its text is the same on every try.
 type RefusedError struct {
 	// Reason is one of the reasons above.
 	Reason  string
@@ -57,6 +59,13 @@ func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, n
 		return stepRenew, nil
 	}
 	return stepNone, nil
+}
+
+// otherCloud returns the refusal of a cloud that is not the one that the cluster knows.
+func otherCloud(id, known string) *RefusedError {
+	return &RefusedError{Reason: ReasonOtherCloud, message: fmt.Sprintf("the cloud at the endpoint is %s, but this cluster's "+
+		"objects are in %s; nothing is read from it or written to it; fix the endpoint in the cloud config, or, if the cloud was "+
+		"replaced, run: quayctl takeover", id, known)}
 }
 
 // renamed returns the refusal of a clusterID that none of the cluster's load balancers is named after, or nil. It is for

@@ -1,6 +1,6 @@
-// Package holder makes sure that of several clusters with the same UID only one writes to the cloud. Clusters that were
-// restored from the same backup share the UIDs by which the cloud's objects are owned; a record in the cloud says which
-// of them holds the UID.
+// Package holder makes sure that this cluster talks to its own cloud, and that of several clusters with the same UID only
+// one writes to it. The cluster remembers the id of its cloud. Clusters that were restored from the same backup share the
+// UIDs by which the cloud's objects are owned; a record in the cloud says which of them holds the UID.
 package holder
 
 import (
@@ -45,6 +45,12 @@ const eventHeld = "ClusterUIDHeld"
 // Cloud is the part of the cloud's API that a Holder needs.
 type Cloud interface {
 	Records
+	// Identity reads what identifies the cloud.
+	Identity(ctx context.Context) (*cloudv1.Meta, error)
+	// Expect makes calls fail unless the cloud has that identity, and a state that includes the revision.
+	Expect(id, revision string)
+	// Expects reports whether it is known which state the cloud must have.
+	Expects() bool
 	// ListLoadBalancers lists load balancers.
 	ListLoadBalancers(ctx context.Context, o cloudapi.ListOptions) (*cloudv1.List[cloudv1.LoadBalancer], error)
 }
@@ -62,6 +68,8 @@ type Records interface {
 type Options struct {
 	// Cloud has the records.
 	Cloud Cloud
+	// Memory remembers the cloud of the cluster; if nil, any cloud is the right one.
+	Memory Memory
 	// ClusterUID is the UID to hold, ClusterID the name of the cluster in the cloud.
 	ClusterUID, ClusterID string
 	// Identity returns what distinguishes this cluster from others with its UID.
@@ -74,12 +82,22 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Holder claims the cluster's UID, and withholds writes if another cluster holds it.
+// Memory is where a cluster remembers its cloud.
+type Memory interface {
+	// CloudID returns the id of the cluster's cloud, which is empty at first.
+	CloudID(ctx context.Context) (string, error)
+	// Remember stores it.
+	Remember(ctx context.Context, cloudID string) error
+}
+
+// Holder identifies the cluster's cloud and claims the cluster's UID. It withholds calls from a different cloud, and
+// writes if another cluster holds the UID.
 type Holder struct {
 	Options
 
-	// onHeld are called when the cluster may write after it was refused.
+	// onHeld are called when the cluster may write after it was refused, onLoss when the cloud may have lost something.
 	onHeld []func()
+	onLoss []func(*cloudv1.Meta)
 
 	// wake ends the pause of Run.
 	wake chan struct{}
@@ -108,6 +126,11 @@ func New(o Options) *Holder {
 // OnHeld calls f whenever the cluster may write after it was refused, because what was refused would wait for its next
 // try. It must be called before Run, and f must not block.
 func (h *Holder) OnHeld(f func()) { h.onHeld = append(h.onHeld, f) }
+
+// OnLoss calls f before the first call to the cloud, and whenever the cloud may have lost something, before the next call:
+// it was restored from a backup. f gets what the cloud reports about itself. It must be called before Run, and f must not
+// block.
+func (h *Holder) OnLoss(f func(*cloudv1.Meta)) { h.onLoss = append(h.onLoss, f) }
 
 // Run claims the UID and follows its record until ctx ends.
 func (h *Holder) Run(ctx context.Context) {
@@ -139,6 +162,55 @@ func (h *Holder) Run(ctx context.Context) {
 
 func backoff() wait.Backoff {
 	return wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.2, Steps: 10, Cap: retryMax}
+}
+
+// Identify makes sure that the cloud is the cluster's, so that calls may be sent to it.
+func (h *Holder) Identify(ctx context.Context) error {
+	if err := h.lockCheck(ctx); err != nil {
+		return err
+	}
+	defer h.unlockCheck()
+	// Run asks a wrong cloud again.
+	if known, err := h.state(); known && reasonOf(err) == ReasonOtherCloud {
+		return err
+	}
+	return h.identify(ctx)
+}
+
+// identify finds out whether the cloud is the cluster's, unless that is known. The caller has called lockCheck.
+func (h *Holder) identify(ctx context.Context) error {
+	if h.Memory == nil || h.Cloud.Expects() {
+		return nil
+	}
+	meta, err := h.Cloud.Identity(cloudapi.WithClass(ctx, cloudapi.Safety))
+	if err != nil {
+		return fmt.Errorf("identify the cloud: %w", err)
+	}
+	known, err := h.Memory.CloudID(ctx)
+	if err == nil && known == "" {
+		err = h.Memory.Remember(ctx, meta.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if known != "" && known != meta.ID {
+		refusal := otherCloud(meta.ID, known)
+		h.note(ctx, refusal)
+		return refusal
+	}
+	for _, f := range h.onLoss {
+		f(meta)
+	}
+	h.Cloud.Expect(meta.ID, meta.Revision)
+	klog.FromContext(ctx).Info("Identified the cloud", "cloudID", meta.ID, "revision", meta.Revision)
+	return nil
+}
+
+func reasonOf(err error) string {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return refused.Reason
+	}
+	return ""
 }
 
 // Withhold returns an error if this cluster may not write to the cloud, or if that is unknown and cannot be found out.
@@ -215,8 +287,13 @@ func (h *Holder) refresh(ctx context.Context) error {
 	return h.check(ctx)
 }
 
-// check reads the record, and claims or renews it if this cluster may. The caller has called lockCheck.
+// check identifies the cloud, reads the record, and claims or renews it if this cluster may. The caller has called
+// lockCheck.
 func (h *Holder) check(ctx context.Context) error {
+	if err := h.identify(ctx); err != nil {
+		return err
+	}
+	ctx = cloudapi.WithIdentified(ctx)
 	own, err := h.Identity()
 	if err != nil {
 		return fmt.Errorf("identify the cluster: %w", err)

@@ -48,12 +48,9 @@ func TestHostileFeed(t *testing.T) {
 				return false
 			})
 			m, clock, _ := steps(t, c)
-			var since string
-			var verify time.Time
-			delay := backoff()
 			var calls []string
 			for end := clock.Now().Add(5 * time.Minute); clock.Now().Before(end); {
-				clock.Step(max(0, m.round(t.Context(), &since, &verify, &delay)))
+				clock.Step(max(0, m.round(t.Context())))
 				if calls = append(calls, c.Calls()...); len(calls) > tc.calls {
 					t.Fatalf("%d requests, %s before the end", len(calls), end.Sub(clock.Now()))
 				}
@@ -76,10 +73,7 @@ func TestHostileFeed(t *testing.T) {
 func TestFeedFails(t *testing.T) {
 	c := cloud.Start(t, 0)
 	m, clock, _ := steps(t, c)
-	var since string
-	var verify time.Time
-	delay := backoff()
-	round := func() { clock.Step(max(0, m.round(t.Context(), &since, &verify, &delay))) }
+	round := func() { clock.Step(max(0, m.round(t.Context()))) }
 	round()
 	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/v1/changes" {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -72,19 +73,17 @@ type Mirror struct {
 
 	// edges reports whether an edge has changed, or has news about members.
 	edges *Watch
-	// hasEdges is true if the cloud may have edges. It is used by Run only.
-	hasEdges bool
-	// look is used by Run only.
-	look look
-	// pages is the number of pages of changes that have been read in a row. It is used by Run only.
-	pages int
-	// unread is true if not all changes have been read since the lists. It is used by Run only.
-	unread bool
-	// heard is when lists or changes were last read. It is used by Run only.
-	heard time.Time
+	// progress is used by Run only.
+	progress
+	// wake ends the pause of Run.
+	wake chan struct{}
 
 	mu      sync.Mutex
 	contact time.Time
+	// losses counts how often the cloud may have lost what the mirror has. begin is what it reported about itself at the last
+	// loss, until that is used.
+	losses int
+	begin  *cloudv1.Meta
 	// follows is true if the cloud reports changes.
 	follows bool
 	// err is the error of the last read, or nil.
@@ -93,12 +92,55 @@ type Mirror struct {
 	synced chan struct{}
 }
 
+// state is what Run does next.
+//
+//	state    event                                                        next state
+//	list     the lists were read, and the cloud reports changes           suspect
+//	         the lists were read, and the cloud does not report changes   list, after pollPeriod
+//	         an error                                                     list, after a pause that grows
+//	suspect  all changes were read                                        follow
+//	         an error                                                     suspect, after a pause that grows
+//	         changes that are not known any more                          list, after a pause that grows
+//	         nothing could be read for feedSilence                        list
+//	follow   changes                                                      follow
+//	         an error                                                     suspect
+//	         changes that are not known any more                          list
+//	any      a change that cannot be read, Lost, verifyPeriod is over     list
+type state int
+
+const (
+	// list: all objects are read.
+	list state = iota
+	// suspect: changes are read, but may not be readable: pauses after errors go on growing.
+	suspect
+	// follow: changes are read.
+	follow
+)
+
+// progress is how far Run has got.
+type progress struct {
+	state state
+	delay wait.Backoff
+	// since is the revision up to which changes are known, verify the time at which the lists are due again.
+	since  string
+	verify time.Time
+	// heard is when lists or changes were last read.
+	heard time.Time
+	// survived is the number of losses before the lists were read.
+	survived int
+	// pages is the number of pages of changes that have been read in a row.
+	pages int
+	// hasEdges is true if the cloud may have edges.
+	hasEdges bool
+	look     look
+}
+
 // kind is a Store whatever the type of its objects.
 type kind struct {
 	name   string
 	read   func(context.Context) error
 	change func(cloudv1.Change) error
-	doubt  func(since string) bool
+	doubt  func()
 }
 
 // New creates a Mirror; Run fills it.
@@ -106,8 +148,12 @@ func New(o Options) *Mirror {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	m := &Mirror{cloud: o.Cloud, clock: o.Clock, synced: make(chan struct{})}
-	var clusterUID string
+	m := &Mirror{
+		cloud: o.Cloud, clock: o.Clock, synced: make(chan struct{}), wake: make(chan struct{}, 1),
+		progress: progress{delay: backoff()},
+	}
+	var clusterUID atomic.Value
+	clusterUID.Store("")
 	m.LoadBalancers = &Store[cloudv1.LoadBalancer]{
 		kind: cloudv1.KindLoadBalancer, meta: (*cloudv1.LoadBalancer).Metadata, decode: cloudapi.DecodeLoadBalancer,
 		list: func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
@@ -115,10 +161,10 @@ func New(o Options) *Mirror {
 			if err != nil {
 				return nil, err
 			}
-			clusterUID = tags[ownership.ClusterUID]
+			clusterUID.Store(tags[ownership.ClusterUID])
 			return o.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
 		},
-		holds: func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID },
+		holds: func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID.Load() },
 		index: func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
 		items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{}, doubted: map[string]bool{},
 	}
@@ -147,6 +193,22 @@ func New(o Options) *Mirror {
 
 func kindOf[T any](s *Store[T]) kind {
 	return kind{name: s.kind, read: s.read, change: s.change, doubt: s.doubt}
+}
+
+// Lost makes the mirror read everything again, because the cloud may have lost what the mirror has: at the start, and when
+// it was restored from a backup. Until then, its stores are not synced. meta is what the cloud reports about itself now.
+func (m *Mirror) Lost(meta *cloudv1.Meta) {
+	m.mu.Lock()
+	m.losses++
+	m.begin = meta
+	m.mu.Unlock()
+	for _, k := range m.kinds {
+		k.doubt()
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Synced reports whether all kinds have been read once.
@@ -189,14 +251,12 @@ func (m *Mirror) current() bool { return m.err == nil && m.clock.Since(m.contact
 
 // Run follows the cloud until ctx ends.
 func (m *Mirror) Run(ctx context.Context) {
-	var since string
-	var verify time.Time
-	delay := backoff()
 	for ctx.Err() == nil {
-		if pause := m.round(ctx, &since, &verify, &delay); pause > 0 {
+		if pause := m.round(ctx); pause > 0 {
 			timer := m.clock.NewTimer(pause)
 			select {
 			case <-ctx.Done():
+			case <-m.wake:
 			case <-timer.C():
 			}
 			timer.Stop()
@@ -205,18 +265,21 @@ func (m *Mirror) Run(ctx context.Context) {
 }
 
 // round does one step, and returns how long to wait before the next one.
-func (m *Mirror) round(ctx context.Context, since *string, verify *time.Time, delay *wait.Backoff) time.Duration {
-	pause, err := m.step(ctx, since, verify)
+func (m *Mirror) round(ctx context.Context) time.Duration {
+	pause, err := m.step(ctx)
 	m.note(err)
 	if err != nil {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).WithName("mirror").Error(err, "Could not read the cloud, will retry")
 		}
-		return delay.Step()
+		if m.state == follow {
+			m.state = suspect
+		}
+		return m.delay.Step()
 	}
 	// That lists can be read does not mean that changes can: otherwise they would be read in turn without a pause.
-	if !m.unread {
-		*delay = backoff()
+	if m.state != suspect {
+		m.delay = backoff()
 	}
 	if !m.Synced() {
 		close(m.synced)
@@ -244,42 +307,67 @@ func backoff() wait.Backoff {
 	return wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.2, Steps: 10, Cap: retryMax}
 }
 
-// step reads the lists if that is due or if the cloud does not report changes, or else the changes after since. It
-// returns how long to wait before the next step.
-func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (time.Duration, error) {
-	if *since != "" && m.Err() != nil && m.doubt(*since) {
-		// The cloud may have been restored to a state that is older than writes whose responses the mirror has.
-		*verify = time.Time{}
+// step does what the state asks for, and returns how long to wait before the next step.
+func (m *Mirror) step(ctx context.Context) (time.Duration, error) {
+	if m.lost() != m.survived || !m.clock.Now().Before(m.verify) {
+		m.state = list
 	}
-	if !m.clock.Now().Before(*verify) {
-		meta, err := m.cloud.Meta(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("read the state of the cloud: %w", err)
-		}
-		// Changes before the revision of meta are not reported any more.
-		follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
-		m.resetWatches(follows)
-		m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
-		if lost(*since, meta.Revision) {
-			// After a long outage, lists are due before the cloud could say that it does not know the revision.
-			*since = ""
-		}
-		m.doubt(*since)
-		for _, k := range m.kinds {
-			if err := k.read(ctx); err != nil {
-				return 0, err
-			}
-			m.answered()
-		}
-		*since, m.unread, m.heard = meta.Revision, follows, m.clock.Now()
-		if !follows {
-			return pollPeriod, nil
-		}
-		*verify = m.clock.Now().Add(verifyPeriod)
-		m.look.edges, m.look.owed = m.edges.Mark(), false
-		return 0, nil
+	if m.state == list {
+		return m.readLists(ctx)
 	}
-	longest := min(hold, verify.Sub(m.clock.Now()))
+	return m.readChanges(ctx)
+}
+
+func (m *Mirror) lost() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.losses
+}
+
+// readMeta returns what the cloud reports about itself, and notes that no loss before counts any more.
+func (m *Mirror) readMeta(ctx context.Context) (*cloudv1.Meta, error) {
+	err := m.cloud.Identify(ctx)
+	m.mu.Lock()
+	meta := m.begin
+	m.begin, m.survived = nil, m.losses
+	m.mu.Unlock()
+	if err == nil && meta == nil {
+		meta, err = m.cloud.Meta(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state of the cloud: %w", err)
+	}
+	return meta, nil
+}
+
+// readLists reads all objects.
+func (m *Mirror) readLists(ctx context.Context) (time.Duration, error) {
+	meta, err := m.readMeta(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// Changes before the revision of meta are not reported any more.
+	follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
+	m.resetWatches(follows)
+	m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
+	for _, k := range m.kinds {
+		if err := k.read(ctx); err != nil {
+			return 0, err
+		}
+		m.answered()
+	}
+	m.since, m.heard = meta.Revision, m.clock.Now()
+	if !follows {
+		return pollPeriod, nil
+	}
+	m.state, m.verify = suspect, m.clock.Now().Add(verifyPeriod)
+	m.look.edges, m.look.owed = m.edges.Mark(), false
+	return 0, nil
+}
+
+// readChanges reads the changes after those that are known.
+func (m *Mirror) readChanges(ctx context.Context) (time.Duration, error) {
+	longest := min(hold, m.verify.Sub(m.clock.Now()))
 	if m.Err() != nil {
 		longest = min(longest, time.Second) // whether the cloud answers again must be known soon
 	}
@@ -289,45 +377,34 @@ func (m *Mirror) step(ctx context.Context, since *string, verify *time.Time) (ti
 	}
 	begin := m.clock.Now()
 	// The unit of the request is a second: with less, the cloud would answer at once, again and again.
-	changes, err := m.cloud.Changes(cloudapi.WithClass(ctx, cloudapi.Safety), *since, m.names(), max(time.Second, limit))
+	changes, err := m.cloud.Changes(cloudapi.WithClass(ctx, cloudapi.Safety), m.since, m.names(), max(time.Second, limit))
 	if cloudapi.HasCode(err, cloudv1.CodePageTokenExpired) {
-		*verify = time.Time{}
-		m.doubt("")
-		if !m.unread {
+		was := m.state
+		if m.state = list; was == follow {
 			return 0, nil
 		}
 	}
 	if err != nil {
 		if m.clock.Since(m.heard) >= feedSilence {
-			*verify = time.Time{}
+			m.state = list
 		}
 		return 0, fmt.Errorf("read changes: %w", err)
 	}
 	if err := m.apply(changes.Items); err != nil {
-		*verify = time.Time{} // lists do not depend on a change that cannot be read
+		m.state = list // lists do not depend on a change that cannot be read
 		return 0, err
 	}
-	if changes.More && changes.Revision == *since {
-		return 0, fmt.Errorf("read changes: the cloud has more changes, but repeats the revision %s", *since)
+	if changes.More && changes.Revision == m.since {
+		return 0, fmt.Errorf("read changes: the cloud has more changes, but repeats the revision %s", m.since)
 	}
-	*since = changes.Revision
+	m.since = changes.Revision
 	if m.pages++; changes.More && m.pages < maxPages {
 		return 0, nil
 	}
 	if !changes.More {
-		m.pages, m.unread, m.heard = 0, false, m.clock.Now()
+		m.pages, m.state, m.heard = 0, follow, m.clock.Now()
 	}
 	return gap - m.clock.Since(begin), nil
-}
-
-// doubt lets what is read next replace what is newer than a revision, or everything if it is empty: the cloud may have
-// been restored from a backup, and count the same numbers again. It returns false if there is nothing newer.
-func (m *Mirror) doubt(since string) bool {
-	found := false
-	for _, k := range m.kinds {
-		found = k.doubt(since) || found
-	}
-	return found
 }
 
 // names returns the kinds whose changes the mirror follows.

@@ -40,7 +40,7 @@ type Store[T any] struct {
 // store. It must be called before Mirror.Run. f is called by one goroutine at a time and must not block.
 func (s *Store[T]) OnChange(f func(before, after *T)) { s.handlers = append(s.handlers, f) }
 
-// Synced reports whether the objects have been read once.
+// Synced reports whether the objects have been read, and the cloud has not lost them since.
 func (s *Store[T]) Synced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -118,21 +118,15 @@ func (s *Store[T]) sort(list []*T) {
 	})
 }
 
-// doubt lets what is read next replace the objects that are newer than a revision, whatever their own revisions; all, if
-// it is empty. It returns false if there are none.
-func (s *Store[T]) doubt(since string) bool {
+// doubt lets what is read next replace all objects, whatever their revisions: the cloud may have been restored from a
+// backup, and count the same numbers again.
+func (s *Store[T]) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := false
-	for id, v := range s.items {
-		if newer(s.meta(v).Revision, since) {
-			s.doubted[id], found = true, true
-		}
+	s.synced, s.revision = false, ""
+	for id := range s.items {
+		s.doubted[id] = true
 	}
-	if found {
-		s.revision = ""
-	}
-	return found
 }
 
 // outdates reports whether an object of the store is not newer than a revision that was read.
@@ -274,13 +268,6 @@ func newer(a, b string) bool {
 		return a != b
 	}
 	return x > y
-}
-
-// lost reports whether a cloud at a revision may have lost the state of another one that it had before.
-func lost(before, revision string) bool {
-	_, was, _ := strings.Cut(before, ".")
-	_, is, _ := strings.Cut(revision, ".")
-	return was != is || newer(before, revision)
 }
 
 func number(revision string) (uint64, error) {

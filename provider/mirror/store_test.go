@@ -41,7 +41,10 @@ func TestRestoredCloud(t *testing.T) {
 	check("a", "lost")
 	check("b", "lost")
 
-	s.doubt("")
+	s.doubt()
+	if s.Synced() {
+		t.Error("the store is synced although the cloud may have lost its objects")
+	}
 	written := group("c", "6", "written")
 	s.Put(&written)
 	read("5.bbbbbbbb", group("a", "4", "restored"), group("c", "5", "restored"))

@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -38,10 +39,13 @@ type Cloud struct {
 	// Endpoint is the URL of the cloud, without the API's version.
 	Endpoint string
 
-	handler http.Handler
+	options mycloud.Options
 	faults  *fault.Injector
+	// stop stops the server, reset breaks the connections of clients.
+	stop, reset func()
 
 	mu        sync.Mutex
+	handler   http.Handler
 	calls     []string
 	intercept func(http.ResponseWriter, *http.Request) bool
 }
@@ -53,6 +57,7 @@ func Start(t *testing.T, jobDuration time.Duration, instances ...inventory.Insta
 	c := open(t, jobDuration, instances...)
 	front := httptest.NewServer(c)
 	t.Cleanup(front.Close)
+	c.reset = front.CloseClientConnections
 	c.connect(t, front.URL, nil)
 	return c
 }
@@ -79,23 +84,60 @@ func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instan
 	stock.Instances = append(slices.DeleteFunc(stock.Instances, func(example inventory.Instance) bool {
 		return slices.ContainsFunc(instances, func(i inventory.Instance) bool { return i.ID == example.ID })
 	}), instances...)
-	faults := fault.New(clock.RealClock{})
-	server, err := mycloud.Open(mycloud.Options{
-		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: edgeToken, JobDuration: jobDuration, Faults: faults,
-	})
+	c := &Cloud{faults: fault.New(clock.RealClock{}), reset: func() {}}
+	c.options = mycloud.Options{
+		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: edgeToken, JobDuration: jobDuration, Faults: c.faults,
+	}
+	c.run(t)
+	t.Cleanup(func() { c.stop() })
+	return c
+}
+
+// run runs a server until stop is called.
+func (c *Cloud) run(t *testing.T) {
+	t.Helper()
+	server, err := mycloud.Open(c.options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The test's context ends before its cleanup begins.
+	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { server.Run(t.Context()) })
-	t.Cleanup(func() {
+	running.Go(func() { server.Run(ctx) })
+	c.stop = func() {
+		cancel()
 		running.Wait()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	return &Cloud{handler: server.Handler(), faults: faults}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handler = server.Handler()
+}
+
+// Backup returns a folder with a copy of the state.
+func (c *Cloud) Backup(t *testing.T) string {
+	t.Helper()
+	backup := t.TempDir()
+	c.restart(t, func() error { return os.CopyFS(backup, os.DirFS(c.options.DataDir)) })
+	return backup
+}
+
+// Restore makes the cloud go back to the state of a backup.
+func (c *Cloud) Restore(t *testing.T, backup string) {
+	t.Helper()
+	c.options.DataDir = t.TempDir()
+	c.restart(t, func() error { return os.CopyFS(c.options.DataDir, os.DirFS(backup)) })
+}
+
+func (c *Cloud) restart(t *testing.T, meanwhile func() error) {
+	t.Helper()
+	c.stop()
+	if err := meanwhile(); err != nil {
+		t.Fatal(err)
+	}
+	c.run(t)
+	c.reset()
 }
 
 func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripper) {
@@ -157,11 +199,16 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if intercept != nil && intercept(w, r) {
 		return
 	}
-	c.handler.ServeHTTP(w, r)
+	c.Serve(w, r)
 }
 
 // Serve passes a request to the cloud itself, for an intercept that changes only the response.
-func (c *Cloud) Serve(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+func (c *Cloud) Serve(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	handler := c.handler
+	c.mu.Unlock()
+	handler.ServeHTTP(w, r)
+}
 
 // Intercept passes every call to f first. f responds and returns true, or returns false to leave the call to the cloud.
 // nil ends the interception.

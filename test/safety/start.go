@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +25,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
@@ -69,6 +71,8 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		o.Fence = func() string { return held.Fence(w.uid) }
 		o.Withhold = func(ctx context.Context) error { return held.Withhold(ctx) }
 		o.OnNotHolder = func() { held.Doubt() }
+		o.Identify = func(ctx context.Context) error { return held.Identify(ctx) }
+		o.OnOtherState = func() { held.Doubt() }
 	})
 	shared := informers.NewSharedInformerFactory(api, 0)
 	nodes, services := shared.Core().V1().Nodes(), shared.Core().V1().Services()
@@ -79,6 +83,7 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 
 	held = holder.New(holder.Options{
 		Cloud: cloud, ClusterUID: w.uid, ClusterID: w.clusterID, Recorder: recorder,
+		Memory: contact.Memory{Client: api, Namespace: metav1.NamespaceSystem},
 		Identity: func() (clusterca.Identity, error) {
 			return clusterca.Identity{Proven: w.authority, Accepted: []string{w.authority}}, nil
 		},
@@ -104,6 +109,8 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Synced: []cache.InformerSynced{copied.Tried}, Recorder: recorderOf, Workers: 64,
 	})
 	w.must(err)
+	held.OnLoss(copied.Lost)
+	held.OnLoss(balancer.Audit)
 	held.OnHeld(func() { balancers.EnqueueNamespace("") })
 	groups.OnMoved(func() { balancers.EnqueueNamespace("") })
 	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {

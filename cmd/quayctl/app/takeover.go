@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -18,6 +19,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 )
@@ -90,39 +92,56 @@ func (m *member) claim() cloudv1.ClusterHolderSpec {
 }
 
 func newTakeoverCommand() *cobra.Command {
-	o, yes := &clusterInCloud{}, false
+	o, yes, namespace := &clusterInCloud{}, false, ""
 	cmd := &cobra.Command{
 		Use:   "takeover",
-		Short: "Let this cluster write to the cloud in place of another one with the same UID",
+		Short: "Let this cluster write to the cloud, in place of another cluster or after the cloud was replaced",
 		Long: "Let this cluster write to the cloud in place of another one with the same UID. Clusters that were\n" +
 			"restored from the same backup of etcd share their UIDs; only the one that holds the cluster UID in\n" +
 			"the cloud may change its load balancers. The command shows which one that is, asks for confirmation,\n" +
 			"and makes this cluster the holder. The controllers of the former holder then stop writing.\n\n" +
-			"The same command is needed after the certificate authority of the API server was replaced without a\n" +
-			"time in which clients trusted both, and to change the clusterID of the cloud config.",
+			"The same command is needed after the cloud was replaced by a different one, after the certificate\n" +
+			"authority of the API server was replaced without a time in which clients trusted both, and to change\n" +
+			"the clusterID of the cloud config.",
 		Example: "  quayctl takeover --cloud-config=cloud.yaml\n  quayctl takeover --cloud-config=cloud.yaml --yes",
 		Args:    command.NoArguments,
 	}
 	o.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		m, err := o.connect(cmd.Context())
 		if err != nil {
 			return err
 		}
-		return m.takeover(cmd.Context(), yes, cmd.InOrStdin(), cmd.OutOrStdout())
+		memory := contact.Memory{Client: m.api, Namespace: namespace}
+		return m.takeover(cmd.Context(), memory, yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-func (m *member) takeover(ctx context.Context, yes bool, in io.Reader, out io.Writer) error {
+func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, in io.Reader, out io.Writer) error {
+	meta, err := m.cloud.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	known, err := memory.CloudID(ctx)
+	if err != nil {
+		return err
+	}
 	held, err := holder.Read(ctx, m.cloud, m.uid)
 	if err != nil {
 		return err
 	}
 	describe(out, m, held)
+	moves := known != "" && known != meta.ID
+	if moves {
+		fmt.Fprintf(out, "The cloud is %s. Until now, the cloud of this cluster was %s: load balancers there are given up.\n",
+			meta.ID, known)
+	}
 	claim := m.claim()
-	if holder.Holds(held, claim) {
+	holds := holder.Holds(held, claim)
+	if holds && !moves {
 		_, err := fmt.Fprintln(out, "this cluster is the holder already")
 		return err
 	}
@@ -131,9 +150,14 @@ func (m *member) takeover(ctx context.Context, yes bool, in io.Reader, out io.Wr
 			return err
 		}
 	}
-	err = holder.Claim(ctx, m.cloud, held, m.uid, claim)
+	if !holds {
+		err = holder.Claim(ctx, m.cloud, held, m.uid, claim)
+	}
 	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		return fmt.Errorf("the holder has changed meanwhile; run the command again: %w", err)
+	}
+	if err == nil && moves {
+		err = memory.Remember(ctx, meta.ID)
 	}
 	if err != nil {
 		return err

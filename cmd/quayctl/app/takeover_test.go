@@ -12,6 +12,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/quayctl/app"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/kubeapi"
@@ -44,10 +45,8 @@ func answered(t *testing.T, answer string, args ...string) (stdout string, err e
 }
 
 func TestTakeover(t *testing.T) {
-	c := cloud.Start(t, 0)
-	args := []string{
-		"takeover", "--kubeconfig=" + clusterWith(t, sharedUID).Kubeconfig(t), "--cloud-config=" + c.Config(t, "prod"),
-	}
+	c, server := cloud.Start(t, 0), clusterWith(t, sharedUID)
+	args := []string{"takeover", "--kubeconfig=" + server.Kubeconfig(t), "--cloud-config=" + c.Config(t, "prod")}
 	record := func() *cloudv1.ClusterHolder {
 		t.Helper()
 		held, err := holder.Read(t.Context(), c.Client, sharedUID)
@@ -89,6 +88,20 @@ func TestTakeover(t *testing.T) {
 	}
 	if out, err := answered(t, "", append(args, "--yes")...); err != nil || !strings.Contains(out, "held by:       no cluster") || record() == nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	// The cloud was replaced by this one.
+	memory := contact.Memory{Client: server.Client(t), Namespace: "kube-system"}
+	if err := memory.Remember(t.Context(), "cloud-former"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := answered(t, "no\n", args...); err == nil || !strings.Contains(out, "the cloud of this cluster was cloud-former") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := answered(t, "yes\n", args...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if id, err := memory.CloudID(t.Context()); err != nil || id == "cloud-former" || id == "" {
+		t.Errorf("the cluster's cloud is %q, error %v", id, err)
 	}
 	if code, _, stderr := run(t, "takeover"); code != 2 || !strings.Contains(stderr, "--cloud-config is required") {
 		t.Errorf("exit code %d: %s", code, stderr)

@@ -81,7 +81,7 @@ func awaitCluster(ctx context.Context, cluster *ownership.Cluster, waiting func(
 // does not answer is only logged: Nodes are added and removed without it, and the controllers retry what fails.
 func (r *controllers) awaitCloud(ctx context.Context, waiting func(string)) error {
 	return await(ctx, "the cloud", waiting, func(ctx context.Context) error {
-		meta, err := r.cloud.Meta(ctx)
+		meta, err := r.cloud.Identity(ctx)
 		switch {
 		case cloudapi.HasCode(err, cloudv1.CodeUnauthenticated):
 			return fmt.Errorf("tokenFile %s: the cloud at %s rejects the token; write a valid token to the file",

@@ -219,6 +219,8 @@ func (r *controllers) configureCloud(file string) []error {
 	options.Fence, options.OnFenced = r.fence, r.fenced
 	options.Withhold = func(ctx context.Context) error { return r.holder.Withhold(ctx) }
 	options.OnNotHolder = func() { r.holder.Doubt() }
+	options.Identify = func(ctx context.Context) error { return r.holder.Identify(ctx) }
+	options.OnOtherState = func() { r.holder.Doubt() }
 	if r.cloud, err = cloudapi.New(options); err != nil {
 		return append(errs, fmt.Errorf("--cloud-config: %w", err))
 	}
@@ -289,8 +291,9 @@ func (r *controllers) assemble(
 		Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
 		Recorder: completed.EventRecorder,
 	})
-	r.holder = r.newHolder(completed.EventRecorder)
+	r.holder = r.newHolder(completed)
 	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
+	r.holder.OnLoss(copied.Lost)
 	machines := nodegroup.NewMachines(r.cloud, copied)
 	nodes, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
 		Groups:     nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
@@ -317,6 +320,7 @@ func (r *controllers) assemble(
 		Recorder:   completed.EventRecorder,
 		Drift:      r.drift.value,
 	}.Configure(r.config))
+	r.holder.OnLoss(balancer.Audit)
 	provider := provider.New(provider.Options{
 		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
 		RouteTableID: r.config.Network.RouteTableID,

@@ -1,16 +1,21 @@
 package app
 
 import (
-	"k8s.io/client-go/tools/record"
+	ccmconfig "k8s.io/cloud-provider/app/config"
 
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/holder"
 )
 
-// newHolder creates what claims the cluster's UID in the cloud, and withholds writes if another cluster holds it.
-func (r *controllers) newHolder(recorder record.EventRecorder) *holder.Holder {
+// newHolder creates what identifies the cloud and claims the cluster's UID there, and withholds writes if another cluster
+// holds it.
+func (r *controllers) newHolder(completed *ccmconfig.CompletedConfig) *holder.Holder {
 	return holder.New(holder.Options{
 		Cloud: r.cloud, ClusterUID: r.clusterUID, ClusterID: r.config.ClusterID, Identity: r.identity.Identity,
-		ClaimedBy: holder.ClaimedBy(controllersUserAgent + "/" + version.Version()), Recorder: recorder,
+		Memory: contact.Memory{
+			Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
+		},
+		ClaimedBy: holder.ClaimedBy(controllersUserAgent + "/" + version.Version()), Recorder: completed.EventRecorder,
 	})
 }

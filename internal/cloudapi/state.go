@@ -1,0 +1,159 @@
+package cloudapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+)
+
+// ErrOtherState is the error of a call that was answered by a different cloud, or by one that has lost what this client
+// has seen. Nothing may be concluded from the answer.
+var ErrOtherState = errors.New("the cloud is a different one, or was restored to an earlier state")
+
+type identifiedKey struct{}
+
+// WithIdentified returns a context for calls that fail with ErrOtherState, in place of identifying the cloud, if that is
+// necessary again: Options.Identify itself may be waiting for them.
+func WithIdentified(ctx context.Context) context.Context {
+	return context.WithValue(ctx, identifiedKey{}, true)
+}
+
+// continuity makes sure that all answers are of the same cloud, and that it loses nothing unnoticed.
+type continuity struct {
+	identify     func(context.Context) error
+	onOtherState func()
+
+	stateMu sync.Mutex
+	// expected is nil while it is not known which state the cloud must have. Each call to Expect replaces it.
+	expected *expectation
+}
+
+// expectation is the last state that a cloud has reported.
+type expectation struct{ id, revision string }
+
+func (e *expectation) String() string { return e.id + ";revision=" + e.revision }
+
+// Identity reads what identifies the cloud, whichever it is.
+func (c *Client) Identity(ctx context.Context) (*cloudv1.Meta, error) {
+	var m cloudv1.Meta
+	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/meta", identifies: true}, &m); err != nil {
+		return nil, err
+	}
+	if m.ID == "" || m.Revision == "" {
+		return nil, errors.New("GET /v1/meta: the cloud has no id; upgrade it")
+	}
+	return &m, nil
+}
+
+// Expect makes all further calls fail with ErrOtherState unless the cloud with the id answers, and in a state that
+// includes the revision and whatever it answers from now on. It is only effective with Options.Identify.
+func (c *Client) Expect(id, revision string) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.expected = &expectation{id, revision}
+}
+
+// Expects reports whether it is known which state the cloud must have.
+func (c *Client) Expects() bool {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.expected != nil
+}
+
+// Identify makes sure that the cloud is the right one, as every call does.
+func (c *Client) Identify(ctx context.Context) error {
+	return c.identified(ctx, &request{method: http.MethodGet, path: "/v1/meta"})
+}
+
+// identified makes sure that it is known which state the cloud must have, unless the request is about that.
+func (c *continuity) identified(ctx context.Context, r *request) error {
+	if c.identify == nil || r.identifies {
+		return nil
+	}
+	if e, _ := c.current(); e != nil {
+		return nil
+	}
+	err := ErrOtherState
+	if ctx.Value(identifiedKey{}) == nil {
+		err = c.identify(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: not sent: %w", r.operation(), err)
+	}
+	return nil
+}
+
+// expect returns what a request expects, and the header that says so; nil if any state will do.
+func (c *continuity) expect(r *request) (*expectation, string, error) {
+	if c.identify == nil || r.identifies {
+		return nil, "", nil
+	}
+	e, header := c.current()
+	if e == nil {
+		return nil, "", fmt.Errorf("%s: not sent: %w", r, ErrOtherState)
+	}
+	return e, header, nil
+}
+
+func (c *continuity) current() (*expectation, string) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.expected == nil {
+		return nil, ""
+	}
+	return c.expected, c.expected.String()
+}
+
+// verify returns an error if a response is not of the expected state, and remembers how far the cloud has got. Other
+// errors than absence prove nothing anyway, so they may be a proxy's.
+func (c *continuity) verify(r *request, e *expectation, resp *http.Response, failure error) error {
+	if e == nil {
+		return failure
+	}
+	id, revision, named := strings.Cut(resp.Header.Get(cloudv1.HeaderState), ";revision=")
+	switch {
+	case HasCode(failure, cloudv1.CodeOtherState), named && id != e.id:
+		c.forsake(e)
+		return fmt.Errorf("%s: %w", r, ErrOtherState)
+	case !named && (failure == nil || errors.Is(failure, ErrNotModified) || IsAbsent(failure)):
+		return malformed(r, "header "+cloudv1.HeaderState+" is missing")
+	case !named:
+		return failure
+	}
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	if c.expected != e {
+		// What was read or written is that of a state that is lost by now.
+		return fmt.Errorf("%s: %w", r, ErrOtherState)
+	}
+	if later(revision, e.revision) {
+		e.revision = revision
+	}
+	return failure
+}
+
+// forsake makes the next call identify the cloud again.
+func (c *continuity) forsake(e *expectation) {
+	c.stateMu.Lock()
+	if c.expected == e {
+		c.expected = nil
+	}
+	c.stateMu.Unlock()
+	c.onOtherState()
+}
+
+// later compares revisions of one cloud, which are numbers with the name of a history behind a dot.
+func later(a, b string) bool {
+	number := func(revision string) uint64 {
+		digits, _, _ := strings.Cut(revision, ".")
+		n, _ := strconv.ParseUint(digits, 10, 64) // anything else is never later
+		return n
+	}
+	return number(a) > number(b)
+}

@@ -1,0 +1,4 @@
+package holder
+
+// Refresh does what Run does once.
+var Refresh = (*Holder).refresh
