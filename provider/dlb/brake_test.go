@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
@@ -136,11 +135,8 @@ func TestBrakeIsReleased(t *testing.T) {
 	for _, svc := range services {
 		f.mustEnsure(svc)
 	}
-	orphans := dlb.NewOrphans(f.Balancer, f.client.CoreV1(), clocktesting.NewFakeClock(time.Now()))
 	f.pass(2)
-	if err := orphans.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	dlb.NewOrphans(f.Balancer).Look(t.Context())
 	if _, _, engaged := book.Engaged(brakes.MissingLoadBalancers); engaged {
 		t.Error("the brake is still engaged")
 	}

@@ -2,10 +2,6 @@ package dlb
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,287 +9,125 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/pager"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
-	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/worker"
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/orphans"
 )
 
-// OrphansName is the name of the controller that deletes load balancers without a Service.
+// OrphansName is the name of the controller that reports load balancers without a Service.
 const OrphansName = "load-balancer-orphan-controller"
 
 const (
-	// orphanAge is how long a load balancer must have been without a Service before it is deleted.
-	orphanAge = 30 * time.Minute
-	// orphanPeriod is the time between two sweeps.
+	// orphanPeriod is the time between two looks for orphans.
 	orphanPeriod = 5 * time.Minute
-	// A failed sweep is repeated after orphanRetry; the delay doubles with every failure, up to orphanPeriod.
-	orphanRetry = 10 * time.Second
-	// orphanTimeout bounds one sweep.
-	orphanTimeout = 5 * time.Minute
+	// looksToReport is how many looks in a row must find an orphan before it is reported.
+	looksToReport = 2
 )
 
-// allOrphans is the only item of the queue.
-const allOrphans = "all"
-
-// Why an orphan still exists: values of the metric's label reason.
-const (
-	orphanWaiting   = "waiting"
-	orphanProtected = "protected"
-	orphanAdopted   = "adopted"
-	orphanUntagged  = "untagged"
-	orphanTooMany   = "too-many"
-	orphanFailing   = "failing"
-)
-
-func orphanReasons() []string {
-	return []string{orphanWaiting, orphanProtected, orphanAdopted, orphanUntagged, orphanTooMany, orphanFailing}
-}
+// reasonOrphans is the reason of the Event about orphans, of the namespace kube-system.
+const reasonOrphans = "LoadBalancersWithoutService"
 
 var descOrphans = prometheus.NewDesc("quaymaster_load_balancer_orphans",
-	"Load balancers with the tag of this cluster whose Services do not exist, by the reason why they are kept.",
+	"Load balancers with the tag of this cluster that no Service uses, by the reason why they must not be deleted, or "+
+		"unused if they may.",
 	[]string{"reason"}, nil)
 
-// Orphans deletes the load balancers of the cluster that no Service uses any more: after a crash, or because a user
-// removed a finalizer. It marks them first, and deletes them when they are still orphans after half an hour, by what
-// API server and cloud say then.
+// Orphans reports the load balancers of the cluster that no Service uses any more. It deletes none: see package orphans.
 type Orphans struct {
 	balancer *Balancer
-	services typedcorev1.ServicesGetter
-	clock    clock.WithTicker
-	queue    *worker.Queue[string]
 
 	mu sync.Mutex
-	// found has the orphans by their IDs.
-	found map[string]orphan
+	// found are the orphans of the last look by their IDs.
+	found map[string]sighting
 }
 
-// orphan is a load balancer without a Service.
-type orphan struct {
-	since  time.Time
-	reason string
+// sighting is an orphan and the number of looks in a row that have found it. The first one does not count: the copies of
+// the cloud and of the Services may differ for a moment.
+type sighting struct {
+	orphans.Orphan
+
+	looks int
 }
 
 var _ prometheus.Collector = (*Orphans)(nil)
 
-// NewOrphans returns the collector of a Balancer's orphans. It lists Services with services, not from a cache, before
-// it deletes.
-func NewOrphans(b *Balancer, services typedcorev1.ServicesGetter, clock clock.WithTicker) *Orphans {
-	o := &Orphans{balancer: b, services: services, clock: clock, found: map[string]orphan{}}
-	o.queue = worker.New(worker.Options[string]{
-		Name: OrphansName, Workers: 1, RetryBase: orphanRetry, RetryMax: orphanPeriod, Timeout: orphanTimeout,
-		Process: o.process, Clock: clock,
-	})
-	return o
-}
+// NewOrphans returns the reporter of a Balancer's orphans.
+func NewOrphans(b *Balancer) *Orphans { return &Orphans{balancer: b} }
 
-// Run sweeps until ctx ends, when the load balancers have been read.
-func (o *Orphans) Run(ctx context.Context) {
-	o.queue.Add(allOrphans)
-	o.queue.Run(ctx, o.balancer.mirror.LoadBalancers.Synced)
-}
+// Run looks for orphans until ctx ends.
+func (o *Orphans) Run(ctx context.Context) { wait.UntilWithContext(ctx, o.Look, orphanPeriod) }
 
-func (o *Orphans) process(ctx context.Context, _ string) worker.Result {
-	if err := o.Sweep(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Could not look for load balancers without a Service, will retry")
-		return worker.Retry()
+// Look looks for orphans, and reports those that two looks in a row have found.
+func (o *Orphans) Look(ctx context.Context) {
+	b := o.balancer
+	if !b.mirror.LoadBalancers.Synced() {
+		return
 	}
-	return worker.Again(orphanPeriod)
-}
-
-// Sweep marks orphans, and deletes those that were marked long enough ago.
-func (o *Orphans) Sweep(ctx context.Context) error {
-	store := o.balancer.mirror.LoadBalancers
-	if !store.Synced() {
-		return errNotSynced
-	}
-	cached, err := o.balancer.services.List(labels.Everything())
+	services, err := b.services.List(labels.Everything())
 	if err != nil {
-		return fmt.Errorf("list services: %w", err)
+		return // the lister of an informer does not fail
 	}
-	o.balancer.settleBrake(ctx)
-	all, suspects := store.List(), orphansOf(store.List(), o.using(cached))
-	due := o.mark(suspects)
-	if len(due) == 0 {
-		return nil
+	b.settleBrake(ctx)
+	appeared := o.note(orphans.Find(b.mirror.LoadBalancers.List(), services, b.Owned))
+	if len(appeared) == 0 {
+		return
 	}
-	if tooMany(len(suspects), len(all)) || o.balancer.held(ctx) != "" {
-		for _, lb := range due {
-			o.keep(lb.ID, orphanTooMany)
-		}
-		return nil
+	for _, orphan := range appeared {
+		klog.FromContext(ctx).Info("Found a load balancer without a Service", "id", orphan.ID, "name", orphan.Name,
+			"addresses", addressesOf(orphan.LoadBalancer), "reason", orphan.Reason())
 	}
-	return o.remove(ctx, due)
+	o.event(ctx, len(appeared))
 }
 
-// using returns the UIDs of the Services that use a load balancer, or that their controller still has to release from
-// one.
-func (o *Orphans) using(services []*corev1.Service) map[string]bool {
-	uids := map[string]bool{}
-	for _, svc := range services {
-		if o.balancer.Owned(svc) || svc.DeletionTimestamp != nil || hasRecord(svc) {
-			uids[string(svc.UID)] = true
-		}
-	}
-	return uids
-}
-
-// orphansOf returns the load balancers whose Services are not among those that use one.
-func orphansOf(all []*cloudv1.LoadBalancer, using map[string]bool) []*cloudv1.LoadBalancer {
-	return slices.DeleteFunc(slices.Clone(all), func(lb *cloudv1.LoadBalancer) bool {
-		return using[lb.Tags[ownership.ServiceUID]]
-	})
-}
-
-// mark remembers orphans since when they are that, and returns those that have been for long enough.
-func (o *Orphans) mark(suspects []*cloudv1.LoadBalancer) []*cloudv1.LoadBalancer {
+// note remembers what a look has found, and returns what is to be reported for the first time.
+func (o *Orphans) note(found []orphans.Orphan) []orphans.Orphan {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now, still := o.clock.Now(), map[string]orphan{}
-	var due []*cloudv1.LoadBalancer
-	for _, lb := range suspects {
-		mark, known := o.found[lb.ID]
-		if !known {
-			mark = orphan{since: now, reason: orphanWaiting}
-		}
-		still[lb.ID] = mark
-		if now.Sub(mark.since) >= orphanAge {
-			due = append(due, lb)
+	var appeared []orphans.Orphan
+	still := map[string]sighting{}
+	for _, orphan := range found {
+		looks := o.found[orphan.ID].looks + 1
+		still[orphan.ID] = sighting{Orphan: orphan, looks: looks}
+		if looks == looksToReport {
+			appeared = append(appeared, orphan)
 		}
 	}
 	o.found = still
-	return due
+	return appeared
 }
 
-// remove deletes orphans that are still without a Service.
-func (o *Orphans) remove(ctx context.Context, due []*cloudv1.LoadBalancer) error {
-	live, err := o.live(ctx)
+// event emits one Event about new orphans. Their Services may no longer exist, so it is about the namespace whose UID is
+// the cluster's.
+func (o *Orphans) event(ctx context.Context, count int) {
+	uid, err := o.balancer.cluster.UID(ctx)
 	if err != nil {
-		return err
+		klog.FromContext(ctx).Error(err, "Could not emit an Event about load balancers without a Service")
+		return
 	}
-	using := o.using(slices.Collect(maps.Values(live)))
-	var failed []error
-	for _, lb := range due {
-		uid := lb.Tags[ownership.ServiceUID]
-		if using[uid] {
-			o.forget(lb.ID)
-			continue
-		}
-		reason, err := o.end(ctx, lb.ID, live[uid])
-		if err != nil {
-			failed = append(failed, fmt.Errorf("delete load balancer %s: %w", lb.ID, err))
-		}
-		o.keep(lb.ID, reason)
+	about := &corev1.ObjectReference{
+		Kind: "Namespace", APIVersion: "v1", Name: metav1.NamespaceSystem, UID: types.UID(uid),
 	}
-	return errors.Join(failed...)
-}
-
-// live reads all Services from the API server, not from a cache.
-func (o *Orphans) live(ctx context.Context) (map[string]*corev1.Service, error) {
-	all := map[string]*corev1.Service{}
-	pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		return o.services.Services(metav1.NamespaceAll).List(ctx, opts)
-	})
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if svc, ok := obj.(*corev1.Service); ok {
-			all[string(svc.UID)] = svc
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list services: %w", err)
-	}
-	return all, nil
-}
-
-// end deletes an orphan, or returns why it is kept. svc is its former Service, which no longer wants a load balancer of
-// ours, or nil if it does not exist.
-func (o *Orphans) end(ctx context.Context, id string, svc *corev1.Service) (reason string, err error) {
-	if svc != nil {
-		// Its annotations may ask for a release.
-		if _, err := o.balancer.Remove(ctx, svc); err != nil {
-			return orphanFailing, err
-		}
-		return orphanWaiting, nil
-	}
-	lb, err := o.balancer.cloud.LoadBalancer(ctx, id, cloudapi.ReadOptions{})
-	if cloudapi.IsAbsent(err) {
-		o.balancer.mirror.LoadBalancers.Drop(id)
-		return orphanWaiting, nil
-	}
-	if err != nil {
-		return orphanFailing, err
-	}
-	cluster, err := o.balancer.cluster.UID(ctx)
-	if err != nil {
-		return orphanFailing, err
-	}
-	if reason := kept(lb, cluster); reason != "" {
-		return reason, nil
-	}
-	owner := map[string]string{ownership.ClusterUID: cluster, ownership.ServiceUID: lb.Tags[ownership.ServiceUID]}
-	_, err = o.balancer.cloud.DeleteLoadBalancer(
-		ctx, id, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: owner})
-	if err != nil && !cloudapi.IsAbsent(err) {
-		return orphanFailing, err
-	}
-	klog.FromContext(ctx).Info("Deleted a load balancer without a Service", "id", id, "name", lb.Name,
-		"serviceUID", lb.Tags[ownership.ServiceUID])
-	return orphanWaiting, nil
-}
-
-// kept returns why an orphan must not be deleted, or an empty string.
-func kept(lb *cloudv1.LoadBalancer, cluster string) string {
-	switch {
-	case lb.Tags[ownership.ClusterUID] != cluster || lb.Tags[ownership.ServiceUID] == "":
-		return orphanUntagged
-	case ownership.Adopted(lb.Tags):
-		return orphanAdopted
-	case lb.DeletionProtection:
-		return orphanProtected
-	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
-		return orphanWaiting
-	}
-	return ""
-}
-
-func (o *Orphans) keep(id, reason string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if mark, known := o.found[id]; known {
-		mark.reason = reason
-		o.found[id] = mark
-	}
-}
-
-func (o *Orphans) forget(id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.found, id)
+	o.balancer.recorder.Eventf(about, corev1.EventTypeWarning, reasonOrphans,
+		"Found %d load balancers without a Service; they are kept because their addresses may be in use; quayctl orphans "+
+			"lists and deletes them", count)
 }
 
 // Describe implements prometheus.Collector.
-func (o *Orphans) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- descOrphans
-	o.queue.Describe(descriptions)
-}
+func (o *Orphans) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- descOrphans }
 
 // Collect implements prometheus.Collector.
 func (o *Orphans) Collect(metrics chan<- prometheus.Metric) {
-	o.queue.Collect(metrics)
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	count := map[string]int{}
-	for _, mark := range o.found {
-		count[mark.reason]++
+	o.mu.Lock()
+	for _, orphan := range o.found {
+		if orphan.looks >= looksToReport {
+			count[orphan.Reason()]++
+		}
 	}
-	for _, reason := range orphanReasons() {
+	o.mu.Unlock()
+	for _, reason := range orphans.Reasons() {
 		metrics <- prometheus.MustNewConstMetric(descOrphans, prometheus.GaugeValue, float64(count[reason]), reason)
 	}
 }

@@ -25,19 +25,12 @@ type Inventory struct {
 
 // Take lists the objects of the cluster with the UID. It fails if it cannot list all of them.
 func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inventory, error) {
-	meta, err := cloud.Meta(ctx)
+	balancers, err := LoadBalancers(ctx, cloud, clusterUID)
 	if err != nil {
 		return Inventory{}, err
 	}
-	if meta.Status != cloudv1.StatusOK {
-		return Inventory{}, errDegraded
-	}
 	tags := map[string]string{ownership.ClusterUID: clusterUID}
 	options := cloudapi.ListOptions{Tags: tags}
-	balancers, err := cloud.ListLoadBalancers(ctx, options)
-	if err != nil {
-		return Inventory{}, fmt.Errorf("list load balancers: %w", err)
-	}
 	groups, err := cloud.ListNodeGroups(ctx, options)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("list node groups: %w", err)
@@ -46,13 +39,28 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	if err != nil {
 		return Inventory{}, fmt.Errorf("list routes: %w", err)
 	}
-	// The lists are filtered by the tag already. But if the cloud ignored the filter, other owners would lose their
-	// objects.
 	return Inventory{
-		LoadBalancers: bearing(balancers.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }),
+		LoadBalancers: balancers,
 		NodeGroups:    bearing(groups.Items, tags, func(g *cloudv1.NodeGroup) map[string]string { return g.Tags }),
 		Routes:        bearing(routes, tags, func(r *cloudv1.Route) map[string]string { return r.Tags }),
 	}, nil
+}
+
+// LoadBalancers lists the load balancers of the cluster with the UID. It fails if it cannot list all of them.
+func LoadBalancers(ctx context.Context, cloud *cloudapi.Client, clusterUID string) ([]cloudv1.LoadBalancer, error) {
+	meta, err := cloud.Meta(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if meta.Status != cloudv1.StatusOK {
+		return nil, errDegraded
+	}
+	tags := map[string]string{ownership.ClusterUID: clusterUID}
+	list, err := cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags})
+	if err != nil {
+		return nil, fmt.Errorf("list load balancers: %w", err)
+	}
+	return bearing(list.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }), nil
 }
 
 // listRoutes reads the routes of all tables: only the cloud config knows which one the cluster used, and it may have
@@ -73,6 +81,8 @@ func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.Li
 	return all, nil
 }
 
+// bearing filters a list again that the cloud has filtered by the tags: if the cloud ignored that, other owners would
+// lose their objects.
 func bearing[T any](items []T, wanted map[string]string, tags func(*T) map[string]string) []T {
 	var found []T
 	for i := range items {

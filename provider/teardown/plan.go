@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/ownership"
 )
 
@@ -25,6 +28,13 @@ type Wishes struct {
 	Retained map[string]string
 }
 
+// Retains reports whether the load balancer of a Service must not be deleted with it. An invalid value of the annotation
+// also retains: a wrong guess would delete a load balancer that must be kept.
+func Retains(svc *corev1.Service) bool {
+	value, set := svc.Annotations[loadbalancer.Prefix+"retain-on-delete"]
+	return set && value != "false"
+}
+
 // Item is one object of the cloud and what to do with it.
 type Item struct {
 	// Kind is LoadBalancer, NodeGroup or Route.
@@ -40,13 +50,13 @@ type Item struct {
 }
 
 // Plan decides what to delete: load balancers, then node groups that no remaining load balancer of the cluster needs,
-// then routes.
-func Plan(found Inventory, wishes Wishes) []Item {
+// then routes. keep returns the reason why a load balancer is kept, or an empty string.
+func Plan(found Inventory, keep func(*cloudv1.LoadBalancer) string) []Item {
 	var items []Item
 	users := map[string]string{}
 	for i := range found.LoadBalancers {
 		lb := &found.LoadBalancers[i]
-		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: addresses(lb), Keep: wishes.keep(lb), balancer: lb}
+		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: addresses(lb), Keep: keep(lb), balancer: lb}
 		if item.Keep != "" {
 			for _, pool := range lb.Pools {
 				users[pool.NodeGroupID] = lb.ID
@@ -79,8 +89,8 @@ func Plan(found Inventory, wishes Wishes) []Item {
 	return items
 }
 
-// keep returns the reason why a load balancer is kept, or an empty string.
-func (w Wishes) keep(lb *cloudv1.LoadBalancer) string {
+// Keep returns the reason why a load balancer is kept when its cluster is decommissioned, or an empty string.
+func (w Wishes) Keep(lb *cloudv1.LoadBalancer) string {
 	if service, retained := w.Retained[lb.Tags[ownership.ServiceUID]]; retained {
 		return fmt.Sprintf("Service %s has retain-on-delete; delete that Service while the controllers run", service)
 	}

@@ -88,7 +88,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, item := range Plan(tc.found, tc.wishes) {
+			for _, item := range Plan(tc.found, tc.wishes.Keep) {
 				got = append(got, item.ID+": "+item.Keep)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -102,7 +102,7 @@ func TestExecute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := teardown.Plan(found, wishes)
+		plan := teardown.Plan(found, wishes.Keep)
 		var told []string
 		for i, err := range teardown.Execute(t.Context(), c.Client, plan) {
 			if err != nil {
@@ -152,7 +152,7 @@ func TestConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := teardown.Plan(found, teardown.Wishes{})
+	plan := teardown.Plan(found, teardown.Wishes{}.Keep)
 	stranger := foreign
 	lb := found.LoadBalancers[0]
 	if _, _, err := c.Client.PatchLoadBalancer(t.Context(), lb.ID, cloudv1.LoadBalancerPatch{

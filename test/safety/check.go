@@ -11,16 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
+	"quaymaster.dev/provider/teardown"
 )
 
 // foreignFinalizer is the finalizer of another controller.
@@ -113,6 +117,7 @@ type deletion struct {
 func (w *world) checkSettled() {
 	w.t.Helper()
 	w.checkBalancers()
+	w.checkOrphans()
 	w.checkNodes()
 	w.checkGroups()
 }
@@ -136,6 +141,7 @@ func (w *world) checkBalancers() {
 		lb, exists := of[string(svc.UID)]
 		delete(of, string(svc.UID))
 		switch {
+		case w.lost[svc.UID]:
 		case svc.DeletionTimestamp != nil && !slices.Contains(svc.Finalizers, foreignFinalizer):
 			w.violation("%s is still being deleted: finalizers %v, conditions %+v", svc.Name, svc.Finalizers, svc.Status.Conditions)
 		case !ours(svc) || svc.DeletionTimestamp != nil:
@@ -152,8 +158,50 @@ func (w *world) checkBalancers() {
 		}
 	}
 	for uid, lb := range of {
-		w.violation("load balancer %s leaked: there is no service %s", lb.ID, uid)
+		if !w.lost[types.UID(uid)] {
+			w.violation("load balancer %s leaked: there is no service %s", lb.ID, uid)
+		}
 	}
+}
+
+// checkOrphans checks that the load balancers of lost Services are reported, and deletes them as an operator does.
+func (w *world) checkOrphans() {
+	w.t.Helper()
+	found := w.listOrphans()
+	if reported := w.reportedOrphans(); reported != len(found) {
+		w.violation("%d load balancers without a Service are reported, there are %d", reported, len(found))
+	}
+	plan := orphans.Plan(found)
+	for i, err := range teardown.Execute(w.t.Context(), w.cloud, plan) {
+		if err != nil {
+			w.violation("load balancer %s without a Service cannot be deleted: %v", plan[i].ID, err)
+		}
+	}
+	if left := w.listOrphans(); len(left) > 0 {
+		w.violation("%d load balancers without a Service are left", len(left))
+	}
+}
+
+func (w *world) listOrphans() []orphans.Orphan {
+	w.t.Helper()
+	found, err := orphans.List(w.t.Context(), w.cloud, w.api.CoreV1(), w.uid, ours)
+	w.must(err)
+	return found
+}
+
+// reportedOrphans returns the sum of the metric.
+func (w *world) reportedOrphans() int {
+	w.t.Helper()
+	registry, sum := prometheus.NewRegistry(), 0.0
+	w.must(registry.Register(w.orphans))
+	families, err := registry.Gather()
+	w.must(err)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			sum += metric.GetGauge().GetValue()
+		}
+	}
+	return int(sum)
 }
 
 // ours reports whether the Service asks for a load balancer of ours.

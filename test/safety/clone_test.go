@@ -27,7 +27,7 @@ import (
 func (w *world) clone(authority string) *world {
 	w.t.Helper()
 	c := &world{
-		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{},
+		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{}, lost: map[types.UID]bool{},
 		uid: w.uid, authority: authority, clusterID: w.clusterID,
 	}
 	c.api = c.server.Client(w.t)

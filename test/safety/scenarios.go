@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,10 +58,7 @@ func scenarios() map[string]scenario {
 			w.deleteMachine("node-3")
 			w.ready("node-3", corev1.ConditionUnknown)
 		}},
-		"orphan": {before: web, act: func(w *world) {
-			w.updateService("web", func(svc *corev1.Service) { svc.Finalizers = nil })
-			w.deleteService("web")
-		}, wait: 2 * time.Hour},
+		"finalizer is removed by force": {before: web, act: func(w *world) { w.lose("web") }},
 	}
 }
 
@@ -83,9 +81,21 @@ func (w *world) service(name string, change func(*corev1.Service)) {
 
 func (w *world) updateService(name string, change func(*corev1.Service)) {
 	w.t.Helper()
-	services := w.api.CoreV1().Services(namespace)
+	w.write(name, change, w.api.CoreV1().Services(namespace).Update)
+}
+
+func (w *world) updateServiceStatus(name string, change func(*corev1.Service)) {
+	w.t.Helper()
+	w.write(name, change, w.api.CoreV1().Services(namespace).UpdateStatus)
+}
+
+func (w *world) write(
+	name string, change func(*corev1.Service),
+	update func(context.Context, *corev1.Service, metav1.UpdateOptions) (*corev1.Service, error),
+) {
+	w.t.Helper()
 	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		svc, err := services.Get(w.t.Context(), name, metav1.GetOptions{})
+		svc, err := w.api.CoreV1().Services(namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -93,7 +103,7 @@ func (w *world) updateService(name string, change func(*corev1.Service)) {
 			svc.Annotations = map[string]string{}
 		}
 		change(svc)
-		_, err = services.Update(w.t.Context(), svc, metav1.UpdateOptions{})
+		_, err = update(w.t.Context(), svc, metav1.UpdateOptions{})
 		return err
 	}))
 }
@@ -103,6 +113,27 @@ func (w *world) deleteService(name string) {
 	if err := w.api.CoreV1().Services(namespace).Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// lose ends a Service without its finalizer being honored, as if somebody had removed that, or as if the Service had not
+// existed when the backup was made that etcd was restored from.
+func (w *world) lose(name string) {
+	w.t.Helper()
+	w.updateService(name, func(svc *corev1.Service) {
+		w.lost[svc.UID] = true
+		svc.Finalizers = nil
+	})
+	w.deleteService(name)
+}
+
+// reset returns a Service to what it was before it asked for a load balancer.
+func (w *world) reset(name string) {
+	w.t.Helper()
+	w.updateService(name, func(svc *corev1.Service) {
+		w.lost[svc.UID] = true
+		svc.Spec.Type, svc.Finalizers, svc.Annotations = corev1.ServiceTypeClusterIP, nil, nil
+	})
+	w.updateServiceStatus(name, func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} })
 }
 
 func (w *world) deleteMachine(hostname string) {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/brake"
@@ -135,14 +134,14 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 		Period: 10 * time.Second, Brake: book,
 	})
 	w.must(err)
-	orphans := dlb.NewOrphans(balancer, api.CoreV1(), clock.RealClock{})
+	w.orphans = dlb.NewOrphans(balancer)
 	return []func(context.Context){
 		func(ctx context.Context) {
 			shared.StartWithContext(ctx)
 			<-ctx.Done()
 			shared.Shutdown()
 		},
-		held.Run, book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, orphans.Run,
+		held.Run, book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, w.orphans.Run,
 	}
 }
 

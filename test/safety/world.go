@@ -26,6 +26,7 @@ import (
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/inventory"
+	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/kubeapi"
 	"quaymaster.dev/test/pipe"
@@ -59,6 +60,11 @@ type world struct {
 
 	// given are the Services that have given up the address that they publish.
 	given map[types.UID]bool
+	// lost are the Services that ended, or went back in time, without the controllers having released their load
+	// balancers.
+	lost map[types.UID]bool
+	// orphans reports their load balancers.
+	orphans *dlb.Orphans
 
 	// uid is the UID of the cluster.
 	uid string
@@ -91,7 +97,7 @@ type size struct {
 func newWorld(t *testing.T, o size) *world {
 	t.Helper()
 	w := &world{
-		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{},
+		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{}, lost: map[types.UID]bool{},
 		uid: clusterUID, authority: "sha256:original", clusterID: "dev",
 	}
 	w.api = w.server.Client(t)

@@ -22,7 +22,6 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/command"
@@ -327,7 +326,7 @@ func (r *controllers) assemble(
 		LoadBalancer: dlb.NewStock(balancer, r.api.CoreV1()),
 		Recorder:     completed.EventRecorder,
 	})
-	orphans := dlb.NewOrphans(balancer, r.api.CoreV1(), clock.RealClock{})
+	orphans := dlb.NewOrphans(balancer)
 	collectors := []prometheus.Collector{book, orphans, r.holder}
 	election := completed.ComponentConfig.Generic.LeaderElection
 	reporter := contact.NewReporter(contact.Options{

@@ -23,7 +23,6 @@ import (
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
-	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider/holder"
@@ -149,7 +148,7 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	plan := teardown.Plan(found, wishes)
+	plan := teardown.Plan(found, wishes.Keep)
 	if !o.yes {
 		return list(out, plan, uid)
 	}
@@ -238,9 +237,6 @@ func table(out io.Writer, plan []teardown.Item, outcome func(int) string) error 
 	return w.Flush()
 }
 
-// keyRetain is the annotation of Services whose load balancers must not be deleted with them.
-const keyRetain = loadbalancer.Prefix + "retain-on-delete"
-
 // namedServices is how many Services an error lists.
 const namedServices = 3
 
@@ -276,8 +272,7 @@ func (o *teardownOptions) inspectCluster(
 }
 
 // ownServices returns the names of the Services that we handle, have claimed or that have a load balancer, and, by UID,
-// those whose load balancers are retained. An invalid value of the annotation also retains: a wrong guess would delete a
-// load balancer that must be kept.
+// those whose load balancers are retained.
 func ownServices(
 	services []corev1.Service, own review.Reviewer, found teardown.Inventory,
 ) (ours []string, retained map[string]string) {
@@ -294,7 +289,7 @@ func ownServices(
 		}
 		name := svc.Namespace + "/" + svc.Name
 		ours = append(ours, name)
-		if value, set := svc.Annotations[keyRetain]; set && value != "false" {
+		if teardown.Retains(svc) {
 			retained[string(svc.UID)] = name
 		}
 	}
