@@ -56,7 +56,7 @@ func Plan(found Inventory, keep func(*cloudv1.LoadBalancer) string) []Item {
 	users := map[string]string{}
 	for i := range found.LoadBalancers {
 		lb := &found.LoadBalancers[i]
-		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: addresses(lb), Keep: keep(lb), balancer: lb}
+		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: Addresses(lb), Keep: keep(lb), balancer: lb}
 		if item.Keep != "" {
 			for _, pool := range lb.Pools {
 				users[pool.NodeGroupID] = lb.ID
@@ -104,7 +104,8 @@ func (w Wishes) Keep(lb *cloudv1.LoadBalancer) string {
 	return ""
 }
 
-func addresses(lb *cloudv1.LoadBalancer) string {
+// Addresses returns the addresses of a load balancer for the operator.
+func Addresses(lb *cloudv1.LoadBalancer) string {
 	var list []string
 	for _, vip := range lb.VIPs {
 		list = append(list, vip.Address)

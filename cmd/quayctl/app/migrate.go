@@ -126,9 +126,8 @@ func (o *migrateOptions) plan(ctx context.Context, m *member) ([]migrate.Item, [
 	if err != nil {
 		return nil, nil, err
 	}
-	if own != nil && !slices.Contains(own.Fingerprints, m.id.Proven) {
-		return nil, nil, fmt.Errorf("cluster UID %s is held by %s, and this cluster has the fingerprint %s; run quayctl takeover "+
-			"first", m.uid, holder.Describe(own), m.id.Proven)
+	if err := m.mayWrite(own); err != nil {
+		return nil, nil, err
 	}
 	switch {
 	case from.ID != "":
@@ -163,6 +162,15 @@ func readHolder(ctx context.Context, m *member, uid string) (*cloudv1.ClusterHol
 		return nil, nil
 	}
 	return held, err
+}
+
+// mayWrite returns an error if the record of this cluster's UID, which may be nil, is that of another cluster.
+func (m *member) mayWrite(own *cloudv1.ClusterHolder) error {
+	if own == nil || slices.Contains(own.Fingerprints, m.id.Proven) {
+		return nil
+	}
+	return fmt.Errorf("cluster UID %s is held by %s, and this cluster has the fingerprint %s; run quayctl takeover first",
+		m.uid, holder.Describe(own), m.id.Proven)
 }
 
 // claimer returns a function that makes this cluster the holder of a cluster UID, unless it is.
