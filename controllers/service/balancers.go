@@ -43,8 +43,7 @@ type Balancers interface {
 	// still valid and has the conditions that report the error.
 	Ensure(ctx context.Context, svc *corev1.Service) (State, error)
 	// Remove brings the load balancer of a Service closer to its deletion, or to its release if the Service asks for
-	// that. State.Gone reports the end. The Service may ask for a load balancer of another controller by now, or no
-	// longer exist.
+	// that. State.Gone reports the end. The Service may ask for a load balancer of another controller by now.
 	Remove(ctx context.Context, svc *corev1.Service) (State, error)
 }
 

@@ -72,7 +72,6 @@ type Controller struct {
 	recorder  record.EventRecorder
 	queue     *worker.Queue[types.UID]
 	written   *written
-	departed  *departed
 	progress  *progress
 	told      *told
 }
@@ -88,9 +87,8 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(), ownership: ownership{class: o.LoadBalancerClass}, progress: progress,
-		written:  newWritten(),
-		departed: &departed{services: map[types.UID]*corev1.Service{}},
-		told:     &told{said: map[types.UID]map[string]bool{}},
+		written: newWritten(),
+		told:    &told{said: map[types.UID]map[string]bool{}},
 	}
 	c.queue = worker.New(worker.Options[types.UID]{
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: passTimeout,
@@ -170,7 +168,7 @@ func (c *Controller) namespace(uid types.UID) string {
 	return ""
 }
 
-// find returns the newest known state of a Service, or the last one if it no longer exists but left a load balancer.
+// find returns the newest known state of a Service, or nil if it no longer exists.
 func (c *Controller) find(uid types.UID) *corev1.Service {
 	found, err := c.services.GetIndexer().ByIndex(byUID, string(uid))
 	if err == nil && len(found) > 0 {
@@ -178,5 +176,5 @@ func (c *Controller) find(uid types.UID) *corev1.Service {
 			return c.written.newest(svc)
 		}
 	}
-	return c.departed.get(uid)
+	return nil
 }

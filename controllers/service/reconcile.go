@@ -16,9 +16,6 @@ const passes = 3
 // reconcile brings a Service and its load balancer closer to each other. It starts again with the current state if the
 // Service changed meanwhile.
 func (c *Controller) reconcile(ctx context.Context, svc *corev1.Service) (State, error) {
-	if c.departed.get(svc.UID) != nil {
-		return c.clean(ctx, svc)
-	}
 	for pass := 1; ; pass++ {
 		state, err := c.pass(ctx, svc)
 		if !errors.Is(err, errStale) || pass == passes {
@@ -114,22 +111,4 @@ func (c *Controller) remove(ctx context.Context, svc *corev1.Service, owned bool
 		c.event(svc, reasonDeleting, "Deleting load balancer")
 	}
 	return state, errors.Join(failure, err)
-}
-
-// clean removes the load balancer of a Service that no longer exists. Its record is only kept in memory.
-func (c *Controller) clean(ctx context.Context, svc *corev1.Service) (State, error) {
-	state, err := c.o.Balancers.Remove(ctx, svc)
-	if state.Record != "" {
-		svc = svc.DeepCopy()
-		store(svc, State{Record: state.Record}, c.o.Clock.Now())
-		c.departed.put(svc)
-	}
-	if err != nil {
-		return state, fmt.Errorf("remove the load balancer of a service that no longer exists: %w", err)
-	}
-	if state.Gone {
-		c.departed.drop(svc.UID)
-		return State{}, nil
-	}
-	return state, nil
 }

@@ -1,12 +1,8 @@
 package service
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 )
 
 // watch enqueues Services that change.
@@ -87,40 +83,10 @@ func (c *Controller) updated(before, after *corev1.Service) {
 	c.queue.Add(after.UID)
 }
 
-// deleted keeps a Service that left a load balancer behind because its finalizer was removed by force. That is only
-// known of one whose deletion was requested, or that had lost the finalizer: if others disappear, the API server may
-// have lost its data.
+// deleted forgets a Service. If it had a load balancer, its finalizer was removed by force, or the API server has lost
+// its data: the load balancer is kept.
 func (c *Controller) deleted(svc *corev1.Service) {
 	c.written.forget(svc.UID)
 	c.progress.forget(svc.UID)
 	c.told.forget(svc.UID)
-	if !c.ownership.held(svc, c.o.Balancers.Owned(svc)) || svc.DeletionTimestamp == nil && servicehelpers.HasLBFinalizer(svc) {
-		return
-	}
-	c.departed.put(svc)
-	c.queue.Add(svc.UID)
-}
-
-// departed has Services that no longer exist and whose load balancers have yet to be removed.
-type departed struct {
-	mu       sync.Mutex
-	services map[types.UID]*corev1.Service
-}
-
-func (d *departed) put(svc *corev1.Service) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.services[svc.UID] = svc
-}
-
-func (d *departed) get(uid types.UID) *corev1.Service {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.services[uid]
-}
-
-func (d *departed) drop(uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.services, uid)
 }

@@ -67,7 +67,8 @@ func invalid(key, value, problem string) error {
 // namesTaken returns the refusal for a load balancer whose two possible names are both taken.
 func namesTaken(err error, plain, unique string) error {
 	message := fmt.Sprintf(
-		"names %q and %q are taken by other load balancers; rename or delete one of them", plain, unique,
+		"names %q and %q are taken by other load balancers; rename or delete one of them; quayctl orphans lists those "+
+			"without a service", plain, unique,
 	)
 	return &refusal{reason: reasonRefused, message: message, cause: err}
 }

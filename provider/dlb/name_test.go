@@ -74,7 +74,8 @@ func TestBothNamesTaken(t *testing.T) {
 				}
 			}
 			take(unique)
-			want := `names "dev-shop-web" and "` + unique + `" are taken by other load balancers; rename or delete one of them`
+			want := `names "dev-shop-web" and "` + unique + `" are taken by other load balancers; rename or delete one of them; ` +
+				"quayctl orphans lists those without a service"
 			_, first := f.ensure(svc)
 			_, second := f.ensure(svc)
 			if first == nil || second == nil || first.Error() != second.Error() || !strings.HasSuffix(first.Error(), want) {

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,7 @@ func TestRandom(t *testing.T) {
 		s := first + played
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &sequence{world: newWorld(t, size{nodes: 3, jobs: time.Second}), random: rand.New(rand.NewPCG(s, 0))}
+				q := &sequence{world: newWorld(t, size{nodes: 3, jobs: time.Second}), random: rand.New(rand.NewPCG(s, 0)), gone: map[string]bool{}}
 				q.play()
 				total, faults, kills, violations = total+q.steps, faults+q.faulted, kills+q.kills, violations+len(q.violations)
 			})
@@ -55,6 +56,8 @@ func TestRandom(t *testing.T) {
 type sequence struct {
 	*world
 	random *rand.Rand
+	// gone are the names of Services that were lost.
+	gone map[string]bool
 	// nodes is the number of Nodes that were added so far, killed that of deleted machines.
 	steps, faulted, kills, nodes int
 	log                          []string
@@ -182,6 +185,12 @@ func (q *sequence) remove(name string) string {
 	svc := q.get(name)
 	if svc == nil || svc.DeletionTimestamp != nil {
 		return name + " cannot be deleted"
+	}
+	// Its load balancer is kept with its name, and a Service has only two possible names.
+	if !slices.Contains(svc.Finalizers, foreignFinalizer) && !q.gone[name] && q.random.IntN(4) == 0 {
+		q.gone[name] = true
+		q.lose(name)
+		return name + " is lost"
 	}
 	q.deleteService(name)
 	return name + " is deleted"
