@@ -41,6 +41,8 @@ type Options struct {
 	Class string
 	// Cloud is the cloud of the cloud config that was given; nil without one.
 	Cloud Cloud
+	// Orphans describes the load balancers of the cluster that no Service uses; nil without a cloud.
+	Orphans func(ctx context.Context) ([]string, error)
 	// Reach asks the cloud at an endpoint for an answer, without credentials. The authorities of its certificate are in
 	// PEM; if empty, those of the system are trusted. Reach may be nil.
 	Reach func(ctx context.Context, endpoint string, authorities []byte) error
@@ -90,6 +92,7 @@ const (
 	checkAdmission      = "admission"
 	checkStored         = "stored-services"
 	checkBalancers      = "load-balancers"
+	checkOrphans        = "orphans"
 	checkBrakes         = "brakes"
 	checkPolicies       = "policies"
 )
@@ -114,6 +117,7 @@ func checks() []check {
 		{checkAdmission, []string{checkRelease, checkConfigurations}, (*examination).admission},
 		{checkStored, []string{checkRelease}, (*examination).stored},
 		{checkBalancers, []string{checkRelease, checkConfig}, (*examination).balancers},
+		{checkOrphans, []string{checkAPIServer, checkCloud}, (*examination).abandoned},
 		{checkBrakes, []string{checkRelease, checkConfig}, (*examination).engagedBrakes},
 		{checkPolicies, []string{checkCRDs}, (*examination).policies},
 	}

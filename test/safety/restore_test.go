@@ -2,10 +2,14 @@ package safety
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -41,4 +45,36 @@ func TestRestoredEtcd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOrphanIsUsedAgain: a load balancer without a Service can be given to a new one, which then has its address.
+func TestOrphanIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size{nodes: 3})
+		w.service("web", nil)
+		w.start()
+		w.settle(0)
+		before := addresses(w.get("web"))
+		w.stop()
+		w.lose("web")
+		w.start()
+		w.settle(0)
+
+		w.service("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
+		found := w.listOrphans()
+		if len(found) != 1 {
+			t.Fatalf("%d orphans", len(found))
+		}
+		uid := string(w.get("web").UID)
+		_, _, err := w.cloud.PatchLoadBalancer(t.Context(), found[0].ID,
+			cloudv1.LoadBalancerPatch{Tags: map[string]*string{ownership.ServiceUID: &uid}}, cloudapi.WriteOptions{IfMatch: found[0].Revision})
+		w.must(err)
+		w.settle(0)
+		w.updateService("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeLoadBalancer })
+		w.settle(0)
+		if after := addresses(w.get("web")); !slices.Equal(before, after) {
+			t.Errorf("the Service publishes %v, want %v", after, before)
+		}
+		w.finish()
+	})
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -67,12 +68,12 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 		Namespace: o.releaseNamespace, Release: o.release, Within: o.namespace, Class: o.class, Reach: reach,
 		InstanceID: providerid.Parse, Clock: clock.RealClock{},
 	}
-	cfg, err := o.restConfig()
+	rc, err := o.restConfig()
 	if err != nil {
 		return options, err
 	}
-	options.Identity = clusterca.Observe(cfg).Identity
-	if options.API, options.Objects, err = clientsOf(cfg); err != nil {
+	options.Identity = clusterca.Observe(rc).Identity
+	if options.API, options.Objects, err = clientsOf(rc); err != nil {
 		return options, err
 	}
 	if os.Getenv(podVariable) != "" {
@@ -81,11 +82,18 @@ func (o *doctorOptions) connect() (doctor.Options, error) {
 	if o.cloudConfig == "" {
 		return options, nil
 	}
-	_, client, err := cloud(o.cloudConfig)
+	cfg, client, err := cloud(o.cloudConfig)
 	if err != nil {
 		return options, err
 	}
 	options.Cloud = client
+	options.Orphans = func(ctx context.Context) ([]string, error) {
+		m := &member{api: options.API, cloud: client, cfg: cfg}
+		if err := m.identify(ctx, options.Identity); err != nil {
+			return nil, err
+		}
+		return describeOrphans(ctx, m)
+	}
 	return options, nil
 }
 

@@ -72,7 +72,7 @@ current-context: x
 		t.Fatal(err)
 	}
 	code, stdout, stderr := run(t, "doctor", "--kubeconfig="+kubeconfig, "-o", "json")
-	if code != 1 || stderr != "quayctl doctor: 1 of 19 checks failed: api-server\n" {
+	if code != 1 || stderr != "quayctl doctor: 1 of 20 checks failed: api-server\n" {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	var report struct {

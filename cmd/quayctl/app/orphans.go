@@ -94,6 +94,16 @@ func (m *member) orphans(ctx context.Context) ([]orphans.Orphan, error) {
 	return found, err
 }
 
+// describeOrphans returns a line about each orphan.
+func describeOrphans(ctx context.Context, m *member) ([]string, error) {
+	found, err := m.orphans(ctx)
+	var lines []string
+	for _, o := range found {
+		lines = append(lines, fmt.Sprintf("%s (%s) with %s: %s", o.ID, o.Name, teardown.Addresses(o.LoadBalancer), o.Reason()))
+	}
+	return lines, err
+}
+
 func listOrphans(out io.Writer, found []orphans.Orphan) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(out, "every load balancer of this cluster has a Service")

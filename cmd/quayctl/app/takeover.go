@@ -66,11 +66,18 @@ func (o *clusterInCloud) connect(ctx context.Context) (*member, error) {
 	if m.api, err = kubernetes.NewForConfig(rc); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
+	err = m.identify(ctx, identity)
+	return m, err
+}
+
+// identify reads the UID of the cluster and what distinguishes it from others with that UID.
+func (m *member) identify(ctx context.Context, identity func() (clusterca.Identity, error)) error {
+	var err error
 	if m.uid, err = ownership.NewCluster(m.api.CoreV1()).UID(ctx); err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	m.id, err = identity()
-	return m, err
+	return err
 }
 
 // identity returns the function that identifies the cluster: by the fingerprint of the flag, or by the certificate

@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestOrphans(t *testing.T) {
+	found := func(orphans []string, err error) func(context.Context) ([]string, error) {
+		return func(context.Context) ([]string, error) { return orphans, err }
+	}
+	for name, tc := range map[string]struct {
+		orphans func(context.Context) ([]string, error)
+		level   Level
+		details []string
+	}{
+		"without a cloud config": {nil, Skip, nil},
+		"none":                   {found(nil, nil), OK, nil},
+		"one":                    {found([]string{"lb-1"}, nil), Warn, []string{"lb-1"}},
+		"unknown":                {found(nil, errors.New("no")), Warn, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := installation(fake.NewClientset())
+			e.Orphans = tc.orphans
+			got := e.abandoned(t.Context())
+			if diff := cmp.Diff(tc.details, got.Details); diff != "" || got.Level != tc.level {
+				t.Errorf("got %+v, want %s (-want +got):\n%s", got, tc.level, diff)
+			}
+		})
+	}
+}
