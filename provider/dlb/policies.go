@@ -36,16 +36,22 @@ type order struct {
 
 // read returns the order of a Service. It fails if the policies of the namespace are not known.
 func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error) {
-	o := &order{svc: svc, kubeProxyPort: b.kubeProxyPort}
 	parsed := b.reviewer.Parse(svc)
-	if parsed.Own() != nil && b.policies != nil {
-		var err error
-		if o.applicable, err = b.policies.Applicable(ctx, svc.Namespace); err != nil {
-			return nil, fmt.Errorf("read the policies of namespace %s: %w", svc.Namespace, err)
-		}
+	if parsed.Own() == nil || b.policies == nil {
+		return b.order(parsed, nil), nil
 	}
-	o.build(b.reviewer.Default(parsed, o.applicable))
-	return o, nil
+	applicable, err := b.policies.Applicable(ctx, svc.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("read the policies of namespace %s: %w", svc.Namespace, err)
+	}
+	return b.order(parsed, applicable), nil
+}
+
+// order returns the order of a Service under policies.
+func (b *Balancer) order(parsed *catalog.Parsed, applicable []*policy.Policy) *order {
+	o := &order{svc: parsed.Service, kubeProxyPort: b.kubeProxyPort, applicable: applicable}
+	o.build(b.reviewer.Default(parsed, applicable))
+	return o
 }
 
 // build validates the Service and, if it has no errors, builds its desired load balancer.

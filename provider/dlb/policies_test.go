@@ -3,9 +3,11 @@ package dlb_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -202,5 +204,21 @@ func TestPoliciesUnknown(t *testing.T) {
 	}
 	if calls := f.cloud.Calls(); len(calls) > 0 {
 		t.Errorf("calls %v", calls)
+	}
+}
+
+// TestPoliciesOfANamespaceThatIsGone: a Service that was removed by force from a namespace that no longer exists does not
+// keep its load balancer for ever. Its own annotations still count.
+func TestPoliciesOfANamespaceThatIsGone(t *testing.T) {
+	for retain, left := range map[string]int{"false": 0, "true": 1} {
+		f, p := startWithPolicies(t)
+		svc := builder.Service(builder.DLB("retain-on-delete", retain))
+		f.mustEnsure(svc)
+		p.err = fmt.Errorf("get namespace shop: %w", apierrors.NewNotFound(corev1.Resource("namespaces"), "shop"))
+		deleting(svc)
+		f.mustRemove(svc)
+		if all := f.all(); len(all) != left {
+			t.Errorf("retain-on-delete %s: %d load balancers are left, want %d", retain, len(all), left)
+		}
 	}
 }

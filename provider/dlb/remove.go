@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/catalog"
@@ -63,6 +64,10 @@ func (b *Balancer) wishes(ctx context.Context, svc *corev1.Service) (wishes, err
 	was := *svc
 	was.Spec.Type, was.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, nil
 	asked, err := b.read(ctx, &was)
+	if apierrors.IsNotFound(err) {
+		// The namespace is gone, and its policies with it. Only what the Service itself says is left.
+		asked, err = b.order(b.reviewer.Parse(&was), nil), nil
+	}
 	if err != nil {
 		return wishes{}, err
 	}
