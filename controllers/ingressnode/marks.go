@@ -16,7 +16,7 @@ const reasonInvalid = "InvalidIngressNodeAnnotation"
 type marks struct {
 	recorder record.EventRecorder
 	valid    map[types.UID]mark
-	// unmarked are the groups whose mark was taken from a Node since the last successful sync.
+	// unmarked are the groups whose mark was taken from a Node since their last successful sync.
 	unmarked map[types.UID][]string
 	// reported is the invalid value of each Node that an Event has reported.
 	reported map[types.UID]string
@@ -66,8 +66,14 @@ func (m *marks) compare(uid types.UID, current mark) {
 	m.unmarked[uid] = taken
 }
 
-// settled forgets the marks that were taken from Nodes, which have left by now if they were to leave.
-func (m *marks) settled() { clear(m.unmarked) }
+// settled forgets the marks that were taken from Nodes, which have left by now if they were to leave, except for those of
+// groups that failed.
+func (m *marks) settled(failed []string) {
+	maps.DeleteFunc(m.unmarked, func(uid types.UID, groups []string) bool {
+		m.unmarked[uid] = slices.DeleteFunc(groups, func(group string) bool { return !slices.Contains(failed, group) })
+		return len(m.unmarked[uid]) == 0
+	})
+}
 
 // forgetAllBut drops the state of Nodes that no longer exist.
 func (m *marks) forgetAllBut(present map[types.UID]bool) {

@@ -40,14 +40,15 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	names = slices.Compact(names)
 	next := c.drains.next(c.clock.Now())
 	var errs []error
+	var failed []string
 	moved := false
 	if err := c.readMachines(ctx, names, nodes); err != nil {
-		errs = append(errs, err)
+		errs, failed = append(errs, err), slices.Clone(names)
 	}
 	for _, name := range names {
 		again, err := c.syncGroup(ctx, name, situation{nodes: nodes, deleted: deleted})
 		if err != nil && !errors.Is(err, ErrTooManyGroups) {
-			errs = append(errs, err)
+			errs, failed = append(errs, err), append(failed, name)
 		}
 		if r := requests[name]; r != nil {
 			c.settle(name, r, c.cloud[name].ID, err)
@@ -67,12 +68,9 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	if checkDrift && c.services != nil {
 		errs = append(errs, c.collect(ctx))
 	}
-	err = errors.Join(errs...)
-	if err == nil {
-		c.marks.settled()
-		c.deletions.settled(deleted)
-	}
-	return next, err
+	c.marks.settled(failed)
+	c.deletions.settled(deleted, failed)
+	return next, errors.Join(errs...)
 }
 
 // load lists the groups of the cloud if they are unknown or may have drifted.
@@ -105,7 +103,7 @@ func (c *Controller) load(ctx context.Context, checkDrift bool) error {
 type situation struct {
 	nodes []candidate
 	// deleted are the instances whose Nodes were deleted.
-	deleted map[string]bool
+	deleted departures
 }
 
 // syncGroup reconciles a group. After a failure it is unknown whether the write took place or another writer came
@@ -187,7 +185,7 @@ func (c *Controller) members(name string, group Group, s situation, allowance in
 	gone := func(id string) bool {
 		machine := c.machines.get(id)
 		_, node := byInstance[id]
-		return !node && (s.deleted[id] || machine != nil && machine.Deleted)
+		return !node && (s.deleted.pending(id, name) || machine != nil && machine.Deleted)
 	}
 	released := func(id string) bool {
 		n, node := byInstance[id]

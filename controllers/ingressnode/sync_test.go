@@ -596,3 +596,60 @@ func TestUnknownInstance(t *testing.T) {
 	s.pass(time.Hour)
 	s.count(2, "with a member that the cloud does not know")
 }
+
+// TestFailureSettlesTheOthers: while a group fails for good, the decisions about Nodes that the others have followed do not
+// count again. Otherwise, Nodes that fail or disappear later would leave all at once.
+func TestFailureSettlesTheOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// decide makes Nodes leave default, or allows it, and undo ends that; then they fail.
+		decide, undo, fail func(s *steps, number int)
+	}{
+		"deletions": {
+			decide: func(s *steps, number int) {
+				s.NoteDeletion(node(number))
+				s.remove(number)
+			},
+			undo: func(s *steps, number int) { s.put(node(number)) },
+			fail: func(s *steps, number int) { s.remove(number) },
+		},
+		"marks": {
+			decide: func(s *steps, number int) { s.put(node(number, annotated("default"))) },
+			undo:   func(s *steps, number int) { s.put(node(number)) },
+			fail:   func(s *steps, number int) { s.put(node(number, status(corev1.ConditionFalse))) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stepwise(t, 10)
+			s.put(each(10)...)
+			s.begin()
+			s.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost && r.URL.Path == "/v1/node-groups" {
+					cloud.Problem(w, http.StatusForbidden, cloudv1.CodeForbidden)
+					return true
+				}
+				return false
+			})
+			s.ask("broken")
+			s.Request("broken")
+			for _, change := range []func(*steps, int){tc.decide, tc.undo} {
+				for i := 1; i <= 8; i++ {
+					change(s, i)
+				}
+				for range 2 {
+					if _, err := s.Sync(s.quiet(), false); err == nil {
+						t.Fatal("the group is not broken")
+					}
+					s.clock.Step(time.Minute)
+				}
+			}
+			s.count(10, "before they fail")
+			for i := 1; i <= 8; i++ {
+				tc.fail(s, i)
+			}
+			if _, err := s.Sync(s.quiet(), false); err == nil {
+				t.Fatal("the group is not broken")
+			}
+			s.count(9, "after they have failed")
+		})
+	}
+}
