@@ -11,16 +11,12 @@ import (
 	"quaymaster.dev/internal/condition"
 )
 
-// The annotations that the controllers write. They outlive this program: the keys must not change.
-const (
-	// AnnotationRecord records the load balancer of a Service, so that it is never created twice. Its value is opaque to
-	// this package.
-	AnnotationRecord = "quaymaster.dev/load-balancer"
-	// AnnotationClaim is added together with the finalizer, before the load balancer is created. Its value is the
-	// loadBalancerClass of the controller, so that a Service of another class was only ours if we have claimed it: it
-	// may have that class because our configuration changed, or belong to another Quaymaster in the same cluster.
-	AnnotationClaim = "quaymaster.dev/load-balancer-claim"
-)
+// AnnotationRecord is the annotation that records the load balancer of a Service, so that it is never created twice. Its
+// value is opaque to this package. It outlives this program: the key must not change.
+const AnnotationRecord = "quaymaster.dev/load-balancer"
+
+// annotationClaim is the annotation that earlier versions have added together with their finalizer.
+const annotationClaim = "quaymaster.dev/load-balancer-claim"
 
 // The types of the conditions of Services.
 const (

@@ -46,6 +46,10 @@ type Options struct {
 	Client func() kubernetes.Interface
 	// LoadBalancerClass is the class of the Services that are ours, whether or not those without a class are.
 	LoadBalancerClass string
+	// Retiring leaves Services to the stock controller: this one only cleans up those with its finalizer that no longer ask
+	// for a load balancer, which the stock controller does not look at, and removes the finalizer from those that the stock
+	// controller has taken over.
+	Retiring bool
 	// Balancers manages the load balancers.
 	Balancers Balancers
 	// Synced report whether what Balancers needs is known; the first pass waits for all of them.
@@ -86,9 +90,10 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		o: o, services: o.Services.Informer(), ownership: ownership{class: o.LoadBalancerClass}, progress: progress,
-		written: newWritten(),
-		told:    &told{said: map[types.UID]map[string]bool{}},
+		o: o, services: o.Services.Informer(), progress: progress,
+		ownership: ownership{finalizer: Finalizer(o.LoadBalancerClass), retiring: o.Retiring},
+		written:   newWritten(),
+		told:      &told{said: map[types.UID]map[string]bool{}},
 	}
 	c.queue = worker.New(worker.Options[types.UID]{
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: passTimeout,

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"quaymaster.dev/controllers/service"
 )
@@ -35,7 +37,7 @@ func TestLifeOfAService(t *testing.T) {
 		f := start(t)
 		// The finalizer comes before the load balancer, and the record with the address.
 		f.ensure = func(s *corev1.Service) (service.State, error) {
-			if !slices.Contains(s.Finalizers, finalizer) || f.get("web").Annotations == nil {
+			if !slices.Contains(s.Finalizers, finalizer) || !slices.Contains(f.get("web").Finalizers, finalizer) {
 				t.Error("the cloud was called before the finalizer was written")
 			}
 			if s.Annotations[service.AnnotationRecord] == "" {
@@ -119,63 +121,72 @@ func TestUnchanged(t *testing.T) {
 	})(t)
 }
 
-// TestOtherClass: a Service of another controller is never written, unless it was ours.
+// TestOtherClass: a Service of another controller is never written, unless it was ours. The finalizer that other
+// controllers share is theirs.
 func TestOtherClass(t *testing.T) {
 	others := func(s *corev1.Service) {
 		s.Spec.LoadBalancerClass = new(otherClass)
-		s.Finalizers = append(s.Finalizers, finalizer)
+		s.Finalizers = append(s.Finalizers, shared)
 		s.Status.LoadBalancer = *address("203.0.113.9")
 		s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: "example.com/Ready", Status: metav1.ConditionTrue})
 	}
+	clusterIP := func(s *corev1.Service) { s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeClusterIP, nil }
+	finalizers := func(names ...string) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Finalizers = names }
+	}
+	none := func(s *corev1.Service) {
+		s.Finalizers, s.Status = nil, corev1.ServiceStatus{}
+		delete(s.Annotations, service.AnnotationRecord)
+		delete(s.Annotations, claim)
+	}
+	keeping := func(name string) func(*corev1.Service) {
+		return func(s *corev1.Service) {
+			none(s)
+			s.Finalizers = []string{name}
+		}
+	}
+	const another, formerClass = "service.quaymaster.dev/example.com_lb", "service.quaymaster.dev/example.com_former"
 	for name, tc := range map[string]struct {
 		svc *corev1.Service
 		// want is nil if the Service must not be touched.
 		want func(*corev1.Service)
 	}{
-		"theirs":          {svc: svc("web", others)},
-		"theirs, deleted": {svc: svc("web", others, deleted)},
-		"theirs before it became another type": {svc: svc("web", others, func(s *corev1.Service) {
-			s.Spec.Type, s.Spec.LoadBalancerClass = corev1.ServiceTypeClusterIP, nil
-		})},
+		"theirs":                               {svc: svc("web", others)},
+		"theirs, deleted":                      {svc: svc("web", others, deleted)},
+		"theirs before it became another type": {svc: svc("web", others, clusterIP)},
+		"theirs, with a record":                {svc: svc("web", recorded, others)},
+		"theirs, of another Quaymaster":        {svc: svc("web", recorded, others, finalizers(another))},
 		"ours before": {
-			svc: svc("web", settled, func(s *corev1.Service) { s.Finalizers = nil }, others),
+			svc: svc("web", settled, others),
 			want: func(s *corev1.Service) {
-				s.Finalizers, s.Status.Conditions = []string{}, s.Status.Conditions[1:]
+				s.Finalizers, s.Status.Conditions = []string{shared}, s.Status.Conditions[1:]
 				delete(s.Annotations, service.AnnotationRecord)
-				delete(s.Annotations, service.AnnotationClaim)
 			},
 		},
+		"ours before, and theirs in between": {svc: svc("web", settled, others, clusterIP), want: func(s *corev1.Service) {
+			conditions := s.Status.Conditions[1:]
+			keeping(shared)(s)
+			s.Status.Conditions = conditions
+		}},
 		"ours by a class that was configured before": {
-			svc: svc("web", settled, annotate(service.AnnotationClaim, "example.com/former"), others),
+			svc: svc("web", recorded, others, finalizers(formerClass)),
 		},
 		"ours before, replaced as a whole": {
-			svc: svc("web", settled, func(s *corev1.Service) { s.Annotations = nil }, others),
+			svc: svc("web", settled, func(s *corev1.Service) { s.Annotations, s.Finalizers = nil, nil }, others),
 		},
-		"claimed by another Quaymaster, no load balancer any more": {
-			svc: svc("web", settled, annotate(service.AnnotationClaim, otherClass), func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-			}),
+		"of another Quaymaster, no load balancer any more": {
+			svc: svc("web", recorded, clusterIP, finalizers(another)),
 		},
-		"ours of the stock controller, no load balancer any more": {
-			svc: svc("web", settled, func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-				delete(s.Annotations, service.AnnotationClaim)
-			}),
-			want: func(s *corev1.Service) {
-				s.Finalizers, s.Status = nil, corev1.ServiceStatus{}
-				delete(s.Annotations, service.AnnotationRecord)
-			},
+		"ours of the stock controller, no load balancer any more": {svc: svc("web", stock, clusterIP), want: none},
+		"ours of an earlier version, no load balancer any more":   {svc: svc("web", earlier, clusterIP), want: none},
+		"ours of an earlier version, without a record yet": {
+			svc: svc("web", clusterIP, annotate(claim, class), finalizers(shared)), want: none,
 		},
+		"ours without a finalizer, no load balancer any more": {svc: svc("web", recorded, clusterIP), want: none},
+		"ours without a record, no load balancer any more":    {svc: svc("web", clusterIP, finalizers(finalizer)), want: none},
 		"ours, and no load balancer any more": {
-			svc: svc("web", settled, func(s *corev1.Service) {
-				s.Spec.Type = corev1.ServiceTypeClusterIP
-				s.Finalizers = append(s.Finalizers, "example.com/keep")
-			}),
-			want: func(s *corev1.Service) {
-				s.Finalizers, s.Status = []string{"example.com/keep"}, corev1.ServiceStatus{Conditions: []metav1.Condition{}}
-				delete(s.Annotations, service.AnnotationRecord)
-				delete(s.Annotations, service.AnnotationClaim)
-			},
+			svc:  svc("web", settled, clusterIP, func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/keep") }),
+			want: keeping("example.com/keep"),
 		},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
@@ -191,20 +202,113 @@ func TestOtherClass(t *testing.T) {
 			want, got := before.DeepCopy(), f.get("web")
 			tc.want(want)
 			want.ResourceVersion = got.ResourceVersion
-			if len(want.Annotations) == 0 {
-				want.Annotations, got.Annotations = nil, nil
-			}
-			if len(want.Finalizers) == 0 {
-				want.Finalizers, got.Finalizers = nil, nil
-			}
-			if len(want.Status.Conditions) == 0 {
-				want.Status.Conditions, got.Status.Conditions = nil, nil
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("unexpected service (-want +got):\n%s", diff)
 			}
 			time.Sleep(time.Hour)
 			f.expect("", "", "")
+		}))
+	}
+}
+
+// TestFinalizer: the finalizer is valid for every class, and no two classes share one.
+func TestFinalizer(t *testing.T) {
+	seen := map[string]string{}
+	long := strings.Repeat("x", 62)
+	for _, class := range []string{"mycloud.io/dlb", "mycloud.io.dlb", "dlb", "example.com/dlb", "example.com/" + long, "example.org/" + long} {
+		name := service.Finalizer(class)
+		if problems := validation.IsQualifiedName(name); len(problems) > 0 {
+			t.Errorf("%s of class %s: %q", name, class, problems)
+		}
+		if other, twice := seen[name]; twice {
+			t.Errorf("%s and %s both have %s", class, other, name)
+		}
+		seen[name] = class
+	}
+}
+
+// TestTakeover: our finalizer takes the place of the one that the stock controller and earlier versions have shared with
+// other controllers, in one write.
+func TestTakeover(t *testing.T) {
+	keep := func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/keep") }
+	for name, tc := range map[string]struct {
+		svc  *corev1.Service
+		want []string
+	}{
+		"of an earlier version":   {svc("web", keep, earlier), []string{"example.com/keep", finalizer}},
+		"of the stock controller": {svc("web", stock, keep), []string{"example.com/keep", finalizer}},
+		"without a record yet":    {svc("web", earlier, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) }), []string{finalizer}},
+		"of a class that was configured before": {
+			svc("web", recorded, func(s *corev1.Service) { s.Finalizers = []string{service.Finalizer("example.com/former")} }), []string{finalizer},
+		},
+		// Another controller has yet to clean up.
+		"of another controller before": {
+			svc("web", func(s *corev1.Service) { s.Finalizers = []string{shared} }), []string{shared, finalizer},
+		},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			f := start(t, tc.svc)
+			got := f.get("web")
+			_, claimed := got.Annotations[claim]
+			if diff := cmp.Diff(tc.want, got.Finalizers); diff != "" || claimed || got.Annotations[service.AnnotationRecord] != "lb-web" {
+				t.Errorf("annotations %v, finalizers (-want +got):\n%s", got.Annotations, diff)
+			}
+			if _, had := tc.svc.Annotations[service.AnnotationRecord]; had {
+				f.expect("ensure web", "web status", "")
+			}
+			f.change("web", deleted)
+			f.settle()
+			if got := f.get("web"); got != nil && slices.Contains(got.Finalizers, finalizer) {
+				t.Errorf("finalizers %q of a deleted service", got.Finalizers)
+			}
+		}))
+	}
+	t.Run("deleted meanwhile", bubble(func(t *testing.T) {
+		f := start(t, svc("recorded", stock, deleted), svc("cleared", deleted, func(s *corev1.Service) { s.Finalizers = []string{shared} }))
+		for _, name := range []string{"recorded", "cleared"} {
+			if got := f.get(name); got != nil {
+				t.Errorf("%s is still there: %+v", name, got)
+			}
+		}
+	}))
+}
+
+// TestRetiring: next to the stock controller, which does not know our finalizer, no Service keeps it that no longer needs
+// it, and no load balancer is left without a finalizer.
+func TestRetiring(t *testing.T) {
+	clusterIP := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
+	others := func(s *corev1.Service) { s.Spec.LoadBalancerClass = new(otherClass) }
+	both := func(s *corev1.Service) {
+		settled(s)
+		s.Finalizers = append(s.Finalizers, shared)
+	}
+	for name, tc := range map[string]struct {
+		svc        *corev1.Service
+		calls      string
+		finalizers []string
+	}{
+		"the stock controller comes next":     {svc("web", settled), "", []string{finalizer}},
+		"the stock controller protects it":    {svc("web", both), "", []string{shared}},
+		"of the stock controller":             {svc("web", stock), "", []string{shared}},
+		"of the stock controller, deleted":    {svc("web", stock, deleted), "", []string{shared}},
+		"of the stock controller, ClusterIP":  {svc("web", stock, clusterIP), "", []string{shared}},
+		"deleted":                             {svc("web", settled, deleted), "remove web", nil},
+		"deleted, the stock controller's too": {svc("web", both, deleted), "", []string{shared}},
+		"no load balancer any more":           {svc("web", settled, clusterIP), "remove web", nil},
+		"of another controller by now":        {svc("web", both, others), "remove web", []string{shared}},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			f := startAs(t, true, tc.svc)
+			if calls := strings.Join(f.called(), ", "); calls != tc.calls {
+				t.Errorf("calls %q, want %q", calls, tc.calls)
+			}
+			var got []string
+			if now := f.get("web"); now != nil {
+				got = now.Finalizers
+			}
+			if diff := cmp.Diff(tc.finalizers, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
 		}))
 	}
 }
@@ -275,7 +379,6 @@ func TestOursIsRestored(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Service){
 		"finalizer":          func(s *corev1.Service) { s.Finalizers = nil },
 		"record":             func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) },
-		"claim":              func(s *corev1.Service) { delete(s.Annotations, service.AnnotationClaim) },
 		"record, altered":    annotate(service.AnnotationRecord, "lb-of-another"),
 		"address":            func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} },
 		"condition":          func(s *corev1.Service) { s.Status.Conditions = nil },
@@ -305,6 +408,7 @@ func TestRemovedByForce(t *testing.T) {
 		"after a request to delete it": svc("web", settled, deleted),
 		"without finalizer":            svc("web", settled, func(s *corev1.Service) { s.Finalizers = nil }),
 		"without a request":            svc("web", settled),
+		"of an earlier version":        svc("web", earlier, deleted),
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			f := start(t)

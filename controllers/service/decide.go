@@ -1,6 +1,8 @@
 package service
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -8,6 +10,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 )
+
+// finalizerPrefix begins the finalizers of Quaymaster. They outlive this program: they must not change.
+const finalizerPrefix = "service.quaymaster.dev/"
+
+// longestName is the API's limit for the name in a finalizer, without its prefix.
+const longestName = 63
+
+// Finalizer returns the finalizer of the controller with a loadBalancerClass. It is on a Service from before its load
+// balancer is created until that is gone, whatever the Service asks for meanwhile. The class is part of it because a
+// Service of another class is only to be cleaned up if it was ours: it may have that class because our configuration has
+// changed, or belong to another Quaymaster in the same cluster.
+func Finalizer(class string) string {
+	name := strings.ReplaceAll(class, "/", "_")
+	if len(name) > longestName {
+		sum := sha256.Sum256([]byte(class))
+		name = hex.EncodeToString(sum[:16])
+	}
+	return finalizerPrefix + name
+}
+
+// Held reports whether a Service has, or had, a load balancer of Quaymaster that has yet to go, whatever its class.
+func Held(svc *corev1.Service) bool {
+	return slices.ContainsFunc(svc.Finalizers, isQuaymasters) || former(svc)
+}
+
+func isQuaymasters(finalizer string) bool { return strings.HasPrefix(finalizer, finalizerPrefix) }
+
+// former reports whether a Service without a finalizer of Quaymaster was ours: the stock controller and earlier versions
+// have used the finalizer that controllers of load balancers share, together with the record or, before that, the claim.
+func former(svc *corev1.Service) bool {
+	_, recorded := svc.Annotations[AnnotationRecord]
+	_, claimed := svc.Annotations[annotationClaim]
+	return recorded || claimed
+}
 
 // action is what a Service needs.
 type action int
@@ -19,19 +55,29 @@ const (
 	ensure
 	// remove: the Service had a load balancer of ours, and no longer asks for one.
 	remove
+	// yield: the stock controller protects the load balancer by now.
+	yield
 )
 
 // ownership decides what Services need, for a controller with a loadBalancerClass.
-type ownership struct{ class string }
+type ownership struct {
+	finalizer string
+	// retiring is Options.Retiring.
+	retiring bool
+}
 
 // decide returns what a Service needs. owned is true if its type and class ask for a load balancer of ours.
 func (o ownership) decide(svc *corev1.Service, owned bool) action {
-	switch {
-	case owned && svc.DeletionTimestamp == nil:
-		return ensure
-	case !owned && classless(svc) && svc.DeletionTimestamp == nil:
+	switch deleting := svc.DeletionTimestamp != nil; {
+	case o.retiring && owned && o.has(svc) && servicehelpers.HasLBFinalizer(svc):
+		return yield
+	case owned && !deleting && o.retiring:
 		return leave
-	case owned && servicehelpers.HasLBFinalizer(svc), o.held(svc, owned):
+	case owned && !deleting:
+		return ensure
+	case !owned && classless(svc) && !deleting:
+		return leave
+	case o.holds(svc, owned):
 		return remove
 	}
 	return leave
@@ -43,15 +89,16 @@ func classless(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
-// held reports whether the Service was ours and has not been cleaned up. Replacing the whole Service loses the claim, and
-// the stock controller has none, so that on a Service that is not another controller's, record and conditions are
-// enough.
-func (o ownership) held(svc *corev1.Service, owned bool) bool {
-	if claim, found := svc.Annotations[AnnotationClaim]; found || others(svc, owned) {
-		return found && claim == o.class
+// has reports whether a Service has the finalizer.
+func (o ownership) has(svc *corev1.Service) bool { return slices.Contains(svc.Finalizers, o.finalizer) }
+
+// holds reports whether the Service was ours and has not been cleaned up. Without a finalizer, that of another controller
+// is not ours.
+func (o ownership) holds(svc *corev1.Service, owned bool) bool {
+	if o.retiring || slices.ContainsFunc(svc.Finalizers, isQuaymasters) {
+		return o.has(svc)
 	}
-	_, recorded := svc.Annotations[AnnotationRecord]
-	return recorded || slices.ContainsFunc(svc.Status.Conditions, isOurs)
+	return owned && servicehelpers.HasLBFinalizer(svc) || !others(svc, owned) && former(svc)
 }
 
 // others reports whether a Service asks another controller for a load balancer.
@@ -59,26 +106,44 @@ func others(svc *corev1.Service, owned bool) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !owned
 }
 
-func isOurs(c metav1.Condition) bool { return strings.HasPrefix(c.Type, ConditionPrefix) }
+// sharesFinalizer reports whether the finalizer that controllers of load balancers share is ours on a Service: as long as
+// ours has not taken its place. Later, it is another controller's.
+func (o ownership) sharesFinalizer(svc *corev1.Service) bool {
+	return !o.has(svc) && (former(svc) || svc.DeletionTimestamp != nil)
+}
 
-// claim puts finalizer and claim on a Service.
+// claim puts the finalizer on a Service that asks for a load balancer of ours. It takes the place of the one that we have
+// shared and, without a class, of that for the class that was configured before.
 func (o ownership) claim(svc *corev1.Service) {
-	if !servicehelpers.HasLBFinalizer(svc) {
-		svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
+	shares := o.sharesFinalizer(svc)
+	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool {
+		return shares && name == servicehelpers.LoadBalancerCleanupFinalizer ||
+			classless(svc) && isQuaymasters(name) && name != o.finalizer
+	})
+	if !o.has(svc) {
+		svc.Finalizers = append(svc.Finalizers, o.finalizer)
 	}
-	metav1.SetMetaDataAnnotation(&svc.ObjectMeta, AnnotationClaim, o.class)
+	delete(svc.Annotations, annotationClaim)
 }
 
 // release removes everything of ours from a Service whose load balancer is gone. The addresses that a Service of another
 // controller publishes are that controller's.
 func (o ownership) release(svc *corev1.Service, owned bool) {
+	shares := o.sharesFinalizer(svc)
 	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool {
-		return name == servicehelpers.LoadBalancerCleanupFinalizer
+		return name == o.finalizer || shares && name == servicehelpers.LoadBalancerCleanupFinalizer
 	})
 	delete(svc.Annotations, AnnotationRecord)
-	delete(svc.Annotations, AnnotationClaim)
+	delete(svc.Annotations, annotationClaim)
 	svc.Status.Conditions = slices.DeleteFunc(svc.Status.Conditions, isOurs)
 	if svc.DeletionTimestamp == nil && !others(svc, owned) {
 		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}
+}
+
+func isOurs(c metav1.Condition) bool { return strings.HasPrefix(c.Type, ConditionPrefix) }
+
+// yield removes the finalizer from a Service that the stock controller protects by its own.
+func (o ownership) yield(svc *corev1.Service) {
+	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool { return name == o.finalizer })
 }

@@ -35,7 +35,11 @@ const (
 	otherClass = "example.com/lb"
 	// unserved is the label of Services without a class that are not ours.
 	unserved  = "unserved"
-	finalizer = "service.kubernetes.io/load-balancer-cleanup"
+	finalizer = "service.quaymaster.dev/mycloud.io_dlb"
+	// shared is the finalizer of other controllers, of the stock controller and of earlier versions.
+	shared = "service.kubernetes.io/load-balancer-cleanup"
+	// claim is the annotation of earlier versions.
+	claim = "quaymaster.dev/load-balancer-claim"
 )
 
 // api is an API server with Services that enforces preconditions, as the real one does.
@@ -220,14 +224,21 @@ type fixture struct {
 	controller *service.Controller
 	events     *record.FakeRecorder
 	registry   *prometheus.Registry
+	retiring   bool
 	stop       func()
 }
 
 // start runs a Controller with Services that exist already, until the test ends.
 func start(t *testing.T, existing ...*corev1.Service) *fixture {
 	t.Helper()
+	return startAs(t, false, existing...)
+}
+
+// startAs is start for a Controller that may be retiring.
+func startAs(t *testing.T, retiring bool, existing ...*corev1.Service) *fixture {
+	t.Helper()
 	f := &fixture{
-		t: t, events: record.NewFakeRecorder(10000), registry: prometheus.NewRegistry(),
+		t: t, retiring: retiring, events: record.NewFakeRecorder(10000), registry: prometheus.NewRegistry(),
 		api: &api{source: fcache.NewFakeControllerSource(), services: map[string]*corev1.Service{}},
 		script: &script{
 			ensure: func(svc *corev1.Service) (service.State, error) { return ready(svc), nil },
@@ -261,7 +272,7 @@ func (f *fixture) run(registry *prometheus.Registry) {
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	var err error
 	f.controller, err = service.New(service.Options{
-		Services: services, LoadBalancerClass: class, Balancers: f.script, Registerer: registry, Workers: 8,
+		Services: services, LoadBalancerClass: class, Retiring: f.retiring, Balancers: f.script, Registerer: registry, Workers: 8,
 		Client:   func() kubernetes.Interface { return client },
 		Reader:   client.CoreV1(),
 		Recorder: func(context.Context, kubernetes.Interface) record.EventRecorder { return f.events },
@@ -376,10 +387,26 @@ func deleted(s *corev1.Service) {
 
 // settled gives a Service what the controller writes.
 func settled(s *corev1.Service) {
+	recorded(s)
 	s.Finalizers = append(s.Finalizers, finalizer)
+}
+
+// earlier gives a Service what an earlier version has written.
+func earlier(s *corev1.Service) {
+	stock(s)
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, claim, class)
+}
+
+// stock gives a Service what the stock controller writes.
+func stock(s *corev1.Service) {
+	recorded(s)
+	s.Finalizers = append(s.Finalizers, shared)
+}
+
+// recorded gives a Service record and status.
+func recorded(s *corev1.Service) {
 	state := ready(s)
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationRecord, state.Record)
-	metav1.SetMetaDataAnnotation(&s.ObjectMeta, service.AnnotationClaim, class)
 	s.Status.LoadBalancer, s.Status.Conditions = *state.Published, state.Conditions
 	s.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 }

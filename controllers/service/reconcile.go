@@ -39,6 +39,9 @@ func (c *Controller) pass(ctx context.Context, svc *corev1.Service) (State, erro
 		return c.ensure(ctx, svc)
 	case remove:
 		return c.remove(ctx, svc, owned)
+	case yield:
+		_, err := c.write(ctx, svc, c.ownership.yield)
+		return State{}, err
 	case leave:
 	}
 	return State{}, nil
@@ -52,7 +55,7 @@ func (c *Controller) ensure(ctx context.Context, svc *corev1.Service) (State, er
 	if err != nil {
 		return State{}, err
 	}
-	if !servicehelpers.HasLBFinalizer(svc) {
+	if !Held(svc) {
 		c.event(svc, reasonEnsuring, "Ensuring load balancer")
 	}
 	state, failure := c.o.Balancers.Ensure(ctx, claimed)

@@ -9,7 +9,7 @@ import (
 // Rehearse calls Balancers for a Service as a pass of a Controller with the loadBalancerClass would, and writes nothing
 // to the Service.
 func Rehearse(ctx context.Context, balancers Balancers, class string, svc *corev1.Service) (State, error) {
-	o := ownership{class: class}
+	o := ownership{finalizer: Finalizer(class)}
 	switch o.decide(svc, balancers.Owned(svc)) {
 	case ensure:
 		claimed := svc.DeepCopy()
@@ -17,7 +17,7 @@ func Rehearse(ctx context.Context, balancers Balancers, class string, svc *corev
 		return balancers.Ensure(ctx, claimed)
 	case remove:
 		return balancers.Remove(ctx, svc)
-	case leave:
+	case leave, yield:
 	}
 	return State{}, nil
 }

@@ -60,7 +60,7 @@ func (c *Controller) added(svc *corev1.Service) {
 		if !configured(svc) {
 			c.progress.changed(svc.UID)
 		}
-	case remove:
+	case remove, yield:
 	}
 	c.queue.Add(svc.UID)
 }

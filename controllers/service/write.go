@@ -55,7 +55,7 @@ func difference(before, after *corev1.Service) map[string]any {
 		metadata["finalizers"] = after.Finalizers
 	}
 	annotations := map[string]any{}
-	for _, key := range []string{AnnotationRecord, AnnotationClaim} {
+	for _, key := range []string{AnnotationRecord, annotationClaim} {
 		old, had := before.Annotations[key]
 		switch value, has := after.Annotations[key]; {
 		case has && (!had || old != value):

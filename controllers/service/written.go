@@ -109,6 +109,6 @@ func sameAnnotations(a, b map[string]string) bool {
 func foreign(annotations map[string]string) map[string]string {
 	rest := maps.Clone(annotations)
 	delete(rest, AnnotationRecord)
-	delete(rest, AnnotationClaim)
+	delete(rest, annotationClaim)
 	return rest
 }

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	servicehelper "k8s.io/cloud-provider/service/helpers"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
@@ -27,8 +27,17 @@ import (
 	"quaymaster.dev/provider/teardown"
 )
 
-// foreignFinalizer is the finalizer of another controller.
-const foreignFinalizer = "example.com/keep"
+const (
+	// foreignFinalizer is the finalizer of another controller.
+	foreignFinalizer = "example.com/keep"
+	// sharedFinalizer is what other controllers of load balancers put on Services of their classes.
+	sharedFinalizer = servicehelpers.LoadBalancerCleanupFinalizer
+)
+
+// protected reports whether a Service has the finalizer of the controllers.
+func protected(svc *corev1.Service) bool {
+	return slices.Contains(svc.Finalizers, service.Finalizer(ownClass))
+}
 
 // violation records a broken promise.
 func (w *world) violation(format string, args ...any) {
@@ -86,14 +95,18 @@ func (w *world) checkService(was, is *corev1.Service) {
 	if !given && len(old) > 0 && len(now) > 0 && !slices.Equal(old, now) {
 		w.violation("the published address of %s changed from %v to %v", is.Name, old, now)
 	}
-	if slices.Contains(was.Finalizers, foreignFinalizer) && !slices.Contains(is.Finalizers, foreignFinalizer) {
-		w.violation("%s lost the finalizer of another controller", is.Name)
+	lost := func(finalizer string) bool {
+		return slices.Contains(was.Finalizers, finalizer) && !slices.Contains(is.Finalizers, finalizer)
+	}
+	theirs := is.Spec.LoadBalancerClass != nil && !ours(is) && is.DeletionTimestamp == nil
+	if lost(foreignFinalizer) || theirs && lost(sharedFinalizer) {
+		w.violation("%s lost the finalizer of another controller: it has %v, and had %v", is.Name, is.Finalizers, was.Finalizers)
 	}
 	if len(old) == 0 && len(now) > 0 {
 		if is.Annotations[service.AnnotationRecord] == "" {
 			w.violation("%s publishes %v before its load balancer is recorded", is.Name, now)
 		}
-		if !servicehelper.HasLBFinalizer(is) {
+		if !protected(is) {
 			w.violation("%s publishes %v without a finalizer", is.Name, now)
 		}
 	}
@@ -148,7 +161,7 @@ func (w *world) checkBalancers() {
 			if exists {
 				w.violation("%s still has load balancer %s", svc.Name, lb.ID)
 			}
-			if servicehelper.HasLBFinalizer(svc) && svc.Spec.LoadBalancerClass == nil {
+			if protected(svc) {
 				w.violation("%s keeps the finalizer without a load balancer: %v, %+v", svc.Name, svc.Annotations, svc.Status.Conditions)
 			}
 		case !exists:
@@ -218,7 +231,7 @@ func (w *world) checkPublished(svc *corev1.Service, lb cloudv1.LoadBalancer) {
 	if got := addresses(svc); !slices.Equal(got, want) {
 		w.violation("%s publishes %v, its load balancer %s has %v", svc.Name, got, lb.ID, want)
 	}
-	if !servicehelper.HasLBFinalizer(svc) {
+	if !protected(svc) {
 		w.violation("%s has no finalizer", svc.Name)
 	}
 	if !strings.Contains(svc.Annotations[service.AnnotationRecord], lb.ID) {

@@ -193,6 +193,9 @@ func (q *sequence) remove(name string) string {
 		return name + " is lost"
 	}
 	q.deleteService(name)
+	if slices.Contains(svc.Finalizers, sharedFinalizer) {
+		q.updateService(name, withdraw)
+	}
 	return name + " is deleted"
 }
 
@@ -205,13 +208,12 @@ func (q *sequence) flip(name string) string {
 	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		q.updateService(name, func(svc *corev1.Service) {
 			svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeClusterIP, nil
+			withdraw(svc)
 		})
 		return name + " is no longer a load balancer"
 	}
-	class := []*string{nil, new(ownClass), new("example.com/other")}[q.random.IntN(3)]
-	q.updateService(name, func(svc *corev1.Service) {
-		svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class
-	})
+	class := []*string{nil, new(ownClass), new(otherClass)}[q.random.IntN(3)]
+	q.updateService(name, func(svc *corev1.Service) { give(svc, class) })
 	return fmt.Sprintf("%s is a load balancer of class %s", name, ptr.Deref(class, "(none)"))
 }
 

@@ -2,6 +2,7 @@ package safety
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 const (
 	annotation = "service.beta.kubernetes.io/dlb-"
 	ownClass   = "mycloud.io/dlb"
+	otherClass = "example.com/other"
 
 	ingressNode = "node.beta.kubernetes.io/dlb-ingress-node"
 )
@@ -50,7 +52,12 @@ func scenarios() map[string]scenario {
 		"another class": {before: web, act: func(w *world) {
 			w.updateService("web", func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeClusterIP })
 			w.updateService("web", func(svc *corev1.Service) {
-				svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, new("example.com/other")
+				give(svc, new(otherClass))
+			})
+		}},
+		"an earlier version": {before: web, act: func(w *world) {
+			w.updateService("web", func(svc *corev1.Service) {
+				svc.Finalizers, svc.Annotations["quaymaster.dev/load-balancer-claim"] = []string{sharedFinalizer}, ownClass
 			})
 		}},
 		"node joins": {before: web, act: func(w *world) { w.addNode(4) }},
@@ -60,6 +67,19 @@ func scenarios() map[string]scenario {
 		}},
 		"finalizer is removed by force": {before: web, act: func(w *world) { w.lose("web") }},
 	}
+}
+
+// give makes a Service a load balancer of a class. The controllers of other classes have a finalizer of their own.
+func give(svc *corev1.Service, class *string) {
+	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class
+	if !ours(svc) {
+		svc.Finalizers = append(svc.Finalizers, sharedFinalizer)
+	}
+}
+
+// withdraw removes the finalizer of the controllers of other classes, as they do.
+func withdraw(svc *corev1.Service) {
+	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool { return name == sharedFinalizer })
 }
 
 // service creates a Service that asks for a load balancer.

@@ -23,12 +23,12 @@ import (
 )
 
 // addService adds the service controller to an assembly, in place of the app's. It has the same flags and the same
-// account, and follows the changes of load balancers in the cloud and of policies.
+// account, and follows the changes of load balancers in the cloud and of policies. Next to the app's, it only retires.
 func (r *controllers) addService(
 	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers,
 	nodes *ingressnode.Controller, copied *mirror.Mirror, policies *policystore.Store,
 ) error {
-	if r.stock || !r.manager.Enabled(service.Name) {
+	if !r.manager.Enabled(service.Name) {
 		return nil
 	}
 	account := ccmapp.DefaultInitFuncConstructors[service.Name].InitContext.ClientName
@@ -37,6 +37,7 @@ func (r *controllers) addService(
 		Client:            func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) },
 		Reader:            r.api.CoreV1(),
 		LoadBalancerClass: r.config.LoadBalancerClass,
+		Retiring:          r.stock,
 		Balancers:         balancers,
 		// Without the cloud, the conditions of Services report that.
 		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
@@ -63,7 +64,11 @@ func (r *controllers) addService(
 	policies.Subscribe(&policyFollower{
 		entry: policies.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
 	})
-	assembly.Run[service.Name] = c.Run
+	if r.stock {
+		assembly.Leading = append(assembly.Leading, c.Run)
+	} else {
+		assembly.Run[service.Name] = c.Run
+	}
 	return nil
 }
 

@@ -271,7 +271,7 @@ func (o *teardownOptions) inspectCluster(
 	return retained, nil
 }
 
-// ownServices returns the names of the Services that we handle, have claimed or that have a load balancer, and, by UID,
+// ownServices returns the names of the Services that we handle, hold or that have a load balancer, and, by UID,
 // those whose load balancers are retained.
 func ownServices(
 	services []corev1.Service, own review.Reviewer, found teardown.Inventory,
@@ -284,7 +284,7 @@ func ownServices(
 	for i := range services {
 		svc := &services[i]
 		// A Service keeps its load balancer when the classes in the cloud config change.
-		if _, claimed := svc.Annotations[service.AnnotationClaim]; !claimed && !own.Owned(svc) && !has[string(svc.UID)] {
+		if !service.Held(svc) && !own.Owned(svc) && !has[string(svc.UID)] {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name

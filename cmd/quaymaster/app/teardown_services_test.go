@@ -28,12 +28,12 @@ func TestTeardownWhileServicesUseLoadBalancers(t *testing.T) {
 	args := []string{"teardown", "--kubeconfig=" + server.Kubeconfig(t), "--cloud-config=" + c.Config(t, "dev"), "--ignore-controllers"}
 	for name, tc := range map[string]struct {
 		spec     corev1.ServiceSpec
-		claimed  bool
+		held     bool
 		balancer bool
 		want     bool
 	}{
 		"ours":                  {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}, want: true},
-		"claimed":               {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("example.com/former")}, claimed: true, want: true},
+		"held":                  {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("example.com/former")}, held: true, want: true},
 		"with-a-load-balancer":  {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("example.com/former")}, balancer: true, want: true},
 		"no-longer-of-the-type": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}, balancer: true, want: true},
 		"of-another-controller": {spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: new("example.com/other")}},
@@ -41,14 +41,18 @@ func TestTeardownWhileServicesUseLoadBalancers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: tc.spec}
-			if tc.claimed {
-				svc.Annotations = map[string]string{service.AnnotationClaim: "example.com/former"}
+			if tc.held {
+				svc.Finalizers = []string{service.Finalizer("example.com/former")}
 			}
 			svc, err := api.Services("shop").Create(t.Context(), svc, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() {
+				svc.Finalizers = nil
+				if _, err := api.Services("shop").Update(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
 				if err := api.Services("shop").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 					t.Error(err)
 				}

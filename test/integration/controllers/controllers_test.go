@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	cloudproviderapi "k8s.io/cloud-provider/api"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -175,8 +174,8 @@ func serviceGetsLoadBalancer(w *world) {
 	if len(lb.Listeners) != 2 || len(lb.Pools) != 2 || lb.Pools[0].TargetPort != svc.Spec.Ports[0].NodePort {
 		w.t.Errorf("unexpected listeners and pools: %+v", lb.LoadBalancerFields)
 	}
-	if !servicehelpers.HasLBFinalizer(svc) {
-		w.t.Error("the service has no finalizer")
+	if len(svc.Finalizers) != 1 {
+		w.t.Errorf("the service has the finalizers %q", svc.Finalizers)
 	}
 	w.condition(svc, metav1.ConditionTrue, "Configured", "")
 	w.members("default", "i-node-1", "i-node-2", "i-node-3", "i-node-4")

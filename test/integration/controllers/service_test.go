@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
@@ -59,8 +61,12 @@ func changesHands(w *world) {
 		w.must(w.client.Update(w.t.Context(), now))
 	}
 	theirs := w.get(svc)
+	ours := theirs.Finalizers
+	theirs.Finalizers = append(slices.Clone(ours), servicehelpers.LoadBalancerCleanupFinalizer)
+	w.must(w.client.Update(w.t.Context(), theirs))
 	theirs.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
 	w.must(w.client.Status().Update(w.t.Context(), theirs))
+	theirs.Finalizers = slices.DeleteFunc(theirs.Finalizers, func(name string) bool { return slices.Contains(ours, name) })
 	w.must(w.controllers.Restart(w.t.Context()))
 	env.Eventually(w.t, soon, "the end of our part", func(ctx context.Context) error {
 		now := w.get(svc)
@@ -68,10 +74,9 @@ func changesHands(w *world) {
 		if err != nil {
 			return err
 		}
-		_, claimed := now.Annotations[service.AnnotationClaim]
 		_, recorded := now.Annotations[service.AnnotationRecord]
 		condition := meta.FindStatusCondition(now.Status.Conditions, service.ConditionConfigured)
-		if len(left) != 0 || claimed || recorded || condition != nil || len(now.Finalizers) != 0 {
+		if len(left) != 0 || recorded || condition != nil || !slices.Equal(now.Finalizers, theirs.Finalizers) {
 			return fmt.Errorf("%d load balancers, service %+v", len(left), now)
 		}
 		return nil
@@ -79,6 +84,9 @@ func changesHands(w *world) {
 	if diff := cmp.Diff(theirs.Status.LoadBalancer, w.get(svc).Status.LoadBalancer); diff != "" {
 		w.t.Errorf("the status of another controller (-want +got):\n%s", diff)
 	}
+	now := w.get(svc)
+	now.Finalizers = nil
+	w.must(w.client.Update(w.t.Context(), now))
 	w.must(w.client.Delete(w.t.Context(), svc))
 	w.gone(svc, soon)
 }
@@ -92,20 +100,30 @@ func TestStockControllers(t *testing.T) {
 	nodesAreInitialised(w)
 	serviceGetsLoadBalancer(w)
 	loadBalancerFollows(w)
-	w.settledAs("")
+	w.settledAs(servicehelpers.LoadBalancerCleanupFinalizer)
 	before := w.revisions()
-	for _, args := range [][]string{{}, {"--stock-controllers"}} {
+	for _, next := range []struct {
+		args      []string
+		finalizer string
+	}{
+		{finalizer: service.Finalizer("mycloud.io/dlb")},
+		{[]string{"--stock-controllers"}, servicehelpers.LoadBalancerCleanupFinalizer},
+	} {
+		left := w.published(w.service("left"))
 		if err := w.controllers.Stop(soon); err != nil {
 			t.Fatal(err)
 		}
-		w.start(args...)
+		// What was deleted while no controllers ran does not depend on which ones are next.
+		w.must(w.client.Delete(t.Context(), left))
+		w.start(next.args...)
+		w.gone(left, soon)
 		// A change after the start is reconciled, so the start is over.
 		probe := w.published(w.service("probe"))
 		w.must(w.client.Delete(t.Context(), probe))
 		w.gone(probe, soon)
-		w.settledAs("mycloud.io/dlb")
+		w.settledAs(next.finalizer)
 		if diff := cmp.Diff(before, w.revisions()); diff != "" {
-			t.Errorf("%q changed revisions (-before +after):\n%s", args, diff)
+			t.Errorf("%q changed revisions (-before +after):\n%s", next.args, diff)
 		}
 	}
 	web := w.web()
@@ -116,13 +134,13 @@ func TestStockControllers(t *testing.T) {
 	}
 }
 
-// settledAs waits until the Service web is configured and has the claim.
-func (w *world) settledAs(claim string) {
+// settledAs waits until the Service web is configured and has a finalizer, and no other one.
+func (w *world) settledAs(finalizer string) {
 	w.t.Helper()
 	w.condition(w.web(), metav1.ConditionTrue, "Configured", "")
-	env.Eventually(w.t, soon, "claim of web", func(context.Context) error {
-		if got := w.web().Annotations[service.AnnotationClaim]; got != claim {
-			return fmt.Errorf("it is %q, want %q", got, claim)
+	env.Eventually(w.t, soon, "finalizer of web", func(context.Context) error {
+		if got := w.web().Finalizers; !slices.Equal(got, []string{finalizer}) {
+			return fmt.Errorf("it has %q, want %q", got, finalizer)
 		}
 		return nil
 	})

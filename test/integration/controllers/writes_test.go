@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/controllers/service"
@@ -104,13 +103,13 @@ func TestServiceWrites(t *testing.T) {
 	cloud.set(func(svc *corev1.Service) {
 		now := w.get(svc)
 		now.Finalizers = append(now.Finalizers, "example.com/keep")
-		now.Annotations["setting"] = "fast"
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, "setting", "fast")
 		w.must(w.client.Update(t.Context(), now))
 		meta.SetStatusCondition(&now.Status.Conditions, metav1.Condition{Type: "example.com/Ready", Status: metav1.ConditionTrue, Reason: "Ready"})
 		w.must(w.client.Status().Update(t.Context(), now))
 	})
 	web := w.service("web")
-	w.settled(web, "fast", "example.com/keep", servicehelpers.LoadBalancerCleanupFinalizer)
+	w.settled(web, "fast", "example.com/keep", service.Finalizer("mycloud.io/dlb"))
 	if meta.FindStatusCondition(w.get(web).Status.Conditions, "example.com/Ready") == nil {
 		t.Error("the condition of another controller is lost")
 	}
@@ -119,7 +118,7 @@ func TestServiceWrites(t *testing.T) {
 	now := w.get(web)
 	now.Annotations, now.Finalizers = map[string]string{"setting": "slow"}, []string{"example.com/keep"}
 	w.must(w.client.Update(t.Context(), now))
-	w.settled(web, "slow", "example.com/keep", servicehelpers.LoadBalancerCleanupFinalizer)
+	w.settled(web, "slow", "example.com/keep", service.Finalizer("mycloud.io/dlb"))
 
 	// A Service of the same name takes its place while the cloud is called.
 	cloud.set(func(svc *corev1.Service) {
@@ -138,7 +137,7 @@ func TestServiceWrites(t *testing.T) {
 		}
 		return err
 	})
-	w.settled(w.get(brief), "", servicehelpers.LoadBalancerCleanupFinalizer)
+	w.settled(w.get(brief), "", service.Finalizer("mycloud.io/dlb"))
 
 	// The Service gets another class while the controller is down.
 	stop()
