@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
@@ -34,7 +33,7 @@ const longestList = 20
 // tolerates reports whether a load balancer stays as it is although it may differ from want. It notes the differences
 // that are to be reported.
 func (b *Balancer) tolerates(r *round, want cloudv1.LoadBalancerSpec, lb *cloudv1.LoadBalancer) bool {
-	if b.drift == DriftRepair || lb == nil || !settled(r.svc, r.record) {
+	if b.drift == DriftRepair || lb == nil || !r.record.settled(r.svc) {
 		return false
 	}
 	if b.drift == DriftReport && !same(want, lb) {
@@ -44,12 +43,11 @@ func (b *Balancer) tolerates(r *round, want cloudv1.LoadBalancerSpec, lb *cloudv
 		}
 		r.drifted = fmt.Sprintf("load balancer %s differs from what the service asks for, and drift is only reported; "+
 			"to overwrite it, change the service: %s", lb.ID, strings.Join(list, "; "))
-		b.announceDrift(r)
 	}
 	return true
 }
 
-// announceDrift emits the Event when drift is found first.
+// announceDrift emits the Event when drift is reported first.
 func (b *Balancer) announceDrift(r *round) {
 	c := meta.FindStatusCondition(r.svc.Status.Conditions, service.ConditionConfigured)
 	if c == nil || c.Reason != reasonDrifted {
@@ -59,10 +57,11 @@ func (b *Balancer) announceDrift(r *round) {
 
 // Settled reports whether the load balancer of a Service was once what the Service asks for, and the Service has not
 // changed since: if the load balancer differs now, it is not because of the Service.
-func Settled(svc *corev1.Service) bool { return settled(svc, recordOf(svc)) }
+func Settled(svc *corev1.Service) bool {
+	rec := recordOf(svc)
+	return rec.settled(svc)
+}
 
-func settled(svc *corev1.Service, rec record) bool {
-	c := meta.FindStatusCondition(svc.Status.Conditions, service.ConditionConfigured)
-	return c != nil && (c.Status == metav1.ConditionTrue || c.Reason == reasonDrifted) &&
-		rec.Service != "" && rec.Service == fingerprint(svc)
+func (r *record) settled(svc *corev1.Service) bool {
+	return r.Service != "" && r.Service == fingerprint(svc)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -96,10 +97,7 @@ func TestDriftIsIgnored(t *testing.T) {
 
 // TestDriftWhileTheCloudWorks: a change in the cloud that takes time there is not overwritten when it is done.
 func TestDriftWhileTheCloudWorks(t *testing.T) {
-	for drift, want := range map[dlb.Drift]struct {
-		status metav1.ConditionStatus
-		reason string
-	}{dlb.DriftReport: {metav1.ConditionFalse, "Drifted"}, dlb.DriftOff: {metav1.ConditionTrue, "Configured"}} {
+	for drift, want := range map[dlb.Drift]string{dlb.DriftReport: "Drifted", dlb.DriftOff: "Configured"} {
 		t.Run(string(drift), func(t *testing.T) {
 			f := drifting(t, drift)
 			done := f.only()
@@ -107,44 +105,94 @@ func TestDriftWhileTheCloudWorks(t *testing.T) {
 			working.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 			f.cloud.Calls()
 			for _, lb := range []*cloudv1.LoadBalancer{&working, &done} {
+				reason := "Pending"
+				if lb == &done {
+					reason = want
+				}
 				f.options.Mirror.LoadBalancers.Drop(done.ID)
 				f.options.Mirror.LoadBalancers.Put(lb)
-				f.mustEnsure(builder.Service())
+				_, _ = f.ensure(builder.Service()) // that the cloud is still working is an error
 				f.expectCalls(string(lb.ProvisioningState))
-				f.expectCondition(builder.Service(), want.status, want.reason, "")
+				if c := f.condition(builder.Service()); c.Reason != reason {
+					t.Errorf("condition %+v, want %s", c, reason)
+				}
 			}
 		})
 	}
 }
 
-// TestDriftOfAFailedLoadBalancer: the cloud is asked to try again, with the load balancer as it is there.
+// TestDriftOfAFailedLoadBalancer: the cloud is asked to try again, with the load balancer as it is there, and what others
+// have changed is not overwritten while it does that, nor afterwards.
 func TestDriftOfAFailedLoadBalancer(t *testing.T) {
-	for _, drift := range []dlb.Drift{dlb.DriftReport, dlb.DriftOff} {
+	for drift, want := range map[dlb.Drift]string{dlb.DriftReport: "Drifted", dlb.DriftOff: "Configured"} {
 		t.Run(string(drift), func(t *testing.T) {
 			f := drifting(t, drift)
-			f.mustEnsure(builder.Service())
+			svc := builder.Service()
+			f.mustEnsure(svc)
 			lb := f.only()
-			lb.ProvisioningState, lb.Revision = cloudv1.ProvisioningError, lb.Revision+"0"
-			f.options.Mirror.LoadBalancers.Put(&lb)
 			var written []int
 			f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 				var spec cloudv1.LoadBalancerSpec
 				if r.Method != http.MethodPut {
 					return false
 				}
+				lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
+				w.Header().Set("Content-Type", "application/json")
 				if err := errors.Join(json.NewDecoder(r.Body).Decode(&spec), json.NewEncoder(w).Encode(lb)); err != nil {
 					t.Error(err)
 				}
 				written = append(written, spec.Listeners[0].MaxQPS)
 				return true
 			})
-			if _, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(builder.Service()), nil); err == nil {
-				t.Error("no error")
+			reason := ""
+			for _, state := range []cloudv1.ProvisioningState{
+				cloudv1.ProvisioningError, cloudv1.ProvisioningPendingUpdate, cloudv1.ProvisioningError, cloudv1.ProvisioningActive,
+			} {
+				now := lb
+				now.ProvisioningState, now.Revision = state, lb.Revision+"0"
+				f.options.Mirror.LoadBalancers.Drop(lb.ID)
+				f.options.Mirror.LoadBalancers.Put(&now)
+				for range 2 {
+					// Only a load balancer that the cloud fails to provide is an error.
+					_, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(svc), nil)
+					f.see(svc)
+					if state == cloudv1.ProvisioningActive && err != nil {
+						t.Error(err)
+					}
+				}
+				reason = f.condition(svc).Reason
 			}
-			if !slices.Equal(written, []int{1}) {
-				t.Errorf("written were the limits %v, want the one in the cloud", written)
+			if !slices.Equal(written, []int{1}) || reason != want {
+				t.Errorf("written were the limits %v, want the one in the cloud; the reason is %s, want %s", written, reason, want)
 			}
 		})
+	}
+}
+
+// TestRevertedChangeIsNoDrift: what a Service has asked for in between is overwritten, although the Service is again as it
+// was when its load balancer was configured, even if the answer of the cloud was lost.
+func TestRevertedChangeIsNoDrift(t *testing.T) {
+	f := start(t, 0, func(o *dlb.Options) { o.Drift = dlb.DriftReport })
+	f.mustEnsure(builder.Service())
+	f.cloud.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut {
+			return false
+		}
+		f.cloud.Serve(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	})
+	if _, err := f.ensure(builder.Service(builder.DLB("listener-maxqps", "77"))); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	if qps := f.only().Listeners[0].MaxQPS; qps != 77 {
+		t.Fatalf("the limit is %d", qps)
+	}
+	f.cloud.Intercept(nil)
+	f.restart()
+	f.mustEnsure(builder.Service())
+	f.expectCondition(builder.Service(), metav1.ConditionTrue, "Configured", "")
+	if qps := f.only().Listeners[0].MaxQPS; qps != 10000 {
+		t.Errorf("the limit is %d, that of the reverted change", qps)
 	}
 }
 

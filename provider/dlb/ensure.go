@@ -67,8 +67,7 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	if lb != nil {
 		want = b.wanted(r, spec, lb)
 	}
-	tolerated := b.tolerates(r, want, lb)
-	step, err := next(r, d, want, lb, tolerated)
+	step, err := next(r, d, want, lb, b.tolerates(r, want, lb))
 	if err != nil {
 		return err
 	}
@@ -83,6 +82,8 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	case stepRecord:
 		return b.recordOriginal(r, lb)
 	case stepReplace:
+		// Whatever comes of the write, the load balancer may no longer be what any state of the Service asked for.
+		r.record.Service = ""
 		err = b.unlessRefused(r, func() error {
 			lb, err = b.update(ctx, r, spec, lb)
 			return b.explainZones(ctx, d, err)
@@ -103,10 +104,6 @@ func (b *Balancer) perform(ctx context.Context, r *round, spec cloudv1.LoadBalan
 	published := r.published()
 	if err := b.checkPublished(r, published); err != nil {
 		return err
-	}
-	if tolerated && step == stepWait && lb.ProvisioningState == cloudv1.ProvisioningPendingUpdate && published != nil {
-		// The cloud works on what others have asked for. The Service stays settled, or else that would be overwritten.
-		return nil
 	}
 	switch lb.ProvisioningState {
 	case cloudv1.ProvisioningError:

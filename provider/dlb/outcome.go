@@ -77,6 +77,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 			return state
 		}
 		if r.drifted != "" {
+			b.announceDrift(r)
 			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonDrifted, r.drifted)
 			return state
 		}
@@ -89,7 +90,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 	if errors.As(err, &refused) && refused.problem != nil {
 		state.Published = portFaults(r.svc, refused.problem)
 	}
-	if v.passing && !r.removing && settled(r.svc, r.record) {
+	if v.passing && !r.removing && r.record.settled(r.svc) {
 		// The trouble says nothing about a load balancer that is as wanted.
 		return state
 	}

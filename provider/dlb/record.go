@@ -40,7 +40,8 @@ type record struct {
 	NodeGroup string `json:"nodeGroup,omitempty"`
 	// Applied is what the Service has set on the load balancer, and resets when it no longer asks for it.
 	Applied applied `json:"applied,omitzero"`
-	// Service is the fingerprint of the Service as it is configured.
+	// Service is the fingerprint of the Service that the load balancer is configured for; empty from the moment at which it
+	// is written until it is configured. What differs from an unchanged Service is drift.
 	Service string `json:"service,omitempty"`
 	// Deleting is true after the cloud has accepted the deletion.
 	Deleting bool `json:"deleting,omitempty"`
