@@ -401,6 +401,28 @@ func TestOursIsRestored(t *testing.T) {
 	}
 }
 
+// TestReplacedAsAWhole: a client that replaces a whole Service, as kubectl replace does, removes finalizer and record together
+// with the request for a load balancer. It goes nevertheless, also if no controllers run at that moment.
+func TestReplacedAsAWhole(t *testing.T) {
+	bubble(func(t *testing.T) {
+		replace := func(s *corev1.Service) {
+			s.Spec.Type, s.Finalizers, s.Annotations = corev1.ServiceTypeClusterIP, []string{"example.com/keep"}, nil
+		}
+		f := start(t, svc("web", settled), svc("api", settled))
+		f.reset()
+		f.change("web", replace)
+		f.settle()
+		f.expect("remove web", "web status", gone)
+		f.restart(func() { f.change("api", replace) })
+		for _, name := range []string{"web", "api"} {
+			got := f.get(name)
+			if !slices.Equal(got.Finalizers, []string{"example.com/keep"}) || len(got.Status.Conditions)+len(got.Status.LoadBalancer.Ingress) > 0 {
+				t.Errorf("unexpected service %+v", got)
+			}
+		}
+	})(t)
+}
+
 // TestRemovedByForce: nothing is done about the load balancer of a Service that no longer exists. Its finalizer was
 // removed by force, or the API server has lost its data.
 func TestRemovedByForce(t *testing.T) {

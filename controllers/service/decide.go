@@ -37,12 +37,13 @@ func Held(svc *corev1.Service) bool {
 
 func isQuaymasters(finalizer string) bool { return strings.HasPrefix(finalizer, finalizerPrefix) }
 
-// former reports whether a Service without a finalizer of Quaymaster was ours: the stock controller and earlier versions
+// former reports whether a Service without a finalizer of Quaymaster was ours. The stock controller and earlier versions
 // have used the finalizer that controllers of load balancers share, together with the record or, before that, the claim.
+// A client that replaces the whole Service removes all of them, but not the conditions.
 func former(svc *corev1.Service) bool {
 	_, recorded := svc.Annotations[AnnotationRecord]
 	_, claimed := svc.Annotations[annotationClaim]
-	return recorded || claimed
+	return recorded || claimed || slices.ContainsFunc(svc.Status.Conditions, isOurs)
 }
 
 // action is what a Service needs.
