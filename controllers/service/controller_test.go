@@ -165,7 +165,7 @@ func TestOtherClass(t *testing.T) {
 		},
 		"ours before, and theirs in between": {svc: svc("web", settled, others, clusterIP), want: func(s *corev1.Service) {
 			conditions := s.Status.Conditions[1:]
-			keeping(shared)(s)
+			none(s)
 			s.Status.Conditions = conditions
 		}},
 		"ours by a class that was configured before": {
@@ -227,19 +227,19 @@ func TestFinalizer(t *testing.T) {
 	}
 }
 
-// TestTakeover: our finalizer takes the place of the one that the stock controller and earlier versions have shared with
-// other controllers, in one write.
+// TestTakeover: our finalizer joins the one that the stock controller and earlier versions have shared with other
+// controllers.
 func TestTakeover(t *testing.T) {
 	keep := func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/keep") }
 	for name, tc := range map[string]struct {
 		svc  *corev1.Service
 		want []string
 	}{
-		"of an earlier version":   {svc("web", keep, earlier), []string{"example.com/keep", finalizer}},
-		"of the stock controller": {svc("web", stock, keep), []string{"example.com/keep", finalizer}},
-		"without a record yet":    {svc("web", earlier, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) }), []string{finalizer}},
+		"of an earlier version":   {svc("web", keep, earlier), []string{"example.com/keep", shared, finalizer}},
+		"of the stock controller": {svc("web", stock, keep), []string{shared, "example.com/keep", finalizer}},
+		"without a record yet":    {svc("web", earlier, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) }), []string{shared, finalizer}},
 		"of a class that was configured before": {
-			svc("web", recorded, func(s *corev1.Service) { s.Finalizers = []string{service.Finalizer("example.com/former")} }), []string{finalizer},
+			svc("web", recorded, func(s *corev1.Service) { s.Finalizers = []string{service.Finalizer("example.com/former")} }), []string{finalizer, shared},
 		},
 		// Another controller has yet to clean up.
 		"of another controller before": {
@@ -280,7 +280,7 @@ func TestRetiring(t *testing.T) {
 	others := func(s *corev1.Service) { s.Spec.LoadBalancerClass = new(otherClass) }
 	both := func(s *corev1.Service) {
 		settled(s)
-		s.Finalizers = append(s.Finalizers, shared)
+		sharing(s)
 	}
 	for name, tc := range map[string]struct {
 		svc        *corev1.Service
@@ -354,7 +354,7 @@ func TestOthersWrite(t *testing.T) {
 		f.forgetCalls()
 		f.expect("", "web status", ensured)
 		got := f.get("web")
-		if diff := cmp.Diff([]string{"example.com/keep", finalizer}, got.Finalizers); diff != "" {
+		if diff := cmp.Diff([]string{"example.com/keep", finalizer, shared}, got.Finalizers); diff != "" {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
 		if meta.FindStatusCondition(got.Status.Conditions, "example.com/Ready") == nil {
@@ -386,10 +386,10 @@ func TestOursIsRestored(t *testing.T) {
 		"condition, altered": func(s *corev1.Service) { s.Status.Conditions[0].Status = metav1.ConditionFalse },
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
-			f := start(t, svc("web", settled))
+			f := start(t, svc("web", settled, sharing))
 			f.change("web", change)
 			f.settle()
-			want, got := svc("web", settled), f.get("web")
+			want, got := svc("web", settled, sharing), f.get("web")
 			want.ResourceVersion = got.ResourceVersion
 			if len(got.Status.Conditions) == 1 {
 				got.Status.Conditions[0].LastTransitionTime = want.Status.Conditions[0].LastTransitionTime

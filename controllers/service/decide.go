@@ -107,32 +107,27 @@ func others(svc *corev1.Service, owned bool) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !owned
 }
 
-// sharesFinalizer reports whether the finalizer that controllers of load balancers share is ours on a Service: as long as
-// ours has not taken its place. Later, it is another controller's.
-func (o ownership) sharesFinalizer(svc *corev1.Service) bool {
-	return !o.has(svc) && (former(svc) || svc.DeletionTimestamp != nil)
-}
-
-// claim puts the finalizer on a Service that asks for a load balancer of ours. It takes the place of the one that we have
-// shared and, without a class, of that for the class that was configured before.
+// claim puts the finalizer on a Service that asks for a load balancer of ours; without a class, in place of that for the
+// class that was configured before. With it comes the one that controllers of load balancers share, which users and
+// Kubernetes' own tests look for. What another controller makes of that one later is not our affair.
 func (o ownership) claim(svc *corev1.Service) {
-	shares := o.sharesFinalizer(svc)
 	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool {
-		return shares && name == servicehelpers.LoadBalancerCleanupFinalizer ||
-			classless(svc) && isQuaymasters(name) && name != o.finalizer
+		return classless(svc) && isQuaymasters(name) && name != o.finalizer
 	})
 	if !o.has(svc) {
 		svc.Finalizers = append(svc.Finalizers, o.finalizer)
+		if !servicehelpers.HasLBFinalizer(svc) {
+			svc.Finalizers = append(svc.Finalizers, servicehelpers.LoadBalancerCleanupFinalizer)
+		}
 	}
 	delete(svc.Annotations, annotationClaim)
 }
 
-// release removes everything of ours from a Service whose load balancer is gone. The addresses that a Service of another
-// controller publishes are that controller's.
+// release removes everything of ours from a Service whose load balancer is gone. The shared finalizer and the addresses of
+// a Service of another controller are that controller's.
 func (o ownership) release(svc *corev1.Service, owned bool) {
-	shares := o.sharesFinalizer(svc)
 	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool {
-		return name == o.finalizer || shares && name == servicehelpers.LoadBalancerCleanupFinalizer
+		return name == o.finalizer || name == servicehelpers.LoadBalancerCleanupFinalizer && !others(svc, owned)
 	})
 	delete(svc.Annotations, AnnotationRecord)
 	delete(svc.Annotations, annotationClaim)

@@ -391,6 +391,9 @@ func settled(s *corev1.Service) {
 	s.Finalizers = append(s.Finalizers, finalizer)
 }
 
+// sharing gives a Service the finalizer that controllers share, which the controller adds with its own.
+func sharing(s *corev1.Service) { s.Finalizers = append(s.Finalizers, shared) }
+
 // earlier gives a Service what an earlier version has written.
 func earlier(s *corev1.Service) {
 	stock(s)

@@ -19,9 +19,6 @@ import (
 // specs is the number of specs of the suite.
 const specs = 17
 
-// stockFinalizer is the spec that requires the finalizer of the stock service controller. Ours has its own one.
-const stockFinalizer = "load balancer cleanup finalizer"
-
 // TestLoadBalancers runs Kubernetes' LoadBalancer suite from outside the cluster. The suite itself cannot tell who
 // carries its traffic, because kube-proxy answers for the addresses of load balancers on the nodes. So everything that
 // the client is answered has to be counted by the edges, and without edges the specs have to fail.
@@ -39,7 +36,7 @@ func TestLoadBalancers(t *testing.T) {
 		for name, args := range map[string][]string{
 			"rolling update, Cluster": {"--focus", slow + ".*=Cluster"},
 			"rolling update, Local":   {"--focus", slow + ".*=Local"},
-			"others":                  {"--skip", slow + "|" + stockFinalizer},
+			"others":                  {"--skip", slow},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -64,8 +61,8 @@ func TestLoadBalancers(t *testing.T) {
 			w.must(e.Links.LinkSetDown(link))
 		}
 		for _, spec := range list {
-			// The one from pods needs no edge: there, kube-proxy answers.
-			if strings.Contains(spec, stockFinalizer) || strings.Contains(spec, "from pods") {
+			// These need no edge: one looks at an object only, one asks from pods, where kube-proxy answers.
+			if strings.Contains(spec, "finalizer") || strings.Contains(spec, "from pods") {
 				continue
 			}
 			t.Run(spec, func(t *testing.T) {
