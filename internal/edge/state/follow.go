@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,6 +22,10 @@ const (
 	// gap is the shortest time between answers without an error, after a burst: a cloud or a proxy that answers at once,
 	// again and again, must not cost requests without end. Changes are seldom as frequent, and hardly wait for it.
 	gap, burst = 100 * time.Millisecond, 100
+	// keyPairLimit limits reading one key pair, keyPairsLimit reading several in a row: changes wait meanwhile.
+	keyPairLimit, keyPairsLimit = time.Second, 2 * time.Second
+	// keyPairRetry is the time until key pairs that could not be read are tried again.
+	keyPairRetry = 2 * time.Second
 )
 
 // kinds are the kinds of objects that concern edges.
@@ -51,8 +54,8 @@ type Follower struct {
 
 	// asked is true once the cloud has been asked for changes.
 	asked bool
-	// unread are certificates whose key pairs could not be read yet, with their revisions.
-	unread map[string]string
+	// retry is when unread key pairs are tried again.
+	retry time.Time
 }
 
 // Follow follows the cloud from a state, until the context ends.
@@ -60,7 +63,6 @@ func (f *Follower) Follow(ctx context.Context, s *State) {
 	if f.Clock == nil {
 		f.Clock = clock.RealClock{}
 	}
-	f.unread = map[string]string{}
 	backoff := wait.Backoff{Duration: retryBase, Factor: 2, Jitter: 0.5, Steps: 10, Cap: retryMax}
 	delay := backoff
 	answers := rate.NewLimiter(rate.Every(gap), burst)
@@ -75,7 +77,8 @@ func (f *Follower) Follow(ctx context.Context, s *State) {
 		}
 		f.OnError(err)
 		var pause time.Duration
-		if err == nil {
+		// A key pair that cannot be read does not hold up what concerns others.
+		if next != nil {
 			delay = backoff
 			now := f.Clock.Now()
 			pause = answers.ReserveN(now, 1).DelayFrom(now)
@@ -98,9 +101,11 @@ func (f *Follower) step(ctx context.Context, s *State) (*State, error) {
 		return f.list(ctx, s)
 	}
 	held := hold
-	if !f.asked || len(f.unread) > 0 {
+	if !f.asked {
 		// A state that has been kept may be old, or still that of the cloud: it matters to know.
 		held = 0
+	} else if len(s.Unread) > 0 {
+		held = min(hold, max(0, f.retry.Sub(f.Clock.Now())))
 	}
 	f.asked = true
 	changes, err := f.Cloud.Changes(ctx, s.Revision, kinds, held)
@@ -110,11 +115,10 @@ func (f *Follower) step(ctx context.Context, s *State) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow the cloud: %w", err)
 	}
-	next, certificates, err := s.apply(changes)
+	next, err := s.apply(changes)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(f.unread, certificates)
 	return next, f.readKeyPairs(ctx, next)
 }
 
@@ -143,13 +147,12 @@ func (f *Follower) list(ctx context.Context, was *State) (*State, error) {
 	if err := collect(ctx, f.Cloud.ListCertificates, certificates); err != nil {
 		return nil, err
 	}
-	f.unread = map[string]string{}
 	for id, c := range certificates {
 		// Until it is read, a known one serves. Its revision may be one that a restored cloud uses for another.
 		if known, ok := was.KeyPairs[id]; ok {
 			next.KeyPairs[id] = known
 		}
-		f.unread[id] = c.Revision
+		next.Unread[id] = c.Revision
 	}
 	return next, f.readKeyPairs(ctx, next)
 }
@@ -200,21 +203,41 @@ func collect[T any, P interface {
 	return nil
 }
 
-// readKeyPairs adds the unread key pairs to a state that is not in use yet.
+// readKeyPairs adds the unread key pairs to a state that is not in use yet. Those that cannot be read remain unread.
 func (f *Follower) readKeyPairs(ctx context.Context, s *State) error {
+	if len(s.Unread) == 0 || f.Clock.Now().Before(f.retry) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyPairsLimit)
+	defer cancel()
 	var failed []error
-	for id, revision := range f.unread {
-		pair, err := f.Cloud.KeyPair(ctx, id)
-		switch {
-		case cloudapi.IsNotFound(err):
-			delete(s.KeyPairs, id)
-		case err != nil:
-			failed = append(failed, fmt.Errorf("read certificate %s: %w", id, err))
-			continue
-		default:
-			s.KeyPairs[id] = CertificateWithKeyPair{Revision: revision, KeyPair: *pair}
+	// The order is random, so that those that take long hold up no others for good.
+	for id, revision := range s.Unread {
+		if ctx.Err() != nil {
+			break
 		}
-		delete(f.unread, id)
+		if err := f.readKeyPair(ctx, s, id, revision); err != nil {
+			failed = append(failed, fmt.Errorf("read certificate %s: %w", id, err))
+		}
+	}
+	if f.retry = (time.Time{}); len(s.Unread) > 0 {
+		f.retry = f.Clock.Now().Add(keyPairRetry)
 	}
 	return errors.Join(failed...)
+}
+
+func (f *Follower) readKeyPair(ctx context.Context, s *State, id, revision string) error {
+	ctx, cancel := context.WithTimeout(ctx, keyPairLimit)
+	defer cancel()
+	pair, err := f.Cloud.KeyPair(ctx, id)
+	switch {
+	case cloudapi.IsNotFound(err):
+		delete(s.KeyPairs, id)
+	case err != nil:
+		return err
+	default:
+		s.KeyPairs[id] = CertificateWithKeyPair{Revision: revision, KeyPair: *pair}
+	}
+	delete(s.Unread, id)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
@@ -21,6 +22,9 @@ type State struct {
 	NodeGroups    map[string]*cloudv1.NodeGroup     `json:"node_groups"`
 	Edges         map[string]*cloudv1.Edge          `json:"edges"`
 	KeyPairs      map[string]CertificateWithKeyPair `json:"certificates"`
+	// Unread has the certificates whose key pairs are to be read, with their revisions. It is kept with the rest: the
+	// changes that named them are not reported again.
+	Unread map[string]string `json:"unread,omitempty"`
 }
 
 // CertificateWithKeyPair is a certificate's key pair as of a revision of the certificate.
@@ -33,7 +37,7 @@ type CertificateWithKeyPair struct {
 func New() *State {
 	return &State{
 		LoadBalancers: map[string]*cloudv1.LoadBalancer{}, NodeGroups: map[string]*cloudv1.NodeGroup{},
-		Edges: map[string]*cloudv1.Edge{}, KeyPairs: map[string]CertificateWithKeyPair{},
+		Edges: map[string]*cloudv1.Edge{}, KeyPairs: map[string]CertificateWithKeyPair{}, Unread: map[string]string{},
 	}
 }
 
@@ -41,15 +45,14 @@ func New() *State {
 func (s *State) clone() *State {
 	return &State{
 		Revision: s.Revision, LoadBalancers: maps.Clone(s.LoadBalancers), NodeGroups: maps.Clone(s.NodeGroups),
-		Edges: maps.Clone(s.Edges), KeyPairs: maps.Clone(s.KeyPairs),
+		Edges: maps.Clone(s.Edges), KeyPairs: maps.Clone(s.KeyPairs), Unread: maps.Clone(s.Unread),
 	}
 }
 
-// apply returns the state after changes, and the revisions of the certificates whose key pairs have to be read.
-func (s *State) apply(changes *cloudv1.Changes) (*State, map[string]string, error) {
+// apply returns the state after changes.
+func (s *State) apply(changes *cloudv1.Changes) (*State, error) {
 	next := s.clone()
 	next.Revision = changes.Revision
-	read := map[string]string{}
 	for _, c := range changes.Items {
 		if c.Op == cloudv1.ChangeDelete {
 			next.remove(c.Kind, c.ID)
@@ -64,13 +67,13 @@ func (s *State) apply(changes *cloudv1.Changes) (*State, map[string]string, erro
 		case cloudv1.KindEdge:
 			err = decode(c, next.Edges)
 		case cloudv1.KindCertificate:
-			read[c.ID] = c.Revision
+			next.Unread[c.ID] = c.Revision
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return next, read, nil
+	return next, nil
 }
 
 func (s *State) remove(kind, id string) {
@@ -83,6 +86,7 @@ func (s *State) remove(kind, id string) {
 		delete(s.Edges, id)
 	case cloudv1.KindCertificate:
 		delete(s.KeyPairs, id)
+		delete(s.Unread, id)
 	}
 }
 
@@ -139,5 +143,13 @@ func Replace(path string, content []byte) (err error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	// The new name is in the folder, which is written on its own.
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
