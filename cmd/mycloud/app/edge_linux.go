@@ -76,7 +76,7 @@ func newEdgeCommands() []*cobra.Command {
 		"interface that gets the addresses; without announcements, IPv6 clients on a network of the edge find only "+
 			"addresses of the interface that they are on")
 	f.StringVar(&o.metrics, "metrics-listen", "127.0.0.1:9127", "address of /metrics; 0 for none")
-	f.StringVar(&o.haproxyUser, "haproxy-user", "", "user that HAProxy's workers run as; empty for that of the command")
+	f.StringVar(&o.haproxyUser, "haproxy-user", "haproxy", "user that HAProxy's workers run as; empty for that of the command")
 	return []*cobra.Command{cmd}
 }
 
@@ -140,7 +140,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 		Clock: clock.RealClock{}, Logger: logger,
 	})
 	if err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
+		return fmt.Errorf("use haproxy: %w", err)
 	}
 	id, err := agentID(o.dataDir)
 	if err != nil {

@@ -38,14 +38,14 @@ var (
 	path  = regexp.MustCompile(`^/[[:graph:]]*$`)
 )
 
-// backendOf returns the backend of a pool as the listener uses it.
-func backendOf(u unit) (*backend, error) {
+// backendOf returns the backend of a pool as the listener uses it, and what is wrong with members that it goes without.
+func backendOf(u unit) (*backend, []error, error) {
 	mode, kind, sendProxy := modeOf(u.listener), modeOf(u.listener), ""
 	if u.listener != nil {
 		switch p := u.listener.Protocol; p {
 		case cloudv1.ProtocolTCP, cloudv1.ProtocolHTTP, cloudv1.ProtocolHTTPS:
 		default:
-			return nil, fmt.Errorf("protocol %q cannot be proxied", p)
+			return nil, nil, fmt.Errorf("protocol %q cannot be proxied", p)
 		}
 		switch version := u.listener.ProxyProtocol; version {
 		case "", cloudv1.ProxyProtocolNone:
@@ -54,11 +54,11 @@ func backendOf(u unit) (*backend, error) {
 		case cloudv1.ProxyProtocolV2:
 			kind, sendProxy = kind+"-v2", " send-proxy-v2"
 		default:
-			return nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
+			return nil, nil, fmt.Errorf("version %q of the PROXY protocol is unknown", version)
 		}
 	}
 	b := &backend{
-		pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
+		unit: u, pool: *u.pool, Name: backendName(u.pool.ID, kind), Mode: mode, Idle: defaultIdle, Connect: connectTimeout,
 		Options: sendProxy,
 	}
 	switch u.pool.Algorithm {
@@ -68,20 +68,18 @@ func backendOf(u unit) (*backend, error) {
 		b.Least = true
 	case cloudv1.AlgorithmRoundRobin, cloudv1.AlgorithmWeightedRoundRobin:
 	default:
-		return nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
+		return nil, nil, fmt.Errorf("algorithm %q is unknown", u.pool.Algorithm)
 	}
 	if u.pool.Monitor != nil {
 		m, err := monitorOf(u.pool.Monitor)
 		if err != nil {
-			return nil, fmt.Errorf("health monitor: %w", err)
+			return nil, nil, fmt.Errorf("health monitor: %w", err)
 		}
 		b.Monitor, b.Connect = m, min(b.Connect, m.Limit)
 		b.Options += m.options()
 	}
-	if err := b.addServers(u, sendProxy != ""); err != nil {
-		return nil, err
-	}
-	return b, nil
+	faulty := b.addServers(u, sendProxy != "")
+	return b, faulty, nil
 }
 
 func monitorOf(m *config.Monitor) (*monitor, error) {
@@ -127,7 +125,8 @@ func (m *monitor) options() string {
 	return o
 }
 
-func (b *backend) addServers(u unit, sendsProxy bool) error {
+// addServers adds the members, and returns what is wrong with those that it leaves out.
+func (b *backend) addServers(u unit, sendsProxy bool) (faulty []error) {
 	highest := 1
 	for _, m := range u.pool.Members {
 		highest = max(highest, min(m.Weight, maxWeight))
@@ -140,17 +139,17 @@ func (b *backend) addServers(u unit, sendsProxy bool) error {
 			port = u.pool.Monitor.Port
 		}
 		if !m.Address.IsValid() || m.Address.Zone() != "" || port == 0 {
-			return fmt.Errorf("member %q has no address and port", m.Key)
+			faulty = append(faulty, fmt.Errorf("member %q has no address and port", m.Key))
+			continue
 		}
 		s := server{member: m, Address: netip.AddrPortFrom(m.Address.Unmap(), port), Options: b.Options}
 		s.Name = serverName(m.Key, s.Address)
 		if names[s.Name] {
-			return fmt.Errorf("member %q is listed twice", m.Key)
+			faulty = append(faulty, fmt.Errorf("member %q is listed twice", m.Key))
+			continue
 		}
-		names[s.Name] = true
-		if id := serverID(s.Name); !ids[id] {
-			ids[id], s.ID = true, id
-		}
+		s.ID = serverID(s.Name, ids)
+		names[s.Name], ids[s.ID] = true, true
 		if b.Monitor != nil {
 			s.Options += fmt.Sprintf(" port %d", cmp.Or(b.Monitor.Port, port))
 			if sendsProxy && cmp.Or(b.Monitor.Port, port) == port {
@@ -160,7 +159,7 @@ func (b *backend) addServers(u unit, sendsProxy bool) error {
 		s.Weight = b.weight(m, highest)
 		b.Servers = append(b.Servers, s)
 	}
-	return nil
+	return faulty
 }
 
 // weight returns the weight that HAProxy gets for a member. A server of weight 0 keeps its connections and gets no new

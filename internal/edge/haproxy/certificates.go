@@ -3,10 +3,11 @@ package haproxy
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/pem"
-	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +17,11 @@ import (
 )
 
 // certificateDir has a file for each certificate: the chain and then the key. The content of a file is what HAProxy has
-// loaded, or will load with the next reload.
-const certificateDir = "certs"
+// loaded, or will load with the next reload. Candidates are only checked.
+const (
+	certificateDir = "certs"
+	candidateDir   = "candidates"
+)
 
 // socketLimit is how long a certificate may be to pass through HAProxy's socket.
 const socketLimit = 15 << 10
@@ -28,94 +32,177 @@ type installed struct {
 	// broken has why a certificate is not as it should be. Those with a file go on as they were.
 	broken map[string]error
 	files  map[string]bool
-	// changed is true if a file has changed, reload if HAProxy must load one again.
-	changed, reload bool
+	// reload has the load balancers for whose certificates HAProxy must load a file again.
+	reload map[string]bool
 }
 
-// file returns the file of a certificate.
-func (c *installed) file(id string) (string, error) {
-	if !c.files[id] {
-		return "", c.broken[id]
+// usable returns the files of certificates, without those that have none.
+func (c *installed) usable(ids []string) ([]string, error) {
+	var files []string
+	var broken error
+	for _, id := range ids {
+		switch {
+		case c.files[id]:
+			files = append(files, certificateFile(c.dir, id))
+		case broken == nil:
+			broken = c.broken[id]
+		}
 	}
-	return certificateFile(c.dir, id), nil
+	if files == nil {
+		return nil, broken
+	}
+	return files, nil
 }
 
 func certificateFile(dir, id string) string {
 	return filepath.Join(dir, certificateDir, encode(id)+".pem")
 }
 
-// faults returns the listeners that go on with an earlier certificate.
+// faults returns the listeners that go on with an earlier certificate, or without one of several.
 func (c *installed) faults(units []unit) []cloudv1.EdgeFault {
 	var faults []cloudv1.EdgeFault
 	for _, u := range units {
 		if u.listener == nil {
 			continue
 		}
+		files, _ := c.usable(u.listener.Certificates)
 		for _, id := range u.listener.Certificates {
-			if err := c.broken[id]; err != nil && c.files[id] {
+			switch err := c.broken[id]; {
+			case err == nil || len(files) == 0:
+			case c.files[id]:
 				faults = append(faults, u.fault(fmt.Errorf("goes on with an earlier certificate: %w", err)))
+			default:
+				faults = append(faults, u.fault(fmt.Errorf("goes on with its other certificates: %w", err)))
 			}
 		}
 	}
 	return faults
 }
 
-// install writes the certificates of all listeners. Those that HAProxy has loaded are replaced in the process.
-func (e *Engine) install(ctx context.Context, p *processes, units []unit) (*installed, error) {
-	c := &installed{dir: e.Dir, broken: map[string]error{}, files: map[string]bool{}}
-	var loaded map[string]bool
+// fresh is a certificate that is not in its file yet.
+type fresh struct {
+	loadBalancer, id string
+	content          []byte
+	// loaded is true if HAProxy has loaded another content.
+	loaded bool
+}
+
+// install writes the certificates of listeners. Those that HAProxy has loaded are replaced in the process. Waits has
+// the load balancers that must not cause a reload.
+func (e *Engine) install(ctx context.Context, p *processes, units []unit, waits func(string) error) (*installed, error) {
+	c := &installed{dir: e.Dir, broken: map[string]error{}, files: map[string]bool{}, reload: map[string]bool{}}
+	loaded := map[string]bool{}
+	seen := map[string]bool{}
+	var found []fresh
 	for _, u := range units {
-		if u.listener == nil {
+		if u.listener == nil || len(u.listener.Certificates) == 0 {
 			continue
 		}
+		if len(seen) == 0 {
+			var err error
+			if loaded, err = e.loaded(ctx, p); err != nil {
+				return nil, err
+			}
+		}
 		for _, id := range u.listener.Certificates {
-			if c.files[id] || c.broken[id] != nil {
+			if seen[id] {
 				continue
 			}
-			if loaded == nil {
-				var err error
-				if loaded, err = e.loaded(ctx, p); err != nil {
-					return nil, err
-				}
+			seen[id] = true
+			before, err := os.ReadFile(certificateFile(e.Dir, id))
+			c.files[id] = err == nil
+			content, err := e.bundle(id)
+			if err != nil {
+				c.broken[id] = err
+			} else if !c.files[id] || !bytes.Equal(before, content) {
+				found = append(found, fresh{u.loadBalancer(), id, content, loaded[certificateFile(e.Dir, id)]})
 			}
-			if err := e.installOne(ctx, c, id, p, loaded); err != nil {
-				return nil, fmt.Errorf("certificate %q: %w", id, err)
-			}
+		}
+	}
+	if err := e.validate(ctx, found, c); err != nil {
+		// They stay as they are.
+		for _, f := range found {
+			c.broken[f.id] = err
+		}
+	}
+	for _, f := range found {
+		if c.broken[f.id] != nil {
+			continue
+		}
+		if err := e.installOne(ctx, c, f, p, waits); err != nil {
+			c.broken[f.id] = fmt.Errorf("certificate %q: %w", f.id, err)
 		}
 	}
 	return c, nil
 }
 
-func (e *Engine) installOne(ctx context.Context, c *installed, id string, p *processes, loaded map[string]bool) error {
-	file := certificateFile(e.Dir, id)
-	before, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+func (e *Engine) installOne(ctx context.Context, c *installed, f fresh, p *processes, waits func(string) error) error {
+	switch {
+	case f.loaded && len(f.content) <= socketLimit:
+		if err := e.swap(ctx, p.current, certificateFile(e.Dir, f.id), f.content); err != nil {
+			return err
+		}
+	case f.loaded:
+		if err := waits(f.loadBalancer); err != nil {
+			return err
+		}
+		c.reload[f.loadBalancer] = true
+	}
+	if err := e.write(filepath.Join(certificateDir, encode(f.id)+".pem"), f.content); err != nil {
 		return err
 	}
-	c.files[id] = before != nil
-	content, err := e.bundle(id)
-	if err != nil {
-		c.broken[id] = err
+	c.files[f.id] = true
+	return nil
+}
+
+// validate notes which certificates HAProxy refuses. It is asked about all that are new at once, and about each once.
+func (e *Engine) validate(ctx context.Context, found []fresh, c *installed) error {
+	if len(found) == 0 {
 		return nil
 	}
-	if bytes.Equal(before, content) {
-		return nil
+	if err := os.MkdirAll(e.file(candidateDir), 0o700); err != nil {
+		return err
 	}
-	switch {
-	case loaded[file] && len(content) <= socketLimit:
-		refused, err := e.swap(ctx, p.current, file, content)
+	defer os.RemoveAll(e.file(candidateDir)) //nolint:errcheck // They are replaced the next time.
+	refused := map[[sha256.Size]byte]error{}
+	p := &plan{backends: []backend{{Name: "none", Mode: kindHTTP}}}
+	for _, f := range found {
+		sum := sha256.Sum256(f.content)
+		if err, known := e.refusedCertificates[sum]; known {
+			refused[sum] = err
+			continue
+		}
+		file := filepath.Join(candidateDir, encode(f.id)+".pem")
+		if err := e.write(file, f.content); err != nil {
+			return err
+		}
+		p.frontends = append(p.frontends, frontend{
+			Name: encode(f.id), Mode: kindHTTP, Backend: "none", Certificates: []string{e.file(file)},
+			Bind: netip.AddrPortFrom(netip.IPv4Unspecified(), 1),
+		})
+	}
+	if len(p.frontends) > 0 {
+		r, err := render(p, e.Dir, e.account, leastConnections)
 		if err != nil {
 			return err
 		}
-		if refused != "" {
-			c.broken[id] = fmt.Errorf("certificate %q: haproxy refuses it: %s", id, refused)
-			return nil
+		sections, err := e.check(ctx, r)
+		if err != nil {
+			return err
 		}
-	case loaded[file]:
-		c.reload = true
+		for _, f := range found {
+			if err := sections[encode(f.id)]; err != nil {
+				refused[sha256.Sum256(f.content)] = err
+			}
+		}
 	}
-	c.changed, c.files[id] = true, true
-	return e.write(filepath.Join(certificateDir, encode(id)+".pem"), content)
+	e.refusedCertificates = refused
+	for _, f := range found {
+		if err := refused[sha256.Sum256(f.content)]; err != nil {
+			c.broken[f.id] = fmt.Errorf("certificate %q: %w", f.id, err)
+		}
+	}
+	return nil
 }
 
 // bundle returns a certificate and its key in the form that HAProxy reads, with nothing else between them: an empty
@@ -157,25 +244,25 @@ func (e *Engine) loaded(ctx context.Context, p *processes) (map[string]bool, err
 	return files, nil
 }
 
-// swap replaces a certificate in the worker, and returns why HAProxy refuses it.
-func (e *Engine) swap(ctx context.Context, worker int, file string, content []byte) (refused string, err error) {
+// swap replaces a certificate in the worker.
+func (e *Engine) swap(ctx context.Context, worker int, file string, content []byte) error {
 	answer, err := e.master.worker(ctx, worker, "set ssl cert "+file, string(content))
 	if err != nil {
-		return "", fmt.Errorf("set ssl cert: %w", err)
+		return fmt.Errorf("set ssl cert: %w", err)
 	}
 	if !strings.Contains(answer, "Transaction created") && !strings.Contains(answer, "Transaction updated") {
-		return strings.Join(strings.Fields(answer), " "), nil
+		return fmt.Errorf("haproxy refuses it: %s", strings.Join(strings.Fields(answer), " "))
 	}
 	if answer, err = e.master.worker(ctx, worker, "commit ssl cert "+file, ""); err != nil {
-		return "", fmt.Errorf("commit ssl cert: %w", err)
+		return fmt.Errorf("commit ssl cert: %w", err)
 	}
 	if strings.Contains(answer, "Success!") {
-		return "", nil
+		return nil
 	}
 	if _, err := e.master.worker(ctx, worker, "abort ssl cert "+file, ""); err != nil {
-		return "", fmt.Errorf("abort ssl cert: %w", err)
+		return fmt.Errorf("abort ssl cert: %w", err)
 	}
-	return strings.Join(strings.Fields(answer), " "), nil
+	return fmt.Errorf("haproxy refuses it: %s", strings.Join(strings.Fields(answer), " "))
 }
 
 // clean removes the files of certificates that no listener uses.

@@ -12,7 +12,7 @@ import (
 )
 
 // commandTimeout limits one command. HAProxy answers within milliseconds unless the machine is overloaded.
-const commandTimeout = 10 * time.Second
+const commandTimeout = 5 * time.Second
 
 // master is the socket of HAProxy's master process, which passes commands on to its workers.
 type master struct {

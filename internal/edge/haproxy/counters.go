@@ -65,17 +65,21 @@ func (c *counting) total(name string) counts {
 // Counters returns what the listeners have counted since HAProxy was first started in the folder. They never go
 // backwards: what workers have counted that are gone is kept in a file.
 func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.plan == nil {
+	now := e.shown.Load()
+	if now == nil {
 		return nil, errNotApplied
 	}
+	e.counted.Lock()
+	defer e.counted.Unlock()
 	if err := e.count(ctx); err != nil {
 		return nil, err
 	}
-	counters := make([]cloudv1.ListenerCounter, 0, len(e.plan.frontends))
-	for i := range e.plan.frontends {
-		f := &e.plan.frontends[i]
+	counters := make([]cloudv1.ListenerCounter, 0, len(now.plan.frontends))
+	for i := range now.plan.frontends {
+		f := &now.plan.frontends[i]
+		if f.removed {
+			continue
+		}
 		c := e.counting.total(f.Name)
 		counters = append(counters, cloudv1.ListenerCounter{
 			LoadBalancerID: f.listener.LoadBalancer, ListenerKey: f.listener.Key, Family: familyOf(f.listener.Address),
@@ -85,6 +89,7 @@ func (e *Engine) Counters(ctx context.Context) ([]cloudv1.ListenerCounter, error
 	return counters, nil
 }
 
+// count reads what the workers have counted. The caller holds counted.
 func (e *Engine) count(ctx context.Context) error {
 	if e.counting.Workers == nil {
 		e.counting = e.readCounting()
@@ -122,11 +127,9 @@ func (e *Engine) count(ctx context.Context) error {
 			e.counting.end(worker)
 		}
 	}
-	known := map[string]bool{}
-	for _, u := range e.units {
-		known[u.key()] = true
+	if now := e.shown.Load(); now != nil {
+		maps.DeleteFunc(e.counting.Ended, func(name string, _ counts) bool { return !now.keys[name] })
 	}
-	maps.DeleteFunc(e.counting.Ended, func(name string, _ counts) bool { return !known[name] })
 	if reflect.DeepEqual(before, e.counting) {
 		return nil
 	}

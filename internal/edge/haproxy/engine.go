@@ -7,13 +7,17 @@ package haproxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"os/user"
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -34,7 +38,8 @@ type Options struct {
 	Dir string
 	// Binary is haproxy's path; it defaults to haproxy.
 	Binary string
-	// User is the user that the workers run as; empty means the agent's user.
+	// User is the user that the workers run as. They parse what clients send, and need no privileges; empty means the
+	// agent's user.
 	User string
 	// Certificates has the certificates that listeners name.
 	Certificates Certificates
@@ -47,27 +52,53 @@ type Engine struct {
 	Options
 
 	master master
-	// files is how many files HAProxy may open; 0 before the first Apply.
-	files int
+	// account is that of the workers.
+	account account
+	// shown is what HAProxy does, for those that ask while it is being changed; nil before the first Apply.
+	shown atomic.Pointer[shown]
 
-	mu sync.Mutex
+	// process guards what is known about the master process.
+	process sync.Mutex
 	// child is the process that this engine has started, until it is known to have ended.
 	child int
 	// pid is the master that has answered last; 0 if none has.
 	pid int
+
+	// counted guards counting.
+	counted  sync.Mutex
+	counting counting
+
+	// mu guards the rest, and is held while HAProxy is changed.
+	mu sync.Mutex
+	// files is how many files HAProxy may open; 0 before the first Apply.
+	files int
 	// units are those of the last Apply; nil before it.
 	units []unit
 	pools []config.Pool
-	// plan is what HAProxy runs.
-	plan    *plan
-	verdict verdict
-	// accepted are the units that HAProxy runs, by key.
+	// accepted are the units that HAProxy runs, by key; nil if they are not known.
 	accepted map[string]unit
+	// refusedCertificates has why HAProxy refuses contents of certificates.
+	refusedCertificates map[[sha256.Size]byte]error
 	// leaving has the servers that no pool has any more, and when their connections end at the latest.
 	leaving map[place]time.Time
-
-	counting counting
+	// left has why HAProxy was reloaded, by the process id of the worker that was left.
+	left map[int]reloaded
+	// silent is since when HAProxy has not answered; zero if it has.
+	silent time.Time
+	// hung are master processes that were replaced, and since when.
+	hung map[int]time.Time
 }
+
+// shown is what HAProxy does.
+type shown struct {
+	plan  *plan
+	pools []config.Pool
+	// keys are those of all units that are wanted or run.
+	keys map[string]bool
+}
+
+// account is a user and its group, by their numbers; empty for those of the agent.
+type account struct{ ID, Group string }
 
 // safeDir has the characters that need no quotes anywhere.
 var safeDir = regexp.MustCompile(`^/[A-Za-z0-9/._-]{0,80}$`)
@@ -81,15 +112,22 @@ func New(o Options) (*Engine, error) {
 	if o.Binary == "" {
 		o.Binary = "haproxy"
 	}
-	e := &Engine{Options: o, leaving: map[place]time.Time{}}
+	e := &Engine{Options: o, leaving: map[place]time.Time{}, left: map[int]reloaded{}, hung: map[int]time.Time{}}
+	if o.User != "" {
+		found, err := user.Lookup(o.User)
+		if err != nil {
+			return nil, fmt.Errorf("look up the user of the workers (--haproxy-user): %w", err)
+		}
+		e.account = account{found.Uid, found.Gid}
+	}
 	e.master = master{socket: e.file(masterSocket)}
 	return e, nil
 }
 
 // Apply makes HAProxy do what the configuration says: it serves the listeners of engine Proxy, and probes the members of
-// all pools. It starts HAProxy if it does not run. Listeners that HAProxy cannot serve are returned as faults; an error
-// means that HAProxy goes on with what it did before. Changes that arrive while Apply runs belong into one next call:
-// every call reloads HAProxy at most once.
+// all pools. It starts HAProxy if it does not run. What HAProxy cannot do is returned as faults, and stays as it was; an
+// error means that HAProxy does not work at all. Changes that arrive while Apply runs belong into one next call: every
+// call reloads HAProxy at most once.
 func (e *Engine) Apply(ctx context.Context, c *config.Config) ([]cloudv1.EdgeFault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,8 +139,8 @@ func (e *Engine) Apply(ctx context.Context, c *config.Config) ([]cloudv1.EdgeFau
 	return faults, nil
 }
 
-// Run keeps HAProxy running until the context ends: it starts one that has crashed, and removes servers whose time to
-// drain is over. HAProxy goes on when Run returns.
+// Run keeps HAProxy running until the context ends: it starts one that has crashed, replaces one that does not answer,
+// and ends connections whose time is over. HAProxy goes on when Run returns.
 func (e *Engine) Run(ctx context.Context) {
 	for {
 		select {
@@ -122,15 +160,23 @@ func (e *Engine) supervise(ctx context.Context) error {
 	if e.units == nil {
 		return nil
 	}
+	e.bury()
 	p, err := e.running(ctx)
-	if errors.Is(err, errNotRunning) {
+	if err == nil && p.current != 0 {
+		_, err = e.master.structure(ctx, p.current)
+	}
+	switch {
+	case errors.Is(err, errNotRunning):
 		_, err = e.apply(ctx)
 		return err
+	case err != nil:
+		return errors.Join(err, e.unanswered(ctx))
 	}
-	if err != nil || len(e.leaving) == 0 || p.current == 0 {
-		return err
+	e.silent = time.Time{}
+	if p.current == 0 || e.accepted == nil {
+		return nil
 	}
-	return e.sweep(ctx, p.current)
+	return e.tend(ctx, p)
 }
 
 func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
@@ -150,35 +196,146 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 			return nil, err
 		}
 	}
-	certificates, err := e.install(ctx, p, e.units)
+	if p == nil {
+		e.accepted = nil
+	}
+	waits := e.waits(p)
+	certificates, err := e.install(ctx, p, append(slices.Collect(maps.Values(e.accepted)), e.units...), waits)
 	if err != nil {
 		return nil, err
 	}
-	planned, r, err := e.plans(e.units, certificates)
+	planned, err := e.adopt(ctx, runs, certificates, waits)
 	if err != nil {
 		return nil, err
 	}
-	if runs != r.structure || certificates.changed {
-		if planned, r, err = e.checked(ctx, planned, r, certificates, runs); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case p == nil:
-		err = e.start(ctx, r)
-	case runs != r.structure || certificates.reload:
-		err = e.reload(ctx, p, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	e.plan, e.accepted = planned, make(map[string]unit, len(planned.units))
+	before := e.accepted
+	e.accepted = make(map[string]unit, len(planned.units))
 	for _, u := range planned.units {
 		e.accepted[u.key()] = u
 	}
+	e.show(planned)
+	e.clean(certificates)
 	if p, err = e.running(ctx); err != nil {
 		return nil, err
 	}
-	e.clean(certificates)
-	return slices.Concat(planned.faults, certificates.faults(e.units)), e.reconcile(ctx, p.current)
+	faults, err := e.reconcile(ctx, p.current, planned)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.open(ctx, p.current, planned); err != nil {
+		return nil, err
+	}
+	if err := e.expel(ctx, p, before, planned); err != nil {
+		return nil, err
+	}
+	return slices.Concat(planned.faults, certificates.faults(e.units), faults), e.tend(ctx, p)
+}
+
+// show has those that ask see the plan.
+func (e *Engine) show(p *plan) {
+	keys := make(map[string]bool, len(e.units))
+	for _, u := range slices.Concat(e.units, p.units) {
+		keys[u.key()] = true
+	}
+	e.shown.Store(&shown{p, e.pools, keys})
+}
+
+// adopt makes HAProxy run with a plan for the units, and returns it. What HAProxy refuses is left out.
+func (e *Engine) adopt(ctx context.Context, runs string, c *installed, waits func(string) error) (*plan, error) {
+	refused := refusals{}
+	for _, u := range e.units {
+		was, ok := e.accepted[u.key()]
+		if err := waits(u.loadBalancer()); err != nil && (!ok || u.needsReload(was)) {
+			refused[u.key()] = &refusal{1, err}
+		}
+	}
+	var failed error
+	// The wanted form of a unit can be refused, and the accepted one.
+	for range 3 {
+		planned, r, err := e.checked(ctx, c, runs, refused)
+		if failed = err; err != nil {
+			break
+		}
+		if r.structure == runs && len(c.reload) == 0 {
+			return planned, nil
+		}
+		p, err := e.running(ctx)
+		if errors.Is(err, errNotRunning) {
+			err = e.start(ctx, r)
+		} else if err == nil {
+			err = e.reload(ctx, p, r)
+		}
+		if err == nil {
+			if p != nil && p.current != 0 {
+				e.left[p.current] = reloaded{e.Clock.Now(), e.causes(planned, c)}
+			}
+			return planned, nil
+		}
+		failed = err
+		if because, ok := errors.AsType[*refusedError](err); !ok || !refused.refuse(planned, because.sections) {
+			break
+		}
+	}
+	if runs == "" || e.accepted == nil {
+		return nil, failed
+	}
+	return e.standing(c, failed)
+}
+
+// standing returns the plan of what HAProxy runs, with the members of now, if it cannot do anything else.
+func (e *Engine) standing(c *installed, reason error) (*plan, error) {
+	refused := refusals{}
+	for _, u := range e.units {
+		if was, ok := e.accepted[u.key()]; !ok || u.needsReload(was) || c.reload[u.loadBalancer()] {
+			refused[u.key()] = &refusal{1, reason}
+		}
+	}
+	planned, _, err := e.plans(c, refused, true)
+	return planned, err
+}
+
+// checked returns the plan without what HAProxy refuses.
+func (e *Engine) checked(
+	ctx context.Context, c *installed, runs string, refused refusals,
+) (*plan, *rendered, error) {
+	for first := true; ; first = false {
+		p, r, err := e.plans(c, refused, true)
+		if err != nil || r.structure == runs && len(c.reload) == 0 {
+			return p, r, err
+		}
+		if first {
+			refused.occupied(e.occupied(ctx, runs))
+			continue
+		}
+		if p, r, err = e.plans(c, refused, false); err != nil {
+			return nil, nil, err
+		}
+		sections, err := e.check(ctx, r)
+		if err != nil || len(sections) == 0 {
+			return p, r, err
+		}
+		if !refused.refuse(p, sections) {
+			return nil, nil, fmt.Errorf("haproxy refuses a part that belongs to no listener: %v", sections)
+		}
+	}
+}
+
+// plans returns the plan for the units. It can keep those that are not wanted any more in HAProxy's configuration, where
+// they do nothing, because removing them takes a reload.
+func (e *Engine) plans(c *installed, refused refusals, keep bool) (*plan, *rendered, error) {
+	units := slices.Clone(e.units)
+	if keep {
+		wanted := map[string]bool{}
+		for _, u := range units {
+			wanted[u.key()] = true
+		}
+		for key, u := range e.accepted {
+			if !wanted[key] {
+				units = append(units, u.asRemoved())
+			}
+		}
+	}
+	p := planOf(units, c.usable, e.accepted, refused)
+	r, err := render(p, e.Dir, e.account, connectionsFor(e.files, p))
+	return p, r, err
 }

@@ -37,13 +37,13 @@ func FuzzRender(f *testing.F) {
 				},
 			}},
 		}
-		p := planOf(unitsOf(c), noCertificate, nil)
-		r, err := render(p, e.Dir, "", 8000)
+		p := planOf(unitsOf(c), noCertificates, nil, nil)
+		r, err := render(p, e.Dir, account{}, 8000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.check(t.Context(), r); err != nil {
-			t.Errorf("%v:\n%s", err, r.text)
+		if refused, err := e.check(t.Context(), r); err != nil || len(refused) > 0 {
+			t.Errorf("%v %v:\n%s", refused, err, r.text)
 		}
 		if len(p.faults) == 0 && len(p.frontends) != 1 || len(p.frontends)+len(p.faults) != 1 {
 			t.Errorf("%d listeners and %d faults", len(p.frontends), len(p.faults))

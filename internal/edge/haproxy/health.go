@@ -16,9 +16,8 @@ var errNotApplied = errors.New("no configuration has been applied yet")
 
 // Health returns the states of the members of all pools, those without a health monitor included.
 func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.plan == nil {
+	now := e.shown.Load()
+	if now == nil {
 		return nil, errNotApplied
 	}
 	p, err := e.running(ctx)
@@ -33,7 +32,7 @@ func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
 	for _, row := range rows {
 		seen[place{row["pxname"], row["svname"]}] = row
 	}
-	return healthOf(e.pools, e.plan.backends, seen), nil
+	return healthOf(now.pools, now.plan.backends, seen), nil
 }
 
 func healthOf(pools []config.Pool, backends []backend, rows map[place]map[string]string) []cloudv1.MemberHealth {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
 // place is a server of a backend.
@@ -17,59 +19,73 @@ func (p place) String() string { return p.backend + "/" + p.server }
 
 // present is a server that a worker has.
 type present struct {
+	id     uint32
 	weight int
 	// disabled is true for a server that was about to be removed, or was not added completely.
 	disabled bool
 }
 
-// reconcile makes the servers of the worker those of the plan. Servers that are in no pool any more get no new
-// connections, and are removed when they have none or their time to drain is over.
-func (e *Engine) reconcile(ctx context.Context, worker int) error {
+// commandError is returned for a command that HAProxy does not follow, although it answers.
+type commandError struct{ command, answer string }
+
+func (r *commandError) Error() string {
+	return fmt.Sprintf("%s: haproxy answers %.200q", r.command, r.answer)
+}
+
+// reconcile makes the servers of the worker those of the plan, and returns what HAProxy refuses. Servers that are in no
+// pool any more get no new connections, and are removed when they have none or their time to drain is over.
+func (e *Engine) reconcile(ctx context.Context, worker int, p *plan) ([]cloudv1.EdgeFault, error) {
 	servers, err := e.servers(ctx, worker)
 	if err != nil {
+		return nil, err
+	}
+	var faults []cloudv1.EdgeFault
+	// fault returns errors that do not belong to one member.
+	fault := func(b *backend, err error) error {
+		if _, ok := errors.AsType[*commandError](err); ok {
+			faults = append(faults, b.unit.fault(err))
+			return nil
+		}
 		return err
 	}
-	wanted, backends := map[place]bool{}, map[string]*backend{}
-	var failed []error
-	for i := range e.plan.backends {
-		b := &e.plan.backends[i]
-		backends[b.Name] = b
-		for j := range b.Servers {
-			s := &b.Servers[j]
-			at := place{b.Name, s.Name}
-			wanted[at] = true
-			delete(e.leaving, at)
-			if err := e.put(ctx, worker, b, s, servers); err != nil {
-				failed = append(failed, err)
+	wanted := map[string]map[string]bool{}
+	for i := range p.backends {
+		b := &p.backends[i]
+		wanted[b.Name] = make(map[string]bool, len(b.Servers))
+		has := servers[b.Name]
+		ids := make(map[uint32]bool, len(has))
+		for _, s := range has {
+			ids[s.id] = true
+		}
+		for _, s := range b.Servers {
+			wanted[b.Name][s.Name] = true
+			delete(e.leaving, place{b.Name, s.Name})
+			if ids[s.ID] {
+				// A server that leaves has the number: this edge sends clients elsewhere than others until its next reload.
+				s.ID = 0
+			}
+			if err := fault(b, e.put(ctx, worker, b, &s, has)); err != nil {
+				return nil, err
 			}
 		}
-	}
-	for at, s := range servers {
-		b := backends[at.backend]
-		if _, ok := e.leaving[at]; ok || wanted[at] || b == nil {
-			continue
-		}
-		if err := e.weigh(ctx, worker, at, s, 0); err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
-	}
-	for at := range e.leaving {
-		if _, ok := servers[at]; !ok {
-			delete(e.leaving, at)
+		for name, s := range has {
+			at := place{b.Name, name}
+			if _, ok := e.leaving[at]; ok || wanted[b.Name][name] {
+				continue
+			}
+			if err := fault(b, e.weigh(ctx, worker, at, s, 0)); err != nil {
+				return nil, err
+			}
+			e.leaving[at] = e.Clock.Now().Add(b.pool.Drain)
 		}
 	}
-	if len(e.leaving) > 0 {
-		failed = append(failed, e.sweep(ctx, worker))
-	}
-	return errors.Join(failed...)
+	return faults, nil
 }
 
 // put adds a server to its backend, or changes its weight.
-func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, servers map[place]present) error {
+func (e *Engine) put(ctx context.Context, worker int, b *backend, s *server, servers map[string]present) error {
 	at := place{b.Name, s.Name}
-	has, ok := servers[at]
+	has, ok := servers[s.Name]
 	if !ok {
 		return e.add(ctx, worker, b, s)
 	}
@@ -93,12 +109,9 @@ func (e *Engine) add(ctx context.Context, worker int, b *backend, s *server) err
 	}
 	answer, err := e.master.worker(ctx, worker, strings.Join(commands, ";"), "")
 	if err == nil && answer != "New server registered." {
-		err = fmt.Errorf("haproxy answers %q", answer)
+		err = &commandError{"add server " + at, answer}
 	}
-	if err != nil {
-		return fmt.Errorf("add server %s: %w", at, err)
-	}
-	return nil
+	return err
 }
 
 // weigh changes the weight of a server, which gets no new connections with 0.
@@ -109,34 +122,7 @@ func (e *Engine) weigh(ctx context.Context, worker int, at place, s present, wei
 	return e.do(ctx, worker, fmt.Sprintf("set server %s weight %d", at, weight))
 }
 
-// sweep removes the servers that have left, if they have no connections or must not have any longer.
-func (e *Engine) sweep(ctx context.Context, worker int) error {
-	stats, err := e.stats(ctx, worker, statServers)
-	if err != nil {
-		return err
-	}
-	sessions := map[place]string{}
-	for _, row := range stats {
-		sessions[place{row["pxname"], row["svname"]}] = row["scur"]
-	}
-	now := e.Clock.Now()
-	var failed []error
-	for at, deadline := range e.leaving {
-		current, ok := sessions[at]
-		if !ok {
-			delete(e.leaving, at)
-			continue
-		}
-		if current != "0" && now.Before(deadline) {
-			continue
-		}
-		if err := e.remove(ctx, worker, at); err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return errors.Join(failed...)
-}
-
+// remove removes a server, and ends its connections.
 func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	// Maintenance ends the connections of servers that are checked.
 	answer, err := e.master.worker(ctx, worker,
@@ -147,7 +133,7 @@ func (e *Engine) remove(ctx context.Context, worker int, at place) error {
 	if strings.Contains(answer, "Server deleted.") {
 		delete(e.leaving, at)
 	}
-	// Otherwise its connections are about to end; the next sweep tries again.
+	// Otherwise its connections are about to end; the next time it succeeds.
 	return nil
 }
 
@@ -158,13 +144,13 @@ func (e *Engine) do(ctx context.Context, worker int, command string) error {
 		return fmt.Errorf("%s: %w", command, err)
 	}
 	if answer != "" {
-		return fmt.Errorf("%s: haproxy answers %q", command, answer)
+		return &commandError{command, answer}
 	}
 	return nil
 }
 
-// servers returns the servers that a worker has.
-func (e *Engine) servers(ctx context.Context, worker int) (map[place]present, error) {
+// servers returns the servers that a worker has, by backend and name.
+func (e *Engine) servers(ctx context.Context, worker int) (map[string]map[string]present, error) {
 	answer, err := e.master.worker(ctx, worker, "show servers state", "")
 	if err != nil {
 		return nil, fmt.Errorf("show servers state: %w", err)
@@ -172,9 +158,9 @@ func (e *Engine) servers(ctx context.Context, worker int) (map[place]present, er
 	return parseServers(answer)
 }
 
-func parseServers(answer string) (map[place]present, error) {
+func parseServers(answer string) (map[string]map[string]present, error) {
 	columns := map[string]int{}
-	servers := map[place]present{}
+	servers := map[string]map[string]present{}
 	for line := range strings.Lines(answer) {
 		fields := strings.Fields(strings.TrimPrefix(line, "#"))
 		switch {
@@ -187,12 +173,16 @@ func parseServers(answer string) (map[place]present, error) {
 			continue
 		}
 		weight, err := strconv.Atoi(fields[columns["srv_uweight"]])
-		if err != nil {
+		id, err2 := strconv.ParseUint(fields[columns["srv_id"]], 10, 32)
+		if err != nil || err2 != nil {
 			return nil, fmt.Errorf("show servers state: unexpected line %q", line)
 		}
-		at := place{fields[columns["be_name"]], fields[columns["srv_name"]]}
-		servers[at] = present{
-			weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
+		backend := fields[columns["be_name"]]
+		if servers[backend] == nil {
+			servers[backend] = map[string]present{}
+		}
+		servers[backend][fields[columns["srv_name"]]] = present{
+			id: uint32(id), weight: weight, disabled: fields[columns["srv_admin_state"]] != "0",
 		}
 	}
 	if len(columns) == 0 {

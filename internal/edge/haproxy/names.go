@@ -51,11 +51,16 @@ func serverName(key string, address netip.AddrPort) string {
 	return encode(key) + ":" + hex.EncodeToString(sum[:4])
 }
 
-// serverID returns a number by which all edges put the member at the same place when they hash the client's address.
-func serverID(name string) uint32 {
+// serverID returns a number by which all edges put the member at the same place when they hash the client's address. It
+// is none of those that are taken.
+func serverID(name string, taken map[uint32]bool) uint32 {
 	h := fnv.New32a()
-	h.Write([]byte(name))
-	return h.Sum32()&0x3fffffff + 1
+	for {
+		h.Write([]byte(name))
+		if id := h.Sum32()&0x3fffffff + 1; !taken[id] {
+			return id
+		}
+	}
 }
 
 func familyOf(a netip.Addr) string {

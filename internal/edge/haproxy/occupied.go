@@ -17,9 +17,9 @@ import (
 // a worker that cannot have one port does not start at all. Runs is the structure that HAProxy runs, if it does.
 func (e *Engine) occupied(ctx context.Context, runs string) map[string]error {
 	ours, found := map[string]bool{}, map[string]error{}
-	if runs != "" {
+	if runs != "" || len(e.hung) > 0 {
 		content, _ := os.ReadFile(e.file(configFile))
-		if !strings.Contains(string(content), "description "+runs+"\n") {
+		if !strings.Contains(string(content), "description "+runs) {
 			// An agent has ended during a reload, so that it is not known which ports are HAProxy's own.
 			return found
 		}

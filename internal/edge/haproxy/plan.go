@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -34,8 +35,9 @@ const (
 
 // plan is what HAProxy has to do, in the terms of its configuration.
 type plan struct {
-	// units are those that the rest is for.
+	// units are those that the rest is for, and backendOf has the names of their backends, by key.
 	units     []unit
+	backendOf map[string]string
 	frontends []frontend
 	backends  []backend
 	faults    []cloudv1.EdgeFault
@@ -43,6 +45,8 @@ type plan struct {
 
 type frontend struct {
 	listener config.Listener
+	// removed is true if the listener is not wanted any more, so that HAProxy must not accept connections.
+	removed bool
 
 	Name, Mode, Backend string
 	Bind                netip.AddrPort
@@ -56,6 +60,8 @@ type frontend struct {
 }
 
 type backend struct {
+	// unit is one of those that use the backend.
+	unit unit
 	pool config.Pool
 
 	Name, Mode string
@@ -92,7 +98,12 @@ type server struct {
 type unit struct {
 	listener *config.Listener
 	pool     *config.Pool
+	// removed is true for a unit that is not wanted any more, and stays in the configuration until the next reload.
+	removed bool
 }
+
+// loadBalancer returns the id of the load balancer that the unit belongs to.
+func (u unit) loadBalancer() string { return u.pool.ID.LoadBalancer }
 
 // key identifies the unit.
 func (u unit) key() string {
@@ -133,11 +144,11 @@ func unitsOf(c *config.Config) []unit {
 			pool = &config.Pool{ID: l.Pool}
 		}
 		served[l.Pool] = true
-		units = append(units, unit{l, pool})
+		units = append(units, unit{listener: l, pool: pool})
 	}
 	for i := range c.Pools {
 		if p := &c.Pools[i]; !served[p.ID] && p.Monitor != nil {
-			units = append(units, unit{nil, p})
+			units = append(units, unit{pool: p})
 		}
 	}
 	return units
@@ -147,41 +158,76 @@ func unitsOf(c *config.Config) []unit {
 func (u unit) before(accepted unit) unit {
 	pool := *accepted.pool
 	pool.Members = u.pool.Members
-	return unit{accepted.listener, &pool}
+	return unit{listener: accepted.listener, pool: &pool}
+}
+
+// asRemoved returns the unit without members.
+func (u unit) asRemoved() unit {
+	pool := *u.pool
+	pool.Members = nil
+	return unit{u.listener, &pool, true}
+}
+
+// needsReload reports whether HAProxy has to reload to change a unit into this one: it does not for members.
+func (u unit) needsReload(was unit) bool {
+	pool, before := *u.pool, *was.pool
+	pool.Members, pool.Drain, before.Members, before.Drain = nil, 0, nil, 0
+	return !reflect.DeepEqual(u.listener, was.listener) || !reflect.DeepEqual(pool, before)
 }
 
 // planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault, and stays as it was
 // accepted before, if it was.
-func planOf(units []unit, certificate func(id string) (file string, err error), accepted map[string]unit) *plan {
-	p := &planner{certificate: certificate, backends: map[string]int{}, binds: map[netip.AddrPort]bool{}}
+func planOf(
+	units []unit, certificates func(ids []string) (files []string, err error), accepted map[string]unit, refused refusals,
+) *plan {
+	p := &planner{
+		plan: plan{backendOf: map[string]string{}}, certificates: certificates,
+		backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
+	}
 	for _, u := range units {
-		err := p.add(u)
-		if err == nil {
-			continue
+		forms := []unit{u}
+		if old, ok := accepted[u.key()]; ok {
+			forms = append(forms, u.before(old), old)
 		}
-		p.faults = append(p.faults, u.fault(err))
-		if old, ok := accepted[u.key()]; ok && p.add(u.before(old)) != nil {
-			// It is a fault anyway.
-			_ = p.add(old)
+		var reason error
+		if r := refused[u.key()]; r != nil {
+			reason, forms = r.reason, forms[min(r.times, len(forms)):]
+		}
+		for _, form := range forms {
+			err := p.add(form)
+			if err == nil {
+				break
+			}
+			if reason == nil {
+				reason = err
+			}
+		}
+		if reason != nil && !u.removed {
+			p.faults = append(p.faults, u.fault(reason))
 		}
 	}
+	// The order must not depend on which units are removed.
+	slices.SortFunc(p.frontends, func(a, b frontend) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.plan.backends, func(a, b backend) int { return cmp.Compare(a.Name, b.Name) })
 	return &p.plan
 }
 
 type planner struct {
 	plan
-	certificate func(id string) (file string, err error)
-	backends    map[string]int
-	binds       map[netip.AddrPort]bool
+	certificates func(ids []string) ([]string, error)
+	backends     map[string]int
+	binds        map[netip.AddrPort]bool
+	// faulty has the members that are faults already, because several listeners use their pool.
+	faulty map[string]bool
 }
 
 func (p *planner) add(u unit) error {
-	b, err := backendOf(u)
+	b, faulty, err := backendOf(u)
 	if err != nil {
 		return err
 	}
 	if u.listener != nil {
-		f, err := frontendOf(u.listener, p.certificate)
+		f, err := frontendOf(u.listener, p.certificates)
 		if err == nil && p.binds[f.Bind] {
 			err = fmt.Errorf("another listener has this address and port")
 		}
@@ -189,10 +235,17 @@ func (p *planner) add(u unit) error {
 			return err
 		}
 		p.binds[f.Bind] = true
-		f.Backend, b.Idle = b.Name, f.Idle
+		f.Backend, f.removed, b.Idle = b.Name, u.removed, f.Idle
 		p.frontends = append(p.frontends, *f)
 	}
 	p.units = append(p.units, u)
+	p.backendOf[u.key()] = b.Name
+	for _, err := range faulty {
+		if key := fmt.Sprintf("%v %v", u.pool.ID, err); !p.faulty[key] {
+			p.faulty[key] = true
+			p.faults = append(p.faults, u.fault(err))
+		}
+	}
 	if at, ok := p.backends[b.Name]; ok {
 		p.plan.backends[at].Idle = max(p.plan.backends[at].Idle, b.Idle)
 		return nil
@@ -202,7 +255,7 @@ func (p *planner) add(u unit) error {
 	return nil
 }
 
-func frontendOf(l *config.Listener, certificate func(id string) (string, error)) (*frontend, error) {
+func frontendOf(l *config.Listener, certificates func(ids []string) ([]string, error)) (*frontend, error) {
 	f := &frontend{
 		listener: *l, Name: frontendName(l), Mode: modeOf(l), Bind: netip.AddrPortFrom(l.Address.Unmap(), l.Port),
 		MaxConnections: min(max(l.MaxConnections, 0), maxConnections), Quota: quotaOf(l.MaxQPS),
@@ -215,12 +268,9 @@ func frontendOf(l *config.Listener, certificate func(id string) (string, error))
 		if len(l.Certificates) == 0 || len(l.Certificates) > maxCertificates {
 			return nil, fmt.Errorf("has %d certificates, must have 1 to %d", len(l.Certificates), maxCertificates)
 		}
-		for _, id := range l.Certificates {
-			file, err := certificate(id)
-			if err != nil {
-				return nil, err
-			}
-			f.Certificates = append(f.Certificates, file)
+		var err error
+		if f.Certificates, err = certificates(l.Certificates); err != nil {
+			return nil, err
 		}
 	}
 	for chunk := range slices.Chunk(l.Allowed, sourcesPerLine) {

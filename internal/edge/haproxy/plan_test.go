@@ -19,9 +19,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// noCertificate has no certificates.
-func noCertificate(id string) (string, error) {
-	return "", errors.New("certificate " + id + " is not known")
+// noCertificates has no certificates, allCertificates has all.
+func noCertificates([]string) ([]string, error) {
+	return nil, errors.New("the certificates are not known")
+}
+
+func allCertificates(ids []string) ([]string, error) {
+	var files []string
+	for _, id := range ids {
+		files = append(files, certificateFile("/run/edge", id))
+	}
+	return files, nil
 }
 
 // fixed returns a configuration with one of everything.
@@ -85,11 +93,11 @@ func fixed() *config.Config {
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	p := planOf(unitsOf(fixed()), func(id string) (string, error) { return certificateFile("/run/edge", id), nil }, nil)
+	p := planOf(unitsOf(fixed()), allCertificates, nil, nil)
 	if len(p.faults) != 0 {
 		t.Fatalf("faults: %+v", p.faults)
 	}
-	r, err := render(p, "/run/edge", "haproxy", 8000)
+	r, err := render(p, "/run/edge", account{"103", "106"}, 8000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +121,7 @@ func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		r, err := render(planOf(unitsOf(c), func(id string) (string, error) { return "/" + id, nil }, nil), "/run/edge", "", 8000)
+		r, err := render(planOf(unitsOf(c), allCertificates, nil, nil), "/run/edge", account{}, 8000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,16 +171,21 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 	} {
 		conf := fixed()
 		c.change(conf)
-		p := planOf(unitsOf(conf), func(id string) (string, error) { return "/" + id, nil }, nil)
+		p := planOf(unitsOf(conf), allCertificates, nil, nil)
 		if len(p.faults) != 1 || p.faults[0].LoadBalancerID != "lb-1" || p.faults[0].ListenerKey != "tcp/80" ||
 			!strings.Contains(p.faults[0].Detail, c.want) {
 			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.faults, c.want)
 		}
-		if len(p.frontends) != 2 {
-			t.Errorf("%s: %d listeners are left, want 2", name, len(p.frontends))
+		// A faulty member leaves the listener to the others.
+		want := 2
+		if strings.HasPrefix(name, "member") {
+			want = 3
+		}
+		if len(p.frontends) != want {
+			t.Errorf("%s: %d listeners are left, want %d", name, len(p.frontends), want)
 		}
 	}
-	p := planOf(unitsOf(fixed()), noCertificate, nil)
+	p := planOf(unitsOf(fixed()), noCertificates, nil, nil)
 	if len(p.faults) != 1 || p.faults[0].ListenerKey != "tcp/443" || len(p.frontends) != 2 {
 		t.Errorf("missing certificate: faults are %+v", p.faults)
 	}

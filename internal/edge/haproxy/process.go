@@ -30,6 +30,8 @@ const (
 const (
 	// readyTimeout limits the start of HAProxy and of a new worker.
 	readyTimeout = 30 * time.Second
+	// checkTimeout limits the check of a configuration.
+	checkTimeout = 20 * time.Second
 	poll         = 20 * time.Millisecond
 	// logLimit is the size at which the log is emptied.
 	logLimit = 4 << 20
@@ -40,32 +42,37 @@ var errNotRunning = errors.New("haproxy is not running")
 
 // running returns the processes of the HAProxy in the folder, which may have been started by an agent before this one.
 func (e *Engine) running(ctx context.Context) (*processes, error) {
-	if e.child != 0 {
-		// A child that has died remains until it is waited for.
-		if pid, err := unix.Wait4(e.child, nil, unix.WNOHANG, nil); pid == e.child || errors.Is(err, unix.ECHILD) {
-			e.child = 0
-		}
-	}
 	p, err := e.master.processes(ctx)
 	// At a reload the master replaces itself, its socket and its pid file: for a moment there may be none of them.
-	for try := 0; try < 5 && absent(err) && (e.pid != 0 || e.started()) && ctx.Err() == nil; try++ {
+	for try := 0; try < 5 && absent(err) && e.started() && ctx.Err() == nil; try++ {
 		e.Clock.Sleep(100 * time.Millisecond)
 		p, err = e.master.processes(ctx)
 	}
+	e.process.Lock()
+	defer e.process.Unlock()
+	if e.child != 0 && ended(e.child) {
+		e.child = 0
+	}
 	if err == nil {
-		if pid := e.alive(); pid != 0 {
+		if pid := e.find(); pid != 0 {
 			e.pid = pid
 		}
 		return p, nil
 	}
 	if absent(err) {
-		if pid := e.alive(); pid != 0 {
+		if pid := e.find(); pid != 0 {
 			return nil, fmt.Errorf("haproxy runs as process %d, but does not answer: %w", pid, err)
 		}
 		e.pid = 0
 		return nil, errNotRunning
 	}
 	return nil, err
+}
+
+// ended reports whether a child has ended. One that has remains until it is waited for.
+func ended(child int) bool {
+	pid, err := unix.Wait4(child, nil, unix.WNOHANG, nil)
+	return pid == child || errors.Is(err, unix.ECHILD)
 }
 
 // absent reports whether nothing answers at a socket.
@@ -75,13 +82,22 @@ func absent(err error) bool {
 
 // started reports whether HAProxy has ever been started in the folder.
 func (e *Engine) started() bool {
+	e.process.Lock()
+	defer e.process.Unlock()
 	_, err := os.Stat(e.file(pidFile))
-	return err == nil
+	return err == nil || e.pid != 0
 }
 
-// alive returns the process that wrote the pid file, or the last one that answered while the file is being replaced, if
-// it still runs and is HAProxy.
+// alive returns the master process, or 0 if there is none.
 func (e *Engine) alive() int {
+	e.process.Lock()
+	defer e.process.Unlock()
+	return e.find()
+}
+
+// find returns the process that wrote the pid file, or the last one that answered while the file is being replaced, if
+// it still runs and is HAProxy. The caller holds process.
+func (e *Engine) find() int {
 	pid := e.pid
 	if content, err := os.ReadFile(e.file(pidFile)); err == nil {
 		if written, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil {
@@ -111,7 +127,7 @@ func (e *Engine) alive() int {
 // start starts HAProxy in a session of its own, so that it outlives the agent.
 func (e *Engine) start(ctx context.Context, r *rendered) error {
 	// What is known about members is too old.
-	if err := os.Remove(e.file(stateFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := remove(e.file(stateFile)); err != nil {
 		return err
 	}
 	if err := e.write(configFile, r.text); err != nil {
@@ -126,29 +142,44 @@ func (e *Engine) start(ctx context.Context, r *rendered) error {
 	if err != nil {
 		return err
 	}
-	// Not CommandContext: the process must not end with the context.
-	command := exec.Command(e.Binary, //nolint:noctx // It outlives the agent.
+	// The process must not end with the context.
+	command := e.command(context.WithoutCancel(ctx),
 		"-W", "-S", e.file(masterSocket)+",mode,600", "-p", e.file(pidFile), "-f", e.file(configFile))
 	command.Stdout, command.Stderr = log, log
-	// Without the folder it started in, HAProxy refuses every reload, and the agent's may be removed.
-	command.Dir = e.Dir
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start haproxy: %w", err)
 	}
+	e.process.Lock()
 	e.child = command.Process.Pid
-	e.Logger.InfoContext(ctx, "haproxy started", "pid", e.child)
+	e.process.Unlock()
+	e.Logger.InfoContext(ctx, "haproxy started", "pid", command.Process.Pid)
 	if err := e.ready(ctx, r.structure, nil); err != nil {
-		return fmt.Errorf("start haproxy: %w%s", err, e.said(from))
+		return e.failed(fmt.Errorf("start haproxy: %w", err), r, from)
 	}
 	return nil
+}
+
+// failed returns why HAProxy does not run with a configuration, as its log says.
+func (e *Engine) failed(cause error, r *rendered, from int64) error {
+	found := e.said(from)
+	if len(found) > 0 {
+		cause = fmt.Errorf("%w: %s", cause, strings.Join(found[:min(len(found), 2)], "; "))
+	}
+	if sections := blame(r.text, found); len(sections) > 0 {
+		return &refusedError{sections, cause}
+	}
+	return cause
 }
 
 // reload makes HAProxy read the configuration again: a new worker gets the listening sockets, and the old one goes on
 // with its connections.
 func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) error {
 	if before.current != 0 {
-		if err := e.count(ctx); err != nil {
+		e.counted.Lock()
+		err := e.count(ctx)
+		e.counted.Unlock()
+		if err != nil {
 			return err
 		}
 		state, err := e.master.worker(ctx, before.current, "show servers state", "")
@@ -171,7 +202,7 @@ func (e *Engine) reload(ctx context.Context, before *processes, r *rendered) err
 		err = e.ready(ctx, r.structure, before)
 	}
 	if err != nil {
-		err = fmt.Errorf("reload haproxy: %w%s", err, e.said(from))
+		err = e.failed(fmt.Errorf("reload haproxy: %w", err), r, from)
 		// The file must be what HAProxy has loaded.
 		return errors.Join(err, e.write(configFile, loaded))
 	}
@@ -183,6 +214,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.units = nil
+	for master := range e.hung {
+		e.kill(master)
+	}
 	pid := e.alive()
 	if pid == 0 {
 		return nil
@@ -209,7 +243,7 @@ func (e *Engine) ready(ctx context.Context, structure string, before *processes)
 	for {
 		p, err := e.running(ctx)
 		switch {
-		case errors.Is(err, errNotRunning) && e.child == 0:
+		case errors.Is(err, errNotRunning) && e.childEnded():
 			return err
 		case err != nil:
 		case before != nil && p.reloads != before.reloads && p.failed > 0:
@@ -226,6 +260,12 @@ func (e *Engine) ready(ctx context.Context, structure string, before *processes)
 		case <-e.Clock.After(poll):
 		}
 	}
+}
+
+func (e *Engine) childEnded() bool {
+	e.process.Lock()
+	defer e.process.Unlock()
+	return e.child == 0
 }
 
 // rotate empties the log if it is long, and returns where it ends.
@@ -245,16 +285,16 @@ func (e *Engine) rotate() int64 {
 }
 
 // said returns the alerts that HAProxy has logged since a position of its log.
-func (e *Engine) said(from int64) string {
+func (e *Engine) said(from int64) []string {
 	content, err := os.ReadFile(e.file(logFile))
 	if err != nil || from > int64(len(content)) {
-		return ""
+		return nil
 	}
 	return alerts(content[from:])
 }
 
-// alerts returns what HAProxy calls an alert, and nothing if there is none.
-func alerts(output []byte) string {
+// alerts returns what HAProxy calls an alert.
+func alerts(output []byte) []string {
 	var found []string
 	for line := range strings.Lines(string(output)) {
 		if _, text, ok := strings.Cut(line, "[ALERT]"); ok {
@@ -264,34 +304,39 @@ func alerts(output []byte) string {
 			found = append(found, strings.TrimSpace(text))
 		}
 	}
-	if len(found) == 0 {
-		return ""
-	}
-	return ": " + strings.Join(found[:min(len(found), 2)], "; ")
+	return found
 }
 
-// check has HAProxy check a configuration, and returns why it is not valid.
-func (e *Engine) check(ctx context.Context, r *rendered) error {
+// check has HAProxy check a configuration, and returns the sections that it refuses.
+func (e *Engine) check(ctx context.Context, r *rendered) (map[string]error, error) {
 	if err := e.write(candidateFile, r.text); err != nil {
-		return err
+		return nil, err
 	}
-	command := exec.CommandContext(ctx, e.Binary, "-W", "-c", "-f", e.file(candidateFile))
-	command.Dir = e.Dir
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	command := e.command(ctx, "-W", "-c", "-f", e.file(candidateFile))
+	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil && exit.Exited() {
-		return &invalidError{"haproxy refuses it" + alerts(output)}
+	if err == nil {
+		return nil, nil
 	}
-	if err != nil {
-		return fmt.Errorf("check configuration: %w", err)
+	found := alerts(output)
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if sections := blame(r.text, found); ok && exit.Exited() && len(sections) > 0 {
+		return sections, nil
 	}
-	return nil
+	return nil, fmt.Errorf("check configuration: %w: %s", err, strings.Join(found[:min(len(found), 2)], "; "))
 }
 
-// invalidError is returned for configurations that HAProxy refuses.
-type invalidError struct{ reason string }
-
-func (e *invalidError) Error() string { return e.reason }
+// command returns a command that runs HAProxy.
+func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, e.Binary, arguments...)
+	// The agent's environment has a token, which the workers must not have. Without PATH, HAProxy finds itself by its path.
+	command.Args[0], command.Env = command.Path, []string{}
+	// Without the folder it started in, HAProxy refuses every reload, and the agent's may be removed.
+	command.Dir = e.Dir
+	return command
+}
 
 func (e *Engine) file(name string) string { return filepath.Join(e.Dir, name) }
 

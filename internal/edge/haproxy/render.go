@@ -36,12 +36,13 @@ type rendered struct {
 
 // render writes a plan as HAProxy's configuration file. The process shows the structure as its description, by which
 // its configuration is recognized.
-func render(p *plan, dir, user string, connections int) (*rendered, error) {
+func render(p *plan, dir string, user account, connections int) (*rendered, error) {
 	values := struct {
-		Description, StateFile, User string
-		MaxConnections               int
-		Frontends                    []frontend
-		Backends                     []backend
+		Description, StateFile string
+		User                   account
+		MaxConnections         int
+		Frontends              []frontend
+		Backends               []backend
 	}{
 		StateFile: filepath.Join(dir, stateFile), User: user,
 		Frontends: p.frontends, Backends: slices.Clone(p.backends),

@@ -8,17 +8,27 @@ import (
 // Serves returns the addresses and ports on which HAProxy accepts connections now, and an error if it is not known to
 // run.
 func (e *Engine) Serves(ctx context.Context) ([]netip.AddrPort, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.plan == nil {
+	now := e.shown.Load()
+	if now == nil {
 		return nil, errNotApplied
 	}
-	if _, err := e.running(ctx); err != nil {
+	p, err := e.running(ctx)
+	if err != nil {
 		return nil, err
 	}
-	served := make([]netip.AddrPort, len(e.plan.frontends))
-	for i := range e.plan.frontends {
-		served[i] = e.plan.frontends[i].Bind
+	rows, err := e.stats(ctx, p.current, statFrontends)
+	if err != nil {
+		return nil, err
+	}
+	open := make(map[string]bool, len(rows))
+	for _, row := range rows {
+		open[row["pxname"]] = row["status"] == "OPEN"
+	}
+	served := make([]netip.AddrPort, 0, len(now.plan.frontends))
+	for i := range now.plan.frontends {
+		if f := &now.plan.frontends[i]; open[f.Name] {
+			served = append(served, f.Bind)
+		}
 	}
 	return served, nil
 }

@@ -1,0 +1,111 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// longestSilence is how long HAProxy may not answer before it is replaced.
+	longestSilence = 5 * time.Second
+	// longestSignal is how long a worker may take to note that it has to end.
+	longestSignal = 3 * time.Second
+)
+
+// unanswered replaces a HAProxy that has not answered for too long. Its workers may still work: they go on with their
+// connections, while a new HAProxy accepts those that come.
+func (e *Engine) unanswered(ctx context.Context) error {
+	now := e.Clock.Now()
+	if e.silent.IsZero() {
+		e.silent = now
+	}
+	master := e.alive()
+	if now.Sub(e.silent) < longestSilence || master == 0 {
+		return nil
+	}
+	e.silent = time.Time{}
+	e.Logger.ErrorContext(ctx, "haproxy does not answer and is replaced", "pid", master)
+	// The new one binds the same socket, beside the old one's.
+	if err := errors.Join(remove(e.file(masterSocket)), remove(e.file(pidFile))); err != nil {
+		return err
+	}
+	e.process.Lock()
+	e.pid = 0
+	e.process.Unlock()
+	e.hung[master] = now
+	_, err := e.apply(ctx)
+	for _, worker := range children(master) {
+		// It closes its listening sockets, and ends with its last connection.
+		_ = syscall.Kill(worker, syscall.SIGUSR1)
+	}
+	return err
+}
+
+// bury ends what is left of a HAProxy that was replaced: workers that do not work either, and the master when its
+// workers have ended, which would end with it.
+func (e *Engine) bury() {
+	for master, since := range e.hung {
+		left := 0
+		for _, worker := range children(master) {
+			if e.Clock.Since(since) > longestSignal && pending(worker, syscall.SIGUSR1) {
+				_ = syscall.Kill(worker, syscall.SIGKILL)
+			}
+			left++
+		}
+		if left == 0 {
+			e.kill(master)
+		}
+	}
+}
+
+// kill ends a master that was replaced, and with it its workers.
+func (e *Engine) kill(master int) {
+	_ = syscall.Kill(master, syscall.SIGKILL)
+	if ended(master) {
+		delete(e.hung, master)
+	}
+}
+
+func remove(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// children returns the processes that a process has started and not waited for, without those that have ended.
+func children(pid int) []int {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for word := range strings.FieldsSeq(string(content)) {
+		child, err := strconv.Atoi(word)
+		if err != nil {
+			continue
+		}
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); err == nil {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// pending reports whether a process has a signal to handle.
+func pending(pid int, signal syscall.Signal) bool {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(content)) {
+		if value, ok := strings.CutPrefix(line, "ShdPnd:"); ok {
+			mask, _ := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			return mask&(1<<(signal-1)) != 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,160 @@
+package haproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Each reload leaves the worker before it until its connections end. They are as many as there were reloads if clients
+// stay for long, so that changes that need a reload take turns: those of a load balancer wait while mostOwnWorkers are
+// left for its sake, but no longer than ownReloadInterval, and all wait while there are mostOldWorkers.
+const (
+	mostOwnWorkers    = 3
+	ownReloadInterval = 5 * time.Minute
+	mostOldWorkers    = 60
+)
+
+// reloaded says when HAProxy was reloaded, and for which load balancers.
+type reloaded struct {
+	at            time.Time
+	loadBalancers []string
+}
+
+// waits returns a function that says why a load balancer must not cause a reload.
+func (e *Engine) waits(p *processes) func(loadBalancer string) error {
+	if p == nil || e.accepted == nil {
+		// What HAProxy runs is not known yet.
+		return func(string) error { return nil }
+	}
+	maps.DeleteFunc(e.left, func(worker int, _ reloaded) bool {
+		return worker != p.current && !slices.Contains(p.old, worker)
+	})
+	number, last := map[string]int{}, map[string]time.Time{}
+	for _, worker := range p.old {
+		r := e.left[worker]
+		for _, id := range r.loadBalancers {
+			number[id]++
+			if r.at.After(last[id]) {
+				last[id] = r.at
+			}
+		}
+	}
+	return func(loadBalancer string) error {
+		turn := last[loadBalancer].Add(ownReloadInterval)
+		switch {
+		case len(p.old) >= mostOldWorkers:
+			return fmt.Errorf("waits because connections go on in %d earlier processes of haproxy, the maximum", len(p.old))
+		case number[loadBalancer] >= mostOwnWorkers && e.Clock.Now().Before(turn):
+			return fmt.Errorf("waits until %s, or until connections end that are older than the last %d changes of the load "+
+				"balancer", turn.UTC().Format(time.TimeOnly+" MST"), number[loadBalancer])
+		}
+		return nil
+	}
+}
+
+// causes returns the load balancers for which HAProxy reloads.
+func (e *Engine) causes(p *plan, c *installed) []string {
+	found := maps.Clone(c.reload)
+	now := make(map[string]bool, len(p.units))
+	for _, u := range p.units {
+		now[u.key()] = true
+		if was, ok := e.accepted[u.key()]; !ok || u.needsReload(was) {
+			found[u.loadBalancer()] = true
+		}
+	}
+	for key, u := range e.accepted {
+		if !now[key] {
+			found[u.loadBalancer()] = true
+		}
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+// tend ends what must not go on: servers that have left, once they have no connections or their time to drain is over;
+// and in old workers, which probe no members, connections to members that are down.
+func (e *Engine) tend(ctx context.Context, p *processes) error {
+	if len(e.leaving) == 0 && len(p.old) == 0 {
+		return nil
+	}
+	now, shown := e.Clock.Now(), e.shown.Load()
+	drains := map[string]time.Duration{}
+	for i := range shown.pools {
+		drains[backendName(shown.pools[i].ID, "")] = shown.pools[i].Drain
+	}
+	wanted := map[place]bool{}
+	for i := range shown.plan.backends {
+		for j := range shown.plan.backends[i].Servers {
+			wanted[place{shown.plan.backends[i].Name, shown.plan.backends[i].Servers[j].Name}] = true
+		}
+	}
+	rows, err := e.stats(ctx, p.current, statServers)
+	if err != nil {
+		return err
+	}
+	seen, down := map[place]bool{}, map[place]bool{}
+	var failed []error
+	for _, row := range rows {
+		at := place{row["pxname"], row["svname"]}
+		seen[at], down[at] = true, strings.HasPrefix(row["status"], "DOWN")
+		if deadline, ok := e.leaving[at]; ok && (row["scur"] == "0" || !now.Before(deadline)) {
+			failed = append(failed, e.remove(ctx, p.current, at))
+		}
+	}
+	for _, worker := range p.old {
+		if rows, err = e.stats(ctx, worker, statServers); err != nil {
+			// It has just ended.
+			continue
+		}
+		ending := map[place]bool{}
+		for _, row := range rows {
+			at := place{row["pxname"], row["svname"]}
+			if row["scur"] == "0" {
+				continue
+			}
+			seen[at] = true
+			if _, ok := e.leaving[at]; !ok && !wanted[at] {
+				e.leaving[at] = now.Add(drains[at.backend[:strings.LastIndex(at.backend, ":")+1]])
+			}
+			if deadline, ok := e.leaving[at]; down[at] || ok && !now.Before(deadline) {
+				ending[at] = true
+			}
+		}
+		if len(ending) > 0 {
+			_ = e.end(ctx, worker, func(s session) bool { return ending[s.at] })
+		}
+	}
+	maps.DeleteFunc(e.leaving, func(at place, _ time.Time) bool { return !seen[at] })
+	return errors.Join(failed...)
+}
+
+// open has the worker accept connections for the listeners of the plan, and for no others.
+func (e *Engine) open(ctx context.Context, worker int, p *plan) error {
+	rows, err := e.stats(ctx, worker, statFrontends)
+	if err != nil {
+		return err
+	}
+	status := make(map[string]string, len(rows))
+	for _, row := range rows {
+		status[row["pxname"]] = row["status"]
+	}
+	for i := range p.frontends {
+		f := &p.frontends[i]
+		switch isOpen := status[f.Name] == "OPEN"; {
+		case f.removed && isOpen:
+			err = e.do(ctx, worker, "disable frontend "+f.Name)
+		case !f.removed && !isOpen:
+			err = e.do(ctx, worker, "enable frontend "+f.Name)
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
