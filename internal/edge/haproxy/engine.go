@@ -335,7 +335,7 @@ func (e *Engine) plans(c *installed, refused refusals, keep bool) (*plan, *rende
 			}
 		}
 	}
-	p := planOf(units, c.usable, e.accepted, refused)
+	p := planOf(units, c.usable, e.accepted, refused, (e.files-spareFiles)/filesPerCheck)
 	r, err := render(p, e.Dir, e.account, connectionsFor(e.files, p))
 	return p, r, err
 }

@@ -196,7 +196,7 @@ func TestManyChecksLeaveFilesForConnections(t *testing.T) {
 	l := listener(t, "http", "tcp/80")
 	c := &config.Config{Listeners: []config.Listener{l}}
 	alive := member(t, "a")
-	for i := range 30 {
+	for i := range 27 {
 		p := pool("tcp/"+strconv.Itoa(80+i), alive)
 		for j := range 30 {
 			m := alive

@@ -8,6 +8,8 @@ const (
 	mostFiles = 1 << 20
 	// spareFiles are for what HAProxy opens besides connections, listeners and checks.
 	spareFiles = 400
+	// filesPerCheck leaves a third of the files to connections. A check has two.
+	filesPerCheck = 3
 	// leastConnections is what HAProxy needs to be of use.
 	leastConnections = 100
 )

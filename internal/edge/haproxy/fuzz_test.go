@@ -37,7 +37,7 @@ func FuzzRender(f *testing.F) {
 				},
 			}},
 		}
-		p := planOf(unitsOf(c), noCertificates, nil, nil)
+		p := planOf(unitsOf(c), noCertificates, nil, nil, 100)
 		r, err := render(p, e.Dir, account{}, 8000)
 		if err != nil {
 			t.Fatal(err)

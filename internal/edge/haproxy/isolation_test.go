@@ -179,6 +179,36 @@ func TestPortIsOccupiedMeanwhile(t *testing.T) {
 	}
 }
 
+// A load balancer with more members than can be probed does not take the checks of others, and HAProxy starts.
+func TestMoreMembersThanCanBeProbed(t *testing.T) {
+	e := newEngine(t, nil)
+	e.files = 3000
+	l, p := other(t)
+	p.Monitor = tcpMonitor()
+	greedy := listener(t, "http", "tcp/81")
+	many, alive := pool("tcp/81"), member(t, "a")
+	many.Monitor = tcpMonitor()
+	c := &config.Config{Listeners: []config.Listener{greedy, l}, Pools: []config.Pool{many, p}}
+	apply(t, e, c)
+	for i := range e.files {
+		m := alive
+		m.Key = strconv.Itoa(i)
+		many.Members = append(many.Members, m)
+	}
+	c.Pools[0].Members, c.Pools[1].Members = many.Members, append(p.Members, member(t, "b"))
+	apply(t, e, c, "tcp/81")
+	eventually(t, 5*time.Second, "a new member of the other load balancer is probed", func() bool {
+		health, err := e.Health(t.Context())
+		return err == nil && slices.ContainsFunc(health, func(h cloudv1.MemberHealth) bool {
+			return h.MemberKey == "b" && h.State == cloudv1.OperatingOnline
+		})
+	})
+	c.Pools[0].Members = many.Members[:100]
+	apply(t, e, c)
+	serves(t, greedy)
+	apply(t, engineIn(t, e.Dir, e.Binary, nil), c)
+}
+
 // Those that ask what HAProxy does need not wait until it is changed.
 func TestReadingDoesNotWaitForChanges(t *testing.T) {
 	e := newEngine(t, nil)

@@ -176,14 +176,27 @@ func (u unit) needsReload(was unit) bool {
 }
 
 // planOf returns what HAProxy has to do for the units. A unit that it cannot do becomes a fault, and stays as it was
-// accepted before, if it was.
+// accepted before, if it was. There are at most that many checks.
 func planOf(
 	units []unit, certificates func(ids []string) (files []string, err error), accepted map[string]unit, refused refusals,
+	checks int,
 ) *plan {
 	p := &planner{
-		plan: plan{backendOf: map[string]string{}}, certificates: certificates,
+		plan: plan{backendOf: map[string]string{}}, certificates: certificates, checks: checks,
 		backends: map[string]int{}, binds: map[netip.AddrPort]bool{}, faulty: map[string]bool{},
 	}
+	// Those that are there keep what they have: they come before those that grow, and what was removed comes last.
+	rank := func(u unit) int {
+		was, ok := accepted[u.key()]
+		switch {
+		case u.removed:
+			return 2
+		case !ok, len(u.pool.Members) > len(was.pool.Members):
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(units, func(a, b unit) int { return rank(a) - rank(b) })
 	for _, u := range units {
 		forms := []unit{u}
 		if old, ok := accepted[u.key()]; ok {
@@ -215,8 +228,10 @@ func planOf(
 type planner struct {
 	plan
 	certificates func(ids []string) ([]string, error)
-	backends     map[string]int
-	binds        map[netip.AddrPort]bool
+	// checks is how many health checks are left.
+	checks   int
+	backends map[string]int
+	binds    map[netip.AddrPort]bool
 	// faulty has the members that are faults already, because several listeners use their pool.
 	faulty map[string]bool
 }
@@ -225,6 +240,14 @@ func (p *planner) add(u unit) error {
 	b, faulty, err := backendOf(u)
 	if err != nil {
 		return err
+	}
+	checks := 0
+	if _, ok := p.backends[b.Name]; !ok && b.Monitor != nil {
+		checks = len(b.Servers)
+	}
+	if checks > p.checks {
+		return fmt.Errorf("needs %d health checks, of which %d are left on the edge; the limit of open files of the agent "+
+			"determines how many there are", checks, p.checks)
 	}
 	if u.listener != nil {
 		f, err := frontendOf(u.listener, p.certificates)
@@ -238,6 +261,7 @@ func (p *planner) add(u unit) error {
 		f.Backend, f.removed, b.Idle = b.Name, u.removed, f.Idle
 		p.frontends = append(p.frontends, *f)
 	}
+	p.checks -= checks
 	p.units = append(p.units, u)
 	p.backendOf[u.key()] = b.Name
 	for _, err := range faulty {

@@ -93,7 +93,7 @@ func fixed() *config.Config {
 
 func TestRender(t *testing.T) {
 	t.Parallel()
-	p := planOf(unitsOf(fixed()), allCertificates, nil, nil)
+	p := planOf(unitsOf(fixed()), allCertificates, nil, nil, 100)
 	if len(p.faults) != 0 {
 		t.Fatalf("faults: %+v", p.faults)
 	}
@@ -121,7 +121,7 @@ func TestOnlyServersLeaveTheStructureAsItIs(t *testing.T) {
 	structure := func(change func(*config.Config)) string {
 		c := fixed()
 		change(c)
-		r, err := render(planOf(unitsOf(c), allCertificates, nil, nil), "/run/edge", account{}, 8000)
+		r, err := render(planOf(unitsOf(c), allCertificates, nil, nil, 100), "/run/edge", account{}, 8000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 	} {
 		conf := fixed()
 		c.change(conf)
-		p := planOf(unitsOf(conf), allCertificates, nil, nil)
+		p := planOf(unitsOf(conf), allCertificates, nil, nil, 100)
 		if len(p.faults) != 1 || p.faults[0].LoadBalancerID != "lb-1" || p.faults[0].ListenerKey != "tcp/80" ||
 			!strings.Contains(p.faults[0].Detail, c.want) {
 			t.Errorf("%s: faults are %+v, want one of tcp/80 with %q", name, p.faults, c.want)
@@ -185,7 +185,7 @@ func TestFaultsLeaveTheRest(t *testing.T) {
 			t.Errorf("%s: %d listeners are left, want %d", name, len(p.frontends), want)
 		}
 	}
-	p := planOf(unitsOf(fixed()), noCertificates, nil, nil)
+	p := planOf(unitsOf(fixed()), noCertificates, nil, nil, 100)
 	if len(p.faults) != 1 || p.faults[0].ListenerKey != "tcp/443" || len(p.frontends) != 2 {
 		t.Errorf("missing certificate: faults are %+v", p.faults)
 	}
