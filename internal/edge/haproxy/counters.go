@@ -118,7 +118,7 @@ func (e *Engine) count(ctx context.Context) error {
 		alive[worker] = true
 		seen := make(map[string]counts, len(rows))
 		for _, row := range rows {
-			seen[row["pxname"]] = countsOf(row)
+			seen[row.get("pxname")] = countsOf(row)
 		}
 		e.counting.see(worker, seen)
 	}
@@ -157,15 +157,15 @@ func (e *Engine) readCounting() counting {
 	return read
 }
 
-func countsOf(row map[string]string) counts {
+func countsOf(row stat) counts {
 	n := func(column string) uint64 {
-		v, _ := strconv.ParseUint(row[column], 10, 64)
+		v, _ := strconv.ParseUint(row.get(column), 10, 64)
 		return v
 	}
 	c := counts{
 		Accepted: n("stot"), Refused: n("dcon") + n("dses"), BytesIn: n("bin"), BytesOut: n("bout"),
 	}
-	if row["mode"] == kindHTTP {
+	if row.get("mode") == kindHTTP {
 		refused := n("dreq")
 		c.Accepted, c.Refused = n("req_tot")-min(refused, n("req_tot")), c.Refused+refused
 	}

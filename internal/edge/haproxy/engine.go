@@ -218,17 +218,18 @@ func (e *Engine) apply(ctx context.Context) ([]cloudv1.EdgeFault, error) {
 	if p, err = e.running(ctx); err != nil {
 		return nil, err
 	}
-	faults, err := e.reconcile(ctx, p.current, planned)
+	refused, err := e.reconcile(ctx, p.current, planned)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.open(ctx, p.current, planned); err != nil {
+	unchanged, err := e.open(ctx, p.current, planned)
+	if err != nil {
 		return nil, err
 	}
 	if err := e.expel(ctx, p, before, planned); err != nil {
 		return nil, err
 	}
-	return slices.Concat(planned.faults, certificates.faults(e.units), faults), e.tend(ctx, p)
+	return slices.Concat(planned.faults, certificates.faults(e.units), refused, unchanged), e.tend(ctx, p)
 }
 
 // show has those that ask see the plan.
@@ -303,12 +304,13 @@ func (e *Engine) checked(
 		if err != nil || r.structure == runs && len(c.reload) == 0 {
 			return p, r, err
 		}
-		if first {
-			refused.occupied(e.occupied(ctx, runs))
+		if first && refused.occupied(e.occupied(ctx, runs)) {
 			continue
 		}
-		if p, r, err = e.plans(c, refused, false); err != nil {
-			return nil, nil, err
+		if slices.ContainsFunc(p.units, func(u unit) bool { return u.removed }) {
+			if p, r, err = e.plans(c, refused, false); err != nil {
+				return nil, nil, err
+			}
 		}
 		sections, err := e.check(ctx, r)
 		if err != nil || len(sections) == 0 {

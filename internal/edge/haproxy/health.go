@@ -28,14 +28,14 @@ func (e *Engine) Health(ctx context.Context) ([]cloudv1.MemberHealth, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := make(map[place]map[string]string, len(rows))
+	seen := make(map[place]stat, len(rows))
 	for _, row := range rows {
-		seen[place{row["pxname"], row["svname"]}] = row
+		seen[place{row.get("pxname"), row.get("svname")}] = row
 	}
 	return healthOf(now.pools, now.plan.backends, seen), nil
 }
 
-func healthOf(pools []config.Pool, backends []backend, rows map[place]map[string]string) []cloudv1.MemberHealth {
+func healthOf(pools []config.Pool, backends []backend, rows map[place]stat) []cloudv1.MemberHealth {
 	servers := map[config.PoolID]map[string]place{}
 	for i := range backends {
 		b := &backends[i]
@@ -69,11 +69,11 @@ func healthOf(pools []config.Pool, backends []backend, rows map[place]map[string
 }
 
 // stateOf returns the state that HAProxy shows for a server, and why it is offline.
-func stateOf(row map[string]string) (state, detail string) {
-	switch status := row["status"]; {
+func stateOf(row stat) (state, detail string) {
+	switch status := row.get("status"); {
 	case strings.HasPrefix(status, "DOWN"):
 		return cloudv1.OperatingOffline, reason(row)
-	case row["check_status"] == "" || strings.HasPrefix(row["check_status"], "* ") || row["check_status"] == "INI":
+	case row.get("check_status") == "" || strings.HasPrefix(row.get("check_status"), "* ") || row.get("check_status") == "INI":
 		return cloudv1.OperatingUnknown, ""
 	case strings.HasPrefix(status, "UP"), strings.HasPrefix(status, "NOLB"), strings.HasPrefix(status, "DRAIN"):
 		return cloudv1.OperatingOnline, ""
@@ -82,14 +82,14 @@ func stateOf(row map[string]string) (state, detail string) {
 }
 
 // reason returns the result of the last check in one line.
-func reason(row map[string]string) string {
+func reason(row stat) string {
 	parts := make([]string, 0, 3)
-	for _, part := range []string{strings.TrimPrefix(row["check_desc"], "* "), row["last_chk"]} {
+	for _, part := range []string{strings.TrimPrefix(row.get("check_desc"), "* "), row.get("last_chk")} {
 		if part = strings.TrimSpace(part); part != "" {
 			parts = append(parts, part)
 		}
 	}
-	if code := row["check_code"]; code != "" {
+	if code := row.get("check_code"); code != "" {
 		parts = append(parts, "status "+code)
 	}
 	text := strings.ToValidUTF8(strings.Join(parts, ": "), "")

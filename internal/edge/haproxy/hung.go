@@ -14,6 +14,8 @@ import (
 const (
 	// longestSilence is how long HAProxy may not answer before it is replaced.
 	longestSilence = 5 * time.Second
+	// mostHung is how many there may be that were replaced: more do not help a machine that is overloaded.
+	mostHung = 3
 	// longestSignal is how long a worker may take to note that it has to end.
 	longestSignal = 3 * time.Second
 )
@@ -26,7 +28,7 @@ func (e *Engine) unanswered(ctx context.Context) error {
 		e.silent = now
 	}
 	master := e.alive()
-	if now.Sub(e.silent) < longestSilence || master == 0 {
+	if now.Sub(e.silent) < longestSilence || master == 0 || len(e.hung) >= mostHung {
 		return nil
 	}
 	e.silent = time.Time{}

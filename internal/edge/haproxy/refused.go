@@ -37,13 +37,14 @@ func (r refusals) refuse(p *plan, sections map[string]error) bool {
 	return found
 }
 
-// occupied notes the units whose port another program has.
-func (r refusals) occupied(found map[string]error) {
+// occupied notes the units whose port another program has, and reports whether there are any.
+func (r refusals) occupied(found map[string]error) bool {
 	for key, reason := range found {
 		if r[key] == nil {
 			r[key] = &refusal{1, reason}
 		}
 	}
+	return len(found) > 0
 }
 
 // refusedError is returned if HAProxy does not run with a configuration because of some of its sections.

@@ -22,7 +22,7 @@ func (e *Engine) Serves(ctx context.Context) ([]netip.AddrPort, error) {
 	}
 	open := make(map[string]bool, len(rows))
 	for _, row := range rows {
-		open[row["pxname"]] = row["status"] == "OPEN"
+		open[row.get("pxname")] = row.get("status") == "OPEN"
 	}
 	served := make([]netip.AddrPort, 0, len(now.plan.frontends))
 	for i := range now.plan.frontends {

@@ -13,8 +13,22 @@ const (
 	statServers   = 4
 )
 
-// stats returns the rows of HAProxy's statistics by the names of their columns.
-func (e *Engine) stats(ctx context.Context, worker, what int) ([]map[string]string, error) {
+// stat is a row of HAProxy's statistics.
+type stat struct {
+	columns map[string]int
+	fields  []string
+}
+
+// get returns the value of a column; empty if there is none.
+func (s stat) get(column string) string {
+	if i, ok := s.columns[column]; ok && i < len(s.fields) {
+		return s.fields[i]
+	}
+	return ""
+}
+
+// stats returns the rows of HAProxy's statistics.
+func (e *Engine) stats(ctx context.Context, worker, what int) ([]stat, error) {
 	answer, err := e.master.worker(ctx, worker, fmt.Sprintf("show stat -1 %d -1", what), "")
 	if err != nil {
 		return nil, fmt.Errorf("show stat: %w", err)
@@ -26,7 +40,7 @@ func (e *Engine) stats(ctx context.Context, worker, what int) ([]map[string]stri
 	return rows, nil
 }
 
-func parseStats(answer string) ([]map[string]string, error) {
+func parseStats(answer string) ([]stat, error) {
 	header, isTable := strings.CutPrefix(answer, "# ")
 	if !isTable {
 		return nil, fmt.Errorf("unexpected answer %.100q", answer)
@@ -37,15 +51,13 @@ func parseStats(answer string) ([]map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([]map[string]string, 0, len(records)-1)
+	columns := make(map[string]int, len(records[0]))
+	for i, name := range records[0] {
+		columns[name] = i
+	}
+	rows := make([]stat, 0, len(records)-1)
 	for _, record := range records[1:] {
-		row := make(map[string]string, len(record))
-		for i, value := range record {
-			if i < len(records[0]) {
-				row[records[0][i]] = value
-			}
-		}
-		rows = append(rows, row)
+		rows = append(rows, stat{columns, record})
 	}
 	return rows, nil
 }

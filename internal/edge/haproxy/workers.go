@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/config"
 )
 
 // Each reload leaves the worker before it until its connections end. They are as many as there were reloads if clients
@@ -99,9 +102,9 @@ func (e *Engine) tend(ctx context.Context, p *processes) error {
 	seen, down := map[place]bool{}, map[place]bool{}
 	var failed []error
 	for _, row := range rows {
-		at := place{row["pxname"], row["svname"]}
-		seen[at], down[at] = true, strings.HasPrefix(row["status"], "DOWN")
-		if deadline, ok := e.leaving[at]; ok && (row["scur"] == "0" || !now.Before(deadline)) {
+		at := place{row.get("pxname"), row.get("svname")}
+		seen[at], down[at] = true, strings.HasPrefix(row.get("status"), "DOWN")
+		if deadline, ok := e.leaving[at]; ok && (row.get("scur") == "0" || !now.Before(deadline)) {
 			failed = append(failed, e.remove(ctx, p.current, at))
 		}
 	}
@@ -112,8 +115,8 @@ func (e *Engine) tend(ctx context.Context, p *processes) error {
 		}
 		ending := map[place]bool{}
 		for _, row := range rows {
-			at := place{row["pxname"], row["svname"]}
-			if row["scur"] == "0" {
+			at := place{row.get("pxname"), row.get("svname")}
+			if row.get("scur") == "0" {
 				continue
 			}
 			seen[at] = true
@@ -132,15 +135,17 @@ func (e *Engine) tend(ctx context.Context, p *processes) error {
 	return errors.Join(failed...)
 }
 
-// open has the worker accept connections for the listeners of the plan, and for no others.
-func (e *Engine) open(ctx context.Context, worker int, p *plan) error {
+// open has the worker accept connections for the listeners of the plan, and for no others. It returns those that it
+// cannot change.
+func (e *Engine) open(ctx context.Context, worker int, p *plan) ([]cloudv1.EdgeFault, error) {
 	rows, err := e.stats(ctx, worker, statFrontends)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var faults []cloudv1.EdgeFault
 	status := make(map[string]string, len(rows))
 	for _, row := range rows {
-		status[row["pxname"]] = row["status"]
+		status[row.get("pxname")] = row.get("status")
 	}
 	for i := range p.frontends {
 		f := &p.frontends[i]
@@ -152,9 +157,12 @@ func (e *Engine) open(ctx context.Context, worker int, p *plan) error {
 		default:
 			continue
 		}
-		if err != nil {
-			return err
+		if _, ok := errors.AsType[*commandError](err); ok {
+			u := unit{listener: &f.listener, pool: &config.Pool{ID: f.listener.Pool}}
+			faults = append(faults, u.fault(err))
+		} else if err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return faults, nil
 }
