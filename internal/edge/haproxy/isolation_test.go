@@ -195,7 +195,7 @@ func TestMoreMembersThanCanBeProbed(t *testing.T) {
 		m.Key = strconv.Itoa(i)
 		many.Members = append(many.Members, m)
 	}
-	c.Pools[0].Members, c.Pools[1].Members = many.Members, append(p.Members, member(t, "b"))
+	c.Pools[0].Members, c.Pools[1].Members = many.Members, []config.Member{p.Members[0], member(t, "b")}
 	apply(t, e, c, "tcp/81")
 	eventually(t, 5*time.Second, "a new member of the other load balancer is probed", func() bool {
 		health, err := e.Health(t.Context())
@@ -241,7 +241,7 @@ func TestWorkersHaveNoPrivileges(t *testing.T) {
 	t.Setenv("MYCLOUD_EDGE_TOKEN", "secret")
 	plain := newEngine(t, nil)
 	e, err := New(Options{
-		Dir: plain.Dir, Binary: plain.Binary, User: "nobody", Clock: plain.Clock, Logger: plain.Logger,
+		Dir: plain.Dir, Binary: plain.Binary, User: "haproxy", Clock: plain.Clock, Logger: plain.Logger,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,10 @@ func TestWorkersHaveNoPrivileges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{"Uid:\t65534\t65534", "Gid:\t65534\t65534", "Groups:\t \n", "CapEff:\t0000000000000000"} {
+		for _, line := range []string{
+			"Uid:\t" + e.account.ID + "\t" + e.account.ID, "Gid:\t" + e.account.Group + "\t" + e.account.Group,
+			"Groups:\t \n", "CapEff:\t0000000000000000",
+		} {
 			if !strings.Contains(string(status), line) {
 				t.Errorf("round %d: the worker's status has no %q:\n%s", round, line, status)
 			}

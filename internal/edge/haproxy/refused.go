@@ -55,7 +55,7 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return e.cause.Error() }
 
-// position is how HAProxy names a line of its configuration file.
+// position matches what HAProxy calls a line of its configuration file.
 var position = regexp.MustCompile(`\[[^\]\s]*:([0-9]+)\]\s*:?\s*`)
 
 // blame returns the sections of a configuration that alerts are about, with the first alert of each. HAProxy reads the
