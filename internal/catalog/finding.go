@@ -32,24 +32,24 @@ const (
 // Docs documents every finding of the catalog.
 func (c *Catalog) Docs() []finding.Doc {
 	all := []finding.Doc{
-		doc(idUnknownKey, finding.Error,
+		finding.NewDoc(idUnknownKey, finding.Error,
 			"The controller does not read the annotation, which is most likely a typo of the suggested "+
 				"one. quayctl lint reports an error, admission by default a warning, because a newer release "+
 				"of the controller may read it."),
-		doc(idInvalidValue, finding.Error,
+		finding.NewDoc(idInvalidValue, finding.Error,
 			"The controller cannot parse the value, or misreads it. If it ignores the value without harm, "+
 				"the finding is a warning."),
-		doc(idUnknownPort, finding.Warning, "The annotation is for a port that the Service does not have."),
-		doc(idRequirement, finding.Error,
+		finding.NewDoc(idUnknownPort, finding.Warning, "The annotation is for a port that the Service does not have."),
+		finding.NewDoc(idRequirement, finding.Error,
 			"The annotation requires another one, or a field of the Service, or must not be combined with "+
 				"it. If it only has no effect, the finding is a warning."),
-		doc(idChanged, finding.Error,
+		finding.NewDoc(idChanged, finding.Error,
 			"The value must not change once there is a load balancer. If the controller ignores the "+
 				"change, the finding is a warning."),
-		doc(idDeprecated, finding.Warning, "The controller's authors have deprecated the annotation."),
-		doc(idShadowed, finding.Warning,
+		finding.NewDoc(idDeprecated, finding.Warning, "The controller's authors have deprecated the annotation."),
+		finding.NewDoc(idShadowed, finding.Warning,
 			"The annotation is an alias of another one that is also set, and is not read."),
-		doc(idNotOwned, finding.Warning,
+		finding.NewDoc(idNotOwned, finding.Warning,
 			"The annotation has no effect, because the controller does not act on the Service."),
 	}
 	if c.Own {
@@ -61,8 +61,8 @@ func (c *Catalog) Docs() []finding.Doc {
 	}
 	if c.contents().portForms {
 		all = append(all,
-			doc(idPortForm, finding.Error, "An annotation of the whole load balancer was written for a single port."),
-			doc(idAmbiguousPort, finding.Error,
+			finding.NewDoc(idPortForm, finding.Error, "An annotation of the whole load balancer was written for a single port."),
+			finding.NewDoc(idAmbiguousPort, finding.Error,
 				"An annotation sets a listener by its port's number and another one by its name. Remove "+
 					"one of the two, even if the values are equal."),
 		)
@@ -86,19 +86,15 @@ func (c *Catalog) Docs() []finding.Doc {
 
 // ownDocs documents the findings that are different for the catalog of Quaymaster's own controller.
 var ownDocs = map[string]finding.Doc{
-	idUnknownKey: doc(idUnknownKey, finding.Error,
+	idUnknownKey: finding.NewDoc(idUnknownKey, finding.Error,
 		"The controller has no such annotation, which is most likely a typo of the suggested one."),
-	idInvalidValue: doc(idInvalidValue, finding.Error,
+	idInvalidValue: finding.NewDoc(idInvalidValue, finding.Error,
 		"The value is not of the annotation's type, or out of range. Nothing is trimmed, clamped or silently "+
 			"defaulted."),
-	idUnknownPort: doc(idUnknownPort, finding.Error,
+	idUnknownPort: finding.NewDoc(idUnknownPort, finding.Error,
 		"The suffix of the annotation is neither the number nor the name of a port of the Service. A suffix of "+
 			"digits is a number."),
-	idChanged: doc(idChanged, finding.Error, "An immutable value changed."),
-}
-
-func doc(id string, severity finding.Severity, help string) finding.Doc {
-	return finding.Doc{ID: id, Severity: severity, Help: help}
+	idChanged: finding.NewDoc(idChanged, finding.Error, "An immutable value changed."),
 }
 
 // usedIDs returns which of the usual findings the catalog can have.

@@ -61,3 +61,8 @@ type Doc struct {
 	// Help describes in a sentence or two when the finding occurs.
 	Help string
 }
+
+// NewDoc returns the documentation of a finding id.
+func NewDoc(id string, severity Severity, help string) Doc {
+	return Doc{ID: id, Severity: severity, Help: help}
+}

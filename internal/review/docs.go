@@ -30,35 +30,32 @@ const (
 // Docs documents the findings about Quaymaster itself.
 func Docs() []finding.Doc {
 	return []finding.Doc{
-		doc(IDDefaultsUnavailable, finding.Warning,
+		finding.NewDoc(IDDefaultsUnavailable, finding.Warning,
 			"A Service was admitted without its defaults, because policies could not be read. Quaymaster's "+
 				"cloud-controller-manager, where it runs, applies those of the DLB; nothing applies the others."),
-		doc(IDPoliciesUnavailable, finding.Warning,
+		finding.NewDoc(IDPoliciesUnavailable, finding.Warning,
 			"A Service was admitted without being validated by policies, because they could not be read. "+
 				"Quaymaster's cloud-controller-manager, where it runs, validates Services of the DLB again."),
-		doc(IDPolicyOthersUnavailable, finding.Warning,
+		finding.NewDoc(IDPolicyOthersUnavailable, finding.Warning,
 			"A policy was admitted without being compared with the others of its namespaces, because these could "+
 				"not be read. Defaults that break the rule of another policy are not written."),
-		doc(IDTooManyAnnotations, finding.Error, fmt.Sprintf(
+		finding.NewDoc(IDTooManyAnnotations, finding.Error, fmt.Sprintf(
 			"A load balancer has more than %d annotations under the prefixes of the catalogs. Validating them would "+
 				"delay other requests, so they are not validated, and no other problem of the Service is reported.",
 			maxAnnotations)),
 		tooMany(IDTooManyPorts, "ports"), tooMany(IDTooManySourceRanges, "source ranges"),
 		tooMany(IDTooManyExternalIPs, "external IPs"),
-		doc(IDTooLarge, finding.Error,
+		finding.NewDoc(IDTooLarge, finding.Error,
 			"An object is larger than any that the API server stores, for example because its annotations have more than "+
 				"256 KiB. The webhooks refuse it without reading the rest of it."),
-		doc(IDProbe, finding.Error,
+		finding.NewDoc(IDProbe, finding.Error,
 			"A load balancer has the annotation quaymaster.dev/probe, which is always refused: quayctl doctor uses "+
 				"it in a dry run to test whether admission validates Services."),
 	}
 }
 
 func tooMany(id, what string) finding.Doc {
-	return doc(id, finding.Error, fmt.Sprintf("A load balancer has more than %d %s. Validating them would delay other "+
-		"requests, so no other problem of the Service is reported.", MaxListed, what))
-}
-
-func doc(id string, severity finding.Severity, help string) finding.Doc {
-	return finding.Doc{ID: id, Severity: severity, Help: help}
+	return finding.NewDoc(id, finding.Error, fmt.Sprintf(
+		"A load balancer has more than %d %s. Validating them would delay other requests, so no other problem of the "+
+			"Service is reported.", MaxListed, what))
 }
