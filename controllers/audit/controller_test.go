@@ -31,86 +31,40 @@ import (
 	"quaymaster.dev/internal/catalog"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/policies"
 )
 
 const hcloudKey = "load-balancer.hetzner.cloud/algorithm-type"
 
 // cluster holds policies and namespaces.
 type cluster struct {
-	mu         sync.Mutex
-	subscriber policystore.Subscriber
-	entries    map[policy.Key]*policystore.Entry
-	namespaces map[string]map[string]string
+	*policies.Cluster
+
 	// failure is the error of reading policies.
 	failure error
 	reviews int
 }
 
-func (*cluster) HasSynced() bool { return true }
-
-func (c *cluster) Subscribe(s policystore.Subscriber) { c.subscriber = s }
-
-func (c *cluster) Policies() []*policy.Policy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*policy.Policy
-	for _, e := range c.entries {
-		all = append(all, e.Policy)
-	}
-	return all
-}
-
-func (c *cluster) Entry(key policy.Key) (*policystore.Entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[key]
-	return e, ok
-}
-
-func (c *cluster) Labels(namespace string) (map[string]string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.namespaces[namespace]
-	return known, ok
-}
-
 func (c *cluster) Applicable(_ context.Context, namespace string) ([]*policy.Policy, error) {
 	all := c.Policies()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	c.reviews++
-	return policy.Applicable(all, namespace, c.namespaces[namespace]), c.failure
-}
-
-// put creates or replaces a policy.
-func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) {
-	compiled, findings := policy.CompileCluster(p)
-	c.mu.Lock()
-	c.entries[compiled.Key()] = &policystore.Entry{Policy: compiled, Problems: finding.Summary(findings), UID: types.UID("uid-" + p.Name)}
-	c.mu.Unlock()
-	c.subscriber.PolicyChanged(compiled.Key())
-}
-
-func (c *cluster) label(namespace string, to map[string]string) {
-	c.mu.Lock()
-	c.namespaces[namespace] = to
-	c.mu.Unlock()
-	c.subscriber.NamespaceChanged(namespace)
+	return policy.Applicable(all, namespace, c.Namespaces[namespace]), c.failure
 }
 
 func (c *cluster) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	c.failure = err
 }
 
 // reviewed returns how many Services were reviewed since the last call.
 func (c *cluster) reviewed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	defer func() { c.reviews = 0 }()
 	return c.reviews
 }
@@ -136,9 +90,7 @@ func start(t *testing.T, existing ...*corev1.Service) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, services: fcache.NewFakeControllerSource(), api: fake.NewClientset(), registry: prometheus.NewRegistry(),
-		cluster: &cluster{
-			entries: map[policy.Key]*policystore.Entry{}, namespaces: map[string]map[string]string{"exempt": {"unchecked": "true"}},
-		},
+		cluster: &cluster{Cluster: policies.New(map[string]map[string]string{"exempt": {"unchecked": "true"}})},
 	}
 	for _, svc := range existing {
 		f.services.Add(svc)
@@ -331,10 +283,10 @@ func TestPolicies(t *testing.T) {
 		limit := &v1alpha1.ClusterLoadBalancerPolicy{ObjectMeta: metav1.ObjectMeta{Name: "limit"}}
 		limit.Spec.NamespaceSelector.MatchLabels = map[string]string{"tier": "edge"}
 		limit.Spec.Rules = []v1alpha1.Rule{{Annotation: hcloudKey, Forbidden: true}}
-		f.put(limit)
+		f.Put(limit)
 		f.settle(time.Second)
 		f.expect("reviewed_services 2")
-		f.label("shop", map[string]string{"tier": "edge"})
+		f.Label("shop", map[string]string{"tier": "edge"})
 		f.settle(time.Second)
 		want := "InvalidService shop/web Warning: metadata.annotations[" + hcloudKey + `]: Forbidden: must not be set: forbidden by ` +
 			`ClusterLoadBalancerPolicy "limit"; remove the key`
@@ -342,7 +294,7 @@ func TestPolicies(t *testing.T) {
 
 		// A change of its status changes nothing.
 		f.reviewed()
-		f.subscriber.PolicyChanged(policy.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: "limit"})
+		f.Subscriber.PolicyChanged(policy.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: "limit"})
 		f.settle(time.Second)
 		if n := f.reviewed(); n > 0 {
 			t.Errorf("%d Services were reviewed", n)
@@ -350,7 +302,7 @@ func TestPolicies(t *testing.T) {
 
 		f.forget()
 		limit.Spec.Rules = []v1alpha1.Rule{{Annotation: "example.com/team", Pattern: "("}}
-		f.put(limit)
+		f.Put(limit)
 		f.settle(time.Second)
 		got := f.events()
 		if len(got) != 1 || !strings.HasPrefix(got[0], "InvalidClusterLoadBalancerPolicy default/limit Warning: ") {
@@ -359,7 +311,7 @@ func TestPolicies(t *testing.T) {
 		if got := f.metrics(); got != "invalid_policies ClusterLoadBalancerPolicy 1, reviewed_services 2" {
 			t.Errorf("metrics: %s", got)
 		}
-		f.label("shop", map[string]string{"unchecked": "true"})
+		f.Label("shop", map[string]string{"unchecked": "true"})
 		f.settle(time.Second)
 		if got := f.metrics(); got != "invalid_policies ClusterLoadBalancerPolicy 1, reviewed_services 1" {
 			t.Errorf("metrics: %s", got)

@@ -29,57 +29,25 @@ import (
 
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/controllers/policy"
-	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
-	"quaymaster.dev/internal/policystore"
 	"quaymaster.dev/internal/review"
 	"quaymaster.dev/test/builder"
+	"quaymaster.dev/test/policies"
 )
 
 const maxQPS = "service.beta.kubernetes.io/dlb-listener-maxqps"
 
 // cluster holds policies and namespaces and stores the status of policies.
 type cluster struct {
-	mu         sync.Mutex
-	subscriber policystore.Subscriber
-	entries    map[engine.Key]*policystore.Entry
-	namespaces map[string]map[string]string
-	version    int
-	writes     map[engine.Key]int
+	*policies.Cluster
+
+	writes map[engine.Key]int
 	// latest are the versions that the last writes created.
 	latest map[engine.Key]string
 	// deaf hides new statuses from the watch.
 	deaf bool
 	// failure is the error of writes.
 	failure error
-}
-
-func (*cluster) HasSynced() bool { return true }
-
-func (c *cluster) Subscribe(s policystore.Subscriber) { c.subscriber = s }
-
-func (c *cluster) Policies() []*engine.Policy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*engine.Policy
-	for _, e := range c.entries {
-		all = append(all, e.Policy)
-	}
-	return all
-}
-
-func (c *cluster) Entry(key engine.Key) (*policystore.Entry, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.entries[key]
-	return e, ok
-}
-
-func (c *cluster) Labels(namespace string) (map[string]string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	labels, ok := c.namespaces[namespace]
-	return labels, ok
 }
 
 func (c *cluster) Candidates(namespace string) []*engine.Policy {
@@ -90,64 +58,38 @@ func (c *cluster) Candidates(namespace string) []*engine.Policy {
 
 func (c *cluster) Excluded(p *engine.Policy) (string, bool) {
 	all := c.Policies()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return p.Excluded(all, c.namespaces)
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	return p.Excluded(all, c.Namespaces)
 }
 
 func (c *cluster) ApplyStatus(_ context.Context, key engine.Key, version string, status v1alpha1.PolicyStatus) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
 	c.writes[key]++
 	if c.failure != nil {
 		return "", c.failure
 	}
-	e := c.entries[key]
+	e := c.Entries[key]
 	if last := c.latest[key]; version != e.ResourceVersion && version != last {
 		return "", apierrors.NewConflict(schema.GroupResource{}, key.Name, fmt.Errorf("version %s", version))
 	}
-	c.version++
-	c.latest[key] = strconv.Itoa(c.version)
+	c.Version++
+	c.latest[key] = strconv.Itoa(c.Version)
 	if !c.deaf {
 		seen := *e
-		seen.Status, seen.ResourceVersion = status, strconv.Itoa(c.version)
-		c.entries[key] = &seen
-		defer c.subscriber.PolicyChanged(key)
+		seen.Status, seen.ResourceVersion = status, strconv.Itoa(c.Version)
+		c.Entries[key] = &seen
+		defer c.Subscriber.PolicyChanged(key)
 	}
-	return strconv.Itoa(c.version), nil
-}
-
-// put creates or updates a policy.
-func (c *cluster) put(p *v1alpha1.ClusterLoadBalancerPolicy) engine.Key {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	compiled, findings := engine.CompileCluster(p)
-	c.version++
-	e := &policystore.Entry{
-		Policy: compiled, Problems: finding.Summary(findings), UID: types.UID("uid-" + p.Name), Generation: 1, ResourceVersion: strconv.Itoa(c.version),
-	}
-	if before := c.entries[compiled.Key()]; before != nil {
-		e.Generation, e.Status = before.Generation+1, before.Status
-	}
-	c.entries[compiled.Key()] = e
-	if c.subscriber != nil {
-		c.subscriber.PolicyChanged(compiled.Key())
-	}
-	return compiled.Key()
+	return strconv.Itoa(c.Version), nil
 }
 
 func (c *cluster) delete(key engine.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.entries, key)
-	c.subscriber.PolicyChanged(key)
-}
-
-func (c *cluster) label(namespace string, labels map[string]string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.namespaces[namespace] = labels
-	c.subscriber.NamespaceChanged(namespace)
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	delete(c.Entries, key)
+	c.Subscriber.PolicyChanged(key)
 }
 
 // limit returns a policy for all namespaces with a label, or for all namespaces if that is empty.
@@ -184,17 +126,17 @@ func (i informer) Lister() corelisters.ServiceLister {
 }
 
 // start runs a Controller with the policies and Services.
-func start(t *testing.T, policies []*v1alpha1.ClusterLoadBalancerPolicy, existing ...*corev1.Service) *fixture {
+func start(t *testing.T, limits []*v1alpha1.ClusterLoadBalancerPolicy, existing ...*corev1.Service) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, services: fcache.NewFakeControllerSource(), events: record.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
 		cluster: &cluster{
-			entries: map[engine.Key]*policystore.Entry{}, writes: map[engine.Key]int{}, latest: map[engine.Key]string{},
-			namespaces: map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil},
+			Cluster: policies.New(map[string]map[string]string{"shop": {"tier": "edge"}, "lab": nil}),
+			writes:  map[engine.Key]int{}, latest: map[engine.Key]string{},
 		},
 	}
-	for _, p := range policies {
-		f.put(p)
+	for _, p := range limits {
+		f.Put(p)
 	}
 	for _, svc := range existing {
 		f.services.Add(svc)
@@ -245,8 +187,8 @@ func (f *fixture) sums(key engine.Key) string {
 }
 
 func (f *fixture) wrote(key engine.Key) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	return f.writes[key]
 }
 
@@ -344,10 +286,10 @@ func TestStatusFollows(t *testing.T) {
 		}{
 			{"another Service", func() { f.services.Add(service("shop", "api", "1000")) }, "2 services, 1 violating, 4000 qps", 0, "ClusterLoadBalancerPolicy shop shared 1"},
 			{"a second bad one", func() { f.services.Modify(service("shop", "api", "2001")) }, "2 services, 2 violating, 5001 qps", 1, "ClusterLoadBalancerPolicy shop shared 2"},
-			{"a namespace joins", func() { f.label("lab", map[string]string{"tier": "edge"}) }, "3 services, 3 violating, 14001 qps", 1,
+			{"a namespace joins", func() { f.Label("lab", map[string]string{"tier": "edge"}) }, "3 services, 3 violating, 14001 qps", 1,
 				"ClusterLoadBalancerPolicy lab shared 1; ClusterLoadBalancerPolicy shop shared 2"},
-			{"a looser rule", func() { f.put(limit("shared", "edge", 4000)) }, "3 services, 1 violating, 14001 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
-			{"another policy", func() { f.put(limit("later", "", 1)) }, "3 services, 1 violating, 14001 qps", 1,
+			{"a looser rule", func() { f.Put(limit("shared", "edge", 4000)) }, "3 services, 1 violating, 14001 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
+			{"another policy", func() { f.Put(limit("later", "", 1)) }, "3 services, 1 violating, 14001 qps", 1,
 				"ClusterLoadBalancerPolicy lab later 1; ClusterLoadBalancerPolicy lab shared 1; ClusterLoadBalancerPolicy shop later 2"},
 			{"which goes again", func() { f.delete(engine.Key{Kind: v1alpha1.KindClusterLoadBalancerPolicy, Name: "later"}) },
 				"3 services, 1 violating, 14001 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
@@ -355,7 +297,7 @@ func TestStatusFollows(t *testing.T) {
 				f.services.Modify(service("shop", "api", "2001", builder.Spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort })))
 			}, "2 services, 1 violating, 12000 qps", 0, "ClusterLoadBalancerPolicy lab shared 1"},
 			{"the bad one goes", func() { f.services.Delete(service("lab", "web", "9000")) }, "1 services, 0 violating, 3000 qps", 1, ""},
-			{"the namespace leaves", func() { f.label("shop", nil) }, "0 services, 0 violating, 0 qps", 0, ""},
+			{"the namespace leaves", func() { f.Label("shop", nil) }, "0 services, 0 violating, 0 qps", 0, ""},
 		} {
 			step.do()
 			f.settle()
@@ -442,7 +384,7 @@ func TestTooLargePolicy(t *testing.T) {
 		if got := f.sums(shared()); got != "1 services, 1 violating, 5 qps" {
 			t.Error(got)
 		}
-		f.put(limit("shared", "edge", 2000))
+		f.Put(limit("shared", "edge", 2000))
 		f.settle()
 		if accepted := f.status(shared()).Conditions[0]; accepted.Status != metav1.ConditionTrue {
 			t.Errorf("shortened: %+v", accepted)
@@ -486,7 +428,7 @@ func TestWritesAreFew(t *testing.T) {
 		for i := range 100 {
 			f.services.Modify(service("shop", fmt.Sprintf("web-%03d", i), "3000", builder.Annotation("team", "a")))
 		}
-		f.label("shop", map[string]string{"tier": "edge", "team": "a"})
+		f.Label("shop", map[string]string{"tier": "edge", "team": "a"})
 		f.settle()
 		if got := f.wrote(shared()) - before; got != 0 {
 			t.Errorf("wrote %d times about nothing", got)
@@ -498,13 +440,13 @@ func TestWritesAreFew(t *testing.T) {
 func TestStaleStoreCausesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, nil, service("shop", "web", "3000"))
-		f.mu.Lock()
+		f.Mu.Lock()
 		f.deaf = true
-		f.mu.Unlock()
-		key := f.put(limit("shared", "edge", 2000))
+		f.Mu.Unlock()
+		key := f.Put(limit("shared", "edge", 2000))
 		f.settle()
 		for range 5 {
-			f.subscriber.PolicyChanged(key)
+			f.Subscriber.PolicyChanged(key)
 			f.settle()
 		}
 		if got := f.wrote(key); got != 1 {
@@ -525,13 +467,13 @@ func TestStaleStoreCausesNoWrites(t *testing.T) {
 func TestForeignStatusIsMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, []*v1alpha1.ClusterLoadBalancerPolicy{limit("shared", "edge", 2000)}, service("shop", "web", "1000"))
-		f.mu.Lock()
-		f.cluster.version++
-		spoilt := *f.entries[shared()]
-		spoilt.Status, spoilt.ResourceVersion = v1alpha1.PolicyStatus{Violating: 7}, strconv.Itoa(f.cluster.version)
-		f.entries[shared()] = &spoilt
-		f.mu.Unlock()
-		f.subscriber.PolicyChanged(shared())
+		f.Mu.Lock()
+		f.Version++
+		spoilt := *f.Entries[shared()]
+		spoilt.Status, spoilt.ResourceVersion = v1alpha1.PolicyStatus{Violating: 7}, strconv.Itoa(f.Version)
+		f.Entries[shared()] = &spoilt
+		f.Mu.Unlock()
+		f.Subscriber.PolicyChanged(shared())
 		f.settle()
 		if got := f.sums(shared()); got != "1 services, 0 violating, 1000 qps" {
 			t.Error(got)
@@ -554,17 +496,17 @@ func TestFailedWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := start(t, nil, service("shop", "web", "1000"))
-				f.mu.Lock()
+				f.Mu.Lock()
 				f.failure = test.failure
-				f.mu.Unlock()
-				key := f.put(limit("shared", "edge", 2000))
+				f.Mu.Unlock()
+				key := f.Put(limit("shared", "edge", 2000))
 				time.Sleep(2 * time.Minute)
 				if got := f.wrote(key); got < test.least || got > test.most {
 					t.Errorf("tried %d times in two minutes", got)
 				}
-				f.mu.Lock()
+				f.Mu.Lock()
 				f.failure = nil
-				f.mu.Unlock()
+				f.Mu.Unlock()
 				time.Sleep(2 * time.Minute)
 				if got := f.status(key).Services == 1; got != test.recovers {
 					t.Errorf("written: %t", got)
