@@ -11,9 +11,9 @@ import (
 
 const (
 	pemCertificate = "CERTIFICATE"
-	// maxKept is the maximum number of other authorities in a bundle.
+	// maxKept is the maximum number of other CAs in a bundle.
 	maxKept = 8
-	// maxSize is the maximum size of another authority in bytes; usual ones have one or two thousand.
+	// maxSize is the maximum size of one of them in bytes; usual ones have one or two thousand.
 	maxSize = 16 << 10
 )
 

@@ -29,11 +29,11 @@ const (
 	settledEvery = 10 * time.Minute
 	// propagation is the time that API servers may take to see a new bundle.
 	propagation = 10 * time.Second
-	// keepFormer is how long a former authority of ours stays in a bundle. The other replicas may still serve a
+	// keepPrevious is how long a previous CA of ours stays in a bundle. The other replicas may still serve a
 	// certificate of it, but its key may also have become known to others.
-	keepFormer = time.Hour
+	keepPrevious = time.Hour
 	// keepForeign is how long foreign authorities stay in a bundle. When the source of certificates has changed, pods
-	// with a certificate of the former source serve until a roll-out, perhaps a slow one, replaces them.
+	// with a certificate of the previous source serve until a roll-out, perhaps a slow one, replaces them.
 	keepForeign = 24 * time.Hour
 )
 
@@ -205,7 +205,7 @@ func (s *SelfSigned) publish(ctx context.Context) error {
 		}
 		seen[string(cert.Raw)] = since
 		if slices.Contains(cert.Subject.Organization, organization) {
-			return now.Sub(since) < keepFormer
+			return now.Sub(since) < keepPrevious
 		}
 		return now.Sub(since) < keepForeign
 	}
@@ -225,7 +225,7 @@ func (s *SelfSigned) publish(ctx context.Context) error {
 	return nil
 }
 
-// serve issues a certificate if one is due. While API servers may not have seen a new authority, the former one signs.
+// serve issues a certificate if one is due. While API servers may not have seen a new authority, the previous one signs.
 func (s *SelfSigned) serve(ctx context.Context) error {
 	now, old, signer := s.o.Clock.Now(), s.serving.Load(), s.authority
 	if old != nil && (s.announced.IsZero() || now.Sub(s.announced) < propagation) {

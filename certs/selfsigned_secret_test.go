@@ -78,7 +78,7 @@ func TestReplicasShareOneAuthority(t *testing.T) {
 	restarted.step(t.Context())
 	for _, c := range []*cluster{second, restarted} {
 		if c.current(t).Leaf.CheckSignatureFrom(first.signer.Leaf) != nil || !c.trusted(t, c.current(t)) {
-			t.Error("a replica has another authority")
+			t.Error("a replica has a different CA")
 		}
 	}
 	for _, action := range api.Actions()[before:] {
@@ -112,7 +112,7 @@ func TestSlowerReplicaYields(t *testing.T) {
 	slow.secrets = &overtaken{slow.secrets, func() { fast.step(t.Context()) }}
 	slow.step(t.Context())
 	if slow.problem.String() != "" || !slow.authority.Leaf.Equal(fast.authority.Leaf) {
-		t.Errorf("the slower replica has another authority, problem %q", slow.problem.String())
+		t.Errorf("the slower replica has a different CA, problem %q", slow.problem.String())
 	}
 }
 
@@ -141,7 +141,7 @@ func TestReplicasDoNotCompete(t *testing.T) {
 	}
 	before := first.writes()
 	for range 100 {
-		first.clock.Step(keepFormer / 200)
+		first.clock.Step(keepPrevious / 200)
 		first.step(t.Context())
 		second.step(t.Context())
 	}
@@ -205,7 +205,7 @@ func TestSecretIsRepaired(t *testing.T) {
 		"no authority":             func(data map[string][]byte) { delete(data, authorityKey) },
 		"no key for the authority": func(data map[string][]byte) { delete(data, authorityPrivateKey) },
 		"text":                     func(data map[string][]byte) { data[authorityKey] = []byte("hello") },
-		"another authority":        func(data map[string][]byte) { data[authorityKey] = pemOf(other.Leaf) },
+		"different CA":             func(data map[string][]byte) { data[authorityKey] = pemOf(other.Leaf) },
 		"a certificate as authority": func(data map[string][]byte) {
 			maps.Copy(data, mustEncode(t, leaf))
 		},
@@ -282,7 +282,7 @@ func TestParsePair(t *testing.T) {
 			[]byte("hello"), keyPEM, nil, now, "tls.crt with tls.key: tls: failed to find any PEM data in certificate input",
 		},
 		"expired": {certPEM, keyPEM, nil, now.Add(2 * day), "tls.crt expired at 2026-05-05T12:00:00Z"},
-		"another authority": {
+		"different CA": {
 			certPEM, keyPEM, pemOf(stranger.authority), now,
 			"ca.crt does not verify tls.crt: x509: certificate signed by unknown authority",
 		},

@@ -315,13 +315,13 @@ func rotating(t *testing.T) (*cluster, *tls.Certificate) {
 	return c, first
 }
 
-// A new authority signs only after API servers have had time to see it, and the former one stays for a while.
+// A new authority signs only after API servers have had time to see it, and the previous one stays for a while.
 func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
 	c, first := rotating(t)
-	former := c.current(t)
+	previous := c.current(t)
 	c.step(t.Context())
 	if c.signer != first || c.authority == first || !c.trusted(t, c.current(t)) {
-		t.Fatal("the certificate of the former authority is not served any more")
+		t.Fatal("the certificate of the previous CA is not served any more")
 	}
 	for _, bundle := range c.bundles(t) {
 		if got := parseBundle(bundle); len(got) != 2 {
@@ -335,19 +335,19 @@ func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
 	}
 	c.clock.Step(time.Second)
 	c.step(t.Context())
-	if c.signer != c.authority || !c.trusted(t, c.current(t)) || !c.trusted(t, former) {
-		t.Error("still serves the certificate of the former authority, or it is no longer trusted")
+	if c.signer != c.authority || !c.trusted(t, c.current(t)) || !c.trusted(t, previous) {
+		t.Error("still serves the certificate of the previous CA, or it is no longer trusted")
 	}
 	c.step(t.Context())
-	c.clock.Step(keepFormer - time.Second)
+	c.clock.Step(keepPrevious - time.Second)
 	c.step(t.Context())
-	if !c.trusted(t, former) {
-		t.Error("the former authority was removed while other replicas may use it")
+	if !c.trusted(t, previous) {
+		t.Error("the previous CA was removed while other replicas may use it")
 	}
 	c.clock.Step(time.Second)
 	c.step(t.Context())
-	if c.trusted(t, former) || !c.trusted(t, c.current(t)) {
-		t.Error("the former authority is still trusted")
+	if c.trusted(t, previous) || !c.trusted(t, c.current(t)) {
+		t.Error("the previous CA is still trusted")
 	}
 }
 
@@ -369,12 +369,12 @@ func TestSelfSignedDoesNotSwitchWithoutTrust(t *testing.T) {
 	}
 }
 
-// When the source of certificates changes to this one, replicas with a certificate of the former source stay trusted during
+// When the source of certificates changes to this one, replicas with a certificate of the previous source stay trusted during
 // the roll-out, but not for ever.
-func TestSelfSignedKeepsTheFormerAuthority(t *testing.T) {
-	former := mustForeign(t, now, "cert-manager")
-	serving := mustSign(t, former, now, 2*keepForeign, "127.0.0.1")
-	c := newCluster(t, ourConfigurations(pemOf(former.Leaf))...)
+func TestSelfSignedKeepsThePreviousCA(t *testing.T) {
+	previous := mustForeign(t, now, "cert-manager")
+	serving := mustSign(t, previous, now, 2*keepForeign, "127.0.0.1")
+	c := newCluster(t, ourConfigurations(pemOf(previous.Leaf))...)
 	c.step(t.Context())
 	if !c.trusted(t, serving) || !c.trusted(t, c.current(t)) {
 		t.Fatal("not both certificates are trusted")
@@ -384,13 +384,13 @@ func TestSelfSignedKeepsTheFormerAuthority(t *testing.T) {
 		c.step(t.Context())
 	}
 	if !c.trusted(t, serving) {
-		t.Error("the former certificate is not trusted until the end of the roll-out")
+		t.Error("the previous certificate is not trusted until the end of the roll-out")
 	}
 	before := c.writes()
 	c.clock.Step(keepForeign / 48)
 	c.step(t.Context())
 	if c.trusted(t, serving) || !c.trusted(t, c.current(t)) {
-		t.Error("the former authority is still trusted, or the new one is not")
+		t.Error("the previous CA is still trusted, or the new one is not")
 	}
 	if c.writes() == before {
 		t.Error("nothing was written")

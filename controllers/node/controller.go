@@ -247,7 +247,7 @@ func (c *Controller) mismatch(node *corev1.Node, m *machine.Machine) string {
 }
 
 // belongsToAnother reports whether the machine of an initialized Node is that of another Node, whose name fits. Nodes
-// that were initialized under another name than that of their machine keep working.
+// whose name differs from that of their machine keep working once they are initialized.
 func (c *Controller) belongsToAnother(node *corev1.Node, m *machine.Machine) bool {
 	return m.Hostname != "" && m.Hostname != node.Name && c.otherNode(node, m) != ""
 }

@@ -172,7 +172,7 @@ func TestCertificate(t *testing.T) {
 			secret(trusted.serving(host, noon.Add(-day))), "cert-manager", Fail,
 			"the certificate expired at 2026-02-28T12:00:00Z, so API servers reject it",
 		},
-		"another authority": {
+		"different CA": {
 			secret(other.serving(host, noon.Add(90*day))), "cert-manager", Fail,
 			"API servers do not trust the certificate: the caBundle of webhook \"validate.service.quaymaster.dev\" does not " +
 				"verify the serving certificate: x509: certificate signed by unknown authority",

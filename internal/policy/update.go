@@ -73,8 +73,8 @@ func (u *Update) Annotations(defaults []Default) map[string]string {
 	return changed
 }
 
-// Allowed returns the defaults that break no rule, except for rules with enforcement Audit, and that the Service does not
-// set in another spelling.
+// Allowed returns the defaults that break no rule, except for rules with enforcement Audit, and whose keys the
+// Service does not set under an alias.
 func Allowed(p *catalog.Parsed, defaults []Default, applicable []*Policy) []Default {
 	w := newWork()
 	return slices.DeleteFunc(slices.Clone(defaults), func(d Default) bool {

@@ -131,7 +131,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("fingerprints (-want +got):\n%s", diff)
 		}
 	}
-	// Trust in another authority is no proof of it.
+	// A connection that trusts a different CA proves nothing.
 	newCluster(c, "other", "new").write(t, false)
 }
 
@@ -195,7 +195,7 @@ func TestUnknown(t *testing.T) {
 	one.write(t, true)
 }
 
-// TestRotationWhileRunning: the holder notices that its clients trust another authority, and reads the record no more
+// TestRotationWhileRunning: the holder notices that its clients trust a different CA, and reads the record no more
 // often than it must.
 func TestRotationWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

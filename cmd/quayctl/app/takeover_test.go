@@ -79,7 +79,7 @@ func TestTakeover(t *testing.T) {
 	if out, err := answered(t, "", args...); err != nil || !strings.Contains(out, "is the holder already") || record().Revision != mine.Revision {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// The controllers may see the API server by another authority.
+	// The API server that the controllers see may have a certificate of a different CA.
 	if out, err := answered(t, "", append(args, "--yes", "--fingerprint=sha256:front")...); err != nil || record().Fingerprints[0] != "sha256:front" {
 		t.Errorf("%v\n%s", err, out)
 	}

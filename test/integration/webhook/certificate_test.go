@@ -310,8 +310,8 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
-// A replica is not ready, and reports why, while the configurations trust another authority than that of its
-// certificate.
+// A replica is not ready, and reports why, while the configurations trust a different CA than the one that
+// issued its certificate.
 func TestNotReadyUntilTrusted(t *testing.T) {
 	const name = "untrusted"
 	cert, key, trusted := writeCertificate(t)
