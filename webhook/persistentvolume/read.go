@@ -11,8 +11,11 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader makes an Admitter of this package a webhook.ObjectReader.
+// reader decodes the PersistentVolumes of the Mutator.
 type reader struct{}
+
+// Kind returns the kind of PersistentVolumes.
+func (reader) Kind() string { return "PersistentVolume" }
 
 // Decodable returns what a PersistentVolume is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }

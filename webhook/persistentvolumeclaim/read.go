@@ -14,8 +14,11 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader makes an Admitter of this package a webhook.ObjectReader.
+// reader decodes the PersistentVolumeClaims of an Admitter.
 type reader struct{}
+
+// Kind returns the kind of PersistentVolumeClaims.
+func (reader) Kind() string { return "PersistentVolumeClaim" }
 
 // Decodable returns what a PersistentVolumeClaim is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
