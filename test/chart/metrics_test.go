@@ -29,7 +29,7 @@ import (
 )
 
 // TestMetrics runs both roles with the arguments and rights from the chart, the controllers with separate accounts, and
-// checks that they work and serve every documented metric once, with the documented labels.
+// checks that they work and serve every documented metric once, with the documented labels, and whom their ports answer.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	e := env.Start(t, env.Options{})
@@ -94,6 +94,21 @@ func TestMetrics(t *testing.T) {
 	})
 	work(t, e.Client)
 
+	t.Run("clients without a token", func(t *testing.T) {
+		for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+			for _, url := range []string{"http://" + address(ports[1]), "https://" + address(ports[3])} {
+				if _, err := scrape(ctx, url+path, ""); err != nil {
+					t.Errorf("a probe: %v", err)
+				}
+			}
+		}
+		if _, err := scrape(ctx, "https://"+address(ports[0])+"/validate-service", ""); err == nil || !strings.Contains(err.Error(), "must be POST") {
+			t.Errorf("the webhooks respond: %v", err)
+		}
+		if _, err := scrape(ctx, "https://"+address(ports[3])+"/configz", ""); err == nil || !strings.Contains(err.Error(), "403") {
+			t.Errorf("the controllers respond: %v", err)
+		}
+	})
 	prometheus := scraper(t, e)
 	for role, url := range map[string]string{
 		"webhook": "https://" + address(ports[2]) + "/metrics", "controllers": "https://" + address(ports[3]) + "/metrics",
