@@ -54,16 +54,11 @@ func (e *Env) startAPIServer(ctx context.Context) error {
 		"--service-account-key-file=" + accounts,
 		"--service-account-signing-key-file=" + accounts,
 	}, audit, e.options.APIServerArgs)
-	server, err := e.Start("kube-apiserver", path, args...)
-	if err != nil {
-		return err
-	}
 	if err := e.connect(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	return Poll(ctx, "kube-apiserver", probe(e.server+"/readyz"), server)
+	e.apiServer = &Server{env: e, name: "kube-apiserver", path: path, args: args, ready: probe(e.server + "/readyz")}
+	return e.apiServer.Restart(ctx)
 }
 
 func (e *Env) startEtcd(ctx context.Context) (string, error) {
@@ -76,21 +71,51 @@ func (e *Env) startEtcd(ctx context.Context) (string, error) {
 		return "", err
 	}
 	url := "http://127.0.0.1:" + strconv.Itoa(port)
-	etcd, err := e.Start("etcd", path,
-		"--data-dir="+e.path("etcd"),
-		"--listen-client-urls="+url,
-		"--advertise-client-urls="+url,
+	e.etcd = &Server{env: e, name: "etcd", path: path, ready: probe(url + "/health"), args: []string{
+		"--data-dir=" + e.path("etcd"),
+		"--listen-client-urls=" + url,
+		"--advertise-client-urls=" + url,
 		"--listen-peer-urls=http://127.0.0.1:0",
 		// The data of a test or a demonstration need not survive a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
-	)
-	if err != nil {
-		return "", err
+	}}
+	if backup := e.options.Backup; backup != "" {
+		if err := os.CopyFS(e.path("etcd"), os.DirFS(backup)); err != nil {
+			return "", fmt.Errorf("restore etcd: %w", err)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	return url, Poll(ctx, "etcd", probe(url+"/health"), etcd)
+	return url, e.etcd.Restart(ctx)
+}
+
+// Backup copies the data of etcd into a directory that does not exist. The control plane stops for that.
+func (e *Env) Backup(ctx context.Context, dir string) error {
+	return e.whileStopped(ctx, func() error { return os.CopyFS(dir, os.DirFS(e.path("etcd"))) })
+}
+
+// Restore replaces the data of etcd by that of a backup. The control plane stops for that.
+func (e *Env) Restore(ctx context.Context, backup string) error {
+	return e.whileStopped(ctx, func() error {
+		if err := os.RemoveAll(e.path("etcd")); err != nil {
+			return err
+		}
+		return os.CopyFS(e.path("etcd"), os.DirFS(backup))
+	})
+}
+
+func (e *Env) whileStopped(ctx context.Context, do func() error) error {
+	// Requests that are held, such as watches, do not delay the end of an API server that is killed.
+	e.apiServer.Kill()
+	if err := e.etcd.Stop(stopGrace); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("copy the data of etcd: %w", err)
+	}
+	if err := e.etcd.Restart(ctx); err != nil {
+		return err
+	}
+	return e.apiServer.Restart(ctx)
 }
 
 func (e *Env) startControllerManager(ctx context.Context) error {

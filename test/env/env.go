@@ -51,6 +51,9 @@ type Options struct {
 	ControllerManager bool
 	// APIServerArgs are appended to kube-apiserver's arguments.
 	APIServerArgs []string
+	// Backup, if set, is the directory of a backup of etcd, from which the cluster is restored. It has an authority of its
+	// own.
+	Backup string
 	// Audit makes kube-apiserver write an audit log to AuditLog.
 	Audit bool
 
@@ -74,6 +77,8 @@ type Env struct {
 	options Options
 	server  string // URL of the API server
 	pki     *pki
+
+	etcd, apiServer *Server
 
 	mu        sync.Mutex
 	processes []*process.Process // in the order in which they were started

@@ -1,0 +1,150 @@
+package recovery
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/leadership"
+	"quaymaster.dev/test/cloud"
+	"quaymaster.dev/test/env"
+)
+
+// TestCluster executes the rows in which the cloud keeps its state.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("web-1", "web-2", "web-3")
+	w.served("web-1", "web-2", "web-3")
+	w.row("the token is revoked", func() { tokenRevoked(w) })
+	w.row("the lease is deleted", func() { leaseDeleted(w) })
+	w.row("the endpoint is wrong", func() { endpointWrong(w) })
+	w.row("etcd is restored", func() { etcdRestored(w) })
+	w.row("the cluster is cloned", func() { clusterCloned(w) })
+}
+
+// The cloud rejects the token until the file has a new one.
+func tokenRevoked(w *world) {
+	before := w.balancers()
+	w.site.restart(w.T, func() { writeToken(w.T, w.site.tokenFile, "new-"+w.token) })
+	w.create("token")
+	w.reports("token", "SyncFailing", "token")
+	w.token = "new-" + w.token
+	writeToken(w.T, w.tokenFile, w.token)
+	w.served("token")
+	w.keeps(before)
+	w.ran(1)
+}
+
+// The next lease counts from the beginning, but the cloud has seen later leaders.
+func leaseDeleted(w *world) {
+	before := w.balancers()
+	w.program.restart(w.T)
+	w.create("late-leader")
+	w.served("late-leader")
+	seen := w.epoch()
+	if seen == 0 {
+		w.Fatal("the cloud has seen one leader only")
+	}
+	must(w.T, w.Client.Delete(w.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: leadership.Namespace, Name: leadership.CloudLease},
+	}))
+	w.create("lease")
+	w.served("lease")
+	if now := w.epoch(); now <= seen {
+		w.Errorf("the epoch is %d, was %d", now, seen)
+	}
+	w.keeps(before)
+}
+
+// epoch returns that of the last leader that the cloud has seen.
+func (w *world) epoch() uint64 {
+	w.Helper()
+	held, err := w.site.client.Holder(w.Context(), w.uid, cloudapi.ReadOptions{})
+	must(w.T, err)
+	return held.Epoch
+}
+
+// The endpoint leads to a cloud that does not know the load balancers, and says that the machines of all Nodes were
+// deleted.
+func endpointWrong(w *world) {
+	before := w.balancers()
+	wrong := newSite(w.T, w.Env, "wrong", w.token)
+	instances, err := wrong.client.ListInstances(w.Context(), cloudapi.ListOptions{})
+	must(w.T, err)
+	for _, i := range instances.Items {
+		_, err := wrong.client.DeleteInstance(w.Context(), i.ID, cloudapi.WriteOptions{})
+		must(w.T, err)
+	}
+	began := time.Now()
+	w.gateway.lead(wrong)
+	w.silence(corev1.ConditionUnknown)
+	w.create("wrong-1")
+	w.annotate("web-1", "service.beta.kubernetes.io/dlb-listener-maxqps", "5000")
+	w.reports("wrong-1", "CloudChanged", "quayctl takeover")
+	w.reports("web-1", "CloudChanged", "quayctl takeover")
+	w.event("CloudChanged", "fix the endpoint")
+
+	w.program.restart(w.T)
+	w.create("wrong-2")
+	w.reports("wrong-2", "CloudChanged", "quayctl takeover")
+	asked := w.gateway.asked(wrong)
+	w.Logf("requests to the wrong cloud in %s: %q", time.Since(began).Round(time.Second), asked)
+	if writes := cloud.Writes(asked); len(writes) > 0 {
+		w.Errorf("writes to the wrong cloud: %q", writes)
+	}
+	w.guard.check(w.T)
+
+	starts := w.program.starts.Load()
+	w.gateway.lead(w.site)
+	w.served("web-1", "wrong-1", "wrong-2")
+	if now := w.program.starts.Load(); now != starts {
+		w.Errorf("the controllers were started %d times, %d times before the endpoint was right", now, starts)
+	}
+	w.keeps(before)
+	w.silence(corev1.ConditionTrue)
+}
+
+// etcd forgets a Service, and the last leader.
+func etcdRestored(w *world) {
+	backup := filepath.Join(w.TempDir(), "etcd")
+	must(w.T, w.Backup(w.Context(), backup))
+	w.create("after-backup")
+	w.served("after-backup")
+	w.program.restart(w.T)
+	w.create("after-backup-too")
+	w.served("after-backup-too")
+	before := w.balancers()
+	must(w.T, w.Restore(w.Context(), backup))
+	w.create("etcd")
+	w.served("etcd", "web-1", "wrong-2")
+	w.keeps(before)
+}
+
+// Another cluster is restored from a backup, with another certificate authority.
+func clusterCloned(w *world) {
+	backup := filepath.Join(w.TempDir(), "etcd")
+	must(w.T, w.Backup(w.Context(), backup))
+	before := w.balancers()
+	clone := &world{T: w.T, token: w.token, tokenFile: w.tokenFile, site: w.site, Env: env.Start(w.T, env.Options{Backup: backup})}
+	clone.gateway = newGateway(w.T, w.site)
+	clone.run()
+	clone.create("clone")
+	clone.reports("clone", "ClusterUIDHeldByAnother", "quayctl takeover")
+	clone.event("ClusterUIDHeldByAnother", "quayctl takeover")
+	if writes := cloud.Writes(clone.gateway.asked(w.site)); len(writes) > 0 {
+		w.Errorf("the clone wrote to the cloud: %q", writes)
+	}
+	w.create("original")
+	w.served("original")
+	clone.takeOver()
+	clone.served("clone")
+	w.create("original-too")
+	w.reports("original-too", "ClusterUIDHeldByAnother", "quayctl takeover")
+	w.keeps(before)
+}
