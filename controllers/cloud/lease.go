@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -29,6 +31,30 @@ type lock struct {
 	ending atomic.Bool
 	// releasable is true once nothing can be written any more.
 	releasable atomic.Bool
+	// renewed is the time of the last renewal that this process has written.
+	renewed metav1.Time
+	// stop ends the election, and reason is why, if it is not that the lease could not be renewed. It is set by the election.
+	stop   func()
+	reason error
+}
+
+// errLost is why a leader ends that could not renew the lease.
+var errLost = errors.New("the lease was lost: it could not be renewed in time")
+
+// errRestored is why a leader ends although it holds the lease. Informers do not notice that etcd was restored: they wait
+// for revisions after the last one that they have seen, and miss what happens until etcd has counted that far again.
+var errRestored = errors.New("the lease is older than its last renewal: etcd was restored from a backup, and everything " +
+	"has to be read again")
+
+// Get reads the lease.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity == l.Identity() && record.RenewTime.Time.Before(l.renewed.Truncate(time.Microsecond)) {
+		l.reason = errRestored
+		l.stop()
+		return nil, nil, errRestored
+	}
+	return record, raw, err
 }
 
 // Update writes the lease. The leader election releases it by writing it without a holder, also when it could not be
@@ -38,17 +64,24 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		return errors.New("it expires instead, because writes may still be under way")
 	}
 	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
-	err := l.Interface.Update(ctx, record)
-	if record.HolderIdentity == "" && err == nil {
+	if err := l.Interface.Update(ctx, record); err != nil {
+		return err
+	}
+	l.renewed = record.RenewTime
+	if record.HolderIdentity == "" {
 		klog.FromContext(ctx).Info("Released the lease", "lock", l.Describe())
 	}
-	return err
+	return nil
 }
 
 // Create writes the lease if there is none, as after it was deleted.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	record.LeaderTransitions = max(record.LeaderTransitions, int(l.floor()))
-	return l.Interface.Create(ctx, record)
+	err := l.Interface.Create(ctx, record)
+	if err == nil {
+		l.renewed = record.RenewTime
+	}
+	return err
 }
 
 // RecordEvent records an Event unless it could no longer be written.
@@ -97,6 +130,7 @@ func (m *Manager) lead(
 	f.election.SetLeaderElection(elector)
 	// The election goes on until the controllers have stopped.
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -130,7 +164,7 @@ func (m *Manager) reign(
 		m.Tenure().End(errors.New("the controllers have failed"))
 		return err
 	case <-lost:
-		err := errors.New("the lease was lost: it could not be renewed in time")
+		err := cmp.Or(l.reason, errLost)
 		m.Tenure().End(err)
 		stop()
 		select {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/leadership"
@@ -41,25 +43,29 @@ func tokenRevoked(w *world) {
 	w.ran(1)
 }
 
-// The next lease counts from the beginning, but the cloud has seen later leaders.
+// The lease is deleted while there is a leader, and while there is none: then the next one counts from the beginning, but
+// the cloud has seen later leaders.
 func leaseDeleted(w *world) {
 	before := w.balancers()
-	w.program.restart(w.T)
-	w.create("late-leader")
-	w.served("late-leader")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leadership.Namespace, Name: leadership.CloudLease}}
+	w.program.restart(w.T, func() {})
+	w.create("second-leader")
+	w.served("second-leader")
 	seen := w.epoch()
-	if seen == 0 {
-		w.Fatal("the cloud has seen one leader only")
-	}
-	must(w.T, w.Client.Delete(w.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: leadership.Namespace, Name: leadership.CloudLease},
-	}))
-	w.create("lease")
-	w.served("lease")
-	if now := w.epoch(); now <= seen {
+	must(w.T, w.Client.Delete(w.Context(), lease.DeepCopy()))
+	w.eventually("another lease", func(ctx context.Context) error {
+		return w.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease.DeepCopy())
+	})
+	w.create("lease-1")
+	w.served("lease-1")
+	w.program.restart(w.T, func() { must(w.T, w.Client.Delete(w.Context(), lease)) })
+	w.create("lease-2")
+	w.served("lease-2")
+	if now := w.epoch(); seen == 0 || now <= seen {
 		w.Errorf("the epoch is %d, was %d", now, seen)
 	}
 	w.keeps(before)
+	w.ran(3)
 }
 
 // epoch returns that of the last leader that the cloud has seen.
@@ -90,7 +96,7 @@ func endpointWrong(w *world) {
 	w.reports("web-1", "CloudChanged", "quayctl takeover")
 	w.event("CloudChanged", "fix the endpoint")
 
-	w.program.restart(w.T)
+	w.program.restart(w.T, func() {})
 	w.create("wrong-2")
 	w.reports("wrong-2", "CloudChanged", "quayctl takeover")
 	asked := w.gateway.asked(wrong)
@@ -116,7 +122,7 @@ func etcdRestored(w *world) {
 	must(w.T, w.Backup(w.Context(), backup))
 	w.create("after-backup")
 	w.served("after-backup")
-	w.program.restart(w.T)
+	w.program.restart(w.T, func() {})
 	w.create("after-backup-too")
 	w.served("after-backup-too")
 	before := w.balancers()

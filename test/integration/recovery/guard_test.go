@@ -101,13 +101,13 @@ func (g *guard) check(t *testing.T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.samples == 0 {
-		t.Error("the cluster was never observed")
+		t.Error("the cluster was not observed")
 	}
 	slices.Sort(g.problems)
 	for _, problem := range slices.Compact(g.problems) {
 		t.Error(problem)
 	}
-	g.samples, g.problems = 0, nil
+	g.problems = nil
 }
 
 func addresses(svc *corev1.Service) (list []string) {

@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -131,6 +130,8 @@ type program struct {
 	name    string
 	current atomic.Pointer[process.Process]
 	starts  atomic.Int32
+	// starting is held by whoever starts the program, or does something while it does not run.
+	starting sync.Mutex
 }
 
 // supervise runs a program until the test ends.
@@ -140,6 +141,8 @@ func supervise(t *testing.T, name string, server *env.Server) *program {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	launch := func() error {
+		p.starting.Lock()
+		defer p.starting.Unlock()
 		err := server.Launch()
 		if err == nil {
 			p.current.Store(server.Process)
@@ -175,17 +178,15 @@ func supervise(t *testing.T, name string, server *env.Server) *program {
 	return p
 }
 
-// restart ends the program, and returns when it runs again.
-func (p *program) restart(t *testing.T) {
+// restart ends the program, and returns when it is about to run again.
+func (p *program) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
-	before := p.starts.Load()
+	p.starting.Lock()
+	defer p.starting.Unlock()
 	must(t, p.current.Load().Signal(syscall.SIGTERM))
-	env.Eventually(t, stopGrace, "another start of "+p.name, func(context.Context) error {
-		if p.starts.Load() == before {
-			return errors.New("it is ending")
-		}
-		return nil
-	})
+	_, err := p.current.Load().Wait(stopGrace)
+	must(t, err)
+	meanwhile()
 }
 
 // logged returns the lines of the log that contain a text.
