@@ -23,8 +23,8 @@ const (
 	missingMin   = 2
 	// countEvery limits how often Services are counted.
 	countEvery = time.Second
-	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed must not stop them
-	// for good.
+	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed, or that cannot be
+	// created again, must not stop them for good.
 	auditFor = 10 * time.Minute
 )
 
@@ -53,8 +53,8 @@ type census struct {
 // tally is the result of a census.
 type tally struct {
 	// published is the number of Services that publish addresses, missing that of those whose load balancers the cloud does
-	// not have, and unconfirmed that of those about which it has not said so for long enough.
-	published, missing, unconfirmed int
+	// not have, and awaited that of those that may still be created again with these addresses.
+	published, missing, awaited int
 	// publishers maps addresses to the Services that publish them.
 	publishers map[string]*corev1.Service
 }
@@ -89,8 +89,8 @@ func (b *Balancer) count() tally {
 			continue
 		}
 		c.missing++
-		if !b.missing.certain(svc.UID) && !b.disowned.noted(svc.UID) {
-			c.unconfirmed++
+		if !b.missing.settled(svc.UID) && !b.disowned.noted(svc.UID) {
+			c.awaited++
 		}
 	}
 	return c.tally
@@ -117,8 +117,8 @@ func (c *census) begin() {
 	c.ready = true
 }
 
-// Audit makes new load balancers wait until the cloud has confirmed which of those that Services publish are missing: the
-// cloud may have been restored from a backup, and would give their addresses to others.
+// Audit makes new load balancers wait until the cloud has confirmed which of those that Services publish are missing, and
+// has them again: the cloud may have been restored from a backup, and would give their addresses to others.
 func (b *Balancer) Audit(*cloudv1.Meta) {
 	b.missing.clear()
 	b.census.mu.Lock()
@@ -131,7 +131,7 @@ func (b *Balancer) auditing() bool {
 	t := b.count()
 	b.census.mu.Lock()
 	defer b.census.mu.Unlock()
-	if t.unconfirmed == 0 || !b.clock.Now().Before(b.census.audited) {
+	if t.awaited == 0 || !b.clock.Now().Before(b.census.audited) {
 		b.census.audited = time.Time{}
 	}
 	return !b.census.audited.IsZero()
@@ -170,7 +170,13 @@ func (b *Balancer) held(ctx context.Context) string {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not record the brake")
 	}
-	message, _, _ := b.brake.Engaged(brakes.MissingLoadBalancers)
+	message, _, engaged := b.brake.Engaged(brakes.MissingLoadBalancers)
+	if engaged {
+		// When the work is resumed, new load balancers wait for those that are created again.
+		b.census.mu.Lock()
+		defer b.census.mu.Unlock()
+		b.census.audited = b.clock.Now().Add(auditFor)
+	}
 	return message
 }
 
@@ -184,15 +190,15 @@ func (b *Balancer) settleBrake(ctx context.Context) {
 // mayCreate returns a refusal if a Service without a load balancer must not get one because others are missing: it might
 // get an address that another Service publishes.
 func (b *Balancer) mayCreate(ctx context.Context, r *round) error {
-	if r.handle() != "" || b.resumed() {
-		return nil // lost has decided about it, or an operator has
+	if r.handle() != "" {
+		return nil // lost has decided about it
 	}
 	if why := b.held(ctx); why != "" {
 		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
 	}
 	if b.auditing() {
 		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created before the cloud has " +
-			"confirmed which of those that services publish are missing" + toResume}
+			"confirmed which of those that services publish are missing, and has them again: it might get one of their addresses"}
 	}
 	return nil
 }

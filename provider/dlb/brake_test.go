@@ -1,9 +1,11 @@
 package dlb_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -142,6 +144,32 @@ func TestBrakeIsReleased(t *testing.T) {
 	}
 }
 
+// When an operator has resumed the work, new load balancers still do not get the addresses of those that are missing.
+func TestResumeKeepsAddresses(t *testing.T) {
+	f := start(t, 0)
+	book := f.record()
+	services, addresses := []*corev1.Service{named("a"), named("b")}, []string{}
+	for _, svc := range services {
+		lb := f.publish(svc)
+		addresses = append(addresses, lb.VIPs[0].Address)
+		f.lose(lb)
+	}
+	added := f.put(named("new"))
+	f.pass(2)
+	f.refuse(added, services[0], services[1])
+	f.resume(book)
+	if _, err := f.ensure(added); err == nil {
+		t.Error("created before those that are missing")
+	}
+	for i, svc := range services {
+		if got := f.mustEnsure(svc).Ingress[0].IP; got != addresses[i] {
+			t.Errorf("%s has the address %s, had %s", svc.Name, got, addresses[i])
+		}
+	}
+	f.pass(2)
+	f.mustEnsure(added)
+}
+
 // When an operator has resumed the work, load balancers are replaced even in a cloud that was restored empty.
 func TestResumeIsEnough(t *testing.T) {
 	f := start(t, 0)
@@ -228,6 +256,27 @@ func TestRecreateKeepsTheAddress(t *testing.T) {
 			t.Errorf("address %s, want a new one", got)
 		}
 	})
+	t.Run("taken for good", func(t *testing.T) {
+		f, svc, _ := lost(t, true)
+		f.Audit(nil)
+		f.cloud.Calls()
+		added, calls := 0, 0
+		for waited := 0; waited < 3600; waited += 10 {
+			_, _ = f.ensure(svc)
+			calls += len(f.cloud.Calls())
+			if _, err := f.ensure(named("new")); err == nil && added == 0 {
+				added = waited
+			}
+			f.cloud.Calls()
+			f.pass(10)
+		}
+		if added == 0 || added > 120 {
+			t.Errorf("another load balancer was created after %d s", added)
+		}
+		if calls > 60 {
+			t.Errorf("%d requests in an hour", calls)
+		}
+	})
 	t.Run("taken and resumed", func(t *testing.T) {
 		f, svc, address := lost(t, true)
 		f.resume(f.record())
@@ -274,6 +323,7 @@ func TestAudit(t *testing.T) {
 	for name, edit := range map[string]func(f *fixture, svc *corev1.Service){
 		"confirmed":  func(*fixture, *corev1.Service) {},
 		"unreadable": func(f *fixture, _ *corev1.Service) { f.cloud.Intercept(unreadable) },
+		"rejected":   func(f *fixture, svc *corev1.Service) { f.cloud.Intercept(rejecting(t, svc)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, 0)
@@ -300,10 +350,29 @@ func TestAudit(t *testing.T) {
 			if least, most := 60, 90; name == "confirmed" && (waited < least || waited > most) {
 				t.Errorf("created after %d s, want %d to %d", waited, least, most)
 			}
-			if least, most := 600, 620; name == "unreadable" && (waited < least || waited > most) {
+			if least, most := 600, 620; name != "confirmed" && (waited < least || waited > most) {
 				t.Errorf("created after %d s, want %d to %d", waited, least, most)
 			}
 		})
+	}
+}
+
+// rejecting rejects the creation of the load balancer of a Service.
+func rejecting(t *testing.T, svc *corev1.Service) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !bytes.Contains(body, fmt.Appendf(nil, "%q:%q", ownership.ServiceUID, svc.UID)) {
+			return false
+		}
+		cloud.Problem(w, http.StatusForbidden, cloudv1.CodeQuotaExceeded)
+		return true
 	}
 }
 

@@ -35,9 +35,12 @@ func (b *Balancer) create(
 	case b.resumed():
 		return b.createUnderFreeName(ctx, r, spec)
 	}
-	return nil, &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
+	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
 			"%s to %s", r.handle(), fault(problem), AnnotationAbandon, r.handle())}
+	b.missing.settle(r.svc.UID)
+	b.missing.begin(r.svc.UID, refused, b.clock.Now())
+	return nil, refused
 }
 
 // publishedVIPs returns the VIPs of a new load balancer with the addresses that the Service publishes, unless it has given

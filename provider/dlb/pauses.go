@@ -46,8 +46,8 @@ type answered struct {
 	// answers is the number of answers, since the time of the first one.
 	answers int
 	since   time.Time
-	// certain is true if these are enough to be certain.
-	certain bool
+	// settled is true if no more will be done about it as long as the answer stays the same.
+	settled bool
 	// until is the time of the next question, and err the error until then, which may be nil.
 	until time.Time
 	err   error
@@ -67,15 +67,23 @@ func (p *pauses) count(uid types.UID, question string, now time.Time) (certain b
 		p.list[uid] = a
 	}
 	a.answers++
-	a.certain = a.answers >= absentAnswers && now.Sub(a.since) >= absentFor
-	return a.certain
+	return a.answers >= absentAnswers && now.Sub(a.since) >= absentFor
 }
 
-// certain reports whether count has said so about a Service.
-func (p *pauses) certain(uid types.UID) bool {
+// settle notes that no more will be done about a Service that was counted.
+func (p *pauses) settle(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.list[uid] != nil && p.list[uid].certain
+	if a := p.list[uid]; a != nil {
+		a.settled = true
+	}
+}
+
+// settled reports whether settle was called for a Service.
+func (p *pauses) settled(uid types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list[uid] != nil && p.list[uid].settled
 }
 
 // clear ends what is known about all Services.
