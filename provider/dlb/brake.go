@@ -26,6 +26,8 @@ const (
 	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed, or that cannot be
 	// created again, must not stop them for good.
 	auditFor = 10 * time.Minute
+	// auditPeriod is how often it is looked whether that is over, without a call of the cloud.
+	auditPeriod = 5 * time.Second
 )
 
 // manyMissing is why the brake is engaged.
@@ -197,7 +199,7 @@ func (b *Balancer) mayCreate(ctx context.Context, r *round) error {
 		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
 	}
 	if b.auditing() {
-		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created before the cloud has " +
+		return &refusal{reason: reasonMissing, after: auditPeriod, message: "no load balancer is created before the cloud has " +
 			"confirmed which of those that services publish are missing, and has them again: it might get one of their addresses"}
 	}
 	return nil

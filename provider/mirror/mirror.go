@@ -200,7 +200,8 @@ func kindOf[T any](s *Store[T]) kind {
 func (m *Mirror) Lost(meta *cloudv1.Meta) {
 	m.mu.Lock()
 	m.losses++
-	m.begin = meta
+	// The cloud has answered since the last error, which may be that it was a different one.
+	m.begin, m.err = meta, nil
 	m.mu.Unlock()
 	for _, k := range m.kinds {
 		k.doubt()

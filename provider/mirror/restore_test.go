@@ -57,7 +57,11 @@ func TestLost(t *testing.T) {
 	renamed.Revision, renamed.Name = lost.Revision+"0", "lost"
 	m.LoadBalancers.Put(&renamed)
 	c.Restore(t, backup)
+	m.note(cloudapi.ErrOtherState)
 	m.Lost(nil)
+	if err := m.Err(); err != nil {
+		t.Errorf("what was wrong before the cloud was identified still counts: %v", err)
+	}
 	if m.LoadBalancers.Synced() || m.LoadBalancers.Get(lost.ID) == nil {
 		t.Error("the mirror is synced, or has forgotten what it had")
 	}

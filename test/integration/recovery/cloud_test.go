@@ -11,7 +11,7 @@ func TestCloud(t *testing.T) {
 	w := newWorld(t)
 	w.create("web-1", "web-2", "web-3", "web-4", "web-5")
 	w.served("web-1", "web-2", "web-3", "web-4", "web-5")
-	w.row("the cloud is restored", func() {
+	w.row(rowCloud, func() {
 		backup := w.site.backup(t)
 		w.create("lost")
 		w.served("lost")
@@ -35,7 +35,7 @@ func TestBoth(t *testing.T) {
 	w := newWorld(t)
 	w.create("web-1", "web-2", "web-3")
 	w.served("web-1", "web-2", "web-3")
-	w.row("both are restored", func() {
+	w.row(rowBoth, func() {
 		cloud := w.site.backup(t)
 		lost := []string{"lost-1", "lost-2", "lost-3"}
 		w.create(lost...)

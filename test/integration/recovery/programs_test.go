@@ -50,6 +50,14 @@ func writeToken(t *testing.T, file, token string) {
 	must(t, os.WriteFile(file, []byte(token), 0o600))
 }
 
+// state returns the revision of the cloud, which every write increases.
+func (s *site) state(t *testing.T) string {
+	t.Helper()
+	meta, err := s.client.Meta(t.Context())
+	must(t, err)
+	return meta.Revision
+}
+
 // restart restarts the cloud. Meanwhile, it does not answer.
 func (s *site) restart(t *testing.T, meanwhile func()) {
 	t.Helper()
