@@ -50,10 +50,9 @@ func TestBoth(t *testing.T) {
 			w.create("new")
 		})
 		before := w.balancers()
-		for _, name := range append(lost, "new") {
-			w.reports(name, "LoadBalancerMissing", "quayctl resume missing-load-balancers")
-		}
-		w.event("BrakeEngaged", "missing")
+		w.reports("new", "LoadBalancerMissing", "quayctl resume missing-load-balancers")
+		w.reports("lost-1", "LoadBalancerMissing", "confirmed")
+		w.event("BrakeEngaged", "quayctl resume missing-load-balancers")
 		w.quayctl("resume", "missing-load-balancers")
 		w.served(append(lost, "new")...)
 		w.keeps(before)
