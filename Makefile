@@ -57,6 +57,8 @@ RELEASE_URL ?= https://quaymaster.dev/releases/$(KUBE_VERSION)
 FUZZTIME ?= 10s
 SOAK ?= 10m
 SEED ?= 1
+STEPS ?=
+KINDS ?=
 
 # How make bench-admission measures; see test/benchadmission. With these, it takes 10 to 15 minutes. PAGE is a file that
 # gets the results, docs/explanation/performance.md, and PROFILES a folder for CPU profiles. BEFORE is the program quaymaster
@@ -238,8 +240,12 @@ test-safety: ## Kill the controllers around every call, count their calls, and p
 	@cat bin/safety-figures
 
 .PHONY: soak
-soak: ## Play random sequences of changes, faults and crashes for SOAK (10m), from SEED (1).
-	@$(GO_TEST) -count=1 -timeout 0 -run '^TestRandom$$' -v ./test/safety -soak $(SOAK) -seed $(SEED)
+soak: ## Play random sequences of changes, faults, crashes and disasters for SOAK (10m), from SEED (1), and count them.
+	@$(GO_TEST) -count=1 -timeout 0 -run '^TestSoak$$' -v ./test/safety -soak $(SOAK) -seed $(SEED) $(if $(KINDS),-kinds $(KINDS))
+
+.PHONY: replay
+replay: ## Play the STEPS of a sequence of make soak that has failed, from SEED, with the logs of the controllers.
+	@GOMAXPROCS=1 $(GO_TEST) -count=1 -run '^TestRandom$$' -v ./test/safety -sequences 1 -length 240 -seed $(SEED) -only '$(STEPS)' $(if $(KINDS),-kinds $(KINDS)) -logs
 
 .PHONY: test-integration
 test-integration: ## Run the integration tests on a real API server.

@@ -85,3 +85,48 @@ func TestServer(t *testing.T) {
 		}
 	})
 }
+
+// TestRestore: objects go back to a backup, and clients that watch them learn of it.
+func TestRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := kubeapi.Start(t)
+		client := server.Client(t)
+		services := client.CoreV1().Services("shop")
+		factory := informers.NewSharedInformerFactory(client, 0)
+		lister := factory.Core().V1().Services().Lister().Services("shop")
+		factory.Core().V1().Services().Informer()
+		factory.Start(t.Context().Done())
+		factory.WaitForCacheSync(t.Context().Done())
+		t.Cleanup(factory.Shutdown)
+		create := func(name string) {
+			t.Helper()
+			if _, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("old")
+		backup := server.Backup()
+		create("new")
+		if err := services.Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		server.Restore(backup)
+		time.Sleep(time.Minute)
+		if _, err := lister.Get("new"); !apierrors.IsNotFound(err) {
+			t.Errorf("what is newer than the backup: %v", err)
+		}
+		before, err := lister.Get("old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := before.DeepCopy()
+		changed.Labels = map[string]string{"a": "b"}
+		if _, err := services.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if after, err := lister.Get("old"); err != nil || after.Labels["a"] != "b" {
+			t.Errorf("after a change, the informer has %v, %v", after, err)
+		}
+	})
+}

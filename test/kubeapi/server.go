@@ -63,6 +63,16 @@ func (s *Server) Observe(f func(before, after runtime.Object)) {
 	s.store.observe = f
 }
 
+// Backup is what a Server had at some time.
+type Backup struct{ objects map[string]object }
+
+// Backup returns all objects as they are now.
+func (s *Server) Backup() Backup { return Backup{s.store.backup()} }
+
+// Restore returns to a backup, as a restore of etcd does that raises the revision: what has changed since is lost, and
+// all watches have to begin again. The function that Observe has set is not called.
+func (s *Server) Restore(b Backup) { s.store.restore(b.objects) }
+
 // Config returns the configuration of a client. wrap, if not nil, wraps its transport.
 func (s *Server) Config(wrap func(http.RoundTripper) http.RoundTripper) *rest.Config {
 	var transport http.RoundTripper = s.listener.Transport()
@@ -134,15 +144,20 @@ func parse(path string) (target, bool) {
 }
 
 func fail(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+func statusOf(err error) metav1.Status {
 	status := apierrors.NewInternalError(err).Status()
 	var known apierrors.APIStatus
 	if errors.As(err, &known) {
 		status = known.Status()
 	}
-	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-	w.WriteHeader(int(status.Code))
 	status.Kind, status.APIVersion = "Status", "v1"
-	_ = json.NewEncoder(w).Encode(status)
+	return status
 }
 
 // fromProtobuf returns an object that was sent in protobuf as JSON.
@@ -362,7 +377,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, t target) {
 		}
 	}
 	for {
-		events, changed := s.store.since(version, t)
+		events, changed, expired := s.store.since(version, t)
+		if expired != nil {
+			// The client notices by the end of the watch if it does not get this.
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Error, "object": statusOf(expired)})
+			return
+		}
 		for _, e := range events {
 			version = e.version
 			if !selected(e.object) {

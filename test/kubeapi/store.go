@@ -6,6 +6,7 @@ package kubeapi
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -60,6 +61,8 @@ type store struct {
 	version int64
 	objects map[string]object
 	history []event
+	// lost is the version before which the history is unknown.
+	lost int64
 	// changed is closed and replaced with every change.
 	changed chan struct{}
 	// observe, if not nil, sees every change; nil stands for an object that does not exist.
@@ -117,10 +120,14 @@ func (s *store) list(t target) ([]object, string) {
 	return found, strconv.FormatInt(s.version, 10)
 }
 
-// since returns the events after a version and a channel that the next one closes.
-func (s *store) since(version int64, t target) ([]event, chan struct{}) {
+// since returns the events after a version and a channel that the next one closes. The error is Expired if they are not
+// all known.
+func (s *store) since(version int64, t target) ([]event, chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if version < s.lost {
+		return nil, nil, apierrors.NewResourceExpired(fmt.Sprintf("version %d is too old: %d", version, s.lost))
+	}
 	var found []event
 	for i := len(s.history) - 1; i >= 0 && s.history[i].version > version; i-- {
 		if e := s.history[i]; e.resource == t.gvr.Resource && (t.namespace == "" || e.object.GetNamespace() == t.namespace) {
@@ -130,7 +137,26 @@ func (s *store) since(version int64, t target) ([]event, chan struct{}) {
 	for i, j := 0, len(found)-1; i < j; i, j = i+1, j-1 {
 		found[i], found[j] = found[j], found[i]
 	}
-	return found, s.changed
+	return found, s.changed, nil
+}
+
+// backup returns the objects, which are never changed in place.
+func (s *store) backup() map[string]object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.objects)
+}
+
+// restored is by how much a restore raises the version, as etcdutl --bump-revision does.
+const restored = 1_000_000
+
+func (s *store) restore(objects map[string]object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version += restored
+	s.objects, s.history, s.lost = maps.Clone(objects), nil, s.version
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 func (s *store) create(t target, o object) (object, error) {

@@ -1,12 +1,8 @@
 package safety
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"time"
@@ -46,63 +42,68 @@ func (w *world) violation(format string, args ...any) {
 	w.violations = append(w.violations, time.Now().UTC().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 }
 
-// checkCloud runs after every write to the cloud: a Service never has two load balancers.
-func (w *world) checkCloud(handler http.Handler) {
-	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/v1/load-balancers?limit=100&tag="+ownership.ClusterUID+":"+w.uid, nil)
-	request.Header.Set("Authorization", "Bearer "+token)
-	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, request)
-	var list cloudv1.List[cloudv1.LoadBalancer]
-	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
-		w.violation("the cloud's load balancers cannot be read: %v", err)
-		return
-	}
-	of := map[string]string{}
-	for _, lb := range list.Items {
-		uid := lb.Tags[ownership.ServiceUID]
-		if other, twice := of[uid]; twice && uid != "" {
-			w.violation("service %s has two load balancers, %s and %s", uid, other, lb.ID)
-		}
-		of[uid] = lb.ID
-	}
-}
-
 // checkChange runs after every write to the API server.
 func (w *world) checkChange(before, after runtime.Object) {
-	switch was := before.(type) {
+	switch o := changed(before, after).(type) {
 	case *corev1.Service:
+		was, _ := before.(*corev1.Service)
 		is, _ := after.(*corev1.Service)
 		w.checkService(was, is)
 	case *corev1.Node:
 		if after == nil {
 			w.mu.Lock()
-			w.deleted = append(w.deleted, deletion{name: was.Name, providerID: was.Spec.ProviderID, at: time.Now()})
+			w.deleted = append(w.deleted, deletion{name: o.Name, providerID: o.Spec.ProviderID, at: time.Now()})
 			w.mu.Unlock()
+			if !w.ledger.deletedMachine(o.Spec.ProviderID) {
+				w.violation("node %s is deleted, its machine %s is not", o.Name, o.Spec.ProviderID)
+			}
 		}
 	}
 }
 
+func changed(before, after runtime.Object) runtime.Object {
+	if after == nil {
+		return before
+	}
+	return after
+}
+
 func (w *world) checkService(was, is *corev1.Service) {
 	if is == nil {
+		w.mu.Lock()
+		delete(w.services, was.UID)
+		w.mu.Unlock()
 		return
 	}
-	old, now := addresses(was), addresses(is)
+	var old []string
+	if was != nil {
+		old = addresses(was)
+		lost := func(finalizer string) bool {
+			return slices.Contains(was.Finalizers, finalizer) && !slices.Contains(is.Finalizers, finalizer)
+		}
+		theirs := is.Spec.LoadBalancerClass != nil && !ours(is) && is.DeletionTimestamp == nil
+		if lost(foreignFinalizer) || theirs && lost(sharedFinalizer) {
+			w.violation("%s lost the finalizer of another controller: it has %v, and had %v", is.Name, is.Finalizers, was.Finalizers)
+		}
+	}
+	now := addresses(is)
 	w.mu.Lock()
 	// A Service that was no load balancer of ours for a while has given up its address.
-	given := w.given[is.UID]
+	given, published := w.given[is.UID], w.published[is.UID]
 	w.given[is.UID] = !ours(is) || given && slices.Equal(old, now)
+	w.services[is.UID] = is
+	if len(now) > 0 {
+		w.published[is.UID] = now
+	}
 	w.mu.Unlock()
-	if !given && len(old) > 0 && len(now) > 0 && !slices.Equal(old, now) {
-		w.violation("the published address of %s changed from %v to %v", is.Name, old, now)
+	if len(now) == 0 || slices.Equal(old, now) {
+		return
 	}
-	lost := func(finalizer string) bool {
-		return slices.Contains(was.Finalizers, finalizer) && !slices.Contains(is.Finalizers, finalizer)
+	if !given && len(published) > 0 && !slices.Equal(published, now) && !w.ledger.taken(published, is.UID) {
+		w.violation("the published address of %s changed from %v to %v", is.Name, published, now)
 	}
-	theirs := is.Spec.LoadBalancerClass != nil && !ours(is) && is.DeletionTimestamp == nil
-	if lost(foreignFinalizer) || theirs && lost(sharedFinalizer) {
-		w.violation("%s lost the finalizer of another controller: it has %v, and had %v", is.Name, is.Finalizers, was.Finalizers)
-	}
-	if len(old) == 0 && len(now) > 0 {
+	w.ledger.checkPublication(w, is, now)
+	if len(old) == 0 {
 		if is.Annotations[service.AnnotationRecord] == "" {
 			w.violation("%s publishes %v before its load balancer is recorded", is.Name, now)
 		}
@@ -154,16 +155,17 @@ func (w *world) checkBalancers() {
 		lb, exists := of[string(svc.UID)]
 		delete(of, string(svc.UID))
 		switch {
-		case w.lost[svc.UID]:
 		case svc.DeletionTimestamp != nil && !slices.Contains(svc.Finalizers, foreignFinalizer):
 			w.violation("%s is still being deleted: finalizers %v, conditions %+v", svc.Name, svc.Finalizers, svc.Status.Conditions)
 		case !ours(svc) || svc.DeletionTimestamp != nil:
-			if exists {
+			if exists && !w.ledger.mayStay(svc.UID) {
 				w.violation("%s still has load balancer %s", svc.Name, lb.ID)
 			}
 			if protected(svc) {
 				w.violation("%s keeps the finalizer without a load balancer: %v, %+v", svc.Name, svc.Annotations, svc.Status.Conditions)
 			}
+		case !exists && w.named(list.Items, svc) >= 2:
+			// A Service has two possible names for its load balancer, and both are those of load balancers that are kept.
 		case !exists:
 			w.violation("%s has no load balancer: %+v", svc.Name, svc.Status)
 		default:
@@ -171,10 +173,22 @@ func (w *world) checkBalancers() {
 		}
 	}
 	for uid, lb := range of {
-		if !w.lost[types.UID(uid)] {
-			w.violation("load balancer %s leaked: there is no service %s", lb.ID, uid)
+		if w.ledger.mayStay(types.UID(uid)) {
+			continue
+		}
+		w.violation("load balancer %s leaked: there is no service %s", lb.ID, uid)
+	}
+}
+
+// named returns how many load balancers have a name that a Service may choose.
+func (w *world) named(all []cloudv1.LoadBalancer, svc *corev1.Service) int {
+	name, count := fmt.Sprintf("%s-%s-%s", w.clusterID, svc.Namespace, svc.Name), 0
+	for i := range all {
+		if all[i].Name == name || strings.HasPrefix(all[i].Name, name+"-") {
+			count++
 		}
 	}
+	return count
 }
 
 // checkOrphans checks that the load balancers of lost Services are reported, and deletes them as an operator does.
@@ -245,29 +259,19 @@ func (w *world) checkPublished(svc *corev1.Service, lb cloudv1.LoadBalancer) {
 // checkNodes checks that exactly the Nodes without a machine are gone, and no more of them at a time than allowed.
 func (w *world) checkNodes() {
 	w.t.Helper()
-	machines := map[string]cloudv1.InstanceState{}
-	list, err := w.cloud.ListInstances(w.t.Context(), cloudapi.ListOptions{IncludeDeleted: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, instance := range list.Items {
-		machines[providerid.Format(instance.ID)] = instance.State
-	}
 	w.mu.Lock()
-	deleted := slices.Clone(w.deleted)
+	deleted := slices.DeleteFunc(slices.Clone(w.deleted), func(d deletion) bool {
+		return !w.resumed.IsZero() && d.at.After(w.resumed)
+	})
 	w.mu.Unlock()
-	for _, d := range deleted {
-		if machines[d.providerID] != cloudv1.InstanceDeleted {
-			w.violation("node %s is gone, its machine %s is %s", d.name, d.providerID, machines[d.providerID])
-		}
-	}
 	nodes, err := w.api.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	running := w.runningMachines()
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.ProviderID == "" {
+		if node.Spec.ProviderID == "" && running[node.Name] {
 			w.violation("node %s is not initialized", node.Name)
 		}
 	}
@@ -303,7 +307,9 @@ func (w *world) checkGroups() {
 		}
 		want := map[string]bool{}
 		for _, node := range nodes.Items {
-			want[node.Spec.ProviderID] = true
+			if node.Spec.ProviderID != "" {
+				want[node.Spec.ProviderID] = true
+			}
 		}
 		if !maps.Equal(members, want) {
 			w.violation("group %q has %v, the nodes are %v", name, slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(want)))

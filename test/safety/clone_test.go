@@ -12,48 +12,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/test/cloud"
-	"quaymaster.dev/test/kubeapi"
 )
 
 // clone restores the cluster from a backup, with the same cloud: the copy has the same objects and UIDs, and another
 // certificate authority.
 func (w *world) clone(authority string) *world {
 	w.t.Helper()
-	c := &world{
-		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{}, lost: map[types.UID]bool{},
-		uid: w.uid, authority: authority, clusterID: w.clusterID,
-	}
-	c.api = c.server.Client(w.t)
-	ctx, all := w.t.Context(), metav1.ListOptions{}
-	namespaces, err := w.api.CoreV1().Namespaces().List(ctx, all)
-	w.must(err)
-	nodes, err := w.api.CoreV1().Nodes().List(ctx, all)
-	w.must(err)
-	services, err := w.api.CoreV1().Services(metav1.NamespaceAll).List(ctx, all)
-	w.must(err)
-	for i := range namespaces.Items {
-		restore(c, &namespaces.Items[i])
-	}
-	for i := range nodes.Items {
-		restore(c, &nodes.Items[i])
-	}
-	for i := range services.Items {
-		restore(c, &services.Items[i])
-	}
+	c := newCluster(w.t, w.site, w.ledger, w.uid, authority)
+	c.clusterID = w.clusterID
+	c.server.Restore(w.server.Backup())
+	c.reread()
 	w.t.Cleanup(c.stop)
 	return c
-}
-
-func restore(w *world, object metav1.Object) {
-	object.SetResourceVersion("")
-	w.create(object)
 }
 
 // content returns the revisions of what the cluster has in the cloud.

@@ -23,6 +23,8 @@ import (
 	"quaymaster.dev/internal/mycloud/api"
 )
 
+var mixes = flag.Uint64("mixes", 1, "how many mixes TestCrowd tries, from -seed")
+
 var crowdSize = flag.Int("crowd", 2000, "how many Services one namespace has in TestCrowd in a mix; those of one kind are a tenth as many")
 
 // crowded is the namespace whose Services are trouble.
@@ -182,14 +184,15 @@ func newCrowdedWorld(t *testing.T) *world {
 // TestCrowd: whatever is wrong with the Services of one namespace, and however many there are, work for safety and the
 // Services of other namespaces take at most twice as long as without them.
 func TestCrowd(t *testing.T) {
-	kinds := slices.Sorted(maps.Keys(troubles()))
-	mixes := map[string][]string{}
+	crowds := map[string][]string{}
 	if !testing.Short() {
-		for _, kind := range kinds {
-			mixes[kind] = []string{kind}
+		for kind := range troubles() {
+			crowds[kind] = []string{kind}
 		}
 	}
-	mixes["in any mix"] = kinds
+	for n := range *mixes {
+		crowds[fmt.Sprintf("in the mix of seed %d", *seed+n)] = mix(*seed + n)
+	}
 	var calm map[string]time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		w := newCrowdedWorld(t)
@@ -197,11 +200,25 @@ func TestCrowd(t *testing.T) {
 		calm = w.series(w.observeRequests(), func() {}, slices.Repeat([]time.Duration{11 * time.Minute}, 9)...)
 		w.stop()
 	})
-	for _, name := range slices.Sorted(maps.Keys(mixes)) {
+	for _, name := range slices.Sorted(maps.Keys(crowds)) {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { crowdOf(t, name, mixes[name], calm) })
+			synctest.Test(t, func(t *testing.T) { crowdOf(t, name, crowds[name], calm) })
 		})
 	}
+}
+
+// mix returns kinds of Services in random order, some of them more often than others.
+func mix(seed uint64) []string {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(troubles())) {
+		kinds = append(kinds, slices.Repeat([]string{kind}, random.IntN(8))...)
+	}
+	if len(kinds) < 2 {
+		return mix(seed + 1<<32)
+	}
+	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	return kinds
 }
 
 func crowdOf(t *testing.T, name string, kinds []string, calm map[string]time.Duration) {

@@ -17,13 +17,6 @@ import (
 // intercept answers a request in place of the cloud and returns true, or returns false.
 type intercept func(http.ResponseWriter, *http.Request) bool
 
-// setFaults makes the cloud fail; nil makes it work.
-func (w *world) setFaults(f intercept) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.faults = f
-}
-
 func faultNames() []string { return slices.Sorted(maps.Keys(faults())) }
 
 // faults are the ways in which the cloud fails. Each affects a share of the requests.

@@ -19,18 +19,13 @@ import (
 	"quaymaster.dev/provider/migrate"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
-	"quaymaster.dev/test/kubeapi"
 )
 
 // successor creates a new cluster on the same machines, with the same manifests: everything has another UID.
 func (w *world) successor() *world {
 	w.t.Helper()
-	n := &world{
-		t: w.t, server: kubeapi.Start(w.t), front: w.front, back: w.back, cloud: w.cloud, given: map[types.UID]bool{},
-		uid: "00000000-0000-0000-0000-00000000beef", authority: "sha256:successor", clusterID: w.clusterID,
-	}
-	n.api = n.server.Client(w.t)
-	n.server.Observe(n.checkChange)
+	n := newCluster(w.t, w.site, w.ledger, "00000000-0000-0000-0000-00000000beef", "sha256:successor")
+	n.ledger.worlds = []*world{n} // the old cluster is gone
 	n.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID(n.uid)}})
 	n.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for i := 1; i <= 3; i++ {
@@ -46,7 +41,7 @@ func (w *world) migrate(from *world, p *process) []error {
 	ctx := w.t.Context()
 	api, err := kubernetes.NewForConfig(w.server.Config(p.wrap))
 	w.must(err)
-	cloud := w.client(p.wrap(w.back.Transport()))
+	cloud := newClient(w.t, p.wrap(w.back.Transport()))
 	owned := func(world *world) migrate.Cluster {
 		found, err := teardown.Take(ctx, w.cloud, world.uid)
 		w.must(err)

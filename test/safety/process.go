@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // errDead is the error of every call that a process makes after its end.
@@ -16,6 +18,8 @@ var errDead = errors.New("the process has been killed")
 // and it can be killed before or after one of them.
 type process struct {
 	kill context.CancelFunc
+	// epoch is the number of the leader.
+	epoch atomic.Int64
 
 	mu    sync.Mutex
 	calls []string
@@ -26,6 +30,8 @@ type process struct {
 	at int
 	// after is true if the call still takes effect.
 	after bool
+	// late, if not 0, is how much later the next write to the cloud arrives, although the process is dead.
+	late time.Duration
 }
 
 // arm makes the process die at the nth call from now on.
@@ -79,10 +85,36 @@ func held(r *http.Request) bool {
 	return r.URL.Query().Get("watch") != "" || r.URL.Query().Get("wait") != "" || strings.Contains(r.URL.Path, "/events")
 }
 
+// lose takes the lease from the process: it makes no calls any more, but one that is on its way to the cloud arrives late.
+func (p *process) lose(late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead, p.late = true, late
+}
+
+// straggles returns how much later a call of a dead process arrives; 0 if it does not.
+func (p *process) straggles(r *http.Request) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.URL.Host != cloudHost || r.Method == http.MethodGet {
+		return 0
+	}
+	late := p.late
+	p.late = 0
+	return late
+}
+
 // wrap counts the calls of a transport.
 func (p *process) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		send, die := p.count(r)
+		if late := p.straggles(r); !send && late > 0 {
+			time.Sleep(late)
+			// The cloud may never answer.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), late)
+			defer cancel()
+			r, send, die = r.WithContext(ctx), true, true
+		}
 		if !send {
 			if r.Body != nil {
 				_ = r.Body.Close()

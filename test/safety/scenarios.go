@@ -6,7 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -72,7 +74,7 @@ func scenarios() map[string]scenario {
 // give makes a Service a load balancer of a class. The controllers of other classes have a finalizer of their own.
 func give(svc *corev1.Service, class *string) {
 	svc.Spec.Type, svc.Spec.LoadBalancerClass = corev1.ServiceTypeLoadBalancer, class
-	if !ours(svc) {
+	if !ours(svc) && !slices.Contains(svc.Finalizers, sharedFinalizer) {
 		svc.Finalizers = append(svc.Finalizers, sharedFinalizer)
 	}
 }
@@ -139,18 +141,23 @@ func (w *world) deleteService(name string) {
 // existed when the backup was made that etcd was restored from.
 func (w *world) lose(name string) {
 	w.t.Helper()
+	var uid types.UID
 	w.updateService(name, func(svc *corev1.Service) {
-		w.lost[svc.UID] = true
+		uid = svc.UID
 		svc.Finalizers = nil
 	})
 	w.deleteService(name)
+	// The controllers may have added their finalizer in between.
+	if _, err := w.api.CoreV1().Services(namespace).Get(w.t.Context(), name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		w.ledger.lose(uid)
+	}
 }
 
 // reset returns a Service to what it was before it asked for a load balancer.
 func (w *world) reset(name string) {
 	w.t.Helper()
 	w.updateService(name, func(svc *corev1.Service) {
-		w.lost[svc.UID] = true
+		w.ledger.lose(svc.UID)
 		svc.Spec.Type, svc.Finalizers, svc.Annotations = corev1.ServiceTypeClusterIP, nil, nil
 	})
 	w.updateServiceStatus(name, func(svc *corev1.Service) { svc.Status = corev1.ServiceStatus{} })
@@ -163,6 +170,7 @@ func (w *world) deleteMachine(hostname string) {
 		w.t.Fatal(found, err)
 	}
 	machine := found.Items[0]
+	w.ledger.deleteMachine(machine.ID)
 	if _, err := w.cloud.DeleteInstance(w.t.Context(), machine.ID, cloudapi.WriteOptions{IfMatch: machine.Revision}); err != nil {
 		w.t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package safety
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -42,6 +44,8 @@ func (w *world) start() {
 	w.stop()
 	ctx, kill := context.WithCancel(context.Background())
 	w.process = &process{kill: kill}
+	w.epoch++
+	w.process.epoch.Store(w.epoch)
 	api, err := kubernetes.NewForConfig(w.server.Config(w.process.wrap))
 	if err != nil {
 		w.t.Fatal(err)
@@ -66,8 +70,10 @@ func (w *world) stop() {
 func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 	w.t.Helper()
 	var held *holder.Holder
-	cloud := w.client(w.process.wrap(w.front.Transport()), func(o *cloudapi.Options) {
-		o.Fence = func() string { return held.Fence(w.uid) }
+	p := w.process
+	cloud := newClient(w.t, p.wrap(w.endpoint()), func(o *cloudapi.Options) {
+		o.Fence = func() string { return held.Fence(fmt.Sprintf("%s;epoch=%d", w.uid, p.epoch.Load())) }
+		o.OnFenced = func(error) { w.raise(p) }
 		o.Withhold = func(ctx context.Context) error { return held.Withhold(ctx) }
 		o.OnNotHolder = func() { held.Doubt() }
 		o.Identify = func(ctx context.Context) error { return held.Identify(ctx) }
@@ -142,6 +148,38 @@ func (w *world) assemble(api kubernetes.Interface) []func(context.Context) {
 			shared.Shutdown()
 		},
 		held.Run, book.Run, copied.Run, groups.Run, balancers.Run, initializer.Run, lifecycle.Run, routes.Run, w.orphans.Run,
+	}
+}
+
+// endpoint returns the transport of the controllers to the cloud, or to another one while their endpoint is wrong.
+func (w *world) endpoint() http.RoundTripper {
+	right := w.front.Transport()
+	wrong := map[*site]http.RoundTripper{}
+	var mu sync.Mutex
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		other := w.astray.Load()
+		if other == nil {
+			return right.RoundTrip(r)
+		}
+		mu.Lock()
+		if wrong[other] == nil {
+			wrong[other] = other.front.Transport()
+		}
+		transport := wrong[other]
+		mu.Unlock()
+		return transport.RoundTrip(r)
+	})
+}
+
+// raise gives the leader a higher epoch if the cloud has seen that already, as a lease that is older than the cloud is
+// raised.
+func (w *world) raise(p *process) {
+	record, err := holder.Read(context.Background(), w.cloud, w.uid)
+	if err != nil || record == nil || p.died() {
+		return
+	}
+	if seen := int64(record.Epoch); seen > p.epoch.Load() {
+		p.epoch.Store(seen + 1)
 	}
 }
 

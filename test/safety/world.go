@@ -4,13 +4,9 @@
 package safety
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"path/filepath"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,13 +19,10 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/provider/dlb"
-	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/kubeapi"
-	"quaymaster.dev/test/pipe"
 )
 
 const (
@@ -43,33 +36,36 @@ const (
 
 // world is a cluster, its cloud and the controllers.
 type world struct {
+	*site
 	t     *testing.T
 	api   kubernetes.Interface
 	cloud *cloudapi.Client
 
 	server *kubeapi.Server
-	// front is the cloud as the controllers reach it, back the cloud without faults.
-	front, back *pipe.Listener
+	ledger *ledger
 
-	mu     sync.Mutex
-	faults intercept
+	mu sync.Mutex
 	// violations are the broken promises, in order.
 	violations []string
 	// deleted are the Nodes that were deleted, in order.
 	deleted []deletion
-
+	// resumed is when an operator has resumed the deletion of Nodes, or the zero time.
+	resumed time.Time
+	// services are the Services as they are now.
+	services map[types.UID]*corev1.Service
+	// published are the addresses that Services have published and not given up.
+	published map[types.UID][]string
 	// given are the Services that have given up the address that they publish.
 	given map[types.UID]bool
-	// lost are the Services that ended, or went back in time, without the controllers having released their load
-	// balancers.
-	lost map[types.UID]bool
-	// orphans reports their load balancers.
+	// orphans reports the load balancers without a Service.
 	orphans *dlb.Orphans
 
 	// uid is the UID of the cluster.
 	uid string
 	// authority is the fingerprint of the certificate authority of the API server.
 	authority string
+	// copied is true for a copy of another cluster, which must write nothing.
+	copied bool
 	// clusterID is the one of the cloud config.
 	clusterID string
 
@@ -78,6 +74,10 @@ type world struct {
 
 	running *sync.WaitGroup
 	process *process
+	// epoch is the number of the last leader.
+	epoch int64
+	// astray is the cloud that the endpoint leads to by mistake, or nil.
+	astray atomic.Pointer[site]
 }
 
 // size is how large a world is.
@@ -96,13 +96,16 @@ type size struct {
 // newWorld starts a cluster and its cloud. It must be called in a bubble of testing/synctest.
 func newWorld(t *testing.T, o size) *world {
 	t.Helper()
-	w := &world{
-		t: t, server: kubeapi.Start(t), front: pipe.Listen(), back: pipe.Listen(), given: map[types.UID]bool{}, lost: map[types.UID]bool{},
-		uid: clusterUID, authority: "sha256:original", clusterID: "dev",
+	stock := exampleInventory(t)
+	if o.addresses != "" {
+		stock.AddressPools = []inventory.AddressPool{{Scheme: cloudv1.SchemePublic, CIDR: o.addresses}}
 	}
-	w.api = w.server.Client(t)
-	w.server.Observe(w.checkChange)
-	w.startCloud(o)
+	s := newSite(t, stock, o)
+	books := newLedger(s)
+	if o.addresses == "" {
+		s.wrote = books.wrote
+	}
+	w := newCluster(t, s, books, clusterUID, "sha256:original")
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: types.UID(w.uid)}})
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for i := 1; i <= o.nodes; i++ {
@@ -112,71 +115,20 @@ func newWorld(t *testing.T, o size) *world {
 	return w
 }
 
-func (w *world) startCloud(o size) {
-	w.t.Helper()
-	root, err := env.Root()
-	if err != nil {
-		w.t.Fatal(err)
+// newCluster starts an API server without objects.
+func newCluster(t *testing.T, s *site, l *ledger, uid, authority string) *world {
+	t.Helper()
+	w := &world{
+		t: t, server: kubeapi.Start(t), site: s, cloud: newClient(t, s.back.Transport()), ledger: l,
+		services: map[types.UID]*corev1.Service{}, published: map[types.UID][]string{}, given: map[types.UID]bool{},
+		uid: uid, authority: authority, clusterID: "dev",
 	}
-	stock, err := inventory.Load(filepath.Join(root, "examples", "inventory.yaml"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if o.addresses != "" {
-		stock.AddressPools = []inventory.AddressPool{{Scheme: cloudv1.SchemePublic, CIDR: o.addresses}}
-	}
-	cloud, err := mycloud.Open(mycloud.Options{DataDir: memory(w.t), Inventory: stock, Token: token, JobDuration: o.jobs, Limits: o.limits})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	handler := cloud.Handler()
-	checked := func(rw http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(rw, r)
-		if o.addresses == "" && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, ":lookup") {
-			w.checkCloud(handler)
-		}
-	}
-	front := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { //nolint:gosec // its only client is the test
-		w.mu.Lock()
-		faults := w.faults
-		w.mu.Unlock()
-		if faults == nil || !faults(rw, r) {
-			checked(rw, r)
-		}
-	}), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	back := &http.Server{Handler: http.HandlerFunc(checked)} //nolint:gosec // as above
-	var running sync.WaitGroup
-	running.Go(func() { cloud.Run(ctx) })
-	running.Go(func() { _ = front.Serve(w.front) })
-	running.Go(func() { _ = back.Serve(w.back) })
-	w.t.Cleanup(func() {
-		cancel()
-		_ = front.Close()
-		_ = back.Close()
-		running.Wait()
-		if err := cloud.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	w.cloud = w.client(w.back.Transport())
-}
-
-// client returns a client of the cloud.
-func (w *world) client(transport http.RoundTripper, configure ...func(*cloudapi.Options)) *cloudapi.Client {
-	w.t.Helper()
-	o := cloudapi.Options{
-		Endpoint: "http://" + cloudHost, Token: cloudapi.StaticToken(token),
-		Wrap: func(http.RoundTripper) http.RoundTripper { return transport },
-	}
-	for _, c := range configure {
-		c(&o)
-	}
-	c, err := cloudapi.New(o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return c
+	w.api = w.server.Client(t)
+	w.server.Observe(w.checkChange)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.worlds = append(l.worlds, w)
+	return w
 }
 
 func (w *world) create(object any) {
@@ -222,6 +174,24 @@ func (w *world) addNode(i int) {
 		},
 	})
 	w.ready(name, corev1.ConditionTrue)
+}
+
+// machines returns all machines of the cloud, deleted ones included.
+func (w *world) machines() []cloudv1.Instance {
+	list, err := w.cloud.ListInstances(w.t.Context(), cloudapi.ListOptions{IncludeDeleted: true})
+	w.must(err)
+	return list.Items
+}
+
+// runningMachines returns the names of the machines that are not deleted.
+func (w *world) runningMachines() map[string]bool {
+	running := map[string]bool{}
+	for _, m := range w.machines() {
+		if m.State != cloudv1.InstanceDeleted {
+			running[m.Hostname] = true
+		}
+	}
+	return running
 }
 
 // ready sets the condition that a Node's kubelet reports.
