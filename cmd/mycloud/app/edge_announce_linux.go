@@ -47,7 +47,7 @@ func (o *announceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bgpPassword, "bgp-password-file", "", "file with the password of all sessions")
 	f.StringVar(&o.vrrpInterface, "vrrp-interface", "", "interface towards the clients or their router")
 	f.IntVar(&o.vrrpID, "vrrp-id", 51, "virtual router id, 1 to 255, the same on all edges")
-	f.IntVar(&o.vrrpPriority, "vrrp-priority", 100, "priority, 1 to 254; the live edge with the highest one has the addresses")
+	f.IntVar(&o.vrrpPriority, "vrrp-priority", 100, "priority, 1 to 254; of the edges that start together, the one with the highest has the addresses, and it keeps them as long as it lives")
 	f.StringVar(&o.vrrpSource, "vrrp-source", "", "own address on the interface; defaults to its first IPv4 address")
 	f.StringSliceVar(&o.vrrpPeers, "vrrp-peer", nil, "addresses of the other edges")
 }

@@ -42,7 +42,8 @@ type edgeOptions struct {
 	clientOptions
 	announceOptions
 	name, zone, dataDir, forwarding, metrics, haproxyUser, addressInterface string
-	pools                                                                   []string
+	pools, members                                                          []string
+	router                                                                  bool
 }
 
 // newEdgeCommands returns the command that runs an edge, which needs the Linux kernel.
@@ -72,6 +73,11 @@ func newEdgeCommands() []*cobra.Command {
 	f.StringSliceVar(&o.pools, "address-pool", nil,
 		"networks of load balancer addresses: no others are served, and packets for those that are not in use are "+
 			"dropped silently; empty allows all")
+	f.StringSliceVar(&o.members, "member-network", nil,
+		"networks of members: no others get traffic or probes; empty allows all hosts but edges, load balancers, routers "+
+			"and the API, which are never members")
+	f.BoolVar(&o.router, "router", false,
+		"forward packets of other machines, too; without it, the machine forwards nothing but traffic of load balancers")
 	f.StringVar(&o.addressInterface, "address-interface", "lo",
 		"interface that gets the addresses; without announcements, IPv6 clients on a network of the edge find only "+
 			"addresses of the interface that they are on")
@@ -80,20 +86,26 @@ func newEdgeCommands() []*cobra.Command {
 	return []*cobra.Command{cmd}
 }
 
-// validate returns all problems of the flags.
-func (o *edgeOptions) validate() ([]netip.Prefix, error) {
+// networks reads networks of a flag, or adds problems.
+func networks(problems *[]error, flag string, values []string) []netip.Prefix {
+	var list []netip.Prefix
+	for _, value := range values {
+		prefix, err := netip.ParsePrefix(value)
+		if err != nil {
+			*problems = append(*problems, fmt.Errorf("--%s %q: must be a network such as 203.0.113.0/24", flag, value))
+		}
+		list = append(list, prefix)
+	}
+	return list
+}
+
+// validate returns the networks of load balancers and of members, or all problems of the flags.
+func (o *edgeOptions) validate() (pools, members []netip.Prefix, err error) {
 	var problems []error
 	if o.forwarding != forwardDirect && o.forwarding != forwardNAT {
 		problems = append(problems, fmt.Errorf("--forwarding %q: must be %s or %s", o.forwarding, forwardDirect, forwardNAT))
 	}
-	var pools []netip.Prefix
-	for _, pool := range o.pools {
-		prefix, err := netip.ParsePrefix(pool)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("--address-pool %q: must be a network such as 203.0.113.0/24", pool))
-		}
-		pools = append(pools, prefix)
-	}
+	pools, members = networks(&problems, "address-pool", o.pools), networks(&problems, "member-network", o.members)
 	problems = append(problems, o.announceOptions.validate()...)
 	if os.Geteuid() != 0 {
 		problems = append(problems, errors.New("root is required, for nftables, routes and addresses"))
@@ -103,13 +115,13 @@ func (o *edgeOptions) validate() ([]netip.Prefix, error) {
 		for _, problem := range problems {
 			texts = append(texts, problem.Error())
 		}
-		return nil, command.Usagef("%s", strings.Join(texts, "; "))
+		return nil, nil, command.Usagef("%s", strings.Join(texts, "; "))
 	}
-	return pools, nil
+	return pools, members, nil
 }
 
 func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
-	pools, err := o.validate()
+	pools, members, err := o.validate()
 	if err != nil {
 		return err
 	}
@@ -128,7 +140,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err := os.MkdirAll(o.dataDir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	alone, err := lock(ctx)
+	alone, err := lock()
 	if err != nil {
 		return err
 	}
@@ -151,15 +163,17 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	addresses := &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools}
+	isOwn := isOwnAddress(addresses.Own())
 	a := agent.New(agent.Options{
 		Cloud: client, Edge: o.spec(id),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
-			Pools: pools, Reserved: o.reserved(ctx),
+			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),
 		},
 		StateFile: filepath.Join(o.dataDir, "state.json"), Proxy: proxy, Certificates: certificates,
-		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Logger: logger}),
-		Addresses: &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools},
+		Kernel:    kernel.New(kernel.Options{Dir: o.dataDir, Router: o.router, Logger: logger}),
+		Addresses: addresses,
 		Announcer: o.announcer(o.dataDir),
 		Metrics:   metrics, Logger: logger,
 	})

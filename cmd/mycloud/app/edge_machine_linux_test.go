@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,17 +13,17 @@ import (
 
 // A second agent on a machine would take back what the first one has applied.
 func TestOneEdge(t *testing.T) {
-	first, err := lock(t.Context())
+	first, err := lock()
 	if err != nil {
 		t.Skip(err)
 	}
-	if _, err := lock(t.Context()); err == nil || !strings.Contains(err.Error(), "another mycloud edge runs") {
+	if _, err := lock(); err == nil || !strings.Contains(err.Error(), "another mycloud edge runs") {
 		t.Errorf("got error %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next, err := lock(t.Context())
+	next, err := lock()
 	if err != nil {
 		t.Fatalf("after the first one has ended: %v", err)
 	}
@@ -53,7 +54,22 @@ func TestReserved(t *testing.T) {
 	o.endpoint = "https://198.51.100.7:8443"
 	o.bgp.Peers = []announce.Peer{{Address: netip.MustParseAddr("198.51.100.1")}}
 	o.vrrp.Peers = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
-	got := o.reserved(t.Context())
+	// The machine has one address with the longest prefix.
+	single := netip.MustParseAddr("::1")
+	for name, test := range map[string]struct {
+		own  []netip.Addr
+		err  error
+		want string
+	}{
+		"of the machine":     {nil, nil, "the machine itself"},
+		"of a load balancer": {[]netip.Addr{single}, nil, ""},
+		"unknown":            {nil, errors.New("the disk is broken"), ""},
+	} {
+		if got := o.reserved(t.Context(), isOwnAddress(test.own, test.err))[single]; got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+	got := o.reserved(t.Context(), isOwnAddress(nil, nil))
 	for address, want := range map[string]string{
 		"198.51.100.7": "the API", "198.51.100.1": "a BGP peer", "198.51.100.2": "another edge", "127.0.0.1": "the machine itself",
 	} {

@@ -15,6 +15,7 @@ import (
 type Metrics struct {
 	follows, saves, listeners, addresses, faults prometheus.Gauge
 	failures                                     prometheus.Counter
+	parts                                        *prometheus.GaugeVec
 	duration                                     prometheus.Histogram
 
 	accepted, refused, bytes, members *prometheus.Desc
@@ -38,9 +39,13 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		saves:     gauge("state_saved", "1 if the state for the next start could be written, 0 if not."),
 		listeners: gauge("listeners", "Listeners that the edge serves."),
 		addresses: gauge("addresses", "Addresses that the edge answers for."),
-		faults:    gauge("faults", "Listeners that the edge could not apply as the cloud wants them."),
+		faults:    gauge("faults", "What the edge could not apply as the cloud wants it: listeners, members, addresses, engines."),
+		parts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mycloud_edge_stuck_seconds",
+			Help: "Seconds for which a part of the agent has been stuck (apply, announce), or the health of members unknown (health).",
+		}, []string{"part"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "mycloud_edge_apply_failures_total", Help: "States of the cloud that could not be applied at all.",
+			Name: "mycloud_edge_apply_failures_total", Help: "States of the cloud that an engine could not apply at all.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "mycloud_edge_apply_duration_seconds", Help: "Time to apply a state of the cloud.",
@@ -53,7 +58,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.follows, m.saves, m.listeners, m.addresses, m.faults, m.failures, m.duration, traffic{m},
+		m.follows, m.saves, m.listeners, m.addresses, m.faults, m.failures, m.parts, m.duration, traffic{m},
 	} {
 		errs = append(errs, registerer.Register(c))
 	}
@@ -70,11 +75,15 @@ func truth(b bool) float64 {
 func (m *Metrics) following(ok bool) { m.follows.Set(truth(ok)) }
 func (m *Metrics) saved(ok bool)     { m.saves.Set(truth(ok)) }
 func (m *Metrics) applyFailed()      { m.failures.Inc() }
+func (m *Metrics) faulty(n int)      { m.faults.Set(float64(n)) }
 
-func (m *Metrics) applied(c *config.Config, faults []cloudv1.EdgeFault, took time.Duration) {
+func (m *Metrics) stuck(part string, took time.Duration) {
+	m.parts.WithLabelValues(part).Set(took.Seconds())
+}
+
+func (m *Metrics) applied(c *config.Config, took time.Duration) {
 	m.listeners.Set(float64(len(c.Listeners)))
 	m.addresses.Set(float64(len(c.Addresses)))
-	m.faults.Set(float64(len(faults)))
 	m.duration.Observe(took.Seconds())
 }
 

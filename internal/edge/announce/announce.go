@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
+	"quaymaster.dev/internal/edge/program"
 	"quaymaster.dev/internal/edge/state"
 )
 
@@ -62,12 +61,10 @@ func (f configFile) write(ctx context.Context, content string) (changed bool, er
 	return true, nil
 }
 
+// limit is how long a program of a daemon may take.
+const limit = 5 * time.Second
+
 // run runs a command and returns its output, which is part of the error as well.
 func run(ctx context.Context, command ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
-	text := strings.TrimSpace(string(out))
-	if err != nil {
-		return text, fmt.Errorf("%s: %w: %s", command[0], err, text)
-	}
-	return text, nil
+	return program.Run(ctx, limit, "", command...)
 }

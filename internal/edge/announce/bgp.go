@@ -2,6 +2,7 @@ package announce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"text/template"
 	"time"
+
+	"quaymaster.dev/internal/edge/program"
 )
 
 // BGPOptions configures BGP. Sessions to IPv4 peers carry IPv4 addresses, and those to IPv6 peers IPv6 addresses.
@@ -66,7 +69,12 @@ func (b *BGP) Announce(ctx context.Context, addresses []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	if _, err := run(ctx, "birdc", "-s", b.socket, "show", "status"); err != nil {
+	_, err = run(ctx, "birdc", "-s", b.socket, "show", "status")
+	if errors.Is(err, program.ErrLimit) || ctx.Err() != nil {
+		// Bird may run, and go on with what it has.
+		return fmt.Errorf("ask bird: %w", err)
+	}
+	if err != nil {
 		_, err := run(ctx, "bird", "-c", b.config.path, "-s", b.socket, "-P", filepath.Join(b.options.Dir, "bird.pid"))
 		if err != nil {
 			return fmt.Errorf("start bird: %w", err)

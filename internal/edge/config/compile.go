@@ -23,8 +23,11 @@ type Options struct {
 	Shared bool
 	// Pools are the networks that load balancers have addresses of; nil allows all.
 	Pools []netip.Prefix
-	// Reserved has what addresses belong to that load balancers must not have, such as those of the machine itself.
+	// Reserved has what addresses belong to that neither load balancers nor members must have, such as those of the
+	// machine itself.
 	Reserved map[netip.Addr]string
+	// Members are the networks that members have addresses of; nil allows all.
+	Members []netip.Prefix
 }
 
 // noSources is a source range that no client is in.
@@ -41,6 +44,7 @@ func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.Edge
 		c.edges = activeEdges(s, o.Name)
 	}
 	c.owners = c.ownersOfAddresses()
+	c.machines = machinesOf(s)
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
 		if lb := s.LoadBalancers[id]; c.carries(lb) {
 			c.loadBalancer(lb)
@@ -80,9 +84,13 @@ type compiler struct {
 	before  *Config
 	options Options
 	edges   int
-	owners  map[netip.Addr]*cloudv1.LoadBalancer
-	config  *Config
-	faults  []cloudv1.EdgeFault
+	// pools are those of the load balancer at hand.
+	pools  map[PoolID]*compiledPool
+	owners map[netip.Addr]*cloudv1.LoadBalancer
+	// machines has what addresses belong to that members must not have: load balancers and edges.
+	machines map[netip.Addr]string
+	config   *Config
+	faults   []cloudv1.EdgeFault
 }
 
 // carries reports whether the edge serves a load balancer.
@@ -146,6 +154,7 @@ func (c *compiler) loadBalancer(lb *cloudv1.LoadBalancer) {
 	slices.SortFunc(vips, func(a, b cloudv1.VIP) int { return cmp.Compare(a.Family, b.Family) })
 	var kept []*Listener
 	done := map[PoolID]bool{}
+	c.pools = map[PoolID]*compiledPool{}
 	for v, vip := range vips {
 		if v > 0 && vip.Family == vips[v-1].Family {
 			c.fault(lb, "", "there is more than one address of family %s", vip.Family)
@@ -217,7 +226,7 @@ func (c *compiler) listener(
 		c.fault(lb, l.Key, "pool %q has no target port, which only edges that forward directly can do without", l.PoolKey)
 		return nil, nil
 	}
-	pool, err := c.pool(lb, &lb.Pools[at])
+	pool, err := c.poolOnce(lb, l.Key, &lb.Pools[at])
 	if err != nil {
 		c.fault(lb, l.Key, "pool %q: %v", l.PoolKey, err)
 		return nil, nil
@@ -268,7 +277,26 @@ func familyOf(a netip.Addr) string {
 	return cloudv1.FamilyIPv6
 }
 
-func (c *compiler) pool(lb *cloudv1.LoadBalancer, p *cloudv1.Pool) (*Pool, error) {
+// compiledPool is a pool of the load balancer at hand, or why it cannot be had.
+type compiledPool struct {
+	pool *Pool
+	err  error
+}
+
+// poolOnce returns a pool, whose members may have faults, which are reported for the first listener that uses it.
+func (c *compiler) poolOnce(lb *cloudv1.LoadBalancer, listener string, p *cloudv1.Pool) (*Pool, error) {
+	id := PoolID{lb.ID, p.Key, p.Family}
+	if c.pools[id] == nil {
+		pool, err := c.pool(lb, listener, p)
+		c.pools[id] = &compiledPool{pool, err}
+	}
+	return c.pools[id].pool, c.pools[id].err
+}
+
+func (c *compiler) pool(lb *cloudv1.LoadBalancer, listener string, p *cloudv1.Pool) (*Pool, error) {
+	if p.TargetPort < 0 || p.TargetPort > math.MaxUint16 {
+		return nil, fmt.Errorf("target port %d is not between 1 and 65535", p.TargetPort)
+	}
 	pool := &Pool{
 		ID: PoolID{lb.ID, p.Key, p.Family}, Protocol: p.Protocol, Algorithm: p.Algorithm,
 		Drain: time.Duration(p.DrainTimeoutS) * time.Second,
@@ -288,33 +316,32 @@ func (c *compiler) pool(lb *cloudv1.LoadBalancer, p *cloudv1.Pool) (*Pool, error
 		}
 	}
 	var err error
-	pool.Members, err = c.members(p)
+	pool.Members, err = c.members(lb, listener, p)
 	slices.SortFunc(pool.Members, func(a, b Member) int { return cmp.Compare(a.Key, b.Key) })
 	return pool, err
 }
 
-func (c *compiler) members(p *cloudv1.Pool) ([]Member, error) {
+// members returns the members of a pool. One that cannot be had is a fault, and not among them.
+func (c *compiler) members(lb *cloudv1.LoadBalancer, listener string, p *cloudv1.Pool) ([]Member, error) {
 	var members []Member
-	add := func(key, address string, port int32, weight int, state string) error {
-		a, err := netip.ParseAddr(address)
-		if err != nil || familyOf(a) != p.Family || a.Zone() != "" {
-			return fmt.Errorf("member %q: %q is not an address of family %s", key, address, p.Family)
+	add := func(key, address string, port int32, weight int, state string) {
+		a, err := c.member(address, p.Family)
+		if err == nil && (port < 0 || port > math.MaxUint16) {
+			err = fmt.Errorf("port %d is not between 1 and 65535", port)
 		}
-		if port < 0 || port > math.MaxUint16 {
-			return fmt.Errorf("member %q: port %d is not between 1 and 65535", key, port)
+		if err != nil {
+			c.fault(lb, listener, "pool %q: member %q: %v", p.Key, key, err)
+			return
 		}
 		members = append(members, Member{
 			Key: key, Address: a, Port: uint16(port), Weight: weight,
 			// A weight of 0 takes no new connections either.
 			Draining: state == cloudv1.MemberDraining || weight == 0,
 		})
-		return nil
 	}
 	if p.NodeGroupID == "" {
 		for _, m := range p.Members {
-			if err := add(m.Key, m.Address, m.Port, m.Weight, m.State); err != nil {
-				return nil, err
-			}
+			add(m.Key, m.Address, m.Port, m.Weight, m.State)
 		}
 		return members, nil
 	}
@@ -325,9 +352,7 @@ func (c *compiler) members(p *cloudv1.Pool) ([]Member, error) {
 	for _, m := range group.Members {
 		for _, a := range m.Addresses {
 			if a.Family == p.Family {
-				if err := add(m.Key, a.Address, p.TargetPort, m.Weight, m.State); err != nil {
-					return nil, err
-				}
+				add(m.Key, a.Address, p.TargetPort, m.Weight, m.State)
 				break
 			}
 		}

@@ -131,3 +131,60 @@ func TestFaultyListenersStay(t *testing.T) {
 		}
 	}
 }
+
+// A member that the edge must not send anything to is that member's fault: the others serve, and get probes.
+func TestMembersThatMustNotBe(t *testing.T) {
+	options := config.Options{
+		Reserved: map[netip.Addr]string{netip.MustParseAddr("198.51.100.1"): "a BGP peer"},
+		Members:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")},
+	}
+	narrow := options
+	narrow.Members = options.Members[:1]
+	edge := func(s *state.State, _ *cloudv1.LoadBalancer) {
+		s.Edges["e-2"] = &cloudv1.Edge{
+			Object: cloudv1.Object{Name: "edge-2"}, EdgeFields: cloudv1.EdgeFields{Addresses: []string{"198.51.100.3"}},
+		}
+		// The edge itself need not serve it.
+		s.LoadBalancers["lb-2"] = &cloudv1.LoadBalancer{
+			Object: cloudv1.Object{ID: "lb-2"}, ProvisioningState: cloudv1.ProvisioningPendingDelete,
+			LoadBalancerFields: cloudv1.LoadBalancerFields{VIPs: []cloudv1.VIP{{Family: v4, Address: "203.0.113.77"}}},
+		}
+	}
+	for name, test := range map[string]struct {
+		options       config.Options
+		address, want string
+	}{
+		"loopback":                    {options, "127.0.0.1", "not one of a host"},
+		"unspecified":                 {options, "0.0.0.0", "not one of a host"},
+		"this network":                {options, "0.0.0.1", "not one of a host"},
+		"broadcast":                   {options, "255.255.255.255", "not one of a host"},
+		"reserved":                    {options, "240.0.0.1", "not one of a host"},
+		"multicast":                   {options, "224.0.0.1", "not one of a host"},
+		"metadata":                    {options, "169.254.169.254", "not one of a host"},
+		"another family":              {options, "::ffff:127.0.0.1", "not an address of family ipv4"},
+		"a name":                      {options, "localhost", "not an address"},
+		"its own load balancer":       {options, "203.0.113.1", "load balancer lb-1"},
+		"another load balancer":       {options, "203.0.113.77", "load balancer lb-2"},
+		"a router":                    {options, "198.51.100.1", "a BGP peer"},
+		"another edge":                {options, "198.51.100.3", "edge edge-2"},
+		"outside the member networks": {narrow, "192.0.2.1", "not in a member network"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, faults := config.Compile(world(edge, func(s *state.State, lb *cloudv1.LoadBalancer) {
+				group := s.NodeGroups["ng-1"]
+				group.Members = append(group.Members, cloudv1.GroupMember{
+					Key: "bad", Weight: 1, Addresses: []cloudv1.MemberAddress{{Family: v4, Address: test.address}},
+				})
+				second := lb.Listeners[0]
+				second.Key, second.Port = "tcp/81", 81
+				lb.Listeners = append(lb.Listeners, second)
+			}), nil, test.options)
+			if len(c.Listeners) != 2 || len(c.Pools) != 1 || len(c.Pools[0].Members) != 2 {
+				t.Fatalf("got %+v", c)
+			}
+			if len(faults) != 1 || !strings.Contains(faults[0].Detail, `member "bad"`) || !strings.Contains(faults[0].Detail, test.want) {
+				t.Errorf("got faults %v, want one with %q", faults, test.want)
+			}
+		})
+	}
+}

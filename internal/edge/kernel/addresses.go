@@ -32,16 +32,57 @@ type Addresses struct {
 	file store
 }
 
-// Apply adds and removes addresses until the machine has exactly these, apart from those that it has from others. It
-// returns those that it could not add, and an error if something else failed.
-func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (missing map[netip.Addr]error, err error) {
-	var failed []error
-	if a.file.path == "" {
-		a.file.path = filepath.Join(a.Dir, "addresses.json")
-		if err := a.file.load(&a.own); err != nil {
-			// Addresses of the agent before this one stay, which matters less than those that are wanted.
-			failed = append(failed, fmt.Errorf("read own addresses: %w", err))
+// Own returns the addresses that are those of load balancers, also those that an earlier agent has left.
+func (a *Addresses) Own() ([]netip.Addr, error) {
+	err := a.load()
+	return slices.Clone(a.own), err
+}
+
+// load reads which addresses are its own, once.
+func (a *Addresses) load() error {
+	if a.file.path != "" {
+		return nil
+	}
+	a.file.path = filepath.Join(a.Dir, "addresses.json")
+	if err := a.file.load(&a.own); err != nil {
+		return fmt.Errorf("read own addresses: %w", err)
+	}
+	return nil
+}
+
+// Routers returns the addresses of the routers to everywhere. Those to single networks may be nodes, to their pods.
+func Routers() []netip.Addr {
+	var routers []netip.Addr
+	for _, family := range families() {
+		routes, err := netlink.RouteList(nil, family)
+		if err != nil {
+			continue
 		}
+		for _, r := range routes {
+			if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+				continue
+			}
+			hops := []net.IP{r.Gw}
+			for _, hop := range r.MultiPath {
+				hops = append(hops, hop.Gw)
+			}
+			for _, hop := range hops {
+				if address, ok := netip.AddrFromSlice(hop); ok {
+					routers = append(routers, address.Unmap())
+				}
+			}
+		}
+	}
+	return routers
+}
+
+// Apply adds and removes addresses until the machine has exactly these, apart from those that it has from others. It
+// returns those that it could not add or remove, and an error if something else failed.
+func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (failed map[netip.Addr]error, err error) {
+	var errs []error
+	if err := a.load(); err != nil {
+		// Addresses of the agent before this one stay, which matters less than those that are wanted.
+		errs = append(errs, err)
 	}
 	link, err := netlink.LinkByName(cmp.Or(a.Interface, "lo"))
 	if err != nil {
@@ -57,19 +98,19 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (missing map[n
 			has[address.Unmap()] = true
 		}
 	}
-	failed = append(failed, a.dropPools())
+	errs = append(errs, a.dropPools())
 	// What is added is noted first, so that an interruption leaves no address that is never removed.
 	for _, address := range wanted {
 		if !has[address] && !slices.Contains(a.own, address) {
 			a.own = append(a.own, address)
 		}
 	}
-	failed = append(failed, a.file.save(a.own))
-	missing = map[netip.Addr]error{}
+	errs = append(errs, a.file.save(a.own))
+	failed = map[netip.Addr]error{}
 	for _, address := range wanted {
 		if !has[address] {
 			if err := netlink.AddrAdd(link, single(address)); err != nil {
-				missing[address] = err
+				failed[address] = err
 			}
 		}
 	}
@@ -79,12 +120,12 @@ func (a *Addresses) Apply(_ context.Context, wanted []netip.Addr) (missing map[n
 		}
 		err := netlink.AddrDel(link, single(address))
 		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			failed = append(failed, fmt.Errorf("remove address %s: %w", address, err))
+			failed[address] = fmt.Errorf("remove it: %w", err)
 			return false
 		}
 		return true
 	})
-	return missing, errors.Join(append(failed, a.file.save(a.own))...)
+	return failed, errors.Join(append(errs, a.file.save(a.own))...)
 }
 
 func single(address netip.Addr) *netlink.Addr {

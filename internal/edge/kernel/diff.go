@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/knftables"
 )
 
-// diff adds to a transaction what turns one ruleset into another. What is unknown of the old one is written again.
-// Objects are added before what refers to them, and deleted after it.
+// diff adds to a transaction what turns one ruleset into another. What is unknown of the old one is written again,
+// unless it is to stay. Objects are added before what refers to them, and deleted after it.
 func diff(tx *knftables.Transaction, from, to *ruleset) {
 	d := differ{tx, from, to}
 	d.tx.Add(&knftables.Table{})
@@ -71,7 +71,7 @@ func (d *differ) addObjects() {
 func (d *differ) writeChains() {
 	for _, name := range slices.Sorted(maps.Keys(d.to.chains)) {
 		c, old := d.to.chains[name], d.from.chains[name]
-		if old != nil && !old.unknown() && slices.Equal(old.rules, c.rules) {
+		if old == c || old != nil && !old.unknown() && slices.Equal(old.rules, c.rules) {
 			continue
 		}
 		if old != nil {

@@ -9,33 +9,29 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/knftables"
-
 	"quaymaster.dev/internal/edge/config"
 )
 
-// transaction returns the lines that turn one ruleset into another.
-func transaction(from, to *ruleset) []string {
-	tx := knftables.NewFake(knftables.InetFamily, tableName).NewTransaction()
-	diff(tx, from, to)
-	lines := strings.Split(strings.TrimSpace(tx.String()), "\n")
+// lines returns those that turn one ruleset into another.
+func lines(from, to *ruleset) []string {
+	all := strings.Split(strings.TrimSpace(transaction(from, to).String()), "\n")
 	// The first line adds the table.
-	return lines[1:]
+	return all[1:]
 }
 
 // rendered returns the ruleset of a configuration in which the members with these keys are healthy.
 func rendered(c *config.Config, healthy string) *ruleset {
 	r := planner{
 		healthy:   func(_ config.PoolID, key string) bool { return strings.Contains(healthy, key) },
-		reachable: func(netip.Addr) error { return nil }, now: noon, before: newMemory(),
+		reachable: func(netip.Addr, bool) error { return nil }, now: noon, before: newMemory(),
 	}
 	// Both members are known.
 	marks := marker{memory: r.before}
-	marks.mark(target{address: netip.MustParseAddr("10.0.0.1")})
-	marks.mark(target{address: netip.MustParseAddr("10.0.0.2")})
+	marks.mark("lb-1", target{address: netip.MustParseAddr("10.0.0.1")})
+	marks.mark("lb-1", target{address: netip.MustParseAddr("10.0.0.2")})
 	p := r.plan(c)
 	renderer := renderer{flows: 1000}
-	return renderer.render(p.services, p.addresses, p.proxied)
+	return renderer.render(p.services, p.addresses)
 }
 
 func TestDiff(t *testing.T) {
@@ -64,7 +60,7 @@ func TestDiff(t *testing.T) {
 		},
 		"a listener leaves": {
 			from: rendered(twice(config.Direct), "ab"), to: rendered(world(), "ab"),
-			want: map[string]int{"delete element": 3, "flush chain": 1, "delete chain": 1, "delete counter": 3},
+			want: map[string]int{"delete element": 4, "flush chain": 1, "delete chain": 1, "delete counter": 3},
 		},
 		"a limit changes": {
 			from: rendered(world(), "ab"),
@@ -78,7 +74,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]int{}
-			for _, line := range transaction(tt.from, tt.to) {
+			for _, line := range lines(tt.from, tt.to) {
 				if line == "" {
 					continue
 				}
@@ -108,18 +104,18 @@ func TestDiffWritesUnknownAgain(t *testing.T) {
 		names[kind] = append(names[kind], name)
 	}
 	names["map"] = append(names["map"], slices.Collect(maps.Keys(to.flows))...)
-	lines := strings.Join(transaction(found(names), to), "\n")
+	text := strings.Join(lines(found(names), to), "\n")
 	for _, want := range []string{
 		"flush chain inet mycloud-edge hook/raw\n", "flush chain inet mycloud-edge direct/lb-1/tcp/80/ipv4\n",
 		"flush map inet mycloud-edge listeners4\n", "flush set inet mycloud-edge addresses4\n",
 		"delete chain inet mycloud-edge direct/lb-2/tcp/80/ipv4",
 	} {
-		if !strings.Contains(lines, want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("the transaction has no %q", want)
 		}
 	}
 	for _, never := range []string{"add chain", "add map", "flush map inet mycloud-edge flows/", "counter inet"} {
-		if strings.Contains(lines, never) {
+		if strings.Contains(text, never) {
 			t.Errorf("the transaction has %q", never)
 		}
 	}

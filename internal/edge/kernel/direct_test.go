@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/edge/config"
 	"quaymaster.dev/test/edgenet"
@@ -275,13 +277,15 @@ func TestDirectRefuses(t *testing.T) {
 	listener, err := w.Edges[0].Listen(t.Context(), "tcp", "[::]:22")
 	w.must(err)
 	defer listener.Close()
-	// A proxy.
+	// A proxy, which the kernel knows by its sockets, and a program that has the port of one.
 	w.config.Listeners = append(w.config.Listeners, config.Listener{
 		LoadBalancer: "lb-2", Key: "http/81", Address: vip4, Port: 81, Protocol: "http", Engine: config.Proxy,
 	})
-	proxy, err := w.Edges[0].Listen(t.Context(), "tcp", "[::]:81")
-	w.must(err)
+	proxy := w.transparent("[::]:81")
 	defer proxy.Close()
+	w.config.Listeners = append(w.config.Listeners, config.Listener{
+		LoadBalancer: "lb-2", Key: "tcp/22", Address: vip4, Port: 22, Protocol: "tcp", Engine: config.Proxy,
+	})
 	w.down["node1"] = true
 	w.apply()
 	conn, err := w.Client.Dial(t.Context(), "tcp", "203.0.113.9:81")
@@ -311,6 +315,21 @@ func TestDirectRefuses(t *testing.T) {
 		out != "lo               UNKNOWN        127.0.0.1/8 ::1/128 \n" {
 		t.Errorf("addresses after all are removed: %q, error %v", out, err)
 	}
+}
+
+// transparent listens on the edge as HAProxy does.
+func (w *world) transparent(address string) net.Listener {
+	w.t.Helper()
+	var listener net.Listener
+	w.must(w.Edges[0].Do(func() (err error) {
+		listener, err = (&net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+			var failed error
+			err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_TRANSPARENT, 1) })
+			return errors.Join(err, failed)
+		}}).Listen(w.t.Context(), "tcp", address)
+		return err
+	}))
+	return listener
 }
 
 func TestDirectRestart(t *testing.T) {
@@ -352,6 +371,9 @@ func TestDirectRepairs(t *testing.T) {
 		{command: "nft flush ruleset", found: true},
 		{command: "nft flush ruleset", change: func() { pool.Members[0].Draining = true }},
 		{command: "nft flush ruleset", change: w.edges[0].restart},
+		{command: "nft flush chain inet mycloud-edge hook/raw"},
+		{command: "nft flush chain inet mycloud-edge direct/lb-1/tcp/80/ipv4"},
+		{command: "nft flush map inet mycloud-edge listeners4"},
 		{command: "ip rule del pref 11"},
 		{command: "ip link set int down; ip link set int up"},
 	} {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // The program nft reads all elements of all maps before it lists anything, which takes minutes with many flows. So what
@@ -63,6 +65,47 @@ func list() (map[string][]string, error) {
 		names["counter"] = append(names["counter"], name)
 	}
 	return names, nil
+}
+
+// countRules returns how many rules each chain of the engine's table has. The library reads one chain at a time.
+func countRules() (map[string]int, error) {
+	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
+	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET, Version: nl.NFNETLINK_V0})
+	request.AddData(nl.NewRtAttr(unix.NFTA_RULE_TABLE, nl.ZeroTerminated(tableName)))
+	messages, err := request.Execute(unix.NETLINK_NETFILTER, 0)
+	if err != nil {
+		return nil, fmt.Errorf("count rules: %w", err)
+	}
+	counts := map[string]int{}
+	for _, m := range messages {
+		attributes, err := nl.ParseRouteAttr(m[nl.SizeofNfgenmsg:])
+		if err != nil {
+			return nil, fmt.Errorf("count rules: %w", err)
+		}
+		for _, a := range attributes {
+			if a.Attr.Type == unix.NFTA_RULE_CHAIN {
+				counts[nl.BytesToString(a.Value)]++
+			}
+		}
+	}
+	return counts, nil
+}
+
+// countElements returns how many elements a map or set has.
+func countElements(name string) (int, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return 0, fmt.Errorf("open netlink: %w", err)
+	}
+	set, err := conn.GetSetByName(ownTable(), name)
+	if err != nil {
+		return 0, fmt.Errorf("find %s: %w", name, err)
+	}
+	elements, err := conn.GetSetElements(set)
+	if err != nil {
+		return 0, fmt.Errorf("count elements of %s: %w", name, err)
+	}
+	return len(elements), nil
 }
 
 // decoding is held while the library decodes objects: it writes all timeouts into two maps of its own package. An agent

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,32 +38,45 @@ type network struct {
 	translations map[translation]bool
 }
 
-// link is the interface of a network that the machine is on, or why there is none.
+// link is how packets reach a member.
 type link struct {
 	index int
 	name  string
-	err   error
+	// err is why no packet must be sent to it, and remote why none can be sent unchanged; nil if there is no reason.
+	err, remote error
 }
 
-// link returns the interface by which packets reach an address without a router.
+// link returns how packets reach an address.
 func (n *network) link(address netip.Addr) link {
 	routes, err := netlink.RouteGet(address.AsSlice())
 	if err != nil || len(routes) == 0 {
-		return link{err: fmt.Errorf("there is no route to %s", address)}
+		return link{remote: fmt.Errorf("there is no route to %s", address)}
 	}
-	switch r := routes[0]; {
-	case r.Type == unix.RTN_LOCAL:
+	r := routes[0]
+	switch r.Type {
+	case unix.RTN_UNICAST:
+	case unix.RTN_LOCAL:
 		return link{err: fmt.Errorf("%s is an address of the edge itself", address)}
-	case r.Gw != nil || r.Via != nil:
-		return link{err: fmt.Errorf(
-			"%s is behind a router; direct forwarding needs edges and nodes on one network, use NAT", address)}
 	default:
-		l, err := netlink.LinkByIndex(r.LinkIndex)
-		if err != nil {
-			return link{err: fmt.Errorf("find interface to %s: %w", address, err)}
-		}
-		return link{index: r.LinkIndex, name: l.Attrs().Name}
+		return link{err: fmt.Errorf("%s is not the address of one machine", address)}
 	}
+	l, err := netlink.LinkByIndex(r.LinkIndex)
+	if err != nil {
+		return link{remote: fmt.Errorf("find interface to %s: %w", address, err)}
+	}
+	if r.Gw != nil || r.Via != nil {
+		return link{remote: fmt.Errorf(
+			"%s is behind a router; direct forwarding needs edges and nodes on one network, use NAT", address)}
+	}
+	return link{index: r.LinkIndex, name: l.Attrs().Name}
+}
+
+// reach returns why packets cannot be forwarded by a link, if they cannot.
+func (l link) reach(nat bool) error {
+	if nat {
+		return l.err
+	}
+	return cmp.Or(l.err, l.remote)
 }
 
 // prepare makes the machine a router, if there is something to route, and remembers its settings.
@@ -75,7 +89,7 @@ func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
 	}
 	names := map[string]bool{}
 	for address, l := range links {
-		if l.name != "" && address.Is4() {
+		if l.reach(false) == nil && address.Is4() {
 			names[l.name] = true
 		}
 	}
@@ -85,8 +99,10 @@ func (n *network) prepare(p *plan, links map[netip.Addr]link) error {
 	return s.err
 }
 
-// addRoutes adds a routing table for each mark, and the rules that lead to them.
-func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]link) error {
+// addRoutes adds a routing table for each mark, and the rules that lead to them. It returns why there is none to a
+// member, and an error if there may be none at all.
+func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]link) (map[netip.Addr]error, error) {
+	failed := map[netip.Addr]error{}
 	for _, family := range families() {
 		wanted := maps.Clone(routes)
 		maps.DeleteFunc(wanted, func(_ uint32, a netip.Addr) bool { return a.Is6() != (family == unix.AF_INET6) })
@@ -94,11 +110,11 @@ func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]l
 			continue
 		}
 		if err := addRules(family, wanted); err != nil {
-			return fmt.Errorf("add routing rules: %w", err)
+			return nil, fmt.Errorf("add routing rules: %w", err)
 		}
 		existing, err := markRoutes(family)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for m, address := range wanted {
 			l, ok := links[address]
@@ -106,7 +122,7 @@ func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]l
 				// A member that has left.
 				l = n.link(address)
 			}
-			if l.err != nil {
+			if l.reach(false) != nil {
 				continue
 			}
 			if old, ok := existing[m]; ok && old.LinkIndex == l.index && old.Gw.Equal(address.AsSlice()) {
@@ -114,11 +130,11 @@ func (n *network) addRoutes(routes map[uint32]netip.Addr, links map[netip.Addr]l
 			}
 			route := &netlink.Route{Table: int(m), Gw: address.AsSlice(), LinkIndex: l.index, Protocol: unix.RTPROT_STATIC}
 			if err := netlink.RouteReplace(route); err != nil {
-				return fmt.Errorf("add route to member %s: %w", address, err)
+				failed[address] = fmt.Errorf("add route to member %s: %w", address, err)
 			}
 		}
 	}
-	return nil
+	return failed, nil
 }
 
 // addRules adds the rules that are missing.
@@ -189,35 +205,36 @@ func markRoutes(family int) (map[uint32]netlink.Route, error) {
 	return byMark, nil
 }
 
-// removeRoutes removes the rules and routes of other marks.
+// removeRoutes removes the rules and routes of other marks. One that cannot be removed holds up no other.
 func (n *network) removeRoutes(wanted map[uint32]netip.Addr) error {
+	var failed []error
 	for _, family := range families() {
 		rules, err := netlink.RuleList(family)
 		if err != nil {
-			return fmt.Errorf("list routing rules: %w", err)
+			return errors.Join(append(failed, fmt.Errorf("list routing rules: %w", err))...)
 		}
 		for _, r := range rules {
 			if _, ok := wanted[r.Mark]; ok || r.Priority != markPriority || r.Mark&markMask != markPrefix {
 				continue
 			}
 			if err := netlink.RuleDel(&r); err != nil {
-				return fmt.Errorf("remove routing rule: %w", err)
+				failed = append(failed, fmt.Errorf("remove routing rule: %w", err))
 			}
 		}
 		routes, err := markRoutes(family)
 		if err != nil {
-			return err
+			return errors.Join(append(failed, err)...)
 		}
 		for m, r := range routes {
 			if _, ok := wanted[m]; ok {
 				continue
 			}
 			if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("remove route of mark %#x: %w", m, err)
+				failed = append(failed, fmt.Errorf("remove route of mark %#x: %w", m, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // forget makes conntrack forget the connections of members that are gone, so that what still arrives goes to another.

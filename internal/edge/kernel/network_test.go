@@ -161,14 +161,18 @@ func (w *world) dial(protocol string, vip netip.Addr) (*conversation, error) {
 }
 
 func (w *world) dialFor(timeout time.Duration, protocol string, vip netip.Addr) (*conversation, error) {
+	return w.dialTo(timeout, protocol, netip.AddrPortFrom(vip, 80))
+}
+
+func (w *world) dialTo(timeout time.Duration, protocol string, to netip.AddrPort) (*conversation, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), timeout)
 	defer cancel()
-	conn, err := w.Client.Dial(ctx, protocol, netip.AddrPortFrom(vip, 80).String())
+	conn, err := w.Client.Dial(ctx, protocol, to.String())
 	if err != nil {
 		return nil, err
 	}
 	c := &conversation{Conn: conn, answers: bufio.NewReader(conn)}
-	if err := c.exchange(); err != nil {
+	if err := c.exchangeWithin(timeout); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -178,7 +182,11 @@ func (w *world) dialFor(timeout time.Duration, protocol string, vip netip.Addr) 
 
 // exchange sends a question and waits for the answer.
 func (c *conversation) exchange() error {
-	c.SetDeadline(time.Now().Add(2 * time.Second))
+	return c.exchangeWithin(2 * time.Second)
+}
+
+func (c *conversation) exchangeWithin(timeout time.Duration) error {
+	c.SetDeadline(time.Now().Add(timeout))
 	if _, err := fmt.Fprintln(c, "who"); err != nil {
 		return err
 	}

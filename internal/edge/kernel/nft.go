@@ -7,21 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/knftables"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/edge/program"
 )
+
+// nftTimeout limits one call of nft. The first one, with thousands of listeners on a busy machine, takes seconds.
+const nftTimeout = 30 * time.Second
 
 // firewall writes rulesets to the kernel.
 type firewall struct {
-	nft      knftables.Interface
 	renderer renderer
-	// applied is what is in the kernel; nil if that has to be read first.
-	applied *ruleset
+	// applied is what is in the kernel; nil if that has to be read first. It has, beside what is wanted, what packets that
+	// are on their way may still need.
+	applied, wanted *ruleset
 	// services are those of the applied ruleset.
 	services map[serviceID]*service
 	// timeouts are the names of those that exist.
@@ -35,9 +39,12 @@ func (f *firewall) apply(ctx context.Context, p *plan) ([]cloudv1.EdgeFault, err
 	if err == nil {
 		return nil, nil
 	}
+	// What is in the table is not known: nft was killed, or the table was changed by another program.
+	f.applied = nil
+	if hangs(ctx, err) {
+		return nil, err
+	}
 	if !fresh {
-		// The table may have been changed by another program.
-		f.applied = nil
 		if f.write(ctx, p.services, p) == nil {
 			return nil, nil
 		}
@@ -62,31 +69,90 @@ func (f *firewall) apply(ctx context.Context, p *plan) ([]cloudv1.EdgeFault, err
 	return faults, f.write(ctx, services, p)
 }
 
+// hangs reports whether an error says nothing about the rules.
+func hangs(ctx context.Context, err error) bool {
+	return errors.Is(err, program.ErrLimit) || ctx.Err() != nil
+}
+
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	return line
 }
 
-// write turns the kernel's table into that of the services, by one transaction.
+// write turns the kernel's table into that of the services.
+//
+// A transaction is not one moment for a packet on its way: it stays with the rules that it has begun with, but each map
+// that they look into has its new elements. So the first transaction adds what will be referred to, and the second one
+// refers to it. What was referred to before is removed by the first transaction of the next call, when the packets that
+// have met it are gone.
 func (f *firewall) write(ctx context.Context, services []*service, p *plan) error {
-	to := f.renderer.render(services, p.addresses, p.proxied)
+	to := f.renderer.render(services, p.addresses)
 	if err := f.addTimeouts(ctx, to.timeouts); err != nil {
 		return err
 	}
 	if err := f.read(); err != nil {
 		return err
 	}
-	tx := f.nft.NewTransaction()
-	diff(tx, f.applied, to)
-	// The table itself is always part of the transaction.
-	if tx.NumOperations() > 1 {
-		if err := f.nft.Run(ctx, tx); err != nil {
-			return fmt.Errorf("write rules: %w", err)
+	was, same := f.wanted, false
+	for _, next := range []*ruleset{was.with(to), to.with(was)} {
+		tx := transaction(f.applied, next)
+		// The table itself is always part of the transaction.
+		if same = tx.NumOperations() == 1; !same {
+			if err := nft(ctx, tx.String()); err != nil {
+				return fmt.Errorf("write rules: %w", err)
+			}
+		}
+		f.applied = next
+	}
+	f.wanted, f.services = to, byID(services)
+	if same {
+		return f.verify()
+	}
+	return nil
+}
+
+// errChanged is returned for a table that another program has changed.
+var errChanged = errors.New("another program has changed the rules")
+
+// verify returns an error if the kernel's table lacks rules, or elements of the maps that lead to them.
+func (f *firewall) verify() error {
+	rules, err := countRules()
+	if err != nil {
+		return err
+	}
+	for name, c := range f.applied.chains {
+		if !c.unknown() && rules[name] != len(c.rules) {
+			return fmt.Errorf("%w: chain %s has %d rules instead of %d", errChanged, name, rules[name], len(c.rules))
 		}
 	}
-	f.applied = to
-	f.services = byID(services)
+	for name, t := range f.applied.tables {
+		// Those of places are many, and no other program knows them.
+		if t.unknown() || strings.Contains(name, "/") {
+			continue
+		}
+		elements, err := countElements(name)
+		if err != nil {
+			return err
+		}
+		if elements != len(t.elements) {
+			return fmt.Errorf("%w: %s has %d elements instead of %d", errChanged, name, elements, len(t.elements))
+		}
+	}
 	return nil
+}
+
+// transaction returns what turns one ruleset into another. The library would run nft without a limit of time, so that it
+// only writes the text.
+func transaction(from, to *ruleset) *knftables.Transaction {
+	tx := knftables.NewFake(knftables.InetFamily, tableName).NewTransaction()
+	diff(tx, from, to)
+	return tx
+}
+
+// nft runs a script.
+func nft(ctx context.Context, script string, options ...string) error {
+	_, err := program.Run(ctx, nftTimeout, script, append(append([]string{"nft"}, options...), "-f", "-")...)
+	return err
 }
 
 func byID(services []*service) map[serviceID]*service {
@@ -107,6 +173,7 @@ func (f *firewall) read() error {
 		return err
 	}
 	f.applied = found(names)
+	f.wanted = f.applied
 	return nil
 }
 
@@ -123,10 +190,8 @@ func (f *firewall) addTimeouts(ctx context.Context, timeouts map[string]timeout)
 		fmt.Fprintf(&script, "add ct timeout inet %s %s { protocol %s ; l3proto %s ; policy = { %s } ; }\n",
 			tableName, name, t.protocol, t.family, t.policy)
 	}
-	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(script.String())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("add timeouts: %w: %s", err, strings.TrimSpace(string(out)))
+	if err := nft(ctx, script.String()); err != nil {
+		return fmt.Errorf("add timeouts: %w", err)
 	}
 	if f.timeouts == nil {
 		f.timeouts = map[string]bool{}
@@ -161,7 +226,7 @@ func (f *firewall) refused(ctx context.Context, p *plan, candidates []*service) 
 		services[s.id] = s
 	}
 	err := f.check(ctx, slices.Collect(maps.Values(services)), p)
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || hangs(ctx, err) {
 		return nil
 	}
 	if len(candidates) == 1 {
@@ -177,17 +242,15 @@ func (f *firewall) refused(ctx context.Context, p *plan, candidates []*service) 
 }
 
 func (f *firewall) check(ctx context.Context, services []*service, p *plan) error {
-	renderer := renderer{flows: f.renderer.flows, places: f.renderer.places}
-	to := renderer.render(services, p.addresses, p.proxied)
+	renderer := f.renderer
+	to := renderer.render(services, p.addresses)
 	if err := f.addTimeouts(ctx, to.timeouts); err != nil {
 		return err
 	}
 	if err := f.read(); err != nil {
 		return err
 	}
-	tx := f.nft.NewTransaction()
-	diff(tx, f.applied, to)
-	return f.nft.Check(ctx, tx)
+	return nft(ctx, transaction(f.applied, to).String(), "--check")
 }
 
 // counters returns what the rules have counted.

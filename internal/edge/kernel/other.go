@@ -21,6 +21,7 @@ var errPlatform = errors.New("edges need Linux")
 type Options struct {
 	Dir      string
 	MaxFlows int
+	Router   bool
 	Clock    clock.PassiveClock
 	Logger   *slog.Logger
 }
@@ -37,6 +38,9 @@ func (*Engine) Apply(
 ) ([]cloudv1.EdgeFault, error) {
 	return nil, errPlatform
 }
+
+// Serves returns nil.
+func (*Engine) Serves() []netip.AddrPort { return nil }
 
 // Due returns false.
 func (*Engine) Due() bool { return false }

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -21,23 +22,19 @@ type plan struct {
 	faults   []cloudv1.EdgeFault
 	memory   *memory
 	marks    marker
-	// addresses are those of the edge, proxied the addresses and ports that a proxy serves.
+	// addresses are those of the edge.
 	addresses []netip.Addr
-	proxied   []proxied
+	// faulty are the members that have a fault: several listeners may use a pool.
+	faulty map[memberID]bool
 	// due is when the plan changes by itself, because a drain ends; zero for never.
 	due time.Time
-}
-
-type proxied struct {
-	protocol string
-	at       netip.AddrPort
 }
 
 // planner makes plans. It does no I/O.
 type planner struct {
 	healthy healthFunc
-	// reachable returns why packets cannot be forwarded unchanged to an address, if they cannot.
-	reachable func(netip.Addr) error
+	// reachable returns why packets cannot be forwarded to an address, if they cannot: by NAT, or unchanged.
+	reachable func(address netip.Addr, nat bool) error
 	now       time.Time
 	before    *memory
 }
@@ -47,13 +44,12 @@ func (r *planner) plan(c *config.Config) *plan {
 	for i := range c.Pools {
 		pools[c.Pools[i].ID] = &c.Pools[i]
 	}
-	p := &plan{memory: r.before.clone(), addresses: c.Addresses}
+	p := &plan{memory: r.before.clone(), addresses: c.Addresses, faulty: map[memberID]bool{}}
 	p.memory.Kept = make(map[string]map[string]time.Time, len(c.Listeners))
 	p.marks.memory = p.memory
-	taken := map[proxied]serviceID{}
+	taken := map[string]serviceID{}
 	for _, l := range c.Listeners {
 		if l.Engine == config.Proxy {
-			p.proxied = append(p.proxied, proxied{cloudv1.ProtocolTCP, netip.AddrPortFrom(l.Address, l.Port)})
 			continue
 		}
 		pool := pools[l.Pool]
@@ -65,7 +61,7 @@ func (r *planner) plan(c *config.Config) *plan {
 			p.faults = append(p.faults, serviceID{l.LoadBalancer, l.Key, l.Pool.Family}.fault("%v", err))
 			continue
 		}
-		at := proxied{s.protocol, s.at}
+		at := endpoint(s.protocol, s.at)
 		if other, ok := taken[at]; ok {
 			p.faults = append(p.faults, s.id.fault("%s port %d of %s is already served for load balancer %s",
 				s.protocol, s.at.Port(), s.at.Addr(), other.loadBalancer))
@@ -79,6 +75,20 @@ func (r *planner) plan(c *config.Config) *plan {
 	return p
 }
 
+// memberID is a member of a pool.
+type memberID struct {
+	pool   config.PoolID
+	member string
+}
+
+// fault adds why a member gets nothing, once.
+func (p *plan) fault(s *service, pool config.PoolID, member string, err error) {
+	if id := (memberID{pool, member}); !p.faulty[id] {
+		p.faulty[id] = true
+		p.faults = append(p.faults, s.id.fault("member %s: %v", member, err))
+	}
+}
+
 // illness is how long a member that fails its probes keeps its TCP connections. A node that is about to leave may fail
 // them before the cloud says that it is draining; those of a node that is dead end soon enough.
 const illness = 5 * time.Second
@@ -90,7 +100,7 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 	// ill are the members that fail their probes.
 	members, ill := map[string]bool{}, map[string]bool{}
 	weighted := pool.Algorithm == cloudv1.AlgorithmWeightedRoundRobin
-	for _, m := range pool.Members {
+	for _, m := range lively(pool.Members) {
 		t := target{address: m.Address}
 		if s.nat {
 			t.port = m.Port
@@ -99,14 +109,12 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 			continue
 		}
 		if s.nat && m.Port == 0 {
-			p.faults = append(p.faults, s.id.fault("member %s has no port, which only direct forwarding can do without", m.Key))
+			p.fault(s, pool.ID, m.Key, errors.New("has no port, which only direct forwarding can do without"))
 			continue
 		}
-		if !s.nat {
-			if err := r.reachable(m.Address); err != nil {
-				p.faults = append(p.faults, s.id.fault("member %s: %v", m.Key, err))
-				continue
-			}
+		if err := r.reachable(m.Address, s.nat); err != nil {
+			p.fault(s, pool.ID, m.Key, err)
+			continue
 		}
 		members[t.String()] = true
 		healthy := r.healthy(pool.ID, m.Key)
@@ -117,9 +125,9 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 				kept[t.String()] = time.Time{}
 			}
 		case healthy:
-			mark, ok := p.marks.mark(t)
-			if !ok {
-				p.faults = append(p.faults, s.id.fault("member %s: the edge has %d members, which is the maximum", m.Key, maxMarks))
+			mark, err := p.marks.mark(s.id.loadBalancer, t)
+			if err != nil {
+				p.fault(s, pool.ID, m.Key, err)
 				continue
 			}
 			kept[t.String()] = time.Time{}
@@ -164,6 +172,21 @@ func (r *planner) members(p *plan, s *service, pool *config.Pool) {
 		}
 	}
 	slices.Sort(s.kept)
+}
+
+// lively returns the members, those that drain last: a new member may have the address of one that is leaving.
+func lively(members []config.Member) []config.Member {
+	sorted := slices.Clone(members)
+	slices.SortStableFunc(sorted, func(a, b config.Member) int {
+		switch {
+		case a.Draining == b.Draining:
+			return 0
+		case b.Draining:
+			return -1
+		}
+		return 1
+	})
+	return sorted
 }
 
 // routes returns where the packets of marks go.

@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -88,7 +89,7 @@ func TestPlanMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := planner{
 				healthy: func(_ config.PoolID, key string) bool { return true }, now: noon, before: newMemory(),
-				reachable: func(address netip.Addr) error {
+				reachable: func(address netip.Addr, _ bool) error {
 					if !netip.MustParsePrefix("10.0.0.0/8").Contains(address) {
 						return errors.New("behind a router")
 					}
@@ -121,7 +122,7 @@ func TestPlanMembers(t *testing.T) {
 
 func TestPlanEndsDrain(t *testing.T) {
 	r := planner{
-		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr, bool) error { return nil },
 		now: noon, before: newMemory(),
 	}
 	r.before = r.plan(world()).memory
@@ -138,7 +139,7 @@ func TestPlanEndsDrain(t *testing.T) {
 // A clock that is set back does not make a drain longer.
 func TestPlanDrainAndClock(t *testing.T) {
 	r := planner{
-		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr, bool) error { return nil },
 		now: noon, before: newMemory(),
 	}
 	r.before = r.plan(world()).memory
@@ -151,42 +152,63 @@ func TestPlanDrainAndClock(t *testing.T) {
 	}
 }
 
-// Members beyond the number of marks are faults; they get none of others, and others keep theirs.
+// Members beyond the share of a load balancer, or beyond the number of marks, are faults; they get none of others, and
+// others keep theirs.
 func TestPlanMarks(t *testing.T) {
 	r := planner{
-		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+		healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr, bool) error { return nil },
 		now: noon, before: newMemory(),
 	}
-	c := world()
-	c.Listeners[0].Engine = config.NAT
-	for i := range 8 {
-		for port := range 8192 {
-			c.Pools[0].Members = append(c.Pools[0].Members, config.Member{
-				Key: "x", Address: netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), Port: uint16(port + 1), Weight: 1,
+	c := &config.Config{}
+	// balancer adds a load balancer with members on ports from 1 on.
+	balancer := func(members int) {
+		one := world()
+		n := len(c.Listeners)
+		l, p := one.Listeners[0], one.Pools[0]
+		l.LoadBalancer, l.Engine, l.Port = fmt.Sprint("lb-", n), config.NAT, uint16(80+n)
+		l.Pool.LoadBalancer, p.Drain, p.Members = l.LoadBalancer, 0, nil
+		p.ID = l.Pool
+		for port := range members {
+			p.Members = append(p.Members, config.Member{
+				Key: fmt.Sprint(port), Address: netip.AddrFrom4([4]byte{10, 1, 0, byte(n)}), Port: uint16(port + 1), Weight: 1,
 			})
 		}
+		c.Listeners, c.Pools = append(c.Listeners, l), append(c.Pools, p)
+	}
+	for range maxMarks / maxShare {
+		balancer(maxShare + 2)
 	}
 	p := r.plan(c)
-	marks := p.services[0].marks()
-	distinct := slices.Compact(slices.Clone(marks))
-	if len(distinct) != maxMarks || len(marks) != maxMarks || len(p.faults) != 3 {
-		t.Fatalf("%d marks, %d distinct, %d faults", len(marks), len(distinct), len(p.faults))
+	distinct := map[uint32]bool{}
+	for _, s := range p.services {
+		if len(s.marks()) != maxShare {
+			t.Errorf("%s has %d marks, want %d", s.id, len(s.marks()), maxShare)
+		}
+		for _, m := range s.marks() {
+			distinct[m] = true
+			if m&markMask != markPrefix {
+				t.Fatalf("mark %#x", m)
+			}
+		}
 	}
-	if marks[0]&markMask != markPrefix || marks[len(marks)-1]&markMask != markPrefix {
-		t.Errorf("marks from %#x to %#x", marks[0], marks[len(marks)-1])
+	if want := len(p.services) * maxShare; len(distinct) != want || len(p.faults) != 2*len(p.services) {
+		t.Fatalf("%d distinct marks, %d faults, want %d and %d", len(distinct), len(p.faults), want, 2*len(p.services))
+	}
+	// One more load balancer gets what is left.
+	left := maxMarks - len(distinct)
+	balancer(left + 3)
+	r.before = p.memory
+	p = r.plan(c)
+	if got := len(p.services[len(p.services)-1].marks()); got != left || len(p.faults) != 2*(len(p.services)-1)+3 {
+		t.Errorf("the last one has %d marks, want %d; %d faults", got, left, len(p.faults))
 	}
 	// Marks that are free again are for others, but not those of listeners that are planned later.
-	r.before = p.memory
-	kept := c.Pools[0].Members[len(c.Pools[0].Members)/2:][:9]
-	second := c.Listeners[0]
-	second.Key, second.Port, second.Pool.Key = "tcp/81", 81, "tcp/81"
-	c.Listeners = append(c.Listeners, second)
-	c.Pools = append(c.Pools, config.Pool{ID: second.Pool, Protocol: cloudv1.ProtocolTCP, Members: slices.Clone(kept)})
-	c.Pools[0].Members = nil
-	c.Pools[0].Drain = 0
+	for i := range c.Pools[:8] {
+		c.Pools[i].Members = c.Pools[i].Members[:1]
+	}
 	r.before = r.plan(c).memory
-	if len(r.before.Marks) != len(kept) {
-		t.Errorf("%d marks, want %d", len(r.before.Marks), len(kept))
+	if want := 8 + left; len(r.before.Marks) > want+3 || len(r.before.Marks) < want {
+		t.Errorf("%d marks, want about %d", len(r.before.Marks), want)
 	}
 	c.Pools[0].Members = world().Pools[0].Members
 	if p = r.plan(c); len(p.faults) != 0 {
@@ -220,13 +242,13 @@ func TestPlanFaults(t *testing.T) {
 		},
 		"no member port": {
 			func(c *config.Config) { c.Listeners[0].Engine, c.Pools[0].Members[1].Port = config.NAT, 0 }, 1,
-			"member b has no port, which only direct forwarding can do without",
+			"member b: has no port, which only direct forwarding can do without",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := planner{
-				healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr) error { return nil },
+				healthy: func(config.PoolID, string) bool { return true }, reachable: func(netip.Addr, bool) error { return nil },
 				now: noon, before: newMemory(),
 			}
 			c := world()

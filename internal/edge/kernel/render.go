@@ -19,20 +19,18 @@ const newConnection = "tcp flags & (fin | syn | rst | ack) == syn"
 
 // renderer writes rulesets. It keeps the tables of places, which take some time to build.
 type renderer struct {
-	flows uint64
+	flows  uint64
+	router bool
 	// places are the tables by content, and used those of the last ruleset.
 	places map[string]*table
 }
 
 // render returns the ruleset that does what the services say.
-func (r *renderer) render(services []*service, addresses []netip.Addr, proxies []proxied) *ruleset {
+func (r *renderer) render(services []*service, addresses []netip.Addr) *ruleset {
 	rs := newRuleset()
-	rs.static(r.flows)
+	rs.static(r.flows, r.router)
 	for _, a := range addresses {
 		rs.tables["addresses"+suffixOf(a)].elements[a.String()] = ""
-	}
-	for _, p := range proxies {
-		rs.tables["proxied"+suffixOf(p.at.Addr())].elements[endpoint(p.protocol, p.at)] = ""
 	}
 	used := make(map[string]*table, len(r.places))
 	for _, s := range services {
@@ -76,6 +74,7 @@ func (r *renderer) service(rs *ruleset, s *service, used map[string]*table) {
 	}
 	rs.chain("direct/"+s.id.String(), s.direct()...)
 	point(rawMap, "goto direct/"+s.id.String())
+	rs.tables[answerSet+s.suffix()].elements[at] = ""
 	point(knownMap, "jump "+rs.shared("known", s.known()...))
 }
 

@@ -11,8 +11,9 @@ import (
 // within a few percent of what they should be.
 const places = 1021
 
-// maxWeight bounds the time it takes to build a table.
-const maxWeight = 256
+// maxUnits bounds the sum of the weights, and so the time it takes to build a table. It gives each place 16 units, beyond
+// which weights hardly change the table.
+const maxUnits = 1 << 14
 
 // share is a member of a table.
 type share struct {
@@ -54,18 +55,19 @@ func rendezvous(members []share) []uint32 {
 	return table
 }
 
-// reduced returns the weights divided by their greatest common divisor, and at most maxWeight.
+// reduced returns the weights divided by their greatest common divisor, and in sum at most maxUnits, unless each of the
+// members has only one.
 func reduced(members []share) []int {
-	divisor, highest := 0, 0
+	divisor, sum := 0, 0
 	for _, m := range members {
 		divisor = gcd(m.weight, divisor)
-		highest = max(highest, m.weight)
+		sum += m.weight
 	}
 	weights := make([]int, len(members))
 	for i, m := range members {
 		weights[i] = m.weight / divisor
-		if highest/divisor > maxWeight {
-			weights[i] = max(1, m.weight*maxWeight/highest)
+		if sum/divisor > maxUnits {
+			weights[i] = max(1, m.weight*maxUnits/sum)
 		}
 	}
 	return weights

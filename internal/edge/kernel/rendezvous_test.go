@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 )
 
 // members returns n members with marks from 1.
@@ -83,6 +84,24 @@ func TestRendezvousMovesLittle(t *testing.T) {
 		if before[place] != 3 && before[place] != m {
 			t.Fatalf("place %d moved from %d to %d when member 3 left", place, before[place], m)
 		}
+	}
+}
+
+// Large pools with large weights take no longer than those without weights, apart from a factor: the time is everyone's.
+func TestRendezvousOfManyWeights(t *testing.T) {
+	list := make([]share, 1000)
+	took := func(weight func(i int) int) time.Duration {
+		for i := range list {
+			list[i] = share{target{address: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})}, uint32(i + 1), weight(i)}
+		}
+		start := time.Now()
+		rendezvous(list)
+		return time.Since(start)
+	}
+	equal, weighted := took(func(int) int { return 1 }), took(func(i int) int { return 255 + i%2 })
+	t.Logf("equal weights: %v, weights of 255 and 256: %v", equal, weighted)
+	if weighted > 100*equal {
+		t.Errorf("weights of 255 and 256 take %v, equal ones %v", weighted, equal)
 	}
 }
 

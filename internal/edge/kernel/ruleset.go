@@ -5,6 +5,7 @@ package kernel
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -63,6 +64,31 @@ func newRuleset() *ruleset {
 		chains: map[string]*chain{}, tables: map[string]*table{}, flows: map[string]flowMap{}, counters: map[string]bool{},
 		timeouts: map[string]timeout{},
 	}
+}
+
+// with returns the ruleset with what only another one has. The tables that lead to listeners stay as they are.
+func (r *ruleset) with(other *ruleset) *ruleset {
+	both := &ruleset{
+		chains: union(r.chains, other.chains), tables: union(r.tables, other.tables), flows: union(r.flows, other.flows),
+		counters: union(r.counters, other.counters), timeouts: r.timeouts,
+	}
+	for _, suffix := range []string{"4", "6"} {
+		name := targetMap + suffix
+		if a, b := r.tables[name], other.tables[name]; a != nil && b != nil && !a.unknown() {
+			t := *a
+			t.elements = union(a.elements, b.elements)
+			both.tables[name] = &t
+		}
+	}
+	return both
+}
+
+// union returns the elements of a, and those that only b has.
+func union[V any](a, b map[string]V) map[string]V {
+	both := make(map[string]V, len(a)+len(b))
+	maps.Copy(both, b)
+	maps.Copy(both, a)
+	return both
 }
 
 func (r *ruleset) chain(name string, rules ...string) {

@@ -21,6 +21,8 @@ const (
 	markPrefix = 0x4d430000
 	markMask   = 0xffff0000
 	maxMarks   = 0xffff
+	// maxShare is how many of them the members of one load balancer may have, so that some are left for others.
+	maxShare = maxMarks / 8
 )
 
 // memory is what the engine must know after a restart.
@@ -46,19 +48,34 @@ type marker struct {
 	// used are the numbers that targets have, nil before the first search; last is the last one that was assigned.
 	used map[uint32]bool
 	last uint32
+	// shares has the targets of each load balancer.
+	shares map[string]map[string]bool
 }
 
-// mark returns the mark of a target. It assigns one that no target has, and returns false if there is none.
-func (m *marker) mark(t target) (uint32, bool) {
+// mark returns the mark of a target of a load balancer. It assigns one that no target has, unless there is none, or the
+// load balancer has its share.
+func (m *marker) mark(loadBalancer string, t target) (uint32, error) {
 	name := t.String()
+	share := m.shares[loadBalancer]
+	if len(share) == maxShare && !share[name] {
+		return 0, fmt.Errorf("the load balancer has %d members on the edge, which is the maximum", maxShare)
+	}
 	number, ok := m.memory.Marks[name]
 	if !ok {
 		if number = m.free(); number == 0 {
-			return 0, false
+			return 0, fmt.Errorf("the edge has %d members, which is the maximum", maxMarks)
 		}
 		m.memory.Marks[name] = number
 	}
-	return markPrefix | number, true
+	if share == nil {
+		if m.shares == nil {
+			m.shares = map[string]map[string]bool{}
+		}
+		share = map[string]bool{}
+		m.shares[loadBalancer] = share
+	}
+	share[name] = true
+	return markPrefix | number, nil
 }
 
 // free returns a number that no target has, or 0.

@@ -30,10 +30,12 @@ const (
 	chooseMap = "choose"
 	// targetMap has the address and port of each mark of NAT listeners.
 	targetMap = "targets"
+	// answerSet has the addresses and ports of direct listeners, from which nodes answer.
+	answerSet = "answers"
 )
 
 // static adds the objects that are always there. Base chains are never changed: hooking one again loses packets.
-func (r *ruleset) static(flows uint64) {
+func (r *ruleset) static(flows uint64, router bool) {
 	r.chains["hook/raw"] = &chain{hook: &hook{"filter", "prerouting", -300}, rules: []string{
 		"ip daddr . meta l4proto . th dport vmap @listeners4",
 		"ip6 daddr . meta l4proto . th dport vmap @listeners6",
@@ -49,11 +51,13 @@ func (r *ruleset) static(flows uint64) {
 	r.chains["hook/masquerade"] = &chain{hook: &hook{"nat", "postrouting", 100}, rules: []string{
 		fmt.Sprintf("ct mark and %#x == %#x masquerade", markMask, markPrefix),
 	}}
-	// Programs of the machine that listen on all addresses must not be reached by those of load balancers.
+	// Programs of the machine that listen on all addresses must not be reached by those of load balancers. The sockets of
+	// the proxy are transparent, and those of no other program: what it really serves is open, whatever was asked for.
 	r.chains["hook/input"] = &chain{hook: &hook{"filter", "input", 0}, rules: []string{
-		"ip daddr @addresses4 meta l4proto { tcp, udp } ip daddr . meta l4proto . th dport != @proxied4 goto refuse",
-		"ip6 daddr @addresses6 meta l4proto { tcp, udp } ip6 daddr . meta l4proto . th dport != @proxied6 goto refuse",
+		"ip daddr @addresses4 meta l4proto { tcp, udp } socket transparent 0 goto refuse",
+		"ip6 daddr @addresses6 meta l4proto { tcp, udp } socket transparent 0 goto refuse",
 	}}
+	r.chains["hook/forward"] = &chain{hook: &hook{"filter", "forward", 0}, rules: forwarding(router)}
 	// Where client and node are on one network, the kernel would send the client past the edge.
 	r.chains["hook/output"] = &chain{hook: &hook{"filter", "output", 0}, rules: []string{
 		"icmp type redirect drop",
@@ -69,8 +73,8 @@ func (r *ruleset) static(flows uint64) {
 		r.tables[targetMap+suffix] = &table{
 			kind: "mark : " + address + " . inet_service", elements: map[string]string{},
 		}
+		r.tables[answerSet+suffix] = &table{kind: endpoint, set: true, elements: map[string]string{}}
 		r.tables["addresses"+suffix] = &table{kind: address, set: true, elements: map[string]string{}}
-		r.tables["proxied"+suffix] = &table{kind: endpoint, set: true, elements: map[string]string{}}
 	}
 	for _, protocol := range []string{cloudv1.ProtocolTCP, cloudv1.ProtocolUDP} {
 		r.flows["flows/"+protocol+"4"] = flowMap{
@@ -85,6 +89,21 @@ func (r *ruleset) static(flows uint64) {
 			r.chain("forget/"+name,
 				fmt.Sprintf("delete @flows/%s { %s : meta mark }", name, flowKeys[suffix]), "meta mark set 0")
 		}
+	}
+}
+
+// forwarding returns the rules for packets to other machines: those of listeners, and the answers of nodes that use the
+// machine as their router.
+func forwarding(router bool) []string {
+	if router {
+		return []string{"accept"}
+	}
+	return []string{
+		fmt.Sprintf("meta mark and %#x == %#x accept", markMask, markPrefix),
+		fmt.Sprintf("ct mark and %#x == %#x accept", markMask, markPrefix),
+		"ip saddr . meta l4proto . th sport @answers4 accept",
+		"ip6 saddr . meta l4proto . th sport @answers6 accept",
+		"drop",
 	}
 }
 
