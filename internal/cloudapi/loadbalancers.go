@@ -137,3 +137,8 @@ func (c *Client) BatchMembers(
 	}
 	return &res, nil
 }
+
+// ListAddresses reads all pages of the addresses of load balancers that o selects, those that are reserved included.
+func (c *Client) ListAddresses(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.Address], error) {
+	return list[cloudv1.Address](ctx, c, &request{path: "/v1/addresses"}, o)
+}

@@ -2,9 +2,12 @@ package mycloud_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -230,6 +233,197 @@ func TestNoEdgeIsLeft(t *testing.T) {
 	c.createLB(direct("two"))
 }
 
+// TestUpdatesWaitForAllEdges checks that an update is not done while an edge in contact does something else: its part of the
+// clients would, for example, still be admitted from source ranges that were removed.
+func TestUpdatesWaitForAllEdges(t *testing.T) {
+	c := newWithEdges(t, []string{"quick", "stuck"})
+	lb, job := c.create(direct("one"))
+	c.running(job)
+	c.applied("quick")
+	c.applied("stuck")
+	c.ended(job)
+	lb = c.read(lb.ID)
+	s := direct("one")
+	s.Listeners[0].AllowedCIDRs = []string{"198.51.100.0/24"}
+	lb, job, err := c.client.UpdateLoadBalancer(t.Context(), lb.ID, s, cloudapi.WriteOptions{IfMatch: lb.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.running(job)
+	c.applied("quick")
+	c.wait(20*time.Second, "quick", "stuck")
+	diff(t, "state of the job", cloudv1.JobRunning, c.job(job).State)
+	ended := c.timedOut(job, "quick", "stuck")
+	diff(t, "its error", fmt.Sprintf("edge \"stuck\" has not applied revision %s in time", lb.Revision), ended.Error.Detail)
+	diff(t, "state", cloudv1.ProvisioningError, c.read(lb.ID).ProvisioningState)
+	c.applied("quick")
+	diff(t, "state", cloudv1.ProvisioningError, c.read(lb.ID).ProvisioningState)
+	c.applied("stuck")
+	eventually(t, "it is active", func() bool { return c.read(lb.ID).ProvisioningState == cloudv1.ProvisioningActive })
+}
+
+// TestDeletionsAreFinal checks that a load balancer whose deletion an edge cannot do says so, is never served again, and is
+// gone as soon as the edge can.
+func TestDeletionsAreFinal(t *testing.T) {
+	c := newWithEdges(t, []string{"edge-1", "stuck"})
+	lb, job := c.create(direct("one"))
+	c.running(job)
+	c.applied("edge-1")
+	c.applied("stuck")
+	c.ended(job)
+	remove := func() string {
+		t.Helper()
+		on := cloudapi.WriteOptions{IfMatch: c.read(lb.ID).Revision}
+		return must[string](t)(c.client.DeleteLoadBalancer(t.Context(), lb.ID, on))
+	}
+	job = remove()
+	c.running(job)
+	c.applied("edge-1")
+	diff(t, "state of the job", cloudv1.JobFailed, c.timedOut(job, "edge-1", "stuck").State)
+	lb = c.read(lb.ID)
+	diff(t, "state", cloudv1.ProvisioningPendingDelete, lb.ProvisioningState)
+	if lb.Fault == nil || !strings.Contains(lb.Fault.Detail, `edge "stuck" has not applied`) {
+		t.Errorf("fault: %+v", lb.Fault)
+	}
+	_, _, err := c.client.UpdateLoadBalancer(t.Context(), lb.ID, direct("one"), cloudapi.WriteOptions{IfMatch: lb.Revision})
+	if !cloudapi.HasCode(err, cloudv1.CodeConflict) {
+		t.Errorf("an update after a deletion has failed: %v", err)
+	}
+
+	// Another deletion is another attempt, in which the edge says what is wrong.
+	job = remove()
+	c.running(job)
+	c.applied("edge-1")
+	c.applied("stuck", cloudv1.EdgeFault{LoadBalancerID: lb.ID, Detail: "haproxy does not answer"})
+	c.timedOut(job, "edge-1", "stuck")
+	lb = c.read(lb.ID)
+	diff(t, "state", cloudv1.ProvisioningPendingDelete, lb.ProvisioningState)
+	diff(t, "fault", `edge "stuck": haproxy does not answer`, lb.Fault.Detail)
+
+	c.applied("edge-1")
+	c.applied("stuck")
+	eventually(t, "it is gone", func() bool {
+		_, err := c.client.LoadBalancer(t.Context(), lb.ID, cloudapi.ReadOptions{})
+		return cloudapi.IsNotFound(err)
+	})
+}
+
+// TestAddressesHaveOneOwner checks that an address is not given to another load balancer as long as an edge that is out of
+// contact may serve it, also over a restart of the server.
+func TestAddressesHaveOneOwner(t *testing.T) {
+	inv := exampleInventory(t)
+	inv.AddressPools = []inventory.AddressPool{{Scheme: "public", CIDR: "203.0.113.1/32"}}
+	for name, ends := range map[string]func(c *withEdges){
+		"it is back": func(c *withEdges) {
+			c.alive("cut-off")
+			diff(t, "free before the edge has applied the deletion", false, c.free())
+			c.applied("cut-off")
+		},
+		"it is deleted": func(c *withEdges) {
+			if err := c.client.DeleteEdge(c.t.Context(), c.ids["cut-off"], cloudapi.WriteOptions{}); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newWithEdges(t, []string{"edge-1", "cut-off"}, withInventory(inv))
+			lb, job := c.create(direct("one"))
+			c.running(job)
+			c.applied("edge-1")
+			c.applied("cut-off")
+			c.ended(job)
+			eventually(t, "the edge is offline", func() bool {
+				c.wait(time.Second, "edge-1")
+				return c.edgeState(c.ids["cut-off"]) == cloudv1.EdgeOffline
+			})
+			on := cloudapi.WriteOptions{IfMatch: c.read(lb.ID).Revision}
+			job = must[string](t)(c.client.DeleteLoadBalancer(t.Context(), lb.ID, on))
+			c.running(job)
+			c.applied("edge-1")
+			diff(t, "state of the job", cloudv1.JobSucceeded, c.ended(job).State)
+			diff(t, "free while an edge is out of contact", false, c.free())
+			_, _, err := c.client.CreateLoadBalancer(t.Context(), direct("two"), cloudapi.WriteOptions{})
+			if err == nil || !strings.Contains(err.Error(), "1 are reserved until the edges cut-off have confirmed") {
+				t.Errorf("a creation without a free address: %v", err)
+			}
+			asks := direct("two")
+			asks.VIPs[0].Address = lb.VIPs[0].Address
+			got := c.send("POST", "/v1/load-balancers:validate", asks).want(t, 409, cloudv1.CodeAddressTaken)
+			if want := "reserved until the edges cut-off have confirmed"; !strings.Contains(got.problem.Detail, want) {
+				t.Errorf("%q lacks %q", got.problem.Detail, want)
+			}
+			list := must[*cloudv1.List[cloudv1.Address]](t)(
+				c.client.ListAddresses(t.Context(), cloudapi.ListOptions{State: cloudv1.AddressReserved}))
+			if len(list.Items) != 1 || list.Items[0].ReservedAt == nil {
+				t.Fatalf("reserved: %+v", list.Items)
+			}
+			diff(t, "owner", lb.ID, list.Items[0].LoadBalancerID)
+			diff(t, "held by", []string{"cut-off"}, list.Items[0].HeldBy)
+			diff(t, "free addresses in metrics", map[string]float64{"assigned": 0, "reserved": 1, "free": 0}, c.addresses())
+			ends(c)
+			eventually(t, "it is free", c.free)
+		})
+	}
+}
+
+// addresses returns the metrics of the only pool by state.
+func (c *withEdges) addresses() map[string]float64 {
+	c.t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c.server)
+	found := must[[]*dto.MetricFamily](c.t)(registry.Gather())
+	states := map[string]float64{}
+	for _, m := range found[0].GetMetric() {
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "state" {
+				states[label.GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return states
+}
+
+// free reports whether another load balancer would get the only address.
+func (c *withEdges) free() bool {
+	c.t.Helper()
+	return c.send("POST", "/v1/load-balancers:validate", direct("two")).status == 204
+}
+
+// TestNoEdgeInContact checks that addresses stay reserved also if no edge is in contact, and that a load balancer that wants
+// one of the family again gets the same.
+func TestNoEdgeInContact(t *testing.T) {
+	c := newWithEdges(t, []string{"edge-1"})
+	lb, job := c.create(direct("one"))
+	c.running(job)
+	c.applied("edge-1")
+	c.ended(job)
+	eventually(t, "the edge is offline", func() bool {
+		c.clock.Step(time.Second)
+		return c.edgeState(c.ids["edge-1"]) == cloudv1.EdgeOffline
+	})
+	six := direct("one")
+	six.VIPs[0].Family, six.Pools[0].Family, six.Pools[0].Members = "ipv6", "ipv6", nil
+	before := c.read(lb.ID)
+	update := func(s cloudv1.LoadBalancerSpec) *cloudv1.LoadBalancer {
+		t.Helper()
+		on := cloudapi.WriteOptions{IfMatch: c.read(lb.ID).Revision}
+		lb, _, err := c.client.UpdateLoadBalancer(t.Context(), lb.ID, s, on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lb
+	}
+	update(six)
+	if other := c.createLB(direct("two")); other.VIPs[0].Address == before.VIPs[0].Address {
+		t.Errorf("another load balancer has got %s", other.VIPs[0].Address)
+	}
+	after := update(direct("one"))
+	diff(t, "address", before.VIPs[0].Address, after.VIPs[0].Address)
+	// In a dry run, nothing is reserved.
+	c.send("DELETE", "/v1/load-balancers/"+lb.ID+"?dry_run=true", nil, "If-Match", `"`+after.Revision+`"`).want(t, 200, "")
+	diff(t, "state", cloudv1.ProvisioningActive, c.read(lb.ID).ProvisioningState)
+}
+
 // TestAddressesAreFreedLast checks that an address is not given to another load balancer as long as an edge serves it.
 func TestAddressesAreFreedLast(t *testing.T) {
 	inv := exampleInventory(t)
@@ -268,7 +462,10 @@ func TestAddressesAreFreedLast(t *testing.T) {
 	diff(t, "free while the update is being applied", false, free("ipv6"))
 	c.applied("edge-1")
 	c.ended(job)
-	diff(t, "free after the update", []bool{false, true}, []bool{free("ipv4"), free("ipv6")})
+	diff(t, "free while the edge that leaves may serve it", false, free("ipv6"))
+	c.applied("leaving")
+	eventually(t, "it is free", func() bool { return free("ipv6") })
+	diff(t, "the other address is free", false, free("ipv4"))
 
 	job, err = c.client.DeleteLoadBalancer(t.Context(), lb.ID, cloudapi.WriteOptions{IfMatch: c.read(lb.ID).Revision})
 	if err != nil {

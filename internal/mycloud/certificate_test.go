@@ -86,7 +86,7 @@ func TestCertificates(t *testing.T) {
 	diff(t, "fingerprint", created.Fingerprint, now.Fingerprint)
 	diff(t, "changes", []string{"certificate " + created.ID + " upsert"}, short(c.changes(since, cloudv1.KindCertificate)))
 	diff(t, "key pair", &cloudv1.KeyPair{Chain: whole.chain, Key: whole.key},
-		must[*cloudv1.KeyPair](t)(c.edge.KeyPair(t.Context(), created.ID)))
+		must[*cloudv1.KeyPair](t)(c.with(readerToken).KeyPair(t.Context(), created.ID)))
 	_, err = c.client.UpdateCertificate(t.Context(), created.ID, leaf.spec("shop"), cloudapi.WriteOptions{IfMatch: created.Revision})
 	if !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
 		t.Errorf("an update of what is no longer current: %v", err)
@@ -106,7 +106,7 @@ func TestCertificates(t *testing.T) {
 	if err := c.client.DeleteCertificate(t.Context(), created.ID, cloudapi.WriteOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.edge.KeyPair(t.Context(), created.ID); !cloudapi.IsNotFound(err) {
+	if _, err := c.with(readerToken).KeyPair(t.Context(), created.ID); !cloudapi.IsNotFound(err) {
 		t.Errorf("key pair of a deleted certificate: %v", err)
 	}
 	// The certificates of a listener may be somewhere else, and be created later: the edges report those that are missing.
@@ -160,7 +160,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 			t.Errorf("%s has the key: %s", path, body)
 		}
 	}
-	secretly := c.send("GET", "/v1/certificates/"+created.ID+"/key-pair", nil, "Authorization", "Bearer "+edgeToken).want(t, 200, "")
+	secretly := c.send("GET", "/v1/certificates/"+created.ID+"/key-pair", nil, "Authorization", "Bearer "+readerToken).want(t, 200, "")
 	diff(t, "whether others may keep the key", "no-store", secretly.header.Get("Cache-Control"))
 	again := c.send("POST", "/v1/certificates", p.spec("shop"), "Idempotency-Key", "shop").want(t, 201, "")
 	if strings.Contains(string(again.body), secret) || again.header.Get("Idempotency-Replayed") != "true" {
@@ -182,7 +182,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 
 	// The next server decrypts with the same key, and says so if it has another one.
 	next := newCloud(t, withDir(c.dir))
-	got := must[*cloudv1.KeyPair](t)(next.edge.KeyPair(t.Context(), created.ID))
+	got := must[*cloudv1.KeyPair](t)(next.with(readerToken).KeyPair(t.Context(), created.ID))
 	diff(t, "key pair after a restart", p.key, got.Key)
 	next.stop()
 	for key, want := range map[string]string{

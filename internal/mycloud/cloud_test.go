@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,8 +24,10 @@ import (
 )
 
 const (
-	token     = "sesame"
-	edgeToken = "open-edge"
+	token = "sesame"
+	// edgeToken is the token that edges share, and readerToken that of the edge "reader", which tests do not register.
+	edgeToken   = "open-edge"
+	readerToken = "read-edge"
 )
 
 // cloud is a server under test. Every exchange with it is checked against the OpenAPI document.
@@ -34,10 +37,13 @@ type cloud struct {
 	url    string
 	http   *http.Client
 	client *cloudapi.Client
-	// edge has the token of edges.
-	edge  *cloudapi.Client
-	check *conformance
-	stop  func()
+	// registration has the token that edges share.
+	registration *cloudapi.Client
+	// names are those of edges by id.
+	names  map[string]string
+	check  *conformance
+	server *mycloud.Server
+	stop   func()
 }
 
 type setting func(*mycloud.Options)
@@ -63,7 +69,11 @@ func exampleInventory(t *testing.T) *inventory.Inventory {
 
 func newCloud(t *testing.T, settings ...setting) *cloud {
 	t.Helper()
-	o := mycloud.Options{DataDir: t.TempDir(), Inventory: exampleInventory(t), Token: token, EdgeToken: edgeToken}
+	o := mycloud.Options{
+		DataDir: t.TempDir(), Inventory: exampleInventory(t), Token: token, EdgeToken: edgeToken,
+		EdgeTokens:     map[string]string{"reader": readerToken},
+		MemberNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")},
+	}
 	for _, s := range settings {
 		s(&o)
 	}
@@ -75,17 +85,9 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { server.Run(ctx) })
-	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t)}
+	c := &cloud{t: t, dir: o.DataDir, url: ts.URL, check: newConformance(t), server: server, names: map[string]string{}}
 	c.http = &http.Client{Transport: c.check}
-	for which, secret := range map[**cloudapi.Client]string{&c.client: token, &c.edge: edgeToken} {
-		*which, err = cloudapi.New(cloudapi.Options{
-			Endpoint: ts.URL, Token: cloudapi.StaticToken(secret),
-			Wrap: func(http.RoundTripper) http.RoundTripper { return c.check },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.client, c.registration = c.with(token), c.with(edgeToken)
 	c.stop = sync.OnceFunc(func() {
 		ts.Close()
 		cancel()
@@ -97,6 +99,18 @@ func newCloud(t *testing.T, settings ...setting) *cloud {
 	t.Cleanup(c.stop)
 	return c
 }
+
+// with returns a client with a token.
+func (c *cloud) with(secret string) *cloudapi.Client {
+	c.t.Helper()
+	return must[*cloudapi.Client](c.t)(cloudapi.New(cloudapi.Options{
+		Endpoint: c.url, Token: cloudapi.StaticToken(secret),
+		Wrap: func(http.RoundTripper) http.RoundTripper { return c.check },
+	}))
+}
+
+// ownToken returns the own token of an edge.
+func ownToken(name string) string { return "the-own-token-of-the-edge-" + name }
 
 // answer is a response with its whole body.
 type answer struct {

@@ -19,16 +19,27 @@ import (
 // register registers an edge by its name.
 func (c *cloud) register(name string) *cloudv1.Edge {
 	c.t.Helper()
-	spec := cloudv1.EdgeSpec{Name: name, EdgeFields: cloudv1.EdgeFields{
+	spec := cloudv1.EdgeSpec{Name: name, Token: ownToken(name), EdgeFields: cloudv1.EdgeFields{
 		Zone: "eu-1a", Addresses: []string{"10.0.0.101"}, Capabilities: []string{cloudv1.EdgeDirect, cloudv1.EdgeProxy},
 	}}
-	return must[*cloudv1.Edge](c.t)(c.edge.RegisterEdge(c.t.Context(), spec, cloudapi.WriteOptions{}))
+	e := must[*cloudv1.Edge](c.t)(c.registration.RegisterEdge(c.t.Context(), spec, cloudapi.WriteOptions{}))
+	c.names[e.ID] = name
+	return e
 }
 
 // beat sends a heartbeat.
 func (c *cloud) beat(id string, h cloudv1.Heartbeat) *cloudv1.HeartbeatReply {
 	c.t.Helper()
-	return must[*cloudv1.HeartbeatReply](c.t)(c.edge.Heartbeat(c.t.Context(), id, h))
+	return must[*cloudv1.HeartbeatReply](c.t)(c.heartbeat(id, h))
+}
+
+// heartbeat sends a heartbeat, which may fail.
+func (c *cloud) heartbeat(id string, h cloudv1.Heartbeat) (*cloudv1.HeartbeatReply, error) {
+	if c.names[id] == "" {
+		// It has registered with an earlier server.
+		c.names[id] = must[*cloudv1.Edge](c.t)(c.client.Edge(c.t.Context(), id, cloudapi.ReadOptions{})).Name
+	}
+	return c.with(ownToken(c.names[id])).Heartbeat(c.t.Context(), id, h)
 }
 
 func (c *cloud) edgeState(id string) string {
@@ -44,8 +55,8 @@ func TestRegisterEdge(t *testing.T) {
 	}
 	again := c.register("edge-1")
 	diff(t, "id and revision of an edge that registers again", []string{e.ID, e.Revision}, []string{again.ID, again.Revision})
-	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1"}, "Authorization", "Bearer "+edgeToken).want(t, 200, "")
-	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-2"}, "Authorization", "Bearer "+edgeToken).want(t, 201, "")
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1", Token: ownToken("edge-1")}, "Authorization", "Bearer "+edgeToken).want(t, 200, "")
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-2", Token: ownToken("edge-2")}, "Authorization", "Bearer "+edgeToken).want(t, 201, "")
 	got := c.send("POST", "/v1/edges", `{"name":"x","addresses":["there"],"tags":{" ":""}}`, "Authorization", "Bearer "+edgeToken).
 		want(t, 422, cloudv1.CodeInvalid)
 	diff(t, "invalid fields", []string{"/tags/ ", "/addresses/0"}, got.pointers())
@@ -66,8 +77,8 @@ func TestRegisterEdge(t *testing.T) {
 	diff(t, "state after a dry run", cloudv1.EdgeActive, c.edgeState(e.ID))
 	c.send("DELETE", path, nil).want(t, 200, "")
 	c.send("GET", path, nil).want(t, 404, cloudv1.CodeResourceNotFound)
-	_, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{})
-	if !cloudapi.IsNotFound(err) {
+	_, err := c.heartbeat(e.ID, cloudv1.Heartbeat{})
+	if !cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
 		t.Errorf("heartbeat of a deleted edge: %v", err)
 	}
 }
@@ -76,7 +87,7 @@ func TestRegisterEdge(t *testing.T) {
 func TestRoles(t *testing.T) {
 	c := newCloud(t)
 	edge, cert := c.register("edge-1"), c.createCertificate("shop", newPair(t, "shop.example.com"))
-	asEdge := []string{"Authorization", "Bearer " + edgeToken}
+	asEdge := []string{"Authorization", "Bearer " + ownToken("edge-1")}
 	for _, path := range []string{
 		"/v1/meta", "/v1/load-balancers?expand=tree", "/v1/node-groups", "/v1/edges", "/v1/certificates", "/v1/changes?since=0",
 	} {
@@ -89,6 +100,7 @@ func TestRoles(t *testing.T) {
 		{"DELETE", "/v1/certificates/" + cert.ID}, {"PATCH", "/v1/edges/" + edge.ID}, {"DELETE", "/v1/edges/" + edge.ID},
 		{"POST", "/v1/instances/i-node-1:stop"},
 	} {
+		c.send(call[0], call[1], `{}`, "Authorization", "Bearer "+edgeToken).want(t, 403, cloudv1.CodeForbidden)
 		got := c.send(call[0], call[1], `{}`, asEdge...).want(t, 403, cloudv1.CodeForbidden)
 		if !strings.Contains(got.problem.Detail, "requires the token of clients") {
 			t.Errorf("%v: %s", call, got.problem.Detail)
@@ -105,7 +117,7 @@ func TestRoles(t *testing.T) {
 	}
 	c.send("GET", "/v1/meta", nil, "Authorization", "Bearer ").want(t, 401, cloudv1.CodeUnauthenticated)
 
-	without := newCloud(t, func(o *mycloud.Options) { o.EdgeToken = "" })
+	without := newCloud(t, func(o *mycloud.Options) { o.EdgeToken, o.EdgeTokens = "", nil })
 	for _, secret := range []string{edgeToken, ""} {
 		without.send("POST", "/v1/edges", `{"name":"x"}`, "Authorization", "Bearer "+secret).
 			want(t, 401, cloudv1.CodeUnauthenticated)
@@ -122,7 +134,7 @@ func TestTokensOfEdges(t *testing.T) {
 	c := newCloud(t, func(o *mycloud.Options) { o.EdgeTokens = map[string]string{"edge-1": "one", "edge-2": "two"} })
 	as := func(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
 	ids := map[string]string{}
-	for name, secret := range map[string]string{"edge-1": "one", "edge-2": "two", "edge-3": edgeToken} {
+	for name, secret := range map[string]string{"edge-1": "one", "edge-2": "two"} {
 		got := c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: name}, as(secret)...).want(t, 201, "")
 		ids[name] = decode[cloudv1.Edge](t, got).ID
 		c.send("POST", "/v1/edges/"+ids[name]+":heartbeat", `{"applied_revision":""}`, as(secret)...).want(t, 200, "")
@@ -131,8 +143,6 @@ func TestTokensOfEdges(t *testing.T) {
 	}
 	for _, test := range []struct{ name, secret, want string }{
 		{"edge-2", "one", `the token is that of edge "edge-1", not of edge "edge-2"`},
-		{"edge-3", "one", `the token is that of edge "edge-1", not of edge "edge-3"`},
-		{"edge-1", edgeToken, `edge "edge-1" has a token of its own`},
 	} {
 		for path, body := range map[string]any{
 			"/v1/edges": cloudv1.EdgeSpec{Name: test.name},
@@ -143,6 +153,10 @@ func TestTokensOfEdges(t *testing.T) {
 				t.Errorf("%s as %q: %q lacks %q", path, test.secret, got.problem.Detail, test.want)
 			}
 		}
+	}
+	got := c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "edge-1", Token: ownToken("edge-1")}, as(edgeToken)...).want(t, 403, cloudv1.CodeForbidden)
+	if want := `edge "edge-1" has a token of its own`; !strings.Contains(got.problem.Detail, want) {
+		t.Errorf("%q lacks %q", got.problem.Detail, want)
 	}
 	read := must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), ids["edge-1"], cloudapi.ReadOptions{}))
 	diff(t, "what a refused heartbeat reported", "0", read.AppliedRevision)
@@ -163,22 +177,77 @@ func TestTokensOfEdges(t *testing.T) {
 	}
 }
 
-// TestOneMachinePerName checks that a second machine with the name of an edge is refused until the first one is offline.
-func TestOneMachinePerName(t *testing.T) {
+// TestSharedTokenRegistersOnly checks that the token that edges share neither reads anything nor speaks for an edge that
+// exists, whatever that one does.
+func TestSharedTokenRegistersOnly(t *testing.T) {
 	clock := newFakeClock()
 	c := newCloud(t, withClock(clock))
-	ctx := t.Context()
-	register := func(agent string) (*cloudv1.Edge, error) {
-		spec := cloudv1.EdgeSpec{Name: "edge-1", EdgeFields: cloudv1.EdgeFields{AgentID: agent}}
-		return c.edge.RegisterEdge(ctx, spec, cloudapi.WriteOptions{})
+	shared := []string{"Authorization", "Bearer " + edgeToken}
+	victim := c.register("victim")
+	for _, path := range []string{
+		"/v1/meta", "/v1/load-balancers", "/v1/edges", "/v1/edges/" + victim.ID, "/v1/certificates/cert-1/key-pair",
+		"/v1/changes?since=0",
+	} {
+		got := c.send("GET", path, nil, shared...).want(t, 403, cloudv1.CodeForbidden)
+		if !strings.Contains(got.problem.Detail, "requires the edge's own token; that which edges share only registers") {
+			t.Errorf("%s: %s", path, got.problem.Detail)
+		}
 	}
-	beat := func(id, agent string) error {
-		_, err := c.edge.Heartbeat(ctx, id, cloudv1.Heartbeat{AgentID: agent})
+	c.send("POST", "/v1/edges/"+victim.ID+":heartbeat", `{"applied_revision":"1"}`, shared...).want(t, 403, cloudv1.CodeForbidden)
+	takes := func(secret string) answer {
+		t.Helper()
+		spec := cloudv1.EdgeSpec{Name: "victim", Token: secret, EdgeFields: cloudv1.EdgeFields{Draining: true, Zone: "eu-1c"}}
+		return c.send("POST", "/v1/edges", spec, shared...)
+	}
+	diff(t, "invalid fields", []string{"/token"}, takes("").want(t, 422, cloudv1.CodeInvalid).pointers())
+	takes("short").want(t, 422, cloudv1.CodeInvalid)
+	takes(ownToken("attacker")).want(t, 409, cloudv1.CodeConflict)
+	eventually(t, "the victim is offline", func() bool {
+		clock.Step(time.Second)
+		return c.edgeState(victim.ID) == cloudv1.EdgeOffline
+	})
+	got := takes(ownToken("attacker")).want(t, 409, cloudv1.CodeConflict)
+	if want := "delete edge " + victim.ID + " if its machine is gone"; !strings.Contains(got.problem.Detail, want) {
+		t.Errorf("%q lacks %q", got.problem.Detail, want)
+	}
+	c.beat(victim.ID, cloudv1.Heartbeat{})
+	diff(t, "state of the victim", cloudv1.EdgeActive, c.edgeState(victim.ID))
+	// Members must not have addresses of edges.
+	claims := cloudv1.EdgeSpec{Name: "claims", Token: ownToken("claims"), EdgeFields: cloudv1.EdgeFields{Addresses: []string{"10.0.0.11"}}}
+	diff(t, "invalid fields", []string{"/addresses/0"}, c.send("POST", "/v1/edges", claims, shared...).want(t, 422, cloudv1.CodeInvalid).pointers())
+	// The own token is that of one edge, and no response has it.
+	c.send("POST", "/v1/edges", cloudv1.EdgeSpec{Name: "copy", Token: ownToken("victim")}, shared...).want(t, 409, cloudv1.CodeConflict)
+	other := c.register("other")
+	if _, err := c.with(ownToken("victim")).Heartbeat(t.Context(), other.ID, cloudv1.Heartbeat{}); !cloudapi.HasCode(err, cloudv1.CodeForbidden) {
+		t.Errorf("a heartbeat as another edge: %v", err)
+	}
+	if all := c.send("GET", "/v1/edges", nil); bytes.Contains(all.body, []byte(ownToken("victim"))) {
+		t.Errorf("a token is shown: %s", all.body)
+	}
+	// After a restart of the server, own tokens are still known.
+	c.stop()
+	again := newCloud(t, withClock(clock), withDir(c.dir))
+	again.beat(victim.ID, cloudv1.Heartbeat{})
+	must[*cloudv1.Meta](t)(again.with(ownToken("victim")).Meta(t.Context()))
+}
+
+// TestOneMachinePerName checks that a second machine with the token and the name of an edge is refused until the first one
+// is offline.
+func TestOneMachinePerName(t *testing.T) {
+	clock := newFakeClock()
+	c := newCloud(t, withClock(clock), func(o *mycloud.Options) { o.EdgeTokens = map[string]string{"edge-1": "one"} })
+	ctx := t.Context()
+	register := func(machine string) (*cloudv1.Edge, error) {
+		spec := cloudv1.EdgeSpec{Name: "edge-1", Token: ownToken(machine)}
+		return c.with("one").RegisterEdge(ctx, spec, cloudapi.WriteOptions{})
+	}
+	beat := func(id, machine string) error {
+		_, err := c.with(ownToken(machine)).Heartbeat(ctx, id, cloudv1.Heartbeat{})
 		return err
 	}
-	refused := func(what string, err error) {
+	refused := func(what, code string, err error) {
 		t.Helper()
-		if !cloudapi.HasCode(err, cloudv1.CodeConflict) || !strings.Contains(err.Error(), "another machine is the edge") {
+		if !cloudapi.HasCode(err, code) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
@@ -191,8 +260,8 @@ func TestOneMachinePerName(t *testing.T) {
 	e, err := register("one")
 	accepted("first machine", err)
 	_, err = register("two")
-	refused("second machine", err)
-	refused("its heartbeat", beat(e.ID, "two"))
+	refused("second machine", cloudv1.CodeConflict, err)
+	refused("its heartbeat", cloudv1.CodeUnauthenticated, beat(e.ID, "two"))
 	_, err = register("one")
 	accepted("restart", err)
 	accepted("heartbeat", beat(e.ID, "one"))
@@ -203,9 +272,8 @@ func TestOneMachinePerName(t *testing.T) {
 	})
 	_, err = register("two")
 	accepted("second machine, while the first one is offline", err)
-	refused("heartbeat of the first one, before the second one's", beat(e.ID, "one"))
+	refused("heartbeat of the first one, before the second one's", cloudv1.CodeUnauthenticated, beat(e.ID, "one"))
 	accepted("its heartbeat", beat(e.ID, "two"))
-	refused("heartbeat of the first one", beat(e.ID, "one"))
 }
 
 // TestHeartbeats checks that what an edge reports is shown, and that it writes nothing to the disk unless it is news.
@@ -236,16 +304,16 @@ func TestHeartbeats(t *testing.T) {
 	read = must[*cloudv1.Edge](t)(c.client.Edge(t.Context(), e.ID, cloudapi.ReadOptions{}))
 	diff(t, "applied revision of an edge that is ahead of the cloud", "0", read.AppliedRevision)
 	diff(t, "faults", []cloudv1.EdgeFault{}, read.Faults)
-	_, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{AppliedRevision: "x"})
+	_, err := c.heartbeat(e.ID, cloudv1.Heartbeat{AppliedRevision: "x"})
 	if !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
 		t.Errorf("a malformed revision: %v", err)
 	}
 	many := make([]cloudv1.EdgeFault, 20001)
-	if _, err := c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Faults: many}); !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
+	if _, err := c.heartbeat(e.ID, cloudv1.Heartbeat{Faults: many}); !cloudapi.HasCode(err, cloudv1.CodeInvalid) {
 		t.Errorf("too many faults: %v", err)
 	}
 	huge := []cloudv1.MemberHealth{{State: "online", Detail: strings.Repeat("x", 33<<20)}}
-	_, err = c.edge.Heartbeat(t.Context(), e.ID, cloudv1.Heartbeat{Health: &huge})
+	_, err = c.heartbeat(e.ID, cloudv1.Heartbeat{Health: &huge})
 	if answer, ok := errors.AsType[*cloudapi.Error](err); !ok || answer.Status != 413 {
 		t.Errorf("a body of 33 MiB: %v", err)
 	}
@@ -270,7 +338,7 @@ func TestHostileHeartbeats(t *testing.T) {
 		`{"applied_revision":"1","faults":[{"load_balancer_id":"` + long + `"}]}`:                          "/faults/0",
 		`{"applied_revision":"1","counters":[{"family":"ipv5"}]}`:                                          "/counters/0/family",
 	} {
-		got := c.send("POST", path, body, "Authorization", "Bearer "+edgeToken).want(t, 422, cloudv1.CodeInvalid)
+		got := c.send("POST", path, body, "Authorization", "Bearer "+ownToken("edge-1")).want(t, 422, cloudv1.CodeInvalid)
 		diff(t, "invalid fields", []string{pointer}, got.pointers())
 	}
 	for _, body := range []string{
@@ -278,7 +346,7 @@ func TestHostileHeartbeats(t *testing.T) {
 		`{"health":[` + strings.Repeat("{},", 100_000) + `{}]}`,
 		`{"faults":[` + strings.Repeat("{},", 10<<20) + `{}]}`,
 	} {
-		answer := c.send("POST", path, body, "Authorization", "Bearer "+edgeToken)
+		answer := c.send("POST", path, body, "Authorization", "Bearer "+ownToken("edge-1"))
 		if answer.status != 400 && answer.status != 422 {
 			t.Errorf("%.30s: status %d", body, answer.status)
 		}
@@ -305,7 +373,7 @@ func TestLargeHeartbeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Authorization", "Bearer "+edgeToken)
+		request.Header.Set("Authorization", "Bearer "+ownToken("edge-1"))
 		request.Header.Set("Content-Type", "application/json")
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
@@ -328,7 +396,7 @@ func TestHeartbeatsAreNotLimited(t *testing.T) {
 	for range 5 {
 		c.beat(e.ID, cloudv1.Heartbeat{})
 	}
-	if _, err := c.edge.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-2"}, cloudapi.WriteOptions{}); err == nil {
+	if _, err := c.registration.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-2", Token: ownToken("edge-2")}, cloudapi.WriteOptions{}); err == nil {
 		t.Fatal("the limit does not apply to writes")
 	}
 	c.beat(e.ID, cloudv1.Heartbeat{})

@@ -94,6 +94,7 @@ func TestEveryOperation(t *testing.T) {
 		Operations: []cloudv1.MemberOperation{{LoadBalancerID: lb.ID, PoolKey: "none", Family: "ipv4"}},
 	}, write))
 	must[*cloudv1.List[cloudv1.LoadBalancer]](t)(cl.ListLoadBalancers(ctx, none))
+	must[*cloudv1.List[cloudv1.Address]](t)(cl.ListAddresses(ctx, none))
 	if _, err := cl.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Error(err)
 	}
@@ -113,10 +114,10 @@ func TestEveryOperation(t *testing.T) {
 		t.Error(err)
 	}
 
-	edge := must[*cloudv1.Edge](t)(c.edge.RegisterEdge(ctx, cloudv1.EdgeSpec{Name: "edge-1"}, write))
+	edge := c.register("edge-1")
 	must[*cloudv1.Edge](t)(cl.Edge(ctx, edge.ID, read))
 	must[*cloudv1.List[cloudv1.Edge]](t)(cl.ListEdges(ctx, none))
-	must[*cloudv1.HeartbeatReply](t)(c.edge.Heartbeat(ctx, edge.ID, cloudv1.Heartbeat{AppliedRevision: "0"}))
+	c.beat(edge.ID, cloudv1.Heartbeat{AppliedRevision: "0"})
 	must[*cloudv1.Edge](t)(cl.PatchEdge(ctx, edge.ID, cloudv1.EdgePatch{Draining: new(true)}, write))
 	if err := cl.DeleteEdge(ctx, edge.ID, write); err != nil {
 		t.Error(err)
@@ -127,7 +128,7 @@ func TestEveryOperation(t *testing.T) {
 	must[*cloudv1.Certificate](t)(cl.Certificate(ctx, cert.ID, read))
 	must[*cloudv1.List[cloudv1.Certificate]](t)(cl.ListCertificates(ctx, none))
 	must[*cloudv1.Certificate](t)(cl.UpdateCertificate(ctx, cert.ID, pair.spec("other"), write))
-	must[*cloudv1.KeyPair](t)(c.edge.KeyPair(ctx, cert.ID))
+	must[*cloudv1.KeyPair](t)(c.with(readerToken).KeyPair(ctx, cert.ID))
 	if err := cl.DeleteCertificate(ctx, cert.ID, write); err != nil {
 		t.Error(err)
 	}

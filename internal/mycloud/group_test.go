@@ -1,6 +1,7 @@
 package mycloud_test
 
 import (
+	"strings"
 	"testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -131,4 +132,24 @@ func TestHealthFollowsInstances(t *testing.T) {
 	}}}, health.Pools)
 	now := must[*cloudv1.LoadBalancer](t)(c.client.LoadBalancer(ctx, lb.ID, cloudapi.ReadOptions{}))
 	diff(t, "revision: an observation is no change", lb.Revision, now.Revision)
+}
+
+// TestObjectsAreBounded checks that an object that grows with many requests stays small enough for clients to read.
+func TestObjectsAreBounded(t *testing.T) {
+	c := newCloud(t)
+	group := must[*cloudv1.NodeGroup](t)(
+		c.client.CreateNodeGroup(t.Context(), cloudv1.NodeGroupSpec{Name: "nodes"}, cloudapi.WriteOptions{}))
+	for i := range 4 {
+		one := member(string(rune('a'+i)), "10.0.0.11")
+		one.Zone = strings.Repeat("z", 7<<20)
+		got := c.send("PATCH", "/v1/node-groups/"+group.ID+"/members", cloudv1.MembersPatch{Upsert: []cloudv1.GroupMember{one}},
+			"If-Match", `"`+group.Revision+`"`)
+		if i < 3 {
+			group = new(decode[cloudv1.NodeGroup](t, got.want(t, 200, "")))
+			continue
+		}
+		if got.want(t, 422, cloudv1.CodeInvalid); !strings.Contains(got.problem.Detail, "must be at most 25165824") {
+			t.Errorf("detail: %s", got.problem.Detail)
+		}
+	}
 }

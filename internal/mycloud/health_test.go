@@ -33,7 +33,7 @@ func TestHealth(t *testing.T) {
 			health = append(health, m)
 		}
 		now := must[*cloudv1.Meta](t)(c.client.Meta(t.Context())).Revision
-		c.beat(c.ids[edge], cloudv1.Heartbeat{AppliedRevision: now, Health: &health})
+		c.beat(c.ids[edge], cloudv1.Heartbeat{AppliedRevision: now, Health: &health, HealthReset: true})
 	}
 	expect := func(overall string, states ...string) {
 		t.Helper()
@@ -138,7 +138,7 @@ func TestEdgesHearOfMembersAtOnce(t *testing.T) {
 	}
 	heard := make(chan told, 1)
 	go func() {
-		changes, err := c.edge.Changes(t.Context(), since, kinds, time.Minute)
+		changes, err := c.client.Changes(t.Context(), since, kinds, time.Minute)
 		heard <- told{changes, err, time.Now()}
 	}()
 	// Heartbeats are no changes.
@@ -149,7 +149,7 @@ func TestEdgesHearOfMembersAtOnce(t *testing.T) {
 	}
 	c.beat(e.ID, cloudv1.Heartbeat{})
 	go func() {
-		changes, err := c.edge.Changes(t.Context(), first.changes.Revision, kinds, time.Minute)
+		changes, err := c.client.Changes(t.Context(), first.changes.Revision, kinds, time.Minute)
 		heard <- told{changes, err, time.Now()}
 	}()
 	c.beat(e.ID, cloudv1.Heartbeat{})

@@ -186,7 +186,8 @@ func TestFailedJobs(t *testing.T) {
 	}
 	run(job)
 	lb = read(lb.ID)
-	diff(t, "state", cloudv1.ProvisioningError, lb.ProvisioningState)
+	diff(t, "state", cloudv1.ProvisioningPendingDelete, lb.ProvisioningState)
+	diff(t, "fault", want, lb.Fault)
 	fail()
 	if job, err = c.client.DeleteLoadBalancer(ctx, lb.ID, cloudapi.WriteOptions{IfMatch: lb.Revision}); err != nil {
 		t.Fatal(err)

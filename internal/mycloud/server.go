@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,6 +49,11 @@ type Options struct {
 	EdgeToken string
 	// EdgeTokens are tokens by the name of the only edge that may use them.
 	EdgeTokens map[string]string
+	// MemberNetworks are the networks that members may have addresses of, besides those of instances.
+	MemberNetworks []netip.Prefix
+	// ProtectedNetworks are networks that no member may have an address of, such as those of routers, unless it is that of an
+	// instance.
+	ProtectedNetworks []netip.Prefix
 	// HeartbeatInterval is the time between heartbeats of an edge; it defaults to two seconds.
 	HeartbeatInterval time.Duration
 	// EncryptionKey encrypts the key pairs of certificates: 32 bytes in base64. If empty, it is in a file in DataDir, which
@@ -116,7 +122,7 @@ func Open(o Options) (*Server, error) {
 	a := api.New(api.Options{
 		Store: st, Clock: o.Clock, JobDuration: o.JobDuration, Limits: o.Limits, Quotas: o.Quotas,
 		Faults: o.Faults.Wrap, Admin: admin, Token: o.Token, EdgeToken: o.EdgeToken, EdgeTokens: o.EdgeTokens,
-		HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
+		MemberNetworks: o.MemberNetworks, ProtectedNetworks: o.ProtectedNetworks, HeartbeatInterval: o.HeartbeatInterval, Cipher: cipher, Logger: o.Logger,
 	})
 	if err := a.LoadEdges(); err != nil {
 		_ = st.Close()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,10 @@ import (
 // Token is the token of the cloud's clients.
 const Token = "test-token"
 
-// edgeToken is the token of edges.
+// RegistrationToken is the token that edges share.
+const RegistrationToken = "test-registration-token"
+
+// edgeToken is the token of the edge edge-1.
 const edgeToken = "test-edge-token"
 
 // Cloud is a running reference cloud with the example inventory.
@@ -86,7 +90,10 @@ func open(t *testing.T, jobDuration time.Duration, instances ...inventory.Instan
 	}), instances...)
 	c := &Cloud{faults: fault.New(clock.RealClock{}), reset: func() {}}
 	c.options = mycloud.Options{
-		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: edgeToken, JobDuration: jobDuration, Faults: c.faults,
+		DataDir: t.TempDir(), Inventory: stock, Token: Token, EdgeToken: RegistrationToken,
+		EdgeTokens: map[string]string{"edge-1": edgeToken}, JobDuration: jobDuration, Faults: c.faults,
+		// Tests have members without instances.
+		MemberNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 	}
 	c.run(t)
 	t.Cleanup(func() { c.stop() })
@@ -157,7 +164,7 @@ func (c *Cloud) connect(t *testing.T, endpoint string, transport http.RoundTripp
 	}
 }
 
-// EdgeClient returns a client with the token of edges, for a cloud that Start has started.
+// EdgeClient returns a client with the token of the edge edge-1, for a cloud that Start has started.
 func (c *Cloud) EdgeClient(t *testing.T) *cloudapi.Client {
 	t.Helper()
 	client, err := cloudapi.New(cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(edgeToken)})

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"quaymaster.dev/internal/connections"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 )
 
 // Plain returns the server of a port for probes or metrics, whose clients are not known either, and its listener.
-func Plain(ctx context.Context, l net.Listener, handler http.Handler) (*http.Server, *Bound) {
-	bound := NewBound(l, plainConnections, func() {})
+func Plain(ctx context.Context, l net.Listener, handler http.Handler) (*http.Server, *connections.Bound) {
+	bound := connections.NewBound(l, plainConnections, func() {})
 	return &http.Server{
 		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return ctx },

@@ -20,6 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"quaymaster.dev/internal/connections"
 )
 
 const (
@@ -53,7 +55,7 @@ type Options struct {
 type Server struct {
 	o       Options
 	mux     *http.ServeMux
-	open    atomic.Pointer[Bound]
+	open    atomic.Pointer[connections.Bound]
 	evicted prometheus.Counter
 	// rejected counts handshakes without a valid client certificate.
 	rejected prometheus.Counter
@@ -128,7 +130,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	}
 	// Requests are answered even if the server is about to stop; they have their own timeouts.
 	base := context.WithoutCancel(ctx)
-	bound := NewBound(listener, s.o.MaxConnections, s.evicted.Inc)
+	bound := connections.NewBound(listener, s.o.MaxConnections, s.evicted.Inc)
 	s.open.Store(bound)
 	server := &http.Server{
 		Handler:     s.bounded(s.mux),

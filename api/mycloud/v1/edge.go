@@ -43,9 +43,6 @@ type Edge struct {
 type EdgeFields struct {
 	// The zone of the machine.
 	Zone string `json:"zone,omitempty" maxLength:"63"`
-	// Random, and kept in the data folder of the edge. While an edge is online, another one cannot register with its
-	// name.
-	AgentID string `json:"agent_id,omitempty" maxLength:"64"`
 	// The addresses of the machine itself.
 	Addresses []string `json:"addresses,omitempty" maxItems:"16"`
 	// direct, proxy or what later versions add.
@@ -67,6 +64,9 @@ type EdgeSpec struct {
 	Name string `json:"name" minLength:"1" maxLength:"255"`
 	// Tags of the edge.
 	Tags map[string]string `json:"tags,omitempty"`
+	// The edge's own token: random, and kept on its machine. All requests but registrations need it. Required with the
+	// token that edges share. Another machine, which has another token, cannot register with the name of the edge.
+	Token string `json:"token,omitempty" writeOnly:"true" minLength:"26" maxLength:"255"`
 	EdgeFields
 }
 
@@ -89,23 +89,24 @@ const (
 
 // Heartbeat is what an edge reports of itself. An edge that has not reported for a while is offline.
 type Heartbeat struct {
-	// That of the registration.
-	AgentID string `json:"agent_id,omitempty" maxLength:"64"`
 	// The edge has applied all changes up to this revision of the cloud, except for those in faults. Empty if it
 	// has applied nothing yet.
 	AppliedRevision string `json:"applied_revision" pattern:"^([0-9]{1,20}(\\.[0-9a-f]{8})?)?$"`
 	// What the edge could not apply; it replaces what was reported before.
 	Faults []EdgeFault `json:"faults,omitempty" maxItems:"20000"`
-	// The health of all members. Absent if it has not changed since the last heartbeat.
+	// The members whose health has changed since the last heartbeat, or as many of them as fit in it; the next one has
+	// the rest. Members that the edge no longer has are unknown.
 	Health *[]MemberHealth `json:"health,omitempty" maxItems:"100000"`
+	// The cloud forgets the health that the edge reported before.
+	HealthReset bool `json:"health_reset,omitempty"`
 	// The counters of all listeners. Absent if they have not changed since the last heartbeat.
 	Counters *[]ListenerCounter `json:"counters,omitempty" maxItems:"20000"`
 }
 
 // HeartbeatReply is the response to a heartbeat.
 type HeartbeatReply struct {
-	// False if the cloud has no health or counters of the edge, such as after a restart: the next heartbeat must
-	// have them.
+	// False if the cloud has no health or counters of the edge, such as after a restart: the next heartbeats must
+	// have all of them, the first with health_reset.
 	Complete bool `json:"complete"`
 	// When the next heartbeat is expected, in milliseconds.
 	IntervalMS int64 `json:"interval_ms"`

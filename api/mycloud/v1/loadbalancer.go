@@ -80,7 +80,7 @@ type LoadBalancer struct {
 	// What edges see of the members; degraded also if an edge has not applied the last change. Unknown without
 	// edges. An observation: it changes without a new revision.
 	OperatingState string `json:"operating_state" enum:"online,degraded,offline,no_members,unknown"`
-	// Why provisioning_state is error.
+	// Why provisioning_state is error or, if it is pending_delete, why the last job could not complete the deletion.
 	Fault *Problem `json:"fault,omitempty"`
 
 	// Unknown has what a client read of the tree and has no field for, so that an update can keep it. It is not part of

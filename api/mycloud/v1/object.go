@@ -19,6 +19,7 @@ const (
 	KindClusterHolder = "cluster-holder"
 	KindEdge          = "edge"
 	KindCertificate   = "certificate"
+	KindAddress       = "address"
 )
 
 // Object holds the fields that all objects of the cloud share.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,11 @@ import (
 // TestMain makes the test binary act as the program: tests that kill a server start it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
+		if files, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64); err == nil {
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: files, Max: files}); err != nil {
+				panic(err)
+			}
+		}
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		code := app.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 		stop()
@@ -69,6 +75,7 @@ func TestBadInputGetsOneLine(t *testing.T) {
 		"unknown command":    {args: []string{"serv"}, code: 2, want: []string{"serv", `did you mean "serve"`}},
 		"stray argument":     {args: serve("now"), code: 2, want: []string{`unknown argument "now"`}},
 		"malformed duration": {args: serve("--job-duration", "5"), code: 2, want: []string{"--job-duration"}},
+		"malformed network":  {args: serve("--member-network", "10.0.0.0"), code: 2, want: []string{"--member-network \"10.0.0.0\"", "10.0.0.0/24"}},
 		"negative duration":  {args: serve("--job-duration", "-5s"), code: 2, want: []string{"--job-duration"}},
 		"no data directory": {
 			args: []string{"serve", "--token-file", tokenFile}, code: 2, want: []string{"--data-dir is required"},
@@ -220,7 +227,7 @@ func TestCertificatesAndEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge, err := agent.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-1"}, cloudapi.WriteOptions{})
+	edge, err := agent.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-1", Token: strings.Repeat("x", 26)}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,6 +286,9 @@ func TestGet(t *testing.T) {
 		if out := get("get", kind); !strings.HasPrefix(out, "ID") {
 			t.Errorf("%s: %q", kind, out)
 		}
+	}
+	if d := cmp.Diff([]string{"ADDRESS", "STATE", "LOAD-BALANCER", "SINCE", "HELD-BY"}, strings.Fields(get("get", "addresses"))); d != "" {
+		t.Error(d)
 	}
 	if out := get("openapi"); !strings.Contains(out, "openapi: 3.1.0") {
 		t.Error("no OpenAPI document")

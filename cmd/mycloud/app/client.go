@@ -50,6 +50,11 @@ func (o *clientOptions) client() (*cloudapi.Client, error) {
 	case os.Getenv(o.variable) == "":
 		return nil, fmt.Errorf("token is required; set --token-file or %s", o.variable)
 	}
+	return o.clientWith(token)
+}
+
+// clientWith returns the client with another token.
+func (o *clientOptions) clientWith(token func() (string, error)) (*cloudapi.Client, error) {
 	client, err := cloudapi.New(cloudapi.Options{
 		Endpoint: o.endpoint, AllowInsecureHTTP: o.insecure, Token: token, TLS: o.tls,
 		UserAgent: "mycloud/" + version.Version(),

@@ -9,26 +9,24 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/edge/agent"
 	"quaymaster.dev/internal/edge/config"
 	"quaymaster.dev/internal/edge/haproxy"
 	"quaymaster.dev/internal/edge/kernel"
+	"quaymaster.dev/internal/edge/state"
 )
 
 // The values of --forwarding.
@@ -56,7 +54,8 @@ func newEdgeCommands() []*cobra.Command {
 			"kernel (nft) and HAProxy. It requires root, the programs nft and haproxy, and those of the announcement.\n" +
 			"Traffic goes on when the command ends: start it again, or drain the edge first. If systemd is stopping the\n" +
 			"machine, the command withdraws its addresses.\n" +
-			"The token is that of edges: --token-file or " + edgeTokenVariable + ".",
+			"The edge registers with --token-file or " + edgeTokenVariable + ", and then uses a token of its own,\n" +
+			"which it keeps in --data-dir.",
 		Example: "  mycloud edge --endpoint=https://cloud.example.com --token-file=/etc/mycloud/edge-token \\\n" +
 			"    --announce=bgp --bgp-as=64512 --bgp-peer=198.51.100.1=64500",
 		Args: command.NoArguments,
@@ -130,7 +129,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 			return fmt.Errorf("--name: %w", err)
 		}
 	}
-	client, err := o.client()
+	registration, err := o.client()
 	if err != nil {
 		return err
 	}
@@ -154,9 +153,13 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("use haproxy: %w", err)
 	}
-	id, err := agentID(o.dataDir)
+	token, err := ownToken(o.dataDir)
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
+	}
+	own, err := o.clientWith(cloudapi.StaticToken(token))
+	if err != nil {
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	metrics, err := agent.NewMetrics(registry)
@@ -166,7 +169,7 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	addresses := &kernel.Addresses{Dir: o.dataDir, Interface: o.addressInterface, Pools: pools}
 	isOwn := isOwnAddress(addresses.Own())
 	a := agent.New(agent.Options{
-		Cloud: client, Edge: o.spec(id),
+		Cloud: agent.Enroll(own, registration), Edge: o.spec(token),
 		Compile: config.Options{
 			Name: o.name, Zone: o.zone, NAT: o.forwarding == forwardNAT, Shared: o.shared(),
 			Pools: pools, Members: members, Reserved: o.reserved(ctx, isOwn),
@@ -182,7 +185,6 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	if o.metrics != "0" {
-		registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		if err := serveMetrics(work, &running, o.metrics, registry); err != nil {
 			return fmt.Errorf("--metrics-listen: %w", err)
 		}
@@ -201,27 +203,22 @@ func (o *edgeOptions) run(ctx context.Context, stderr io.Writer) error {
 	return a.Leave(last)
 }
 
-// agentID returns the id by which the cloud tells machines with the same name apart. It stays the same over restarts.
-func agentID(dir string) (string, error) {
-	path := filepath.Join(dir, "agent-id")
-	id, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+// ownToken returns the edge's own token, by which the cloud tells machines with the same name apart. It stays the same over
+// restarts.
+func ownToken(dir string) (string, error) {
+	path := filepath.Join(dir, "edge-token")
+	token, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		token = []byte(rand.Text())
+		err = state.Replace(path, token)
 	}
-	// An interrupted write leaves an empty file.
-	if len(id) == 0 {
-		id = []byte(rand.Text())
-		if err := os.WriteFile(path, id, 0o600); err != nil {
-			return "", err
-		}
-	}
-	return string(id), nil
+	return string(token), err
 }
 
 // spec returns the settings with which the edge registers.
-func (o *edgeOptions) spec(id string) cloudv1.EdgeSpec {
-	s := cloudv1.EdgeSpec{Name: o.name, EdgeFields: cloudv1.EdgeFields{
-		AgentID: id, Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(""),
+func (o *edgeOptions) spec(token string) cloudv1.EdgeSpec {
+	s := cloudv1.EdgeSpec{Name: o.name, Token: token, EdgeFields: cloudv1.EdgeFields{
+		Zone: o.zone, Capabilities: []string{cloudv1.EdgeProxy}, Addresses: machineAddresses(""),
 	}}
 	if o.forwarding == forwardDirect {
 		s.Capabilities = append(s.Capabilities, cloudv1.EdgeDirect)
@@ -254,21 +251,4 @@ func machineAddresses(name string) []string {
 		}
 	}
 	return list[:min(len(list), maxAddresses)]
-}
-
-// serveMetrics serves the metrics until ctx is done.
-func serveMetrics(ctx context.Context, running *sync.WaitGroup, address string, registry *prometheus.Registry) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
-	running.Go(func() { _ = server.Serve(listener) })
-	running.Go(func() {
-		<-ctx.Done()
-		_ = server.Close()
-	})
-	return nil
 }

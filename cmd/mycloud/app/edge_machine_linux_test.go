@@ -30,22 +30,23 @@ func TestOneEdge(t *testing.T) {
 	_ = next.Close()
 }
 
-// The cloud recognizes an edge that restarts, also after its first start was interrupted.
-func TestAgentID(t *testing.T) {
+// The cloud recognizes an edge that restarts, by a file that only its user can read.
+func TestOwnToken(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "agent-id"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
+	var tokens []string
 	for _, d := range []string{dir, dir, other} {
-		id, err := agentID(d)
+		token, err := ownToken(d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, id)
+		tokens = append(tokens, token)
 	}
-	if ids[0] == "" || ids[0] != ids[1] || ids[0] == ids[2] {
-		t.Errorf("ids %q", ids)
+	if len(tokens[0]) < 26 || tokens[0] != tokens[1] || tokens[0] == tokens[2] {
+		t.Errorf("tokens %q", tokens)
+	}
+	file, err := os.Stat(filepath.Join(dir, "edge-token"))
+	if err != nil || file.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", file.Mode(), err)
 	}
 }
 

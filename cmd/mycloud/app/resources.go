@@ -78,6 +78,7 @@ func resources() []resource {
 			(*cloudapi.Client).ListInstances, instanceRow),
 		newResource("load-balancers load-balancer lb", "ID NAME STATE OPERATING ADDRESSES LISTENERS REVISION",
 			(*cloudapi.Client).ListLoadBalancers, loadBalancerRow),
+		newResource("addresses address", "ADDRESS STATE LOAD-BALANCER SINCE HELD-BY", (*cloudapi.Client).ListAddresses, addressRow),
 		newResource("node-groups node-group ng", "ID NAME MEMBERS REVISION", (*cloudapi.Client).ListNodeGroups, nodeGroupRow),
 		newTableResource("routes route", "ID TABLE DESTINATION NEXT-HOP STATE", listRoutes, routeRow),
 		newResource("route-tables route-table", "ID NAME VPC", (*cloudapi.Client).ListRouteTables,
@@ -130,6 +131,14 @@ func loadBalancerRow(lb *cloudv1.LoadBalancer) []string {
 		lb.ID, lb.Name, string(lb.ProvisioningState), lb.OperatingState,
 		strings.Join(addresses, ","), strings.Join(listeners, ","), lb.Revision,
 	}
+}
+
+func addressRow(a *cloudv1.Address) []string {
+	since := ""
+	if a.ReservedAt != nil {
+		since = a.ReservedAt.UTC().Format(time.RFC3339)
+	}
+	return []string{a.ID, a.State, a.LoadBalancerID, since, strings.Join(a.HeldBy, ",")}
 }
 
 func edgeRow(e *cloudv1.Edge) []string {

@@ -9,17 +9,21 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/connections"
 	"quaymaster.dev/internal/mycloud"
 	"quaymaster.dev/internal/mycloud/api"
 	"quaymaster.dev/internal/mycloud/certificate"
@@ -32,6 +36,8 @@ const (
 	stopWait = 10 * time.Second
 	// answerWait is longer than the API holds any response.
 	answerWait = 90 * time.Second
+	// mostConnections is many times what edges and clusters need, and otherFiles what the server needs besides connections.
+	mostConnections, otherFiles = 10_000, 64
 )
 
 // serveOptions holds the flags of serve.
@@ -39,8 +45,11 @@ type serveOptions struct {
 	listen, dataDir, inventory string
 	tokenFile, edgeTokenFile   string
 	encryptionKeyFile          string
+	memberNetworks             []string
+	protectedNetworks          []string
 	jobDuration                time.Duration
 	logRequests                bool
+	metrics                    string
 	limits                     api.RateLimits
 	quotas                     map[string]int
 	faults                     string
@@ -54,7 +63,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
 			"The state is kept in --data-dir; every acknowledged write is on disk.\n" +
-			"Traffic is carried by edges, which use a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
+			"Traffic is carried by edges, which register with another token: --edge-token-file or " + edgeTokenVariable + ".\n" +
 			"Without it there are no edges, and the operating state of load balancers is unknown.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
@@ -68,13 +77,22 @@ func newServeCommand() *cobra.Command {
 	)
 	f.StringVar(
 		&o.edgeTokenFile, "edge-token-file", "",
-		"file with the bearer token that edges must send, or lines NAME TOKEN for edges with tokens of their own; overrides "+
+		"file with the bearer token with which edges register, or lines NAME TOKEN for single edges; overrides "+
 			edgeTokenVariable+"; empty for no edges",
 	)
 	f.StringVar(
 		&o.encryptionKeyFile, "encryption-key-file", "",
 		"file with the key that encrypts the private keys of certificates: 32 bytes in base64; if empty, encryption.key in "+
 			"--data-dir, which is created: then a copy of --data-dir is enough to read the private keys",
+	)
+	f.StringSliceVar(
+		&o.memberNetworks, "member-network", nil,
+		"networks that members may have addresses of, besides those of instances: edges send traffic and probes there",
+	)
+	f.StringSliceVar(
+		&o.protectedNetworks, "protected-network", nil,
+		"networks in those of --member-network that no member may have an address of, such as those of routers; the addresses "+
+			"of this machine, of edges and of load balancers are always protected",
 	)
 	f.DurationVar(
 		&o.jobDuration, "job-duration", 0,
@@ -98,6 +116,7 @@ func newServeCommand() *cobra.Command {
 		&o.faultEndpoint, "fault-endpoint", false,
 		"let clients read, replace and delete the plan of faults at /admin/faults; for tests of clients",
 	)
+	f.StringVar(&o.metrics, "metrics-listen", "0", "address of /metrics, such as 127.0.0.1:9128; 0 for none")
 	f.BoolVar(&o.logRequests, "log-requests", false, "log every request")
 	return cmd
 }
@@ -116,6 +135,23 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 		if !slices.Contains(api.QuotaKinds(), kind) || o.quotas[kind] < 0 {
 			return command.Usagef("--quota %s=%d: must be a number of objects of one of the kinds %s",
 				kind, o.quotas[kind], strings.Join(api.QuotaKinds(), ", "))
+		}
+	}
+	memberNetworks, err := parseNetworks("--member-network", o.memberNetworks)
+	if err != nil {
+		return err
+	}
+	protectedNetworks, err := parseNetworks("--protected-network", o.protectedNetworks)
+	if err != nil {
+		return err
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("read the addresses of this machine: %w", err)
+	}
+	for _, text := range own {
+		if address, err := netip.ParsePrefix(text.String()); err == nil {
+			protectedNetworks = append(protectedNetworks, netip.PrefixFrom(address.Addr(), address.Addr().BitLen()))
 		}
 	}
 	token, err := readToken("--token-file", o.tokenFile, tokenVariable)
@@ -159,15 +195,28 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	}
 	server, err := mycloud.Open(mycloud.Options{
 		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,
-		EncryptionKey: encryptionKey, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
+		EncryptionKey: encryptionKey, MemberNetworks: memberNetworks, ProtectedNetworks: protectedNetworks, JobDuration: o.jobDuration, Limits: o.limits, Quotas: o.quotas,
 		Faults: faults, FaultEndpoint: o.faultEndpoint, Logger: logger,
 	})
 	if err != nil {
 		_ = listener.Close()
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	err = serve(ctx, server, listener, logger)
+	err = o.serve(ctx, server, listener, logger)
 	return errors.Join(err, server.Close())
+}
+
+// parseNetworks parses the networks of a flag.
+func parseNetworks(flag string, texts []string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, text := range texts {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, command.Usagef("%s %q: must be a network such as 10.0.0.0/24", flag, text)
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
 }
 
 // loadFaults sets the plan of a file.
@@ -184,15 +233,29 @@ func loadFaults(faults *fault.Injector, path string) error {
 }
 
 // serve handles requests until ctx is done, and then waits a while for open ones.
-func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, logger *slog.Logger) error {
+func (o serveOptions) serve(ctx context.Context, server *mycloud.Server, listener net.Listener, logger *slog.Logger) error {
 	work, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	wg.Go(func() { server.Run(work) })
+	if o.metrics != "0" {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(server)
+		if err := serveMetrics(work, &wg, o.metrics, registry); err != nil {
+			return fmt.Errorf("--metrics-listen: %w", err)
+		}
+	}
 
+	most, err := maxConnections()
+	if err != nil {
+		return err
+	}
+	bound := connections.NewBound(listener, most, func() {})
 	hs := &http.Server{
 		Handler:           server.Handler(),
+		ConnState:         bound.Observe,
+		ConnContext:       bound.Context,
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      answerWait,
 		IdleTimeout:       2 * time.Minute,
@@ -200,7 +263,7 @@ func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, l
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
-	wg.Go(func() { failed <- hs.Serve(listener) })
+	wg.Go(func() { failed <- hs.Serve(bound) })
 	logger.InfoContext(ctx, "Serving the mycloud API", "endpoint", "http://"+listener.Addr().String())
 	select {
 	case err := <-failed:
@@ -214,6 +277,18 @@ func serve(ctx context.Context, server *mycloud.Server, listener net.Listener, l
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil
+}
+
+// maxConnections returns how many connections the server may have, so that it has files left for its state.
+func maxConnections() (int, error) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 0, fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if files.Cur < 2*otherFiles {
+		return 0, fmt.Errorf("the limit of open files is %d; it must be at least %d", files.Cur, 2*otherFiles)
+	}
+	return int(min(files.Cur-otherFiles, mostConnections)), nil
 }
 
 // readToken reads a token from the file of a flag or from an environment variable. It returns an empty string if neither

@@ -2,13 +2,16 @@ package app_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +27,9 @@ import (
 
 // asProgram is the environment variable that makes the test binary act as the program.
 const asProgram = "MYCLOUD_TEST_AS_PROGRAM"
+
+// fileLimit is the environment variable with the number of files that the program may have open.
+const fileLimit = "MYCLOUD_TEST_FILES"
 
 // server is a running mycloud process.
 type server struct {
@@ -302,4 +308,52 @@ func everything(t *testing.T, c *cloudapi.Client) []any {
 		t.Fatal(err)
 	}
 	return []any{balancers.Items, certificates.Items, instances.Items}
+}
+
+// TestStrangers checks that those without a token cannot keep others from the API, by whatever they leave unfinished.
+func TestStrangers(t *testing.T) {
+	t.Setenv(fileLimit, "300")
+	for name, begun := range map[string]string{
+		"body":    "POST /v1/load-balancers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+		"headers": "POST /v1/load-balancers HTTP/1.1\r\nHost:",
+		"nothing": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, t.TempDir())
+			held, err := net.Dial("tcp", strings.TrimPrefix(s.endpoint, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer held.Close()
+			if _, err := fmt.Fprintf(held, "GET /v1/changes?since=0&kinds=job&wait=2 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+				t.Fatal(err)
+			}
+			for range 400 {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(s.endpoint, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				if _, err := conn.Write([]byte(begun)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			start := time.Now()
+			if _, err := s.client(t).Meta(ctx); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("answered after %s", time.Since(start))
+			// A client with a token keeps its connection.
+			answer, err := http.ReadResponse(bufio.NewReader(held), nil)
+			if err != nil {
+				t.Fatal("a held request:", err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("a held request: %s", answer.Status)
+			}
+		})
+	}
 }

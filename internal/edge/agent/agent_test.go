@@ -222,13 +222,19 @@ func newWorld(t *testing.T) *world {
 // start starts an agent until the test ends or stop is called.
 func (w *world) start() {
 	w.Helper()
+	w.startAs(w.cloud.EdgeClient(w.T), cloudv1.EdgeSpec{Name: "edge-1"})
+}
+
+// startAs is start for an edge with other tokens.
+func (w *world) startAs(c agent.Cloud, spec cloudv1.EdgeSpec) {
+	w.Helper()
 	w.registry = prometheus.NewRegistry()
 	metrics, err := agent.NewMetrics(w.registry)
 	if err != nil {
 		w.Fatal(err)
 	}
 	a := agent.New(agent.Options{
-		Cloud: w.cloud.EdgeClient(w.T), Edge: cloudv1.EdgeSpec{Name: "edge-1"}, Compile: config.Options{Name: "edge-1"},
+		Cloud: c, Edge: spec, Compile: config.Options{Name: spec.Name},
 		StateFile: filepath.Join(w.dir, "state.json"), Proxy: proxy{w.machine}, Certificates: &agent.Certificates{},
 		Kernel: kernel{w.machine}, Addresses: addresses{w.machine}, Announcer: announcer{w.machine},
 		Metrics: metrics, Logger: slog.New(logs{slog.DiscardHandler, w.machine}),

@@ -18,9 +18,6 @@ const (
 	countersInterval = 10 * time.Second
 )
 
-// first returns the first n elements of a list, or all.
-func first[T any](list []T, n int) []T { return list[:min(len(list), n)] }
-
 // Cloud is the part of the cloud's API that the agent needs.
 type Cloud interface {
 	state.Cloud
@@ -42,9 +39,7 @@ func (a *Agent) setReport(change func(*report)) {
 	defer a.mu.Unlock()
 	was := a.report
 	change(&a.report)
-	// The cloud refuses a heartbeat with more, and counts an edge without heartbeats as offline.
-	a.report.faults, a.report.health = first(a.report.faults, cloudv1.MaxFaults), first(a.report.health, cloudv1.MaxHealth)
-	a.report.counters = first(a.report.counters, cloudv1.MaxCounters)
+	a.report = a.report.bounded()
 	if was.revision != a.report.revision || !reflect.DeepEqual(was.faults, a.report.faults) ||
 		!reflect.DeepEqual(was.health, a.report.health) {
 		signal(a.beat)
@@ -63,9 +58,9 @@ type reporter struct {
 	// id is the edge's id in the cloud; empty before it has registered.
 	id       string
 	interval time.Duration
-	// sent is what the cloud knows; complete is false if it knows nothing.
-	sent         report
+	// complete is false if the cloud knows nothing of the edge, health is what it knows.
 	complete     bool
+	health       sentHealth
 	countersSent time.Time
 }
 
@@ -110,16 +105,20 @@ func (r *reporter) send(ctx context.Context) error {
 		r.id, r.complete = edge.ID, false
 	}
 	now, current := r.Clock.Now(), r.currentReport()
-	h := cloudv1.Heartbeat{AgentID: r.Edge.AgentID, AppliedRevision: current.revision, Faults: current.faults}
-	if !r.complete || !reflect.DeepEqual(current.health, r.sent.health) {
-		h.Health = &current.health
+	h := cloudv1.Heartbeat{AppliedRevision: current.revision, Faults: current.faults}
+	if !r.complete {
+		r.health = sentHealth{known: map[reportedMember]cloudv1.MemberHealth{}}
+	}
+	changes, more := r.health.changes(current.health)
+	if !r.complete || len(changes) > 0 {
+		h.Health, h.HealthReset = &changes, !r.complete
 	}
 	if !r.complete || now.Sub(r.countersSent) >= countersInterval {
 		h.Counters = &current.counters
 	}
 	reply, err := r.Cloud.Heartbeat(ctx, r.id, h)
-	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeConflict) {
-		// The edge was deleted, or another machine has taken its name meanwhile: it registers again.
+	if cloudapi.IsAbsent(err) || cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
+		// The edge was deleted, and its token with it, or another machine has taken its name meanwhile: it registers again.
 		r.id = ""
 	}
 	if err != nil {
@@ -128,12 +127,12 @@ func (r *reporter) send(ctx context.Context) error {
 	if h.Counters != nil {
 		r.countersSent = now
 	}
-	r.sent = current
+	r.health.received(changes)
 	r.complete = reply.Complete
 	if reply.IntervalMS > 0 {
 		r.interval = time.Duration(reply.IntervalMS) * time.Millisecond
 	}
-	if !r.complete && (h.Health == nil || h.Counters == nil) {
+	if more || !r.complete && (h.Health == nil || h.Counters == nil) {
 		signal(r.beat)
 	}
 	return nil

@@ -39,10 +39,7 @@ var noSources = map[string]netip.Prefix{
 // Compile returns what the edge has to do, and what it cannot do. A faulty listener stays as it was before, if it was
 // there, and concerns no other one. Before is nil if the edge did nothing.
 func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.EdgeFault) {
-	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, edges: 1, config: &Config{}}
-	if o.Shared {
-		c.edges = activeEdges(s, o.Name)
-	}
+	c := &compiler{state: s, before: cmp.Or(before, &Config{}), options: o, config: &Config{}}
 	c.owners = c.ownersOfAddresses()
 	c.machines = machinesOf(s)
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
@@ -58,11 +55,14 @@ func Compile(s *state.State, before *Config, o Options) (*Config, []cloudv1.Edge
 	return c.config, c.faults
 }
 
-// activeEdges returns the number of edges that share the traffic, of which this is one.
-func activeEdges(s *state.State, name string) int {
+// sharing returns the number of edges that share the traffic of a load balancer, of which this is one.
+func (c *compiler) sharing(lb *cloudv1.LoadBalancer) int {
 	n := 1
-	for _, e := range s.Edges {
-		if e.Name != name && e.State == cloudv1.EdgeActive && !e.Draining {
+	if !c.options.Shared {
+		return n
+	}
+	for _, e := range c.state.Edges {
+		if e.Name != c.options.Name && e.State == cloudv1.EdgeActive && !e.Draining && inZone(lb, e.Zone) {
 			n++
 		}
 	}
@@ -83,7 +83,6 @@ type compiler struct {
 	state   *state.State
 	before  *Config
 	options Options
-	edges   int
 	// pools are those of the load balancer at hand.
 	pools  map[PoolID]*compiledPool
 	owners map[netip.Addr]*cloudv1.LoadBalancer
@@ -98,7 +97,12 @@ func (c *compiler) carries(lb *cloudv1.LoadBalancer) bool {
 	if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
 		return false
 	}
-	return c.options.Zone == "" || len(lb.Zones) == 0 || slices.Contains(lb.Zones, c.options.Zone)
+	return inZone(lb, c.options.Zone)
+}
+
+// inZone reports whether edges of a zone serve a load balancer. Those without a zone serve all.
+func inZone(lb *cloudv1.LoadBalancer, zone string) bool {
+	return zone == "" || len(lb.Zones) == 0 || slices.Contains(lb.Zones, zone)
 }
 
 func (c *compiler) fault(lb *cloudv1.LoadBalancer, listener, format string, args ...any) {
@@ -236,10 +240,11 @@ func (c *compiler) listener(
 		c.fault(lb, l.Key, "allowed_cidrs: %v", err)
 		return nil, nil
 	}
+	edges := float64(c.sharing(lb))
 	compiled := &Listener{
 		LoadBalancer: lb.ID, Key: l.Key, Address: address, Port: uint16(l.Port), Protocol: l.Protocol, Engine: engine,
-		Pool: pool.ID, MaxQPS: float64(l.MaxQPS) / float64(c.edges),
-		MaxConnections: int(math.Ceil(float64(l.MaxConnections) / float64(c.edges))),
+		Pool: pool.ID, MaxQPS: float64(l.MaxQPS) / edges,
+		MaxConnections: int(math.Ceil(float64(l.MaxConnections) / edges)),
 		IdleTimeout:    time.Duration(l.IdleTimeoutMS) * time.Millisecond, Allowed: allowed,
 	}
 	if l.ProxyProtocol != cloudv1.ProxyProtocolNone {

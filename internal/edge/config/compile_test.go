@@ -130,6 +130,30 @@ func TestActiveEdgesShareLimits(t *testing.T) {
 	}
 }
 
+// Edges that do not serve a load balancer, because they are in another zone, take no part of its limits.
+func TestEdgesOfOtherZonesShareNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		zones []string
+		want  float64
+	}{
+		"of one zone":  {[]string{"a"}, 50},
+		"of two zones": {[]string{"a", "b"}, 25},
+		"of all zones": {nil, 20},
+	} {
+		got := one(t, config.Options{Name: "a-1", Zone: "a", Shared: true}, func(s *state.State, lb *cloudv1.LoadBalancer) {
+			lb.Zones = test.zones
+			for name, zone := range map[string]string{"a-1": "a", "b-1": "b", "b-2": "b", "c-1": "c", "any": ""} {
+				s.Edges[name] = &cloudv1.Edge{
+					Object: cloudv1.Object{Name: name}, State: cloudv1.EdgeActive, EdgeFields: cloudv1.EdgeFields{Zone: zone},
+				}
+			}
+		}).MaxQPS
+		if got != test.want {
+			t.Errorf("%s: %v requests per second, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestSources(t *testing.T) {
 	for name, test := range map[string]struct {
 		cidrs, want []string

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// applyLimit is how long a job waits for edges of which none has applied it.
+	// applyLimit is how long a job waits for edges.
 	applyLimit = 30 * time.Second
 	// repairPause is how long the repair of load balancers waits after a failed write.
 	repairPause = time.Second
@@ -26,16 +26,12 @@ const (
 // AwaitEdges waits until the edges have done what a job is for, and returns nil or why they have not. The time counts
 // from the call: a server that starts knows nothing of its edges.
 func (a *API) AwaitEdges(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
-	// An edge that is about to leave need not apply anything, but must have stopped to serve what is deleted.
-	concerned := (*edges.Edge).Live
-	if j.Name == deleteJob {
-		concerned = (*edges.Edge).Online
-	}
+	concerned := concerned(j.Name == deleteJob)
 	start := a.Clock.Now()
 	for {
 		news := a.edges.Changed()
 		v := edges.ProgressOf(a.edges.Select(concerned), j.Target.ID, number(j.TargetRevision))
-		wait, succeeded := decide(v, j.Name == deleteJob, a.Clock.Since(start))
+		wait, succeeded := decide(v, j.Name, a.Clock.Since(start))
 		switch {
 		case succeeded:
 			return nil
@@ -47,26 +43,36 @@ func (a *API) AwaitEdges(ctx context.Context, j *cloudv1.Job) *cloudv1.Problem {
 	}
 }
 
+// concerned selects the edges in contact that a job waits for. One that is about to leave need not apply anything, but must
+// have stopped to serve what is deleted.
+func concerned(deletion bool) func(*edges.Edge) bool {
+	if deletion {
+		return (*edges.Edge).Online
+	}
+	return (*edges.Edge).Live
+}
+
 // decide returns how long a job waits for edges; 0 if it has ended, and whether it succeeded.
-func decide(v edges.Progress, deletion bool, waited time.Duration) (wait time.Duration, succeeded bool) {
-	waiting := len(v.Waiting)
+func decide(v edges.Progress, job string, waited time.Duration) (wait time.Duration, succeeded bool) {
+	if holding(v, job == deleteJob) == 0 {
+		return 0, job == deleteJob || len(v.Applied) > 0 || len(v.Faulty) == 0
+	}
+	limit := applyLimit
+	// Only edges that serve a new address attract traffic for it: the others degrade the load balancer, but lose nothing.
+	enough := job == createJob && len(v.Applied) > 0
+	if enough {
+		limit = balancer.ApplyTime
+	}
+	return max(0, limit-waited), enough && waited >= limit
+}
+
+// holding returns the number of edges that a job has to wait for.
+func holding(v edges.Progress, deletion bool) int {
 	if deletion {
 		// An edge that cannot remove the load balancer may try again.
-		waiting += len(v.Faulty)
+		return len(v.Waiting) + len(v.Faulty)
 	}
-	switch {
-	case waiting == 0:
-		return 0, deletion || len(v.Applied) > 0 || len(v.Faulty) == 0
-	case deletion:
-	case waited < balancer.ApplyTime:
-		return balancer.ApplyTime - waited, false
-	case len(v.Applied) > 0:
-		// The load balancer is degraded until the others have applied it, too.
-		return 0, true
-	case len(v.Faulty) > 0:
-		return 0, false
-	}
-	return max(0, applyLimit-waited), false
+	return len(v.Waiting)
 }
 
 // edgeFault returns the problem of a job that edges have not done.
@@ -113,8 +119,8 @@ func (a *API) listenersOf(ctx context.Context, id string) []string {
 	return keys
 }
 
-// RepairLoadBalancers ends the faults of load balancers that edges have applied after their jobs had failed, until ctx is
-// done.
+// RepairLoadBalancers completes what edges have applied after its job had failed, and frees the addresses that no edge
+// holds any more, until ctx is done.
 func (a *API) RepairLoadBalancers(ctx context.Context) {
 	for {
 		news := a.edges.Changed()
@@ -130,38 +136,54 @@ func (a *API) RepairLoadBalancers(ctx context.Context) {
 }
 
 func (a *API) repair() error {
-	var repaired []*cloudv1.LoadBalancer
-	find := func(tx *store.Tx) error {
-		repaired = nil
-		faulty, err := store.LoadBalancers.Having(tx, store.FaultTerm(cloudv1.CodeEdgeFault))
-		if err != nil || len(faulty) == 0 {
+	needed := false
+	err := a.Store.View(func(tx *store.Tx) error {
+		applied, err := a.appliedLate(tx)
+		if err != nil {
 			return err
 		}
-		live := a.edges.Select((*edges.Edge).Live)
-		for _, lb := range faulty {
-			applied := len(edges.ProgressOf(live, lb.ID, number(lb.Revision)).Applied) > 0
-			if applied && lb.ProvisioningState == cloudv1.ProvisioningError && jobs.Last(tx, target(lb)) == "" {
-				repaired = append(repaired, lb)
-			}
-		}
-		return nil
-	}
-	if err := a.Store.View(find); err != nil || len(repaired) == 0 {
+		free, err := a.unheldAddresses(tx)
+		needed = len(applied) > 0 || len(free) > 0
+		return err
+	})
+	if err != nil || !needed {
 		return err
 	}
 	return a.Store.Update(func(tx *store.Tx) error {
-		if err := find(tx); err != nil {
+		applied, err := a.appliedLate(tx)
+		if err != nil {
 			return err
 		}
-		for _, lb := range repaired {
-			lb.ProvisioningState, lb.Fault = cloudv1.ProvisioningActive, nil
-			if err := releaseAddresses(tx, lb); err != nil {
-				return err
+		for _, lb := range applied {
+			if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+				err = a.removeLoadBalancer(tx, lb)
+			} else {
+				lb.ProvisioningState, lb.Fault = cloudv1.ProvisioningActive, nil
+				_, err = store.LoadBalancers.Put(tx, lb)
 			}
-			if _, err := store.LoadBalancers.Put(tx, lb); err != nil {
+			if err != nil {
 				return err
 			}
 		}
-		return nil
+		return a.freeAddresses(tx)
 	})
+}
+
+// appliedLate returns the load balancers whose last job has failed because of edges that have done since what it was for.
+func (a *API) appliedLate(tx *store.Tx) ([]*cloudv1.LoadBalancer, error) {
+	faulty, err := store.LoadBalancers.Having(tx, store.FaultTerm(cloudv1.CodeEdgeFault))
+	if err != nil || len(faulty) == 0 {
+		return nil, err
+	}
+	live, online := a.edges.Select(concerned(false)), a.edges.Select(concerned(true))
+	return slices.DeleteFunc(faulty, func(lb *cloudv1.LoadBalancer) bool {
+		if jobs.Last(tx, target(lb)) != "" {
+			return true
+		}
+		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+			return holding(edges.ProgressOf(online, lb.ID, number(lb.Revision)), true) > 0
+		}
+		v := edges.ProgressOf(live, lb.ID, number(lb.Revision))
+		return lb.ProvisioningState != cloudv1.ProvisioningError || holding(v, false) > 0 || len(v.Applied) == 0
+	}), nil
 }

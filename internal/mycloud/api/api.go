@@ -5,6 +5,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -47,6 +48,11 @@ type Options struct {
 	EdgeToken string
 	// EdgeTokens are the bearer tokens of single edges, by name.
 	EdgeTokens map[string]string
+	// MemberNetworks are the networks that members may have addresses of, besides those of instances.
+	MemberNetworks []netip.Prefix
+	// ProtectedNetworks are networks that no member may have an address of, such as those of routers, unless it is that of an
+	// instance.
+	ProtectedNetworks []netip.Prefix
 	// HeartbeatInterval is the time between heartbeats of an edge.
 	HeartbeatInterval time.Duration
 	// Cipher encrypts the key pairs of certificates.
@@ -98,6 +104,7 @@ func New(o Options) *API {
 	a.registerPlaces()
 	a.registerNodeGroups()
 	a.registerLoadBalancers()
+	a.registerAddresses()
 	a.registerRoutes()
 	a.registerVolumes()
 	a.registerJobs()

@@ -60,10 +60,10 @@ func (a *API) registerEdges() {
 	registerList(a, operation{"list-edges", tag, "The machines that carry the traffic of load balancers"}, path, a.edgeView())
 	registerGet(a, operation{"get-edge", tag, "An edge"}, path+"/{id}", a.edgeView())
 	registerWrite(a, operation{"register-edge", tag, "Registers an edge"},
-		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge),
+		http.MethodPost, path, []int{http.StatusOK, http.StatusCreated}, a.registerEdge, permit(roleEdge, roleRegistration),
 		means("Creates the edge with the name, or updates it: an edge that registers again keeps its id."))
 	registerQuestion(a, operation{"heartbeat-edge", tag, "Reports the state of an edge"},
-		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge), refuses(http.StatusConflict),
+		path+"/{id}:heartbeat", a.heartbeat, permit(roleEdge),
 		means("An edge sends it at the interval of the response, and at once when it has applied something."),
 		func(op *huma.Operation) {
 			// The library would decode it twice, once into maps: with the members of a large edge, that takes seconds.
@@ -112,19 +112,22 @@ func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAns
 			cloudv1.HeaderFence)
 	}
 	answer, err := change(a, p.WriteParams, func(tx *store.Tx) (*edgeAnswer, error) {
+		if err := checkAddresses(ctx, tx, p.Body.Addresses); err != nil {
+			return nil, err
+		}
 		known, err := store.Edges.Having(tx, store.NameTerm(p.Body.Name))
 		if err != nil {
 			return nil, err
 		}
 		if len(known) == 0 {
-			return a.createEdge(tx, p)
+			return a.createEdge(ctx, tx, p)
 		}
 		e := known[0]
 		if err := p.check(store.Edges.Name, &e.Object); err != nil {
 			return nil, err
 		}
-		if e.State != cloudv1.EdgeOffline && !sameAgent(e, p.Body.AgentID) {
-			return nil, otherAgent(e)
+		if err := a.keepToken(ctx, tx, e, p.Body.Token); err != nil {
+			return nil, err
 		}
 		// An operator's drain lasts until an operator ends it, also if the machine restarts.
 		draining := e.Draining || p.Body.Draining
@@ -146,7 +149,24 @@ func (a *API) registerEdge(ctx context.Context, p *RegisterEdgeParams) (*edgeAns
 	return answer, nil
 }
 
-func (a *API) createEdge(tx *store.Tx, p *RegisterEdgeParams) (*edgeAnswer, error) {
+// checkAddresses rejects addresses of instances as those of an edge with the token that edges share: members must not have
+// addresses of edges, so that it could take the members of others away.
+func checkAddresses(ctx context.Context, tx *store.Tx, addresses []string) error {
+	if who, _ := ctx.Value(callerKey{}).(caller); who.role != roleRegistration {
+		return nil
+	}
+	for i, text := range addresses {
+		// It was validated.
+		address, _ := netip.ParseAddr(text)
+		for _, id := range store.Instances.Find(tx, store.AddressTerm(address.String())) {
+			return invalidField(fmt.Sprintf("/addresses/%d", i),
+				"must not be the address of an instance, as that of %s is; an edge on an instance needs a token for its name", id)
+		}
+	}
+	return nil
+}
+
+func (a *API) createEdge(ctx context.Context, tx *store.Tx, p *RegisterEdgeParams) (*edgeAnswer, error) {
 	e := &cloudv1.Edge{
 		Object:     cloudv1.Object{Name: p.Body.Name, Tags: p.Body.Tags},
 		EdgeFields: p.Body.EdgeFields, Faults: []cloudv1.EdgeFault{},
@@ -159,7 +179,17 @@ func (a *API) createEdge(tx *store.Tx, p *RegisterEdgeParams) (*edgeAnswer, erro
 			"the cloud has %d edges, which is the maximum; delete those that no longer exist", edgesMax)
 	}
 	e.State = onlineState(e)
-	return create(tx, p.DryRun, "edge-", store.Edges, e)
+	e.ID = newID("edge-")
+	if _, err := store.Edges.Put(tx, e); err != nil {
+		return nil, err
+	}
+	if err := a.keepToken(ctx, tx, e, p.Body.Token); err != nil {
+		return nil, err
+	}
+	if p.DryRun {
+		e.ID = ""
+	}
+	return done(http.StatusCreated, store.Edges, e), nil
 }
 
 // onlineState returns the state of an edge that is not offline.
@@ -182,9 +212,6 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 		if err := a.checkEdge(ctx, e.Name); err != nil {
 			return err
 		}
-		if !sameAgent(e, p.Body.AgentID) {
-			return otherAgent(e)
-		}
 		offline = e.State == cloudv1.EdgeOffline
 		var known bool
 		if applied, known = tx.Number(p.Body.AppliedRevision); !known {
@@ -205,18 +232,6 @@ func (a *API) heartbeat(ctx context.Context, p *HeartbeatParams) (*Plain[cloudv1
 	return &Plain[cloudv1.HeartbeatReply]{Body: cloudv1.HeartbeatReply{
 		Complete: complete, IntervalMS: a.edges.Interval().Milliseconds(),
 	}}, nil
-}
-
-// sameAgent reports whether an edge has the agent with an id. Agents without one are not told apart.
-func sameAgent(e *cloudv1.Edge, id string) bool {
-	return e.AgentID == id || e.AgentID == "" || id == ""
-}
-
-// otherAgent is the error for the agent of a second machine with the name of an edge: they would replace each other's
-// reports.
-func otherAgent(e *cloudv1.Edge) error {
-	return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with another "+
-		"--name, or stop the other one", e.Name).on(store.Edges.Name, e.ID)
 }
 
 // number returns a revision as a number; 0 if it is none.
@@ -263,6 +278,13 @@ func (a *API) patchEdge(_ context.Context, p *PatchEdgeParams) (*edgeAnswer, err
 
 func (a *API) deleteEdge(_ context.Context, p *DeleteParams) (*edgeAnswer, error) {
 	return a.changeEdge(*p, func(tx *store.Tx, e *cloudv1.Edge) error {
+		hash, err := tokenOf(tx, e.ID)
+		if err != nil {
+			return err
+		}
+		if err := store.EdgeTokens.Delete(tx, hash); err != nil {
+			return err
+		}
 		return store.Edges.Delete(tx, e.ID)
 	}, func(e *cloudv1.Edge) { a.edges.Drop(e.ID) })
 }

@@ -28,16 +28,16 @@ func (Heartbeat) Schema(r huma.Registry) *huma.Schema {
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *Heartbeat) UnmarshalJSON(raw []byte) error {
 	var parts struct {
-		AgentID         string          `json:"agent_id"`
 		AppliedRevision string          `json:"applied_revision"`
 		Faults          json.RawMessage `json:"faults"`
 		Health          json.RawMessage `json:"health"`
+		HealthReset     bool            `json:"health_reset"`
 		Counters        json.RawMessage `json:"counters"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
-	h.AgentID, h.AppliedRevision = parts.AgentID, parts.AppliedRevision
+	h.AppliedRevision, h.HealthReset = parts.AppliedRevision, parts.HealthReset
 	faults, err := atMost[cloudv1.EdgeFault](parts.Faults, "faults", cloudv1.MaxFaults)
 	if err != nil {
 		return err
@@ -75,9 +75,6 @@ func atMost[T any](raw json.RawMessage, name string, limit int) (*[]T, error) {
 	return &list, nil
 }
 
-// agentIDMax is the limit of the schema.
-const agentIDMax = 64
-
 // appliedRevision matches what an edge may say that it has applied.
 var appliedRevision = regexp.MustCompile(`^([0-9]{1,20}(\.[0-9a-f]{8})?)?$`)
 
@@ -101,7 +98,6 @@ func (p *HeartbeatParams) Resolve(huma.Context) []error {
 			check(false, at(list, i, "family"), "must be ipv4 or ipv6")
 		}
 	}
-	check(len(h.AgentID) <= agentIDMax, "/agent_id", "must have at most %d bytes", agentIDMax)
 	check(appliedRevision.MatchString(h.AppliedRevision), "/applied_revision", "must be a revision of the cloud, or empty")
 	for i, f := range h.Faults {
 		names("faults", i, f.LoadBalancerID, f.ListenerKey)

@@ -79,7 +79,7 @@ func (a *API) registerLoadBalancers() {
 		means("Creates the load balancer with listeners, pools and members in one request. If the response is 202, edges serve it "+
 			"when the job has succeeded."))
 	registerQuestion(a, operation{"validate-load-balancer", tag, "Validates a load balancer without creating it"},
-		path+":validate", a.validateLoadBalancer, answers(http.StatusNoContent, "The load balancer is valid."),
+		path+":validate", a.validateLoadBalancer, answers(http.StatusNoContent, "The load balancer is valid."), refuses(http.StatusConflict),
 		means("Fails as create-load-balancer would, and creates nothing."))
 	either := []int{http.StatusOK, http.StatusAccepted}
 	registerWrite(a, operation{"update-load-balancer", tag, "Replaces the tree of a load balancer"},
@@ -94,8 +94,9 @@ func (a *API) registerLoadBalancers() {
 			"another value."))
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision,
-		means("Deletes listeners, pools and members, too, and returns the addresses to the cloud. It fails while the load balancer "+
-			"has deletion_protection."))
+		means("Deletes listeners, pools and members, too. The addresses are reserved until all edges have confirmed that they no "+
+			"longer serve them. It fails while the load balancer has deletion_protection. If the job fails, the load balancer stays "+
+			"pending_delete, and another deletion tries again."))
 }
 
 func (a *API) loadBalancers() view[cloudv1.LoadBalancer] {

@@ -8,15 +8,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/balancer"
 	"quaymaster.dev/internal/mycloud/store"
 )
-
-// capacityPause is the time after which an address may have become free.
-const capacityPause = time.Minute
 
 // takeName reserves a load balancer's name and releases its former one.
 func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
@@ -35,38 +31,23 @@ func takeName(tx *store.Tx, lb *cloudv1.LoadBalancer, was string) error {
 	return store.LoadBalancerNames.Set(tx, lb.Name, lb.ID)
 }
 
-func removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
-	if err := releaseAddresses(tx, lb); err != nil {
+// removeLoadBalancer deletes a load balancer that no edge in contact serves any more.
+func (a *API) removeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
+	if err := reserveAddresses(tx, lb.ID, nil); err != nil {
 		return err
-	}
-	for _, v := range lb.VIPs {
-		if err := store.Addresses.Delete(tx, v.Address); err != nil {
-			return err
-		}
 	}
 	if err := store.LoadBalancerNames.Delete(tx, lb.Name); err != nil {
 		return err
 	}
-	return store.LoadBalancers.Delete(tx, lb.ID)
-}
-
-// releaseAddresses frees the addresses that a load balancer gave up earlier.
-func releaseAddresses(tx *store.Tx, lb *cloudv1.LoadBalancer) error {
-	prefix := lb.ID + "/"
-	for _, p := range store.LeavingAddresses.Prefixed(tx, prefix) {
-		if err := store.Addresses.Delete(tx, strings.TrimPrefix(p.Key, prefix)); err != nil {
-			return err
-		}
-		if err := store.LeavingAddresses.Delete(tx, p.Key); err != nil {
-			return err
-		}
+	if err := store.LoadBalancers.Delete(tx, lb.ID); err != nil {
+		return err
 	}
-	return nil
+	return a.freeAddresses(tx)
 }
 
 // applyTree sets the fields of a load balancer to those of a spec that balancer.Validate has accepted.
 func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
-	if err := checkReferences(tx, lb, want); err != nil {
+	if err := a.checkReferences(tx, lb, want); err != nil {
 		return err
 	}
 	vips, err := a.assignVIPs(tx, lb, want)
@@ -84,12 +65,18 @@ func (a *API) applyTree(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.Loa
 	return nil
 }
 
-// checkReferences rejects references to objects that do not exist, and changes of immutable fields.
-func checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
+// checkReferences rejects references to objects that do not exist, members that must not get traffic, and changes of
+// immutable fields.
+func (a *API) checkReferences(tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields) error {
 	problems, err := danglingReferences(tx, &want)
 	if err != nil {
 		return err
 	}
+	members, err := a.checkMembers(tx, poolAddresses(lb.Pools), poolAddresses(want.Pools))
+	if err != nil {
+		return err
+	}
+	problems = append(problems, members...)
 	immutable := func(pointer string, same bool) {
 		if lb.Revision != "" && !same {
 			problem := cloudv1.ProblemField{Pointer: pointer, Code: cloudv1.CodeUnsupported, Detail: "is immutable"}
@@ -134,7 +121,6 @@ func danglingReferences(tx *store.Tx, want *cloudv1.LoadBalancerFields) ([]cloud
 }
 
 // assignVIPs keeps the addresses of families that stay, allocates addresses for new families, and gives up the others.
-// With jobs, those are freed when the job has succeeded: until then, edges may serve them.
 func (a *API) assignVIPs(
 	tx *store.Tx, lb *cloudv1.LoadBalancer, want cloudv1.LoadBalancerFields,
 ) ([]cloudv1.VIP, error) {
@@ -149,9 +135,8 @@ func (a *API) assignVIPs(
 	vips := make([]cloudv1.VIP, 0, len(asked))
 	for i, v := range asked {
 		old, stays := has[v.Family]
-		delete(has, v.Family)
 		if !stays {
-			address, err := addressFor(tx, lb, want.Scheme, i, v)
+			address, err := a.addressFor(tx, lb, want.Scheme, i, v)
 			if err != nil {
 				return nil, err
 			}
@@ -160,27 +145,19 @@ func (a *API) assignVIPs(
 		old.Mode = v.Mode
 		vips = append(vips, old)
 	}
-	for _, v := range has {
-		if err := store.LeavingAddresses.Set(tx, lb.ID+"/"+v.Address, ""); err != nil {
-			return nil, err
-		}
-	}
-	if !a.asynchronous() {
-		return vips, releaseAddresses(tx, lb)
-	}
 	return vips, nil
 }
 
-// addressFor reserves the address of a new VIP: the one that it asks for, or any.
-func addressFor(tx *store.Tx, lb *cloudv1.LoadBalancer, scheme string, vip int, v cloudv1.VIP) (string, error) {
+// addressFor assigns the address of a new VIP: the one that it asks for, or any.
+func (a *API) addressFor(tx *store.Tx, lb *cloudv1.LoadBalancer, scheme string, vip int, v cloudv1.VIP) (string, error) {
 	if v.Address != "" {
-		return reserve(tx, scheme, vip, v, lb.ID)
+		return a.take(tx, scheme, vip, v, lb.ID)
 	}
-	return allocate(tx, scheme, v.Family, lb.ID)
+	return a.allocate(tx, scheme, v.Family, lb.ID)
 }
 
-// reserve gives a load balancer the address that it asks for, if that is free and in one of the pools.
-func reserve(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, owner string) (string, error) {
+// take gives a load balancer the address that it asks for, if that is in one of the pools, and free or reserved for it.
+func (a *API) take(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, loadBalancer string) (string, error) {
 	pools, err := addressPools(tx)
 	if err != nil {
 		return "", err
@@ -192,35 +169,33 @@ func reserve(tx *store.Tx, scheme string, vip int, v cloudv1.VIP, owner string) 
 		return "", invalidField(fmt.Sprintf("/vips/%d/address", vip),
 			"must be an address of a pool of scheme %s and family %s; got %q", scheme, v.Family, v.Address)
 	}
-	if store.Addresses.Get(tx, address.String()) != "" {
-		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken, "address %s is in use", address)
+	x, err := store.Addresses.Get(tx, address.String())
+	if _, free := errors.AsType[*store.NotFoundError](err); free {
+		return assign(tx, address, loadBalancer)
 	}
-	return address.String(), store.Addresses.Set(tx, address.String(), owner)
-}
-
-// allocate reserves a free address of the first pool that has one.
-func allocate(tx *store.Tx, scheme, family, owner string) (string, error) {
-	pools, err := addressPools(tx)
 	if err != nil {
 		return "", err
 	}
-	for _, pool := range pools {
-		if pool.Scheme != scheme || pool.Family != family {
-			continue
-		}
-		// A pool without allocations has no last address; the zero address is in no pool.
-		last, _ := netip.ParseAddr(store.AddressCursors.Get(tx, pool.Key()))
-		next, ok := pool.Next(last, func(addr netip.Addr) bool { return store.Addresses.Get(tx, addr.String()) != "" })
-		if !ok {
-			continue
-		}
-		if err := store.AddressCursors.Set(tx, pool.Key(), next.String()); err != nil {
-			return "", err
-		}
-		return next.String(), store.Addresses.Set(tx, next.String(), owner)
+	switch holders, err := a.holders(tx); {
+	case err != nil:
+		return "", err
+	case x.State != cloudv1.AddressReserved:
+		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken, "address %s is in use", address)
+	case x.LoadBalancerID != loadBalancer:
+		return "", fail(http.StatusConflict, cloudv1.CodeAddressTaken,
+			"address %s is reserved until the edges %s have confirmed that they no longer serve it", address,
+			strings.Join(holders(x), ", "))
 	}
-	return "", fail(http.StatusServiceUnavailable, cloudv1.CodeCapacity, "no %s address of family %s is free",
-		scheme, family).retryAfter(capacityPause)
+	return assign(tx, address, loadBalancer)
+}
+
+// assign gives an address to a load balancer.
+func assign(tx *store.Tx, address netip.Addr, loadBalancer string) (string, error) {
+	id := address.String()
+	_, err := store.Addresses.Put(tx, &cloudv1.Address{
+		Object: cloudv1.Object{ID: id, Name: id}, LoadBalancerID: loadBalancer, State: cloudv1.AddressAssigned,
+	})
+	return id, err
 }
 
 // addressPools returns the pools of addresses in their order.

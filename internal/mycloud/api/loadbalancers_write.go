@@ -10,7 +10,12 @@ import (
 	"quaymaster.dev/internal/mycloud/store"
 )
 
-const deleteJob = "load-balancer.delete"
+// The names of the jobs of load balancers.
+const (
+	createJob = "load-balancer.create"
+	updateJob = "load-balancer.update"
+	deleteJob = "load-balancer.delete"
+)
 
 func (a *API) createLoadBalancer(_ context.Context, p *CreateLoadBalancerParams) (*treeAnswer, error) {
 	return post(a, p.PostParams, "create load balancer", p.Body, func(tx *store.Tx) (*treeAnswer, error) {
@@ -46,7 +51,7 @@ func (a *API) insertLoadBalancer(tx *store.Tx, p *CreateLoadBalancerParams) (*tr
 	if a.asynchronous() {
 		lb.ProvisioningState = cloudv1.ProvisioningPendingCreate
 	}
-	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, "load-balancer.create")
+	answer, err := a.storeLoadBalancer(tx, lb, http.StatusCreated, createJob)
 	if err == nil && p.DryRun {
 		answer.Body.ID = ""
 	}
@@ -67,7 +72,7 @@ func (a *API) updateLoadBalancer(_ context.Context, p *UpdateLoadBalancerParams)
 		if err := a.applyTree(tx, lb, p.Body.LoadBalancerFields); err != nil {
 			return nil, err
 		}
-		return a.storeLoadBalancer(tx, lb, http.StatusOK, "load-balancer.update")
+		return a.storeLoadBalancer(tx, lb, http.StatusOK, updateJob)
 	})
 }
 
@@ -97,7 +102,7 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswe
 		if err != nil {
 			return nil, err
 		}
-		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete {
+		if lb.ProvisioningState == cloudv1.ProvisioningPendingDelete && jobs.Last(tx, target(lb)) != "" {
 			return a.answerLoadBalancer(tx, lb, http.StatusOK)
 		}
 		if lb.DeletionProtection {
@@ -105,16 +110,12 @@ func (a *API) deleteLoadBalancer(_ context.Context, p *DeleteParams) (*treeAnswe
 				"load balancer %s has deletion protection; set deletion_protection to false first",
 				lb.ID).on(store.LoadBalancers.Name, lb.ID)
 		}
-		if !a.asynchronous() {
-			if err := removeLoadBalancer(tx, lb); err != nil {
-				return nil, err
-			}
-			lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
-			lb.OperatingState = cloudv1.OperatingUnknown
-			return done(http.StatusOK, store.LoadBalancers, lb), nil
-		}
 		lb.ProvisioningState = cloudv1.ProvisioningPendingDelete
-		return a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
+		answer, err := a.storeLoadBalancer(tx, lb, http.StatusOK, deleteJob)
+		if err == nil && !a.asynchronous() {
+			err = a.removeLoadBalancer(tx, lb)
+		}
+		return answer, err
 	})
 }
 
@@ -143,6 +144,18 @@ func (a *API) storeLoadBalancer(tx *store.Tx, lb *cloudv1.LoadBalancer, status i
 	changed, err := store.LoadBalancers.Put(tx, lb)
 	if err != nil {
 		return nil, err
+	}
+	vips := lb.VIPs
+	if job == deleteJob {
+		vips = nil
+	}
+	if err := reserveAddresses(tx, lb.ID, vips); err != nil {
+		return nil, err
+	}
+	if !a.asynchronous() {
+		if err := a.freeAddresses(tx); err != nil {
+			return nil, err
+		}
 	}
 	if changed && job != "" && a.asynchronous() {
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {
@@ -185,22 +198,24 @@ func (a *API) FinishJob(tx *store.Tx, j *cloudv1.Job, open bool) error {
 		return err
 	}
 	if j.Name == deleteJob && j.Error == nil {
-		return removeLoadBalancer(tx, lb)
+		return a.removeLoadBalancer(tx, lb)
 	}
 	switch {
-	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete && j.Name != deleteJob:
+	case j.Name == deleteJob:
+		// What edges stop to serve, they must not begin to serve again.
+		lb.Fault = j.Error
+	case lb.ProvisioningState == cloudv1.ProvisioningPendingDelete:
 	case open:
 		lb.ProvisioningState = cloudv1.ProvisioningPendingUpdate
 	case j.Error != nil:
 		lb.ProvisioningState, lb.Fault = cloudv1.ProvisioningError, j.Error
 	default:
 		lb.ProvisioningState = cloudv1.ProvisioningActive
-		if err := releaseAddresses(tx, lb); err != nil {
-			return err
-		}
 	}
-	_, err = store.LoadBalancers.Put(tx, lb)
-	return err
+	if _, err = store.LoadBalancers.Put(tx, lb); err != nil {
+		return err
+	}
+	return a.freeAddresses(tx)
 }
 
 func target(lb *cloudv1.LoadBalancer) cloudv1.Reference {

@@ -36,7 +36,7 @@ func (p *BatchMembersParams) Resolve(huma.Context) []error {
 				add(at+"/key", "must be unique; %q is a duplicate", m.Key)
 			}
 			keys[m.Key] = true
-			if problem := balancer.AddressProblem(op.Family, m.Address); problem != "" {
+			if problem := balancer.MemberProblem(op.Family, m.Address); problem != "" {
 				add(at+"/address", "%s", problem)
 			}
 		}
@@ -61,7 +61,7 @@ func (a *API) registerMemberBatches() {
 
 func (a *API) batchMembers(_ context.Context, p *BatchMembersParams) (*memberBatchAnswer, error) {
 	return post(a, p.PostParams, "batch members", p.Body, func(tx *store.Tx) (*memberBatchAnswer, error) {
-		b := &memberBatch{tx: tx, params: p.WriteParams, balancers: map[string]*cloudv1.LoadBalancer{}}
+		b := &memberBatch{api: a, tx: tx, params: p.WriteParams, balancers: map[string]*cloudv1.LoadBalancer{}}
 		results := make([]cloudv1.MemberResult, 0, len(p.Body.Operations))
 		for _, op := range p.Body.Operations {
 			res := cloudv1.MemberResult{LoadBalancerID: op.LoadBalancerID, PoolKey: op.PoolKey, Family: op.Family}
@@ -92,6 +92,7 @@ func (a *API) batchMembers(_ context.Context, p *BatchMembersParams) (*memberBat
 
 // memberBatch is a batch in progress. Each load balancer is written once, after all operations.
 type memberBatch struct {
+	api    *API
 	tx     *store.Tx
 	params WriteParams
 	// balancers are the load balancers to write by id, and order their ids in the order of the operations.
@@ -127,6 +128,13 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 	if group := lb.Pools[i].NodeGroupID; group != "" {
 		return conflict("pool %q has the members of node group %s", op.PoolKey, group)
 	}
+	var upsert []memberAddress
+	for j, m := range op.Upsert {
+		upsert = append(upsert, memberAddress{fmt.Sprintf("/upsert/%d/address", j), m.Address})
+	}
+	if problems, err := b.api.checkMembers(b.tx, poolAddresses(lb.Pools), upsert); err != nil || len(problems) > 0 {
+		return errors.Join(err, invalid(problems))
+	}
 	members := slices.DeleteFunc(slices.Clone(lb.Pools[i].Members), func(m cloudv1.Member) bool {
 		return slices.Contains(op.Remove, m.Key) ||
 			slices.ContainsFunc(op.Upsert, func(u cloudv1.Member) bool { return u.Key == m.Key })
@@ -154,7 +162,7 @@ func (b *memberBatch) change(op cloudv1.MemberOperation) error {
 func (b *memberBatch) store(a *API) (map[string]*treeAnswer, error) {
 	answers := make(map[string]*treeAnswer, len(b.order))
 	for _, id := range b.order {
-		answer, err := a.storeLoadBalancer(b.tx, b.balancers[id], http.StatusOK, "load-balancer.update")
+		answer, err := a.storeLoadBalancer(b.tx, b.balancers[id], http.StatusOK, updateJob)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ type PatchMembersParams struct {
 
 // Resolve validates what the schema cannot express.
 func (p *PatchMembersParams) Resolve(huma.Context) []error {
-	problems := checkMembers("/upsert", p.Body.Upsert)
+	problems := validateMembers("/upsert", p.Body.Upsert)
 	for i, key := range p.Body.Remove {
 		if slices.ContainsFunc(p.Body.Upsert, func(m cloudv1.GroupMember) bool { return m.Key == key }) {
 			at := fmt.Sprintf("/remove/%d", i)
@@ -58,10 +58,10 @@ func (p *PatchMembersParams) Resolve(huma.Context) []error {
 type groupAnswer = Answer[cloudv1.NodeGroup]
 
 func checkNodeGroup(s *cloudv1.NodeGroupSpec) []error {
-	return fields(append(validateTags(s.Tags), checkMembers("/members", s.Members)...))
+	return fields(append(validateTags(s.Tags), validateMembers("/members", s.Members)...))
 }
 
-func checkMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemField {
+func validateMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemField {
 	var all []cloudv1.ProblemField
 	add := func(i int, field, detail string) {
 		all = append(all, cloudv1.ProblemField{Pointer: fmt.Sprintf("%s/%d%s", at, i, field), Detail: detail})
@@ -74,7 +74,7 @@ func checkMembers(at string, members []cloudv1.GroupMember) []cloudv1.ProblemFie
 		keys[m.Key] = true
 		families := map[string]bool{}
 		for j, a := range m.Addresses {
-			if problem := balancer.AddressProblem(a.Family, a.Address); problem != "" {
+			if problem := balancer.MemberProblem(a.Family, a.Address); problem != "" {
 				add(i, fmt.Sprintf("/addresses/%d/address", j), problem)
 			}
 			if families[a.Family] {
@@ -97,13 +97,15 @@ func (a *API) registerNodeGroups() {
 	ok := []int{http.StatusOK}
 	registerWrite(a, operation{"update-node-group", tag, "Replaces a node group"},
 		http.MethodPut, path+"/{id}", ok, func(_ context.Context, p *UpdateNodeGroupParams) (*groupAnswer, error) {
-			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) {
+			return a.editNodeGroup(p.DeleteParams, groupAddresses("/members", p.Body.Members), func(g *cloudv1.NodeGroup) {
 				g.Name, g.Tags, g.Members = p.Body.Name, p.Body.Tags, p.Body.Members
 			})
 		}, demandsRevision, means("Replaces name, tags and members. Members that the body does not have are removed."))
 	registerWrite(a, operation{"patch-members", tag, "Changes members of a node group"},
 		http.MethodPatch, path+"/{id}/members", ok, func(_ context.Context, p *PatchMembersParams) (*groupAnswer, error) {
-			return a.editNodeGroup(p.DeleteParams, func(g *cloudv1.NodeGroup) { patchMembers(g, p.Body) })
+			return a.editNodeGroup(p.DeleteParams, groupAddresses("/upsert", p.Body.Upsert), func(g *cloudv1.NodeGroup) {
+				patchMembers(g, p.Body)
+			})
 		}, demandsRevision, means("The change is atomic and reaches every pool that refers to the group. Other members are kept."))
 	registerWrite(a, operation{"delete-node-group", tag, "Deletes a node group"},
 		http.MethodDelete, path+"/{id}", ok, a.deleteNodeGroup, demandsRevision,
@@ -122,6 +124,13 @@ func (a *API) createNodeGroup(_ context.Context, p *CreateNodeGroupParams) (*gro
 		if err := quota(a, tx, store.NodeGroups, nil); err != nil {
 			return nil, err
 		}
+		problems, err := a.checkMembers(tx, nil, groupAddresses("/members", g.Members))
+		if err != nil {
+			return nil, err
+		}
+		if len(problems) > 0 {
+			return nil, invalid(problems)
+		}
 		arrangeMembers(g)
 		return create(tx, p.DryRun, "ng-", store.NodeGroups, g)
 	})
@@ -136,11 +145,21 @@ func nameFree[T any](tx *store.Tx, k store.Kind[T], name string) error {
 	return nil
 }
 
-func (a *API) editNodeGroup(p DeleteParams, edit func(*cloudv1.NodeGroup)) (*groupAnswer, error) {
+// editNodeGroup changes a node group. The members in the request have the addresses.
+func (a *API) editNodeGroup(
+	p DeleteParams, addresses []memberAddress, edit func(*cloudv1.NodeGroup),
+) (*groupAnswer, error) {
 	return change(a, p.WriteParams, func(tx *store.Tx) (*groupAnswer, error) {
 		g, err := demanded(tx, store.NodeGroups, p)
 		if err != nil {
 			return nil, err
+		}
+		problems, err := a.checkMembers(tx, groupAddresses("", g.Members), addresses)
+		if err != nil {
+			return nil, err
+		}
+		if len(problems) > 0 {
+			return nil, invalid(problems)
 		}
 		was := g.Name
 		edit(g)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/mycloud/store"
 )
@@ -198,10 +200,10 @@ func registerGet[T any](a *API, o operation, path string, v view[T]) {
 }
 
 // registerList adds the read of a collection.
-func registerList[T any](a *API, o operation, path string, v view[T]) {
+func registerList[T any](a *API, o operation, path string, v view[T], edits ...func(*huma.Operation)) {
 	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudv1.List[T]], error) {
 		return listObjects(a, v, *p)
-	})
+	}, edits...)
 }
 
 func (a *API) registerPlaces() {

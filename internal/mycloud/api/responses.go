@@ -73,13 +73,10 @@ func fails(op *huma.Operation, input reflect.Type) {
 		return found
 	}
 	statuses := []int{
-		http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+		http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable,
 		// Every request may name a state that the cloud does not have.
 		http.StatusBadRequest, http.StatusPreconditionFailed,
-	}
-	if len(op.Security) == 1 || has("Body") {
-		statuses = append(statuses, http.StatusForbidden)
 	}
 	if has("Body") {
 		statuses = append(

@@ -21,7 +21,10 @@ const (
 	snapshotLife = 5 * time.Minute
 	// snapshotBytes limits the size of the lists that are read page by page at the same time. The last one is kept
 	// whatever its size.
-	snapshotBytes = 64 << 20
+	snapshotBytes = 256 << 20
+	// pageBytes limits the size of pages. One object may exceed it, but not the limit of the store: clients read no responses
+	// without limit.
+	pageBytes = 8 << 20
 )
 
 // snapshots holds the lists that clients are reading page by page, the oldest first.
@@ -81,10 +84,6 @@ func (s *snapshots) get(id string) *snapshot {
 func firstPage[T any](
 	s *snapshots, kind string, items []T, revision string, limit, pageMax int,
 ) (cloudv1.List[T], error) {
-	limit = bounded(limit, pageMax)
-	if len(items) <= limit {
-		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}, nil
-	}
 	snap := &snapshot{kind: kind, items: make([]json.RawMessage, 0, len(items)), revision: revision, pageMax: pageMax}
 	for i := range items {
 		raw, err := json.Marshal(&items[i])
@@ -94,8 +93,12 @@ func firstPage[T any](
 		snap.items = append(snap.items, raw)
 		snap.bytes += len(raw)
 	}
-	token := s.keep(snap) + "." + strconv.Itoa(limit)
-	return cloudv1.List[T]{Items: items[:limit], Revision: revision, NextPageToken: token}, nil
+	n := snap.fitting(0, limit)
+	if n == len(items) {
+		return cloudv1.List[T]{Items: items, Revision: revision, Complete: true}, nil
+	}
+	token := s.keep(snap) + "." + strconv.Itoa(n)
+	return cloudv1.List[T]{Items: items[:n], Revision: revision, NextPageToken: token}, nil
 }
 
 // nextPage returns the page of a token.
@@ -108,7 +111,7 @@ func nextPage[T any](s *snapshots, kind, token string, limit int) (cloudv1.List[
 			http.StatusGone, cloudv1.CodePageTokenExpired, "the page token has expired; list again from the first page",
 		)
 	}
-	end := min(n+bounded(limit, snap.pageMax), len(snap.items))
+	end := n + snap.fitting(n, limit)
 	l := cloudv1.List[T]{Items: make([]T, end-n), Revision: snap.revision, Complete: end == len(snap.items)}
 	for i, raw := range snap.items[n:end] {
 		if err := json.Unmarshal(raw, &l.Items[i]); err != nil {
@@ -121,9 +124,17 @@ func nextPage[T any](s *snapshots, kind, token string, limit int) (cloudv1.List[
 	return l, nil
 }
 
-func bounded(limit, pageMax int) int {
-	if pageMax > 0 {
-		return min(limit, pageMax)
+// fitting returns how many objects the page has that begins with the one at start.
+func (s *snapshot) fitting(start, limit int) int {
+	if s.pageMax > 0 {
+		limit = min(limit, s.pageMax)
 	}
-	return limit
+	n, size := 0, 0
+	for _, item := range s.items[start:] {
+		if size += len(item); n == limit || n > 0 && size > pageBytes {
+			break
+		}
+		n++
+	}
+	return n
 }

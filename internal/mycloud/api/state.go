@@ -12,7 +12,7 @@ import (
 // name the state, and that of a write includes the write. Strangers learn nothing.
 func (a *API) sameState(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := a.callerOf(r); !ok {
+		if _, ok, err := a.callerOf(r); !ok || err != nil {
 			next.ServeHTTP(w, r)
 			return
 		}

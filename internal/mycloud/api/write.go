@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -49,6 +50,9 @@ func change[T any](a *API, p WriteParams, fn func(*store.Tx) (*Answer[T], error)
 			return err
 		}
 		answer, err = fn(tx)
+		if large, ok := errors.AsType[*store.TooLargeError](err); ok {
+			return fail(http.StatusUnprocessableEntity, cloudv1.CodeInvalid, "%s", large)
+		}
 		return absent(err)
 	})
 	if err != nil {

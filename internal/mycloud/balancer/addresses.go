@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 )
@@ -71,4 +72,17 @@ func (p AddressPool) usable(a netip.Addr) bool {
 	}
 	broadcast := a.Is4() && p.Prefix.Bits() < 31 && !p.Prefix.Contains(a.Next())
 	return !broadcast
+}
+
+// Size returns the number of addresses that can be allocated.
+func (p AddressPool) Size() float64 {
+	bits := p.Prefix.Addr().BitLen() - p.Prefix.Bits()
+	size := math.Exp2(float64(bits))
+	if bits > 1 {
+		size--
+		if p.Prefix.Addr().Is4() {
+			size--
+		}
+	}
+	return size
 }

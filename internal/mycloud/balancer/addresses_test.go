@@ -46,3 +46,13 @@ func TestNextAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestSize(t *testing.T) {
+	for cidr, want := range map[string]float64{
+		"192.0.2.0/29": 6, "192.0.2.0/30": 2, "192.0.2.0/31": 2, "192.0.2.7/32": 1, "2001:db8::/126": 3, "2001:db8::/128": 1,
+	} {
+		if got := (AddressPool{Prefix: netip.MustParsePrefix(cidr)}).Size(); got != want {
+			t.Errorf("%s: %v, want %v", cidr, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -180,7 +181,7 @@ func validatePool(p *problems, at string, pool *cloudv1.Pool, seen map[poolID]st
 			p.add(at+"/key", "must be unique; %q is a duplicate", m.Key)
 		}
 		keys[m.Key] = true
-		if problem := AddressProblem(pool.Family, m.Address); problem != "" {
+		if problem := MemberProblem(pool.Family, m.Address); problem != "" {
 			p.add(at+"/address", "%s", problem)
 		}
 	}
@@ -232,6 +233,29 @@ func AddressProblem(family, address string) string {
 		return fmt.Sprintf("must be an address of family %s, not %q", family, address)
 	}
 	return ""
+}
+
+// MemberProblem returns what is wrong with an address of a family as that of a member, or an empty string. Traffic to any
+// other address would end in the edge itself, or reach more than one machine.
+func MemberProblem(family, address string) string {
+	if problem := AddressProblem(family, address); problem != "" {
+		return problem
+	}
+	a := netip.MustParseAddr(address)
+	special := func(network netip.Prefix) bool { return network.Contains(a) }
+	if !a.IsGlobalUnicast() || a.Is4In6() || slices.ContainsFunc(specialNetworks, special) {
+		return fmt.Sprintf(
+			"must be the address of one host, and not loopback, unspecified, link-local, multicast, broadcast or IPv4-mapped, as %q is",
+			address,
+		)
+	}
+	return ""
+}
+
+// specialNetworks are networks without hosts: "this network", what is reserved with the broadcast address, and IPv4-compatible
+// addresses.
+var specialNetworks = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"),
 }
 
 // Family returns the family of an address.

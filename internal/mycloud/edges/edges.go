@@ -138,11 +138,7 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 		e.faults[f.LoadBalancerID] = append(e.faults[f.LoadBalancerID], f)
 	}
 	if h.Health != nil {
-		e.health = make(map[memberID]cloudv1.MemberHealth, len(*h.Health))
-		for _, m := range *h.Health {
-			m.Detail = shortened(m.Detail, healthBytes)
-			e.health[memberID{m.LoadBalancerID, m.PoolKey, m.Family, m.MemberKey}] = m
-		}
+		e.health = merged(old.health, h)
 	}
 	if h.Counters != nil {
 		e.counters = map[string][]cloudv1.ListenerCounter{}
@@ -157,6 +153,26 @@ func (r *Registry) Report(id string, applied uint64, h *cloudv1.Heartbeat) (comp
 	// Operating states depend on both.
 	news = h.Health != nil && !maps.EqualFunc(e.health, old.health, sameState) || !slices.Equal(e.Faults, old.Faults)
 	return e.complete(), news
+}
+
+// merged returns the health of members after a heartbeat. Those that are unknown are not kept.
+func merged(old map[memberID]cloudv1.MemberHealth, h *cloudv1.Heartbeat) map[memberID]cloudv1.MemberHealth {
+	health := map[memberID]cloudv1.MemberHealth{}
+	if !h.HealthReset {
+		maps.Copy(health, old)
+	}
+	for _, m := range *h.Health {
+		id := memberID{m.LoadBalancerID, m.PoolKey, m.Family, m.MemberKey}
+		_, known := health[id]
+		switch {
+		case m.State == cloudv1.OperatingUnknown:
+			delete(health, id)
+		case known || len(health) < cloudv1.MaxHealth:
+			m.Detail = shortened(m.Detail, healthBytes)
+			health[id] = m
+		}
+	}
+	return health
 }
 
 func sameState(a, b cloudv1.MemberHealth) bool { return a.State == b.State }

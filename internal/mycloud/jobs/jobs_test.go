@@ -212,3 +212,27 @@ func TestJobsOfDifferentTargetsRunAtTheSameTime(t *testing.T) {
 		expect(t, r, want...)
 	})
 }
+
+// TestClockSetBack checks that a clock that was set back while no server ran does not hold a job.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		r.Duration = time.Minute
+		enqueue(t, r, "a1", "a")
+		if err := r.Store.Update(func(tx *store.Tx) error {
+			j, err := store.Jobs.Get(tx, "a1")
+			if err != nil {
+				return err
+			}
+			tomorrow := tx.Now.Add(24 * time.Hour)
+			j.State, j.StartedAt = cloudv1.JobRunning, &tomorrow
+			_, err = store.Jobs.Put(tx, j)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer run(t, r)()
+		pass(time.Minute)
+		expect(t, r, "a1", "succeeded")
+	})
+}

@@ -14,19 +14,16 @@ type Index string
 const (
 	// LoadBalancerNames maps a name to the load balancer that has it.
 	LoadBalancerNames Index = "load-balancer-names"
-	// Addresses maps an address to the load balancer that has it.
-	Addresses Index = "addresses"
 	// AddressPools maps an address pool to its place among the pools.
 	AddressPools Index = "address-pools"
 	// AddressCursors maps an address pool to the address allocated last.
 	AddressCursors Index = "address-cursors"
 	// OpenJobTargets has a key for each open job: its target and its place in the queue; the value is its id.
 	OpenJobTargets Index = "open-job-targets"
-	// LeavingAddresses has a key for each address that a load balancer gave up and edges may still serve: its id and the
-	// address.
-	LeavingAddresses Index = "leaving-addresses"
 	// Fences maps a cluster to the highest epoch of a leader that the cloud has seen.
 	Fences Index = "fences"
+	// EdgeTokens maps the hash of an edge's own token to the edge.
+	EdgeTokens Index = "edge-tokens"
 	// KeyPairs maps a certificate to its encrypted chain and key.
 	KeyPairs Index = "key-pairs"
 	// Seeded has the objects that were ever added from an inventory.

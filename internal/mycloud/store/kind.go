@@ -35,6 +35,7 @@ var (
 	Holders       = kindOf[cloudv1.ClusterHolder](cloudv1.KindClusterHolder, nil)
 	Edges         = kindOf(cloudv1.KindEdge, func(e *cloudv1.Edge) []Term { return []Term{NameTerm(e.Name)} })
 	Certificates  = kindOf(cloudv1.KindCertificate, func(c *cloudv1.Certificate) []Term { return []Term{NameTerm(c.Name)} })
+	Addresses     = kindOf(cloudv1.KindAddress, addressTerms)
 )
 
 // kindOf returns the kind of the objects of a type.
@@ -50,6 +51,20 @@ type NotFoundError struct{ Kind, ID string }
 
 // Error returns kind and id.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no %s %q", e.Kind, e.ID) }
+
+// objectBytes limits the size of an object, and so that of every response with objects.
+const objectBytes = 24 << 20
+
+// TooLargeError is the error for an object that exceeds the limit.
+type TooLargeError struct {
+	Kind  string
+	Bytes int
+}
+
+// Error returns the size and the limit.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the %s would take %d bytes; must be at most %d", e.Kind, e.Bytes, objectBytes)
+}
 
 // Object returns the fields of v that all objects share.
 func (k Kind[T]) Object(v *T) *cloudv1.Object { return k.object(v) }
@@ -73,6 +88,12 @@ func (k Kind[T]) Count(tx *Tx) int {
 		n++
 	}
 	return n
+}
+
+// Has reports whether an object exists.
+func (k Kind[T]) Has(tx *Tx, id string) bool {
+	b := tx.bolt.Bucket([]byte(k.Name))
+	return b != nil && b.Get([]byte(id)) != nil
 }
 
 // Get reads an object. The error is a *NotFoundError if there is none.
@@ -144,6 +165,9 @@ func (k Kind[T]) write(tx *Tx, v, old *T) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode %s %s: %w", k.Name, o.ID, err)
+	}
+	if len(raw) > objectBytes {
+		return &TooLargeError{k.Name, len(raw)}
 	}
 	b, err := tx.bucket(k.Name)
 	if err != nil {

@@ -43,14 +43,15 @@ func Open(path string, c clock.PassiveClock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
+	s := &Store{db: db, clock: c, changed: make(chan struct{})}
 	upgrade := func(b *bolt.Tx) error {
-		return errors.Join(beginLog(b), indexAll(b), beginHistory(b), beginIdentity(b))
+		return errors.Join(beginLog(b), indexAll(b), beginHistory(b), beginIdentity(b), moveAddresses(s.tx(b)))
 	}
 	if err := db.Update(upgrade); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("open state %s: %w", path, err)
 	}
-	return &Store{db: db, clock: c, changed: make(chan struct{})}, nil
+	return s, nil
 }
 
 // Close waits for transactions and closes the file.

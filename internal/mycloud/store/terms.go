@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 
@@ -12,8 +13,13 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// termsBucket has a key for each term of each object: kind, term and id, separated by zeros.
-const termsBucket = "terms"
+const (
+	// termsBucket has a key for each term of each object: kind, term and id, separated by zeros. It has another name when the
+	// objects of older states have to be indexed again.
+	termsBucket = "terms-2"
+	// formerTermsBucket is that of older states.
+	formerTermsBucket = "terms"
+)
 
 // Term is what objects of a kind can be found by, such as a tag.
 type Term string
@@ -26,6 +32,9 @@ func TagTerm(key, value string) Term {
 // NameTerm is the term of the objects with a name. The name of an instance is its hostname; tombstones have none.
 func NameTerm(name string) Term { return Term("name:" + url.QueryEscape(name)) }
 
+// AddressTerm is the term of the instances with an address, in its canonical form.
+func AddressTerm(address string) Term { return Term("address:" + address) }
+
 // ReferenceTerm is the term of the objects that refer to another one.
 func ReferenceTerm(kind, id string) Term {
 	return Term("reference:" + kind + "/" + url.QueryEscape(id))
@@ -34,12 +43,29 @@ func ReferenceTerm(kind, id string) Term {
 // FaultTerm is the term of the load balancers whose fault has a code.
 func FaultTerm(code string) Term { return Term("fault:" + code) }
 
+// ReservedTerm is the term of the addresses that are reserved.
+const ReservedTerm Term = "reserved"
+
+func addressTerms(a *cloudv1.Address) []Term {
+	terms := []Term{ReferenceTerm(cloudv1.KindLoadBalancer, a.LoadBalancerID)}
+	if a.State == cloudv1.AddressReserved {
+		terms = append(terms, ReservedTerm)
+	}
+	return terms
+}
+
 // instanceTerms returns the terms of an instance besides its tags.
 func instanceTerms(i *cloudv1.Instance) []Term {
 	if i.State == cloudv1.InstanceDeleted {
 		return nil
 	}
-	return []Term{NameTerm(i.Hostname)}
+	terms := []Term{NameTerm(i.Hostname)}
+	for _, a := range i.Addresses {
+		if address, err := netip.ParseAddr(a.Address); err == nil {
+			terms = append(terms, AddressTerm(address.String()))
+		}
+	}
+	return terms
 }
 
 func nodeGroupTerms(g *cloudv1.NodeGroup) []Term { return []Term{NameTerm(g.Name)} }
@@ -160,10 +186,15 @@ func termKey(kind string, t Term, id string) []byte {
 	return slices.Concat([]byte(kind), []byte{0}, []byte(t), []byte{0}, []byte(id))
 }
 
-// indexAll indexes the objects of a state that was written without an index.
+// indexAll indexes the objects of a state that was written without this index.
 func indexAll(b *bolt.Tx) error {
 	if b.Bucket([]byte(termsBucket)) != nil {
 		return nil
+	}
+	if b.Bucket([]byte(formerTermsBucket)) != nil {
+		if err := b.DeleteBucket([]byte(formerTermsBucket)); err != nil {
+			return fmt.Errorf("delete the former index: %w", err)
+		}
 	}
 	tx := &Tx{bolt: b}
 	if _, err := tx.bucket(termsBucket); err != nil {
@@ -172,6 +203,7 @@ func indexAll(b *bolt.Tx) error {
 	for _, reindex := range []func(*Tx) error{
 		Instances.reindex, Regions.reindex, Zones.reindex, InstanceTypes.reindex, NodeGroups.reindex,
 		LoadBalancers.reindex, RouteTables.reindex, Routes.reindex, Volumes.reindex, VolumeTypes.reindex, Jobs.reindex,
+		Holders.reindex, Edges.reindex, Certificates.reindex, Addresses.reindex,
 	} {
 		if err := reindex(tx); err != nil {
 			return fmt.Errorf("index the objects: %w", err)

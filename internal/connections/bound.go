@@ -1,6 +1,8 @@
-package serving
+// Package connections bounds how many connections a server has, so that strangers cannot keep others out.
+package connections
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -16,8 +18,8 @@ const (
 
 // Bound is a listener with a bounded number of connections. Refusing further ones would let an attacker keep others out.
 // Instead, the oldest connection without a request is closed or, if there is none, the one whose state changed longest
-// ago: requests take milliseconds, and clients open connections again. While every connection is fresh, the next one
-// waits, and the kernel has those behind it.
+// ago: requests take milliseconds, and clients open connections again. Those of clients that the server trusts are closed
+// only if there are no others. While every connection is fresh, the next one waits, and the kernel has those behind it.
 type Bound struct {
 	net.Listener
 	most    int
@@ -41,6 +43,8 @@ type bounded struct {
 	by    *Bound
 	state http.ConnState
 	since time.Time
+	// trusted is true once a request of the connection was authenticated.
+	trusted bool
 }
 
 // Close makes room for another connection.
@@ -95,15 +99,21 @@ func (b *Bound) add(one *bounded) (wait time.Duration) {
 
 // loser returns the connection to close, and how long it may stay.
 func (b *Bound) loser() (loser *bounded, wait time.Duration) {
-	var unused, used *bounded
+	var unused, used, trusted *bounded
 	for one := range b.open {
 		oldest := &used
-		if one.state == http.StateNew {
+		switch {
+		case one.trusted:
+			oldest = &trusted
+		case one.state == http.StateNew:
 			oldest = &unused
 		}
 		if *oldest == nil || one.since.Before((*oldest).since) {
 			*oldest = one
 		}
+	}
+	if unused == nil && used == nil {
+		used = trusted
 	}
 	if unused != nil {
 		loser, wait = unused, unusedGrace-time.Since(unused.since)
@@ -132,5 +142,21 @@ func (b *Bound) Observe(conn net.Conn, state http.ConnState) {
 		b.mu.Lock()
 		one.state, one.since = state, time.Now()
 		b.mu.Unlock()
+	}
+}
+
+type connectionKey struct{}
+
+// Context is to be ConnContext of the http.Server if its handler calls Trust.
+func (b *Bound) Context(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, conn)
+}
+
+// Trust marks the connection of a request that was authenticated. ctx is that of the request.
+func Trust(ctx context.Context) {
+	if one, ok := ctx.Value(connectionKey{}).(*bounded); ok {
+		one.by.mu.Lock()
+		one.trusted = true
+		one.by.mu.Unlock()
 	}
 }
