@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -195,19 +194,6 @@ func (p *program) restart(t *testing.T, meanwhile func()) {
 	_, err := p.current.Load().Wait(stopGrace)
 	must(t, err)
 	meanwhile()
-}
-
-// logged returns the lines of the log that contain a text.
-func (p *program) logged(t *testing.T, text string) (lines []string) {
-	t.Helper()
-	log, err := os.ReadFile(p.current.Load().Log())
-	must(t, err)
-	for line := range strings.Lines(string(log)) {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 func must(t *testing.T, err error) {
