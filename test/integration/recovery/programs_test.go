@@ -137,7 +137,7 @@ type program struct {
 	name    string
 	current atomic.Pointer[process.Process]
 	starts  atomic.Int32
-	// starting is held by whoever starts the program, or does something while it does not run.
+	// starting is held while the program is started, and while something is done in between.
 	starting sync.Mutex
 }
 
