@@ -128,6 +128,24 @@ func endpointWrong(w *world) {
 	w.silence(corev1.ConditionTrue)
 }
 
+// TestReplaced: the endpoint leads to a different cloud for good, and the operator says so.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	services := []string{"web-1", "web-2", "web-3"}
+	w.create(services...)
+	w.served(services...)
+	w.site = newSite(t, w.Env, "replacement", w.token)
+	w.gateway.lead(w.site)
+	w.create("new")
+	w.reports("new", "CloudChanged", "quayctl takeover")
+	w.takeOver()
+	w.program.restart(t, func() {}) // which is not necessary, but they ask only every 30 seconds
+	w.reports("new", "LoadBalancerMissing", "quayctl resume missing-load-balancers")
+	w.quayctl("resume", "missing-load-balancers")
+	w.served(append(services, "new")...)
+}
+
 // etcd forgets a Service, and the last leader.
 func etcdRestored(w *world) {
 	backup := filepath.Join(w.TempDir(), "etcd")
