@@ -118,7 +118,7 @@ func (q *sequence) loseLease(c *member) string {
 func (q *sequence) loseService(c *member) string {
 	name := q.name()
 	svc := c.changeable(name)
-	if svc == nil || c.copied || slices.Contains(svc.Finalizers, foreignFinalizer) {
+	if svc == nil || c.copied || !ours(svc) || slices.Contains(svc.Finalizers, foreignFinalizer) {
 		return name + " cannot be lost"
 	}
 	c.lose(name)

@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/test/cloud"
 )
 
 // web creates a load balancer that needs the proxy, and returns it.
@@ -177,11 +178,13 @@ func TestOtherEdgesCostNothing(t *testing.T) {
 	})
 	time.Sleep(200 * time.Millisecond)
 	before := kept()
-	client := w.cloud.EdgeClient(t)
-	e, err := client.RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-2"}, cloudapi.WriteOptions{})
+	own := strings.Repeat("2", 26)
+	e, err := as(t, w.cloud, cloud.RegistrationToken).
+		RegisterEdge(t.Context(), cloudv1.EdgeSpec{Name: "edge-2", Token: own}, cloudapi.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := as(t, w.cloud, own)
 	for i := range 5 {
 		state := []string{cloudv1.OperatingOnline, cloudv1.OperatingOffline}[i%2]
 		health := []cloudv1.MemberHealth{{LoadBalancerID: "lb-x", PoolKey: "tcp/80", Family: "ipv4", MemberKey: "a", State: state}}
@@ -225,4 +228,14 @@ func TestCountersOfBothEngines(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// as returns a client of the cloud with a token.
+func as(t *testing.T, c *cloud.Cloud, token string) *cloudapi.Client {
+	t.Helper()
+	client, err := cloudapi.New(cloudapi.Options{Endpoint: c.Endpoint, Token: cloudapi.StaticToken(token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
