@@ -49,7 +49,7 @@ var errRestored = errors.New("the lease is older than its last renewal: etcd was
 // Get reads the lease.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity == l.Identity() && record.RenewTime.Time.Before(l.renewed.Truncate(time.Microsecond)) {
+	if err == nil && record.RenewTime.Time.Before(l.renewed.Truncate(time.Microsecond)) {
 		l.reason = errRestored
 		l.stop()
 		return nil, nil, errRestored

@@ -113,47 +113,46 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// A leader that finds its lease as it was before the last renewal writes nothing more, and its process ends: etcd was
-// restored, and informers do not notice that. One that finds the lease as it has written it, or another one's, goes on.
+// A leader that finds the lease as it was before its last renewal, whoever held it then, writes nothing more, and its process
+// ends: etcd was restored, and informers do not notice that. One that finds the lease as it has written it, or a successor's,
+// goes on.
 func TestRestoredLease(t *testing.T) {
-	l := newLock(t)
-	election, stop := context.WithCancel(t.Context())
-	l.stop = stop
-	at := func(seconds int64) resourcelock.LeaderElectionRecord {
-		return resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaseDurationSeconds: 15, RenewTime: metav1.Unix(seconds, 1)}
+	renewed := func(holder string, seconds int64) resourcelock.LeaderElectionRecord {
+		return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15, RenewTime: metav1.Unix(seconds, 1)}
 	}
-	for second := range int64(3) {
-		if err := l.Update(t.Context(), at(second)); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := l.Get(t.Context()); err != nil {
-			t.Fatalf("the lease as it was written: %v", err)
-		}
-	}
-	other := at(0)
-	other.HolderIdentity = "other"
-	for _, stored := range []resourcelock.LeaderElectionRecord{other, at(1)} {
-		if election.Err() != nil {
-			t.Error("the election has ended because of the lease of another process")
-		}
-		if err := l.Interface.Update(t.Context(), stored); err != nil {
-			t.Fatal(err)
-		}
-		_, _, err := l.Get(t.Context())
-		if restored := stored.HolderIdentity == "me"; errors.Is(err, errRestored) != restored {
-			t.Errorf("the lease of %q: %v", stored.HolderIdentity, err)
-		}
-	}
-	if election.Err() == nil {
-		t.Error("the election goes on")
-	}
-	m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
-	m.once.Do(func() {})
-	lost := make(chan struct{})
-	close(lost)
-	err := m.reign(t.Context(), l, lost, func(ctx context.Context) error { <-ctx.Done(); return nil })
-	if !errors.Is(err, errRestored) {
-		t.Errorf("the process ends with %v", err)
+	for name, tc := range map[string]struct {
+		stored   resourcelock.LeaderElectionRecord
+		restored bool
+	}{
+		"its own":             {renewed("me", 1), true},
+		"of a former leader":  {renewed("former", 1), true},
+		"as it was written":   {renewed("me", 2), false},
+		"that of a successor": {renewed("successor", 3), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLock(t)
+			election, stop := context.WithCancel(t.Context())
+			l.stop = stop
+			for second := range int64(3) {
+				if err := l.Update(t.Context(), renewed("me", second)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Interface.Update(t.Context(), tc.stored); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := l.Get(t.Context()); errors.Is(err, errRestored) != tc.restored || (election.Err() != nil) != tc.restored {
+				t.Errorf("error %v, election %v", err, election.Err())
+			}
+			m := &Manager{tenure: leadership.NewTenure(time.Minute, clock.RealClock{})}
+			m.once.Do(func() {})
+			lost := make(chan struct{})
+			close(lost)
+			err := m.reign(t.Context(), l, lost, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			if errors.Is(err, errRestored) != tc.restored {
+				t.Errorf("the process ends with %v", err)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,16 @@ import (
 
 	"quaymaster.dev/test/env"
 )
+
+// TestMain runs all tests at a time, whatever the number of processors: most of the time, they wait for leases to expire and
+// for the cloud to be asked again.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // The rows of the table, by what happened.
 const (
