@@ -28,13 +28,21 @@ func TestControllers(t *testing.T) {
 	w.row(rowEndpoint, func() { endpointWrong(w) })
 }
 
-// TestEtcd executes the rows in which the cloud keeps its state.
+// TestEtcd executes the row in which etcd forgets a Service, and the last leader.
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create("web-1", "web-2", "web-3")
 	w.served("web-1", "web-2", "web-3")
 	w.row(rowEtcd, func() { etcdRestored(w) })
+}
+
+// TestClone executes the row in which another cluster is restored from a backup of etcd.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("web-1", "web-2", "web-3")
+	w.served("web-1", "web-2", "web-3")
 	w.row(rowClone, func() { clusterCloned(w) })
 }
 
@@ -146,7 +154,7 @@ func TestReplaced(t *testing.T) {
 	w.served(append(services, "new")...)
 }
 
-// etcd forgets a Service, and the last leader.
+// The backup is older than the last Services and the last leader.
 func etcdRestored(w *world) {
 	backup := filepath.Join(w.TempDir(), "etcd")
 	must(w.T, w.Backup(w.Context(), backup))
@@ -162,7 +170,7 @@ func etcdRestored(w *world) {
 	w.keeps(before)
 }
 
-// Another cluster is restored from a backup, with another certificate authority.
+// The clone has another certificate authority.
 func clusterCloned(w *world) {
 	backup := filepath.Join(w.TempDir(), "etcd")
 	must(w.T, w.Backup(w.Context(), backup))
