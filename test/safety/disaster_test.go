@@ -212,6 +212,7 @@ func (q *sequence) clone(*member) string {
 	w.server.Restore(first.backup.Backup)
 	w.epoch = first.backup.epoch
 	w.reread()
+	w.ledger.copied(w)
 	w.t.Cleanup(w.stop)
 	c := &member{world: w, nodes: first.nodes}
 	q.clusters = append(q.clusters, c)

@@ -315,7 +315,7 @@ func (l *ledger) restoredEtcd(w *world, were map[types.UID]*corev1.Service) {
 		has[a.service] = a
 		was, is := were[a.service], w.services[a.service]
 		switch {
-		case is != nil && ours(is):
+		case is != nil && (ours(is) || protected(is)): // in the latter case, the user had given it up in the backup
 		case was != nil && ours(was) && was.DeletionTimestamp == nil && len(addresses(was)) > 0:
 			l.kept[a.service] = true
 		default:
@@ -323,9 +323,7 @@ func (l *ledger) restoredEtcd(w *world, were map[types.UID]*corev1.Service) {
 		}
 	}
 	for uid, svc := range w.services {
-		// Where the backup is older than what the user has asked for since, the cloud is right.
-		lb, exists := has[uid]
-		if was := were[uid]; !exists && (was == nil || !ours(was) || given[uid]) || exists && !slices.Equal(lb.addresses, addresses(svc)) {
+		if was := were[uid]; has[uid].service == "" && (was == nil || !ours(was) || given[uid]) || outdated(svc, has) {
 			w.given[uid] = true
 		}
 	}
@@ -389,4 +387,27 @@ func (w *world) reread() {
 		given[svc.UID] = !ours(svc)
 	}
 	w.given = given
+}
+
+// outdated reports whether a backup is older than what the user has asked for since: then the cloud is right.
+func outdated(svc *corev1.Service, has map[types.UID]asset) bool {
+	lb, exists := has[svc.UID]
+	return exists && !slices.Equal(lb.addresses, addresses(svc))
+}
+
+// copied is called after a cluster was copied from a backup.
+func (l *ledger) copied(w *world) {
+	has := map[types.UID]asset{}
+	for _, a := range l.read() {
+		if a.cluster == w.uid && a.service != "" {
+			has[a.service] = a
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, svc := range w.services {
+		if outdated(svc, has) {
+			w.given[uid] = true
+		}
+	}
 }
