@@ -107,7 +107,7 @@ func (c *Cloud) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // the server outlives the test context until its cleanup
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(ctx) })
 	c.stop = func() {
