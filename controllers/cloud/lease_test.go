@@ -113,7 +113,7 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// A leader that finds the lease as it was before its last renewal, whoever held it then, writes nothing more, and its process
+// A leader that finds the lease as it was before its last renewal, whichever process held it then, writes nothing more, and its process
 // ends: etcd was restored, and informers do not notice that. One that finds the lease as it has written it, or a successor's,
 // goes on.
 func TestRestoredLease(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"quaymaster.dev/provider/teardown"
 )
 
-// The reasons of orphans, which say whether they may be deleted. They are values of a metric's label.
+// The reasons of orphans, which decide whether they may be deleted. They are values of a metric's label.
 const (
 	// Unused orphans may be deleted; the others are kept.
 	Unused    = "unused"

@@ -69,7 +69,7 @@ func parseCounts(output string) (c counts, ok bool) {
 	return c, err == nil
 }
 
-// TestSoak plays random sequences for as long as it is told, each batch in a process of its own with one thread: that is
+// TestSoak plays random sequences for as long as -soak says, each batch in a process of its own with one thread: that is
 // faster than several threads that wait for each other. It reports which steps a failing sequence needs.
 func TestSoak(t *testing.T) {
 	if *soak == 0 {

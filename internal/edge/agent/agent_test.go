@@ -350,6 +350,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.eventually("the edge has applied the load balancer", func() bool {

@@ -54,6 +54,7 @@ func TestHealthTakesNothingBack(t *testing.T) {
 
 // A daemon that cannot withdraw an address holds up nothing else.
 func TestWithdrawalFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.create("second")
@@ -67,6 +68,7 @@ func TestWithdrawalFails(t *testing.T) {
 
 // An address that cannot be added is not announced, and is the fault of its load balancer alone.
 func TestMissingAddress(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lb := w.create("web")
 	w.until("announce 1")

@@ -38,7 +38,7 @@ type network struct {
 	translations map[translation]bool
 }
 
-// link is how packets reach a member.
+// link names the interface and the address by which packets reach a member.
 type link struct {
 	index int
 	name  string
