@@ -15,7 +15,7 @@ import (
 )
 
 // A port that another program of the edge has is a fault of the listener, and no way to the program: neither before the
-// proxy has refused it nor later, whoever may use the load balancer.
+// proxy has refused it nor later, whatever source ranges the load balancer allows.
 func TestPortOfAnotherProgram(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	_, witness := w.create(w.spec("witness", cloudv1.ProtocolTCP, 80, mode(cloudv1.VIPModeProxy)))

@@ -114,7 +114,7 @@ func (q *sequence) loseLease(c *member) string {
 	return c.says("the lease is lost, and a write arrives %s late", late)
 }
 
-// loseService ends a Service whose finalizer somebody removes.
+// loseService ends a Service whose finalizer a user removes.
 func (q *sequence) loseService(c *member) string {
 	name := q.name()
 	svc := c.changeable(name)
@@ -200,7 +200,7 @@ func (q *sequence) addCluster(*member) string {
 	return c.says("is new")
 }
 
-// clone restores a backup of the first cluster beside it, or ends a copy that there is.
+// clone restores a backup of the first cluster as another cluster, or ends a copy that there is.
 func (q *sequence) clone(*member) string {
 	if q.endCopies() {
 		return "the copy ends"

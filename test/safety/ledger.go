@@ -38,7 +38,7 @@ type ledger struct {
 	// machine back.
 	machines map[string]time.Time
 	// kept are the Services whose load balancers must not be deleted, because a restore of etcd has lost a Service whose
-	// address is in use. stray are those whose load balancers nobody is responsible for after a restore: they may stay.
+	// address is in use. stray are those whose load balancers no cluster is responsible for after a restore: they may stay.
 	kept, stray map[types.UID]bool
 	// restored is true once a restore may have made Services of different clusters publish the same address.
 	restored bool
@@ -219,7 +219,7 @@ func (w *world) checkDeletion(lb asset) {
 	}
 }
 
-// checkPublication checks that nobody else publishes the addresses that a Service has begun to publish.
+// checkPublication checks that no other Service publishes the addresses that a Service has begun to publish.
 func (l *ledger) checkPublication(w *world, svc *corev1.Service, now []string) {
 	l.mu.Lock()
 	delete(l.kept, svc.UID)

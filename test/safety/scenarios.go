@@ -137,7 +137,7 @@ func (w *world) deleteService(name string) {
 	}
 }
 
-// lose ends a Service without its finalizer being honored, as if somebody had removed that, or as if the Service had not
+// lose ends a Service without its finalizer being honored, as if a user had removed that, or as if the Service had not
 // existed when the backup was made that etcd was restored from.
 func (w *world) lose(name string) {
 	w.t.Helper()
