@@ -24,6 +24,18 @@ func WithIdentified(ctx context.Context) context.Context {
 	return context.WithValue(ctx, identifiedKey{}, true)
 }
 
+type withinKey struct{}
+
+// WithinState returns a context for work whose writes fail with ErrOtherState if the cloud is found to be a different one,
+// or to have lost something, after the work has begun: what it has decided may be wrong.
+func (c *Client) WithinState(ctx context.Context) context.Context {
+	if c.identify == nil {
+		return ctx
+	}
+	e, _ := c.current()
+	return context.WithValue(ctx, withinKey{}, e)
+}
+
 // continuity makes sure that all answers are of the same cloud, and that it loses nothing unnoticed.
 type continuity struct {
 	identify     func(context.Context) error
@@ -90,13 +102,14 @@ func (c *continuity) identified(ctx context.Context, r *request) error {
 }
 
 // expect returns what a request expects, and the header that says so; nil if any state will do.
-func (c *continuity) expect(r *request) (*expectation, string, error) {
+func (c *continuity) expect(ctx context.Context, r *request) (*expectation, string, error) {
 	if c.identify == nil || r.identifies {
 		return nil, "", nil
 	}
 	e, header := c.current()
-	if e == nil {
-		return nil, "", fmt.Errorf("%s: not sent: %w", r, ErrOtherState)
+	began, within := ctx.Value(withinKey{}).(*expectation)
+	if e == nil || within && began != e && r.writes() {
+		return nil, "", fmt.Errorf("%s: not sent: %w", r.operation(), ErrOtherState)
 	}
 	return e, header, nil
 }

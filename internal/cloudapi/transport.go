@@ -154,7 +154,7 @@ func (c *Client) exchange(
 ) (*response, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.hold)
 	defer cancel()
-	expected, state, err := c.expect(r)
+	expected, state, err := c.expect(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}

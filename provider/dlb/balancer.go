@@ -160,14 +160,22 @@ func (b *Balancer) begin(ctx context.Context, svc *corev1.Service) (*round, erro
 }
 
 // handle identifies the load balancer for users: its ID, or a published address if there is no record.
-func (r *round) handle() string {
-	if r.record.ID != "" {
-		return r.record.ID
+func (r *round) handle() string { return handleOf(r.svc, r.record) }
+
+func handleOf(svc *corev1.Service, rec record) string {
+	if rec.ID != "" {
+		return rec.ID
 	}
-	if published := r.svc.Status.LoadBalancer.Ingress; len(published) > 0 {
+	if published := svc.Status.LoadBalancer.Ingress; len(published) > 0 {
 		return cmp.Or(published[0].IP, published[0].Hostname)
 	}
 	return ""
+}
+
+// abandons reports whether the user of a Service has given up its load balancer and the address.
+func abandons(svc *corev1.Service) bool {
+	given := svc.Annotations[AnnotationAbandon]
+	return given != "" && given == handleOf(svc, recordOf(svc))
 }
 
 // wait ends the call without an error: something is not finished.
@@ -179,7 +187,7 @@ func (r *round) wait(after time.Duration, what string) error {
 // Ensure implements service.Balancers. If the Service's annotations are invalid, the load balancer is kept as last
 // configured.
 func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.State, error) {
-	ctx = cloudapi.WithFlow(ctx, svc.Namespace)
+	ctx = b.cloud.WithinState(cloudapi.WithFlow(ctx, svc.Namespace))
 	r, err := b.begin(ctx, svc)
 	if err == nil {
 		err = b.ensure(ctx, r)
@@ -192,7 +200,7 @@ func (b *Balancer) Ensure(ctx context.Context, svc *corev1.Service) (service.Sta
 // Remove implements service.Balancers. Annotations other than those about the end may be invalid: they no longer
 // matter.
 func (b *Balancer) Remove(ctx context.Context, svc *corev1.Service) (service.State, error) {
-	ctx = cloudapi.WithFlow(ctx, svc.Namespace)
+	ctx = b.cloud.WithinState(cloudapi.WithFlow(ctx, svc.Namespace))
 	r, err := b.begin(ctx, svc)
 	gone := false
 	if err == nil {

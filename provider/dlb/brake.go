@@ -3,6 +3,7 @@ package dlb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,6 +73,9 @@ func (b *Balancer) count() tally {
 		return c.tally
 	}
 	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}}
+	if !b.mirror.LoadBalancers.Synced() {
+		c.taken = time.Time{} // the mirror may have what the cloud has lost
+	}
 	services, err := b.services.List(labels.Everything())
 	if err != nil {
 		return c.tally // the lister of an informer does not fail
@@ -91,11 +95,18 @@ func (b *Balancer) count() tally {
 			continue
 		}
 		c.missing++
-		if !b.missing.settled(svc.UID) && !b.disowned.noted(svc.UID) {
+		if needsAddress(svc) && !b.missing.settled(svc.UID) && !b.disowned.noted(svc.UID) {
 			c.awaited++
 		}
 	}
 	return c.tally
+}
+
+// needsAddress reports whether a Service whose load balancer is missing needs the address that it publishes again.
+func needsAddress(svc *corev1.Service) bool {
+	return !abandons(svc) && slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		return i.IP != ""
+	})
 }
 
 // mirrored reports whether the mirror has the load balancer of a Service.
@@ -130,13 +141,21 @@ func (b *Balancer) Audit(*cloudv1.Meta) {
 
 // auditing reports whether new load balancers have to wait.
 func (b *Balancer) auditing() bool {
-	t := b.count()
-	b.census.mu.Lock()
-	defer b.census.mu.Unlock()
-	if t.awaited == 0 || !b.clock.Now().Before(b.census.audited) {
-		b.census.audited = time.Time{}
+	c := &b.census
+	c.mu.Lock()
+	until := c.audited
+	c.mu.Unlock()
+	if until.IsZero() || !b.mirror.LoadBalancers.Synced() {
+		return !until.IsZero()
 	}
-	return !b.census.audited.IsZero()
+	t := b.count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// What was counted says nothing about an audit that has begun meanwhile.
+	if c.audited.Equal(until) && (t.awaited == 0 || !b.clock.Now().Before(until)) {
+		c.audited = time.Time{}
+	}
+	return !c.audited.IsZero()
 }
 
 // Brake is the durable brake that stops the creation of load balancers while many are missing.
@@ -189,13 +208,16 @@ func (b *Balancer) settleBrake(ctx context.Context) {
 	}
 }
 
-// mayCreate returns a refusal if a Service without a load balancer must not get one because others are missing: it might
-// get an address that another Service publishes.
-func (b *Balancer) mayCreate(ctx context.Context, r *round) error {
-	if r.handle() != "" {
-		return nil // lost has decided about it
+// mayCreate returns a refusal if a Service must not get a load balancer with these addresses because others are missing: if
+// the cloud chooses an address, it might be one that another Service publishes.
+func (b *Balancer) mayCreate(ctx context.Context, r *round, vips []cloudv1.VIP) error {
+	chosen := slices.ContainsFunc(vips, func(v cloudv1.VIP) bool { return v.Address == "" })
+	published := len(r.svc.Status.LoadBalancer.Ingress) > 0
+	if !chosen || published && abandons(r.svc) {
+		return nil
 	}
-	if why := b.held(ctx); why != "" {
+	// Whether what is published may be replaced was decided before; records alone can be forged.
+	if why := b.held(ctx); why != "" && !published {
 		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
 	}
 	if b.auditing() {
@@ -218,6 +240,10 @@ func (b *Balancer) checkPublished(r *round, published *corev1.LoadBalancerStatus
 	}
 	publishers := b.count().publishers
 	for _, ingress := range published.Ingress {
+		already := func(own corev1.LoadBalancerIngress) bool { return own.IP == ingress.IP }
+		if slices.ContainsFunc(r.svc.Status.LoadBalancer.Ingress, already) {
+			continue
+		}
 		if other := publishers[ingress.IP]; other != nil && other.UID != r.svc.UID {
 			return &refusal{reason: reasonAddressInUse, after: absentPeriod, message: fmt.Sprintf(
 				"load balancer %s has the address %s, which service %s/%s publishes, so it is not published; to keep it for that "+

@@ -22,23 +22,26 @@ import (
 func (b *Balancer) create(
 	ctx context.Context, r *round, spec cloudv1.LoadBalancerSpec,
 ) (*cloudv1.LoadBalancer, error) {
-	if err := b.mayCreate(ctx, r); err != nil {
-		return nil, err
-	}
 	again := spec
 	again.VIPs = r.publishedVIPs(spec.VIPs)
+	if err := b.mayCreate(ctx, r, again.VIPs); err != nil {
+		return nil, err
+	}
 	lb, err := b.createUnderFreeName(ctx, r, again)
 	problem := addressProblem(err)
-	switch {
-	case problem == nil:
+	if problem == nil {
 		return lb, err
-	case b.resumed():
+	}
+	b.missing.settle(r.svc.UID)
+	if b.resumed() {
+		if err := b.mayCreate(ctx, r, spec.VIPs); err != nil {
+			return nil, err
+		}
 		return b.createUnderFreeName(ctx, r, spec)
 	}
 	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
 			"%s to %s", r.handle(), fault(problem), AnnotationAbandon, r.handle())}
-	b.missing.settle(r.svc.UID)
 	b.missing.begin(r.svc.UID, refused, b.clock.Now())
 	return nil, refused
 }
@@ -46,7 +49,7 @@ func (b *Balancer) create(
 // publishedVIPs returns the VIPs of a new load balancer with the addresses that the Service publishes, unless it has given
 // them up. Records alone do not count: users can edit them.
 func (r *round) publishedVIPs(vips []cloudv1.VIP) []cloudv1.VIP {
-	if r.svc.Annotations[AnnotationAbandon] == r.handle() {
+	if abandons(r.svc) {
 		return vips
 	}
 	vips = slices.Clone(vips)

@@ -299,7 +299,8 @@ func (h *Holder) check(ctx context.Context) error {
 		return fmt.Errorf("identify the cluster: %w", err)
 	}
 	h.mu.Lock()
-	h.own, h.at = own, h.Clock.Now()
+	// Until the record has been read, it is not known to have the identity.
+	h.own, h.at = own, time.Time{}
 	h.mu.Unlock()
 	for range attempts {
 		held, err := Read(cloudapi.WithClass(ctx, cloudapi.Safety), h.Cloud, h.ClusterUID)
@@ -352,7 +353,7 @@ func (h *Holder) checkNames(ctx context.Context) (*RefusedError, error) {
 func (h *Holder) note(ctx context.Context, refusal *RefusedError) {
 	h.mu.Lock()
 	before := h.refusal
-	h.known, h.refusal = true, refusal
+	h.known, h.refusal, h.at = true, refusal, h.Clock.Now()
 	h.mu.Unlock()
 	about := &corev1.ObjectReference{
 		Kind: "Namespace", APIVersion: "v1", Name: metav1.NamespaceSystem, UID: types.UID(h.ClusterUID),

@@ -332,6 +332,10 @@ func (m *Mirror) readMeta(ctx context.Context) (*cloudv1.Meta, error) {
 	meta := m.begin
 	m.begin, m.survived = nil, m.losses
 	m.mu.Unlock()
+	select {
+	case <-m.wake: // the losses until now need no more haste
+	default:
+	}
 	if err == nil && meta == nil {
 		meta, err = m.cloud.Meta(ctx)
 	}

@@ -141,6 +141,9 @@ func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, i
 		return err
 	}
 	describe(out, m, held)
+	if known == "" {
+		fmt.Fprintln(out, "The cluster remembers no cloud: its controllers have not run yet, or their lease is in another --namespace.")
+	}
 	moves := known != "" && known != meta.ID
 	if moves {
 		fmt.Fprintf(out, "The cloud is %s. Until now, the cloud of this cluster was %s: load balancers there are given up.\n",

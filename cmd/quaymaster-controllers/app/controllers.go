@@ -257,7 +257,8 @@ func (r *controllers) fenced(err error) {
 	logger := klog.Background().WithValues("fence", r.fence())
 	ctx, cancel := context.WithTimeout(cloudapi.WithClass(context.Background(), cloudapi.Safety), raiseTimeout)
 	defer cancel()
-	record, failed := holder.Read(ctx, r.cloud, r.clusterUID)
+	// The cloud may be about to be identified again, by a claim that waits for this.
+	record, failed := holder.Read(cloudapi.WithIdentified(ctx), r.cloud, r.clusterUID)
 	own, known := tenure.Epoch()
 	switch {
 	case failed != nil:
@@ -367,7 +368,9 @@ func (r *controllers) assemble(
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	assembly.Run[dlb.OrphansName] = orphans.Run
 	policiesSynced := assembly.Synced
-	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() }
+	// The balancer counts Services, also for the stock controller, which waits for an informer of its own.
+	services := completed.SharedInformers.Core().V1().Services().Informer()
+	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() && services.HasSynced() }
 	if err := r.addService(&assembly, completed, balancer, nodes, copied, store); err != nil {
 		return cloud.Assembly{}, err
 	}

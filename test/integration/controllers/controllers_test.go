@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	cloudproviderapi "k8s.io/cloud-provider/api"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -174,7 +175,7 @@ func serviceGetsLoadBalancer(w *world) {
 	if len(lb.Listeners) != 2 || len(lb.Pools) != 2 || lb.Pools[0].TargetPort != svc.Spec.Ports[0].NodePort {
 		w.t.Errorf("unexpected listeners and pools: %+v", lb.LoadBalancerFields)
 	}
-	if len(svc.Finalizers) != 1 {
+	if !servicehelpers.HasLBFinalizer(svc) {
 		w.t.Errorf("the service has the finalizers %q", svc.Finalizers)
 	}
 	w.condition(svc, metav1.ConditionTrue, "Configured", "")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quaymaster.dev/controllers/service"
@@ -109,7 +110,7 @@ func TestServiceWrites(t *testing.T) {
 		w.must(w.client.Status().Update(t.Context(), now))
 	})
 	web := w.service("web")
-	w.settled(web, "fast", "example.com/keep", service.Finalizer("mycloud.io/dlb"))
+	w.settled(web, "fast", "example.com/keep", servicehelpers.LoadBalancerCleanupFinalizer, service.Finalizer("mycloud.io/dlb"))
 	if meta.FindStatusCondition(w.get(web).Status.Conditions, "example.com/Ready") == nil {
 		t.Error("the condition of another controller is lost")
 	}
@@ -118,7 +119,7 @@ func TestServiceWrites(t *testing.T) {
 	now := w.get(web)
 	now.Annotations, now.Finalizers = map[string]string{"setting": "slow"}, []string{"example.com/keep"}
 	w.must(w.client.Update(t.Context(), now))
-	w.settled(web, "slow", "example.com/keep", service.Finalizer("mycloud.io/dlb"))
+	w.settled(web, "slow", "example.com/keep", servicehelpers.LoadBalancerCleanupFinalizer, service.Finalizer("mycloud.io/dlb"))
 
 	// A Service of the same name takes its place while the cloud is called.
 	cloud.set(func(svc *corev1.Service) {
@@ -137,7 +138,7 @@ func TestServiceWrites(t *testing.T) {
 		}
 		return err
 	})
-	w.settled(w.get(brief), "", service.Finalizer("mycloud.io/dlb"))
+	w.settled(w.get(brief), "", servicehelpers.LoadBalancerCleanupFinalizer, service.Finalizer("mycloud.io/dlb"))
 
 	// The Service gets another class while the controller is down.
 	stop()
@@ -167,7 +168,7 @@ func TestServiceWrites(t *testing.T) {
 	if diff := cmp.Diff(theirs.Status.LoadBalancer, now.Status.LoadBalancer); diff != "" {
 		t.Errorf("the status of another controller (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"example.com/keep"}, now.Finalizers); diff != "" || len(now.Status.Conditions) != 1 {
+	if diff := cmp.Diff([]string{"example.com/keep", servicehelpers.LoadBalancerCleanupFinalizer}, now.Finalizers); diff != "" || len(now.Status.Conditions) != 1 {
 		t.Errorf("conditions %+v, finalizers (-want +got):\n%s", now.Status.Conditions, diff)
 	}
 
