@@ -14,11 +14,8 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader decodes the PersistentVolumeClaims of an Admitter.
+// reader makes an Admitter of this package a webhook.ObjectReader.
 type reader struct{}
-
-// Kind returns the kind of PersistentVolumeClaims.
-func (reader) Kind() string { return "PersistentVolumeClaim" }
 
 // Decodable returns what a PersistentVolumeClaim is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
@@ -28,7 +25,7 @@ type decodable struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		webhook.Metadata
-		Annotations stream.Annotations `json:"annotations"`
+		Annotations class `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		Resources struct {
@@ -50,6 +47,14 @@ func (d *decodable) Object() webhook.Object {
 	pvc.Spec.Resources.Requests, pvc.Status.Capacity = d.Spec.Resources.Requests.list(), d.Status.Capacity.list()
 	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = d.Spec.StorageClassName, d.Spec.VolumeName, d.Status.Phase
 	return pvc
+}
+
+// class has the annotation that names a class.
+type class map[string]string
+
+// UnmarshalJSONFrom decodes the annotation.
+func (c *class) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return stream.Strings(d, (*map[string]string)(c), func(key string) bool { return key == corev1.BetaStorageClassAnnotation })
 }
 
 // storage is a list of resources with the only one that matters.

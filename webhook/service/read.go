@@ -25,11 +25,8 @@ const (
 	maxListBytes = 8 << 20
 )
 
-// reader decodes the Services of an Admitter.
+// reader makes an Admitter of this package a webhook.ObjectReader.
 type reader struct{}
-
-// Kind returns the kind of Services.
-func (reader) Kind() string { return "Service" }
 
 // Decodable returns what a Service is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
