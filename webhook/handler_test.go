@@ -150,7 +150,7 @@ func TestMalformedRequests(t *testing.T) {
 	with := func(old, replacement string) *http.Request {
 		return post(strings.Replace(reviewBody, old, replacement, 1))
 	}
-	const tooLong = 64<<20 + 1
+	const tooLong = 32<<20 + 1
 	tests := map[string]struct {
 		request *http.Request
 		status  int
@@ -172,13 +172,13 @@ func TestMalformedRequests(t *testing.T) {
 			http.StatusUnsupportedMediaType, "content type must be application/json",
 		},
 		"empty": {post(""), http.StatusBadRequest, "body must be an AdmissionReview in JSON: body is empty"},
-		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must be at most 67108864 bytes"},
+		"long":  {post(strings.Repeat(" ", tooLong)), http.StatusRequestEntityTooLarge, "body must be at most 33554432 bytes"},
 		"long, unknown length": {
 			func() *http.Request {
 				r := post(strings.Repeat(" ", tooLong))
 				r.ContentLength = -1
 				return r
-			}(), http.StatusRequestEntityTooLarge, "body must be at most 67108864 bytes",
+			}(), http.StatusRequestEntityTooLarge, "body must be at most 33554432 bytes",
 		},
 		"shorter than announced": {
 			func() *http.Request {

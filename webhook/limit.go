@@ -13,8 +13,8 @@ import (
 
 const (
 	// maxBodyBytes is more than any AdmissionReview has. The API server accepts objects of up to 3 MiB and stores up to
-	// 1.5 MiB, and JSON needs six bytes for some characters. Only what is read of a body needs memory.
-	maxBodyBytes = 64 << 20
+	// 1.5 MiB, and JSON needs six bytes for some characters: 27 MiB. Only what is read of a body needs memory.
+	maxBodyBytes = 32 << 20
 	// budgetBytes is how much of large bodies may have been read at a time, and reservedBytes the part of it that is only
 	// for bodies of which at most modestBytes have been read: a few very large ones must not delay them.
 	budgetBytes, reservedBytes, modestBytes = 8 << 20, 3 << 20, 256 << 10

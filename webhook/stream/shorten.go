@@ -4,12 +4,14 @@ import (
 	"encoding/hex"
 	"hash/maphash"
 	"io"
+	"math"
 )
 
 const (
-	// maxString is the length of the longest string that is passed on, in JSON. An annotation may have 256 KiB, and the
-	// API server writes six bytes for some characters.
-	maxString = 6*maxAnnotations + 64
+	// maxString is the length of the longest string that is passed on: that of the longest value of an annotation. An escape
+	// sequence counts as one byte, although the API server writes six for some. With one more and the quotation marks, the
+	// buffer of the decoder would double once again.
+	maxString = maxAnnotations - 1
 	// maxRun is the longest run of white space, or of digits, that is passed on.
 	maxRun = 256
 )
@@ -31,7 +33,8 @@ type shortener struct {
 
 	// state is what the last byte belongs to.
 	state state
-	// run is the length of the current string or, outside of strings, of the current run of one kind.
+	// run is the length of the current string or, outside of strings, of the current run of one kind. An escape sequence
+	// counts as one.
 	run int
 	// cut is true if the rest of the current string is not passed on, and end the hash of that.
 	cut bool
@@ -86,11 +89,11 @@ func (s *shortener) shorten(b []byte) (rest []byte) {
 		case c < ' ':
 			s.out = append(s.out, c) // it is not valid
 		default:
-			start, end := i, len(b)
-			if s.cut = s.cut || s.run >= maxString; !s.cut {
-				end = min(end, start+maxString-s.run)
+			start, run, most := i, s.run, maxString
+			if s.cut = s.cut || run >= maxString; s.cut {
+				most = math.MaxInt
 			}
-			for i < end && b[i] != '"' && b[i] >= ' ' {
+			for i < len(b) && run < most && b[i] != '"' && b[i] >= ' ' {
 				n := 1
 				if b[i] == '\\' {
 					n = sequence(b[i:])
@@ -99,7 +102,9 @@ func (s *shortener) shorten(b []byte) (rest []byte) {
 					break
 				}
 				i += n
+				run++
 			}
+			s.run = run
 			s.text(b[start:i])
 			if i == start { // an escape sequence that is not complete yet, or not valid
 				if len(b)-i < 6 && s.err == nil {
@@ -137,7 +142,6 @@ func set(chars string) (all [256]bool) {
 
 // text passes on a part of a string, or a part of a hash of it.
 func (s *shortener) text(b []byte) {
-	s.run += len(b)
 	if s.cut {
 		_, _ = s.end.Write(b)
 	} else {

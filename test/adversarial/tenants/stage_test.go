@@ -257,7 +257,7 @@ func (s *stage) cost(what string, send func() (requests int)) {
 	defer s.gate.Unlock()
 	var least time.Duration
 	// A busy machine makes work slower and never faster: before a request counts as too expensive, it is sent again.
-	for attempt := 0; attempt == 0 || attempt < 3 && least > requestLimit; attempt++ {
+	for attempt := 0; attempt == 0 || attempt < 5 && least > requestLimit; attempt++ {
 		before := s.calls()
 		began := s.cpuTime()
 		n := send()
