@@ -336,7 +336,7 @@ func TestSelfSignedAnnouncesItsAuthority(t *testing.T) {
 	c.clock.Step(time.Second)
 	c.step(t.Context())
 	if c.signer != c.authority || !c.trusted(t, c.current(t)) || !c.trusted(t, previous) {
-		t.Error("still serves the certificate of the previous CA, or it is no longer trusted")
+		t.Error("the webhook still serves a certificate of the previous CA, or its CA is no longer trusted")
 	}
 	c.step(t.Context())
 	c.clock.Step(keepPrevious - time.Second)

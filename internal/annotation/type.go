@@ -136,7 +136,7 @@ func (t *Type) Problems() []string {
 	add(isNested && t.Of.Type != Text && t.Of.Type != JSON, "is JSON of a type that cannot be checked")
 	add(t.Pattern != "" && t.Allowed == "", "has a pattern, which requires allowed")
 	add(t.Dialect != "" && !slices.Contains(dialects[t.Type], t.Dialect),
-		fmt.Sprintf("has a dialect %q of another type", t.Dialect))
+		fmt.Sprintf("has a dialect %q of a different type", t.Dialect))
 	add(!slices.Contains(empties, t.Empty) || !slices.Contains(empties, t.EmptyElements),
 		"has an unknown empty or emptyElements")
 	add(t.Type != Map && (len(t.Entries) > 0 || t.Escape || t.UniqueKeys),

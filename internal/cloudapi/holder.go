@@ -26,7 +26,7 @@ func (c *Client) ClaimHolder(
 		return nil, err
 	}
 	if held.ID != clusterUID {
-		return nil, malformed(r, "the record is of another cluster")
+		return nil, malformed(r, "the record belongs to a different cluster")
 	}
 	return held, nil
 }

@@ -162,9 +162,9 @@ func (t *transport) latest() (*http.Transport, error) {
 }
 
 // ErrInsecure is the error of an endpoint to which a token must not be sent.
-var ErrInsecure = errors.New("must not send the token in the clear to another machine")
+var ErrInsecure = errors.New("must not send the token in the clear to a remote machine")
 
-// CheckEndpoint returns ErrInsecure if the token would be sent in the clear to another machine.
+// CheckEndpoint returns ErrInsecure if the token would be sent in the clear to a remote machine.
 func CheckEndpoint(u *url.URL) error {
 	if u.Scheme == "http" && !loopback(u.Hostname()) {
 		return ErrInsecure

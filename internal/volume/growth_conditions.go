@@ -116,6 +116,6 @@ func cannotGrowLater(pvc *corev1.PersistentVolumeClaim, class *storagev1.Storage
 		ID: idCannotGrowLater, Severity: finding.Warning, Field: classField(pvc),
 		Message: fmt.Sprintf("StorageClass %q does not have allowVolumeExpansion: true, so the claim cannot grow later",
 			class.Name),
-		Remedy: "request the largest size that the claim will need, or use another StorageClass",
+		Remedy: "request the largest size that the claim will need, or use a different StorageClass",
 	}
 }

@@ -118,13 +118,13 @@ func TestHints(t *testing.T) {
 		"cannot grow": {volume.HintGrowth(claim("1Gi"), class(fixed)), []finding.Finding{warning(
 			"pvc-cannot-grow-later", classPath, `StorageClass "fast" does not have allowVolumeExpansion: true, so the claim `+
 				`cannot grow later`,
-			"request the largest size that the claim will need, or use another StorageClass",
+			"request the largest size that the claim will need, or use a different StorageClass",
 		)}},
 		"the maximum": {volume.HintMaximum(claim("1Ti"), class(), ssd()), nil},
 		"beyond": {volume.HintMaximum(claim("2Ti"), class(), ssd()), []finding.Finding{warning(
 			"pvc-created-over-maximum", requests,
 			`"2Ti" exceeds 1024Gi, the maximum of volume type "ssd" of StorageClass "fast", so no volume can be created`,
-			"request less, or use another StorageClass",
+			"request less, or use a different StorageClass",
 		)}},
 		"no such type": {volume.HintMaximum(claim("2Ti"), class(), nil), []finding.Finding{warning(
 			"pvc-type-unknown", classPath,

@@ -124,7 +124,7 @@ func overMaximum(g Growth) finding.Finding {
 		Field: requestField(), Value: requestText(g.New),
 		Message: fmt.Sprintf("must be at most %dGi, the maximum of %s; the claim has %s",
 			g.Type.MaxSizeGiB, typeText(g.Class), currentText(g.Old)),
-		Remedy: "request less, or copy the data to a claim of another StorageClass",
+		Remedy: "request less, or copy the data to a claim with a different StorageClass",
 	}
 }
 
@@ -152,7 +152,7 @@ func createdOverMaximum(pvc *corev1.PersistentVolumeClaim, class *storagev1.Stor
 		ID: idCreatedOverMaximum, Severity: finding.Warning, Field: requestField(),
 		Message: fmt.Sprintf("%q exceeds %dGi, the maximum of %s, so no volume can be created",
 			requestText(pvc), t.MaxSizeGiB, typeText(class)),
-		Remedy: "request less, or use another StorageClass",
+		Remedy: "request less, or use a different StorageClass",
 	}
 }
 

@@ -229,7 +229,7 @@ func TestGrowthFindings(t *testing.T) {
 		{
 			ID: "pvc-over-maximum", Severity: finding.Error, Type: field.ErrorTypeInvalid, Field: requests, Value: "2Ti",
 			Message: `must be at most 1024Gi, the maximum of volume type "ssd" of StorageClass "fast"; the claim has 20Gi`,
-			Remedy:  "request less, or copy the data to a claim of another StorageClass",
+			Remedy:  "request less, or copy the data to a claim with a different StorageClass",
 		},
 	}
 	if diff := cmp.Diff(want, g.Findings()); diff != "" {

@@ -50,7 +50,7 @@ func decide(record *cloudv1.ClusterHolder, uid string, own clusterca.Identity, n
 	case record == nil:
 		return stepClaim, nil
 	case !slices.Contains(record.Fingerprints, own.Proven):
-		return stepNone, &RefusedError{Reason: ReasonHeldByAnother, message: fmt.Sprintf("another cluster with the UID %s holds it: %s; this one has the "+
+		return stepNone, &RefusedError{Reason: ReasonHeldByAnother, message: fmt.Sprintf("a different cluster with the UID %s holds it: %s; this one has the "+
 			"fingerprint %s and writes nothing to the cloud; if it is to take over, run: quayctl takeover",
 			uid, Describe(record), own.Proven)}
 	case record.Name != name:

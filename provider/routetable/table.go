@@ -114,7 +114,7 @@ func refusal(change route.Change, problem *cloudv1.Problem) error {
 			return nil
 		}
 	case cloudv1.CodeDestinationTaken:
-		return message(problem.Detail + "; remove that route, or give the node another pod CIDR")
+		return message(problem.Detail + "; remove that route, or give the node a different pod CIDR")
 	}
 	failed := cloudapi.Error{Method: "change", Path: change.Destination.String(), Status: problem.Status, Problem: problem}
 	return message(failed.Summary())

@@ -70,7 +70,7 @@ func (r *report) writeCalls(text *strings.Builder) {
 		{"idle for 30 s", func(m measurement) string { return m.idle.String() }},
 		{"– requests for changes meanwhile", func(m measurement) string { return fmt.Sprint(m.idle.polls) }},
 		{"a Node is marked as ingress node", func(m measurement) string { return m.ingress.String() }},
-		{"a Node gets another label: calls for load balancers", func(m measurement) string { return fmt.Sprint(m.other.lbs) }},
+		{"a Node's labels change: calls for load balancers", func(m measurement) string { return fmt.Sprint(m.other.lbs) }},
 		{"an annotation of a Service changes", func(m measurement) string { return m.annotation.String() }},
 		{"a foreign annotation changes: calls for load balancers", func(m measurement) string { return fmt.Sprint(m.foreign.lbs) }},
 		{"500 Nodes join in 10 s", func(m measurement) string {

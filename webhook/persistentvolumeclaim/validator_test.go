@@ -114,7 +114,7 @@ func TestValidatorDenies(t *testing.T) {
 	const field = "spec.resources.requests[storage]"
 	const cause = `Invalid value: "101Gi": must be at most 100Gi, the maximum of volume type "fast" of StorageClass ` +
 		`"fast"; ` +
-		"the claim has 10Gi; request less, or copy the data to a claim of another StorageClass"
+		"the claim has 10Gi; request less, or copy the data to a claim with a different StorageClass"
 	want := &metav1.Status{
 		Status: metav1.StatusFailure, Code: 422, Reason: metav1.StatusReasonInvalid,
 		Message: `PersistentVolumeClaim "data" is invalid: ` + field + ": " + cause,

@@ -61,7 +61,7 @@ func (m *Mutator) update(
 		refresh = false
 		f := unavailable(ctx, newSvc, review.IDDefaultsUnavailable,
 			"defaults were not refreshed, because policies are not available",
-			"set "+policy.AnnotationRefresh+" to another value later", err)
+			"set "+policy.AnnotationRefresh+" to a different value later", err)
 		response = webhook.Respond(newSvc, []finding.Finding{f}, m.o.OnFinding)
 	}
 	return add(newSvc, m.o.Reviewer.Renew(oldSvc, newSvc, applicable, refresh), response)

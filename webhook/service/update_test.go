@@ -42,7 +42,7 @@ func TestMutatorUpdatesLoadBalancers(t *testing.T) {
 		"not refreshed while they are unknown": {
 			unknown, builtIn, refreshed, map[string]string{record: qps + "=built-in", qps: "10000", idle: "9s", refresh: "1"}, 0,
 			[]string{"metadata.annotations: defaults were not refreshed, because policies are not available; " +
-				"set quaymaster.dev/refresh-defaults to another value later"},
+				"set quaymaster.dev/refresh-defaults to a different value later"},
 		},
 	}
 	for name, test := range tests {

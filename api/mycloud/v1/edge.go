@@ -65,7 +65,7 @@ type EdgeSpec struct {
 	// Tags of the edge.
 	Tags map[string]string `json:"tags,omitempty"`
 	// The edge's own token: random, and kept on its machine. All requests but registrations need it. Required with the
-	// token that edges share. Another machine, which has another token, cannot register with the name of the edge.
+	// token that edges share. A machine with a different token cannot register with the name of the edge.
 	Token string `json:"token,omitempty" writeOnly:"true" minLength:"26" maxLength:"255"`
 	EdgeFields
 }

@@ -49,7 +49,7 @@ func parseEdgeTokens(text, clientToken string) (shared string, own map[string]st
 			return "", nil, errors.New(
 				"the token of edges must not be the token of clients; it would allow edges to do everything")
 		case used[token]:
-			return "", nil, fmt.Errorf("line %d repeats a token; each edge must have another", n)
+			return "", nil, fmt.Errorf("line %d repeats a token; each edge needs its own", n)
 		case len(words) == 1 && shared != "":
 			return "", nil, fmt.Errorf("line %d is a second shared token; only one line may be without a name", n)
 		case len(words) == 1:

@@ -51,7 +51,7 @@ func newCreateInstanceCommand() *cobra.Command {
 		Use:   "instance HOSTNAME",
 		Short: "Create and start an instance",
 		Long: "Creates and starts an instance. The hostname may be that of a deleted instance, such as one whose machine was\n" +
-			"rebuilt; the new instance has another id.",
+			"rebuilt; the new instance has a new id.",
 		Example: "  mycloud create instance node-5 --type m1.medium --zone eu-1a --address 10.0.0.15",
 		Args:    oneArgument("HOSTNAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -63,7 +63,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Run a cloud's control plane",
 		Long: "Runs a cloud's control plane over HTTP. A token is required in --token-file or " + tokenVariable + ".\n" +
 			"The state is kept in --data-dir; every acknowledged write is on disk.\n" +
-			"Traffic is carried by edges, which register with another token: --edge-token-file or " + edgeTokenVariable + ".\n" +
+			"Traffic is carried by edges, which register with a token of their own: --edge-token-file or " + edgeTokenVariable + ".\n" +
 			"Without it there are no edges, and the operating state of load balancers is unknown.",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.ErrOrStderr()) },
@@ -191,7 +191,7 @@ func (o serveOptions) run(ctx context.Context, stderr io.Writer) error {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w; choose another address, or port 0 for a free port", o.listen, err)
+		return fmt.Errorf("--listen %s: %w; choose a different address, or port 0 for a free port", o.listen, err)
 	}
 	server, err := mycloud.Open(mycloud.Options{
 		DataDir: o.dataDir, Inventory: inv, Token: token, EdgeToken: edgeToken, EdgeTokens: edgeTokens,

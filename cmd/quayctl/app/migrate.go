@@ -59,7 +59,7 @@ func newMigrateCommand() *cobra.Command {
 			return err
 		}
 		if o.from == m.uid {
-			return command.Usagef("--from must be another cluster; %s is this one", m.uid)
+			return command.Usagef("--from must name a different cluster; %s is this one", m.uid)
 		}
 		return o.run(cmd.Context(), m, cmd.OutOrStdout())
 	}

@@ -177,7 +177,7 @@ func (o *resumeOptions) resume(
 	_, err = maps.Patch(ctx, brakes.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "quayctl"})
 	if apierrors.IsNotFound(err) {
 		return errors.New("there is no ConfigMap " + o.namespace + "/" + brakes.ConfigMap +
-			": the controllers have not run yet, or their lease is in another --namespace")
+			": the controllers have not run yet, or their lease is in a different --namespace")
 	}
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", name, err)

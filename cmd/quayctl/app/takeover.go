@@ -142,7 +142,7 @@ func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, i
 	}
 	describe(out, m, held)
 	if known == "" {
-		fmt.Fprintln(out, "The cluster remembers no cloud: its controllers have not run yet, or their lease is in another --namespace.")
+		fmt.Fprintln(out, "The cluster remembers no cloud: its controllers have not run yet, or their lease is in a different --namespace.")
 	}
 	moves := known != "" && known != meta.ID
 	if moves {

@@ -111,7 +111,7 @@ func (r *controllers) checkAddress(ctx context.Context) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("--secure-port: %w; stop the process that listens there or choose another port", err)
+		return fmt.Errorf("--secure-port: %w; stop the process that listens there or choose a different port", err)
 	}
 	if err != nil {
 		return fmt.Errorf("--bind-address, --secure-port: %w", err)

@@ -265,7 +265,7 @@ func (o *webhookOptions) portsAreFree(ctx context.Context) error {
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listener.address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%s: %w; stop the process that listens there or choose another port", listener.flag, err)
+			return fmt.Errorf("%s: %w; stop the process that listens there or choose a different port", listener.flag, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", listener.flag, err)

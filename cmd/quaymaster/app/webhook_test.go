@@ -221,17 +221,17 @@ func TestWebhookCannotStart(t *testing.T) {
 		"webhook port taken": {
 			append(inMemory, "--kubeconfig="+good, "--bind-address=127.0.0.1", "--secure-port="+port),
 			"--secure-port: listen tcp " + taken +
-				": bind: address already in use; stop the process that listens there or choose another port",
+				": bind: address already in use; stop the process that listens there or choose a different port",
 		},
 		"health port taken": {
 			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address="+taken),
 			"--health-probe-bind-address: listen tcp " + taken +
-				": bind: address already in use; stop the process that listens there or choose another port",
+				": bind: address already in use; stop the process that listens there or choose a different port",
 		},
 		"metrics port taken": {
 			append(inMemory, "--kubeconfig="+good, "--health-probe-bind-address=0", "--metrics-bind-address="+taken),
 			"--metrics-bind-address: listen tcp " + taken +
-				": bind: address already in use; stop the process that listens there or choose another port",
+				": bind: address already in use; stop the process that listens there or choose a different port",
 		},
 	}
 	for name, test := range tests {

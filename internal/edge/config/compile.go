@@ -174,7 +174,7 @@ func (c *compiler) loadBalancer(lb *cloudv1.LoadBalancer) {
 		for i := range listeners {
 			key, port := listeners[i].Key, fmt.Sprintf("%d/%s", listeners[i].Port, transport(listeners[i].Protocol))
 			if bound[port] || i > 0 && key == listeners[i-1].Key {
-				c.fault(lb, key, "another listener has the same key, or port %s", port)
+				c.fault(lb, key, "a second listener has the same key, or port %s", port)
 				continue
 			}
 			bound[port] = true

@@ -252,7 +252,7 @@ func (p *planner) add(u unit) error {
 	if u.listener != nil {
 		f, err := frontendOf(u.listener, p.certificates)
 		if err == nil && p.binds[f.Bind] {
-			err = fmt.Errorf("another listener has this address and port")
+			err = fmt.Errorf("a second listener has this address and port")
 		}
 		if err != nil {
 			return err

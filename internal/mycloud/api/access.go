@@ -155,16 +155,16 @@ func (a *API) keepToken(ctx context.Context, tx *store.Tx, e *cloudv1.Edge, toke
 		return err
 	}
 	if other := store.EdgeTokens.Get(tx, hash); other != "" {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "the edge %s has the same token; start this one with another "+
+		return fail(http.StatusConflict, cloudv1.CodeConflict, "the edge %s has the same token; start this one with a different "+
 			"--data-dir, or delete its file edge-token", other).on(store.Edges.Name, other)
 	}
 	if has != "" {
 		if who.role == roleRegistration {
-			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with another "+
+			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
 				"--name, or delete edge %s if its machine is gone", e.Name, e.ID).on(store.Edges.Name, e.ID)
 		}
 		if e.State != cloudv1.EdgeOffline {
-			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with another "+
+			return fail(http.StatusConflict, cloudv1.CodeConflict, "another machine is the edge %q; start this one with a different "+
 				"--name, or stop the other one", e.Name).on(store.Edges.Name, e.ID)
 		}
 		if err := store.EdgeTokens.Delete(tx, has); err != nil {
@@ -198,7 +198,7 @@ func (a *API) checkEdge(ctx context.Context, name string) error {
 	}
 	if _, bound := a.EdgeTokens[name]; bound {
 		return fail(http.StatusForbidden, cloudv1.CodeForbidden,
-			"edge %q has a token of its own, which this is not; start the edge with that token or with another --name", name)
+			"edge %q has a token of its own, which this is not; start the edge with that token or with a different --name", name)
 	}
 	return nil
 }

@@ -91,12 +91,12 @@ func (a *API) registerLoadBalancers() {
 	registerWrite(a, operation{"adopt-load-balancer", tag, "Adds tags to a load balancer"},
 		http.MethodPost, path+"/{id}:adopt", either, a.adoptLoadBalancer, demandsRevision,
 		means("Takes over a load balancer that other software has created. It fails if the load balancer has one of the tags with "+
-			"another value."))
+			"a different value."))
 	registerWrite(a, operation{"delete-load-balancer", tag, "Deletes a load balancer with its tree"},
 		http.MethodDelete, path+"/{id}", either, a.deleteLoadBalancer, demandsRevision,
 		means("Deletes listeners, pools and members, too. The addresses are reserved until all edges have confirmed that they no "+
 			"longer serve them. It fails while the load balancer has deletion_protection. If the job fails, the load balancer stays "+
-			"pending_delete, and another deletion tries again."))
+			"pending_delete, and the next DELETE tries again."))
 }
 
 func (a *API) loadBalancers() view[cloudv1.LoadBalancer] {

@@ -16,7 +16,7 @@ func problemMeanings() map[int]string {
 	return map[int]string{
 		http.StatusBadRequest:            "The body is not valid JSON, or a header is malformed.",
 		http.StatusUnauthorized:          "The bearer token is missing or wrong.",
-		http.StatusForbidden:             "The operation requires the token of another role, or a quota is exhausted.",
+		http.StatusForbidden:             "The operation requires a token with a different role, or a quota is exhausted.",
 		http.StatusNotFound:              "The object does not exist.",
 		http.StatusConflict:              "The request contradicts the present state, such as a name that is taken.",
 		http.StatusGone:                  "What the request refers to is gone: the instance, the page or the changes after the revision.",

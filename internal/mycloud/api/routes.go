@@ -203,7 +203,7 @@ func (b *routesBatch) remove(s cloudv1.RouteRemoval) error {
 		return fail(http.StatusNotFound, cloudv1.CodeResourceNotFound, "no route to %s", s.Destination)
 	}
 	if s.NextHop != nil && *s.NextHop != r.NextHop {
-		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has another next hop",
+		return fail(http.StatusConflict, cloudv1.CodeConflict, "route %s has a different next hop",
 			r.ID).on(store.Routes.Name, r.ID)
 	}
 	if err := b.params.checkTags(store.Routes.Name, &r.Object); err != nil {

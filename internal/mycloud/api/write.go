@@ -101,7 +101,7 @@ func post[T any](
 func replay[T any](kept store.Answer, sum string) (*Answer[T], error) {
 	if kept.Fingerprint != sum {
 		return nil, fail(http.StatusUnprocessableEntity, cloudv1.CodeIdempotencyKeyReused,
-			"the idempotency key was already used for another request")
+			"the idempotency key was already used for a different request")
 	}
 	var answer Answer[T]
 	if err := json.Unmarshal(kept.Content, &answer); err != nil {

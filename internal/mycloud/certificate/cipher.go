@@ -20,7 +20,7 @@ import (
 const keySize = 32
 
 // errOtherKey is the error for what was not encrypted with this key.
-var errOtherKey = errors.New("it was encrypted with another key, or is damaged; use the key that the state was written with")
+var errOtherKey = errors.New("it was encrypted with a different key, or is damaged; use the key that the state was written with")
 
 // Cipher encrypts key pairs with AES-256-GCM.
 type Cipher struct{ aead cipher.AEAD }

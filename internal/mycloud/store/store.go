@@ -23,7 +23,7 @@ const (
 )
 
 // ErrInUse is returned if another server has the state open.
-var ErrInUse = errors.New("it is in use by another server; stop that server or choose another directory")
+var ErrInUse = errors.New("it is in use by another server; stop that server or choose a different directory")
 
 // Store is the state of a cloud.
 type Store struct {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// termsBucket has a key for each term of each object: kind, term and id, separated by zeros. It has another name when the
+	// termsBucket has a key for each term of each object: kind, term and id, separated by zeros. It gets a new name when the
 	// objects of older states have to be indexed again.
 	termsBucket = "terms-2"
 	// formerTermsBucket is that of older states.

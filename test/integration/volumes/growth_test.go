@@ -53,9 +53,9 @@ const (
 	ofSSD     = `volume type "ssd" of StorageClass "ssd"`
 	ofArchive = `volume type "archive" of StorageClass "archive"`
 	tooMuch   = request + `Invalid value: "2Ti": must be at most 1024Gi, the maximum of ` + ofSSD +
-		"; the claim has 20Gi; request less, or copy the data to a claim of another StorageClass\n"
+		"; the claim has 20Gi; request less, or copy the data to a claim with a different StorageClass\n"
 	tooMuchArchive = request + `Invalid value: "32Ti": must be at most 16384Gi, the maximum of ` + ofArchive +
-		"; the claim has 500Gi; request less, or copy the data to a claim of another StorageClass\n"
+		"; the claim has 500Gi; request less, or copy the data to a claim with a different StorageClass\n"
 	// Messages of the API server itself, about bound claims and others.
 	notResizable = "Error from server (Forbidden): persistentvolumeclaims %q is forbidden: only dynamically provisioned pvc can be resized " +
 		"and the storageclass that provisions the pvc must support resize\n"
@@ -165,9 +165,9 @@ func TestHintsForNewClaims(t *testing.T) {
 		"class is a name":  {"manual", "20Gi", ""},
 		"of other volumes": {foreign, "64Ti", ""},
 		"cannot grow": {"fixed", "20Gi", "Warning: " + classField + `StorageClass "fixed" does not have allowVolumeExpansion: true, ` +
-			"so the claim cannot grow later; request the largest size that the claim will need, or use another StorageClass\n"},
+			"so the claim cannot grow later; request the largest size that the claim will need, or use a different StorageClass\n"},
 		"beyond the maximum": {"ssd", "2Ti", "Warning: " + request + `"2Ti" exceeds 1024Gi, the maximum of ` + ofSSD +
-			", so no volume can be created; request less, or use another StorageClass\n"},
+			", so no volume can be created; request less, or use a different StorageClass\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
