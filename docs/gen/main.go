@@ -27,6 +27,11 @@ func write(folder string) error {
 		"findings.md": reference.FindingsPage(reference.Chapters()),
 		"catalogs.md": reference.CatalogsPage(catalog.Names()),
 	}
+	packages, err := packagesPage()
+	if err != nil {
+		return err
+	}
+	pages["packages.md"] = packages
 	for _, name := range []string{"serve", "edge"} {
 		cmd, _, err := mycloud.NewCommand().Find([]string{name})
 		if err != nil {
