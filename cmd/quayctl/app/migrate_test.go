@@ -138,7 +138,7 @@ func TestMigrateUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--from is required":             {cloudConfig},
 		"--cloud-config is required":     {"--from=former"},
-		"--from must be another cluster": {cloudConfig, kubeconfig, "--from=" + sharedUID},
+		"--from must name a different cluster": {cloudConfig, kubeconfig, "--from=" + sharedUID},
 	} {
 		if code, _, stderr := run(t, append([]string{"migrate"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d: %s, want %s", code, stderr, want)

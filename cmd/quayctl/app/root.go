@@ -33,7 +33,8 @@ func NewCommand(calledBy string) *cobra.Command {
 		Long: "quayctl validates manifests and clusters, and diagnoses installations of Quaymaster. It is also\n" +
 			"available as kubectl quay if a link named " + link + " to it is in PATH.",
 	}, newLintCommand(), newAuditCommand(), newExplainCommand(), newExportCommand(), newDoctorCommand(), newPlanCommand(),
-		newResumeCommand(), newTakeoverCommand(), newMigrateCommand(), newOrphansCommand(), manual.NewCommand(name))
+		newResumeCommand(), newTakeoverCommand(), newMigrateCommand(), newOrphansCommand(), newTeardownCommand(),
+		manual.NewCommand(name))
 	root.Example = "  quayctl lint service.yaml\n  quayctl doctor\n  quayctl lint --help"
 	root.CompletionOptions.DisableDefaultCmd = false
 	if program := strings.TrimSuffix(filepath.Base(calledBy), ".exe"); program == link {

@@ -60,8 +60,8 @@ func TestTeardown(t *testing.T) {
 	args := func(more ...string) []string {
 		return append([]string{"teardown", "--kubeconfig=" + shared.AdminKubeconfig, shared.cloudConfig}, more...)
 	}
-	run(t, "quaymaster", args("--yes"), 1, "3 Services still use load balancers of this cluster: default/deleted, default/guarded, default/kept")
-	run(t, "quaymaster", args("--yes", "--ignore-services"), 1, "the controllers are still running: ", "holds the lease kube-system/cloud-controller-manager")
+	run(t, "quayctl", args("--yes"), 1, "3 Services still use load balancers of this cluster: default/deleted, default/guarded, default/kept")
+	run(t, "quayctl", args("--yes", "--ignore-services"), 1, "the controllers are still running: ", "holds the lease kube-system/cloud-controller-manager")
 
 	shared.controllers.Kill()
 	// As if the lease had expired.
@@ -74,12 +74,12 @@ func TestTeardown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	listed := run(t, "quaymaster", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; set --yes to delete them")
-	run(t, "quaymaster", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept has retain-on-delete")
-	if again := run(t, "quaymaster", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
+	listed := run(t, "quayctl", args("--ignore-services"), 1, "dev-default-deleted", "would be deleted", "owns 4 objects in the cloud; set --yes to delete them")
+	run(t, "quayctl", args("--ignore-services", "--include-protected", "--dry-run"), 1, "kept: Service default/kept has retain-on-delete")
+	if again := run(t, "quayctl", args("--ignore-services"), 1); again.Stdout != listed.Stdout {
 		t.Errorf("a dry run changed something:\n%s\n%s", listed.Stdout, again.Stdout)
 	}
-	run(t, "quaymaster", args("--ignore-services", "--yes"), 1,
+	run(t, "quayctl", args("--ignore-services", "--yes"), 1,
 		"deleted", "kept: it has deletion protection", "kept: Service default/kept has retain-on-delete", "needs it", "still owns 3 objects")
 
 	// Its owner has taken it over elsewhere: without Services nothing is retained any more.
@@ -93,8 +93,8 @@ func TestTeardown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, "quaymaster", args("--include-protected", "--yes"), 0, "dev-default-guarded", "owns no objects in the cloud")
-	run(t, "quaymaster", args(), 0, "owns no objects in the cloud")
+	run(t, "quayctl", args("--include-protected", "--yes"), 0, "dev-default-guarded", "owns no objects in the cloud")
+	run(t, "quayctl", args(), 0, "owns no objects in the cloud")
 	if err := shared.controllers.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,32 +12,24 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/cmd/internal/command"
-	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
-	"quaymaster.dev/internal/config"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/review"
-	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
 
-// teardownUserAgent identifies the command in the logs of the API server and of the cloud.
-const teardownUserAgent = "quaymaster-teardown"
-
-// teardownOptions holds the flags of quaymaster teardown.
+// teardownOptions holds the flags of quayctl teardown.
 type teardownOptions struct {
-	kubeconfig, cloudConfig, clusterUID string
-	dryRun, yes                         bool
-	ignoreServices, ignoreControllers   bool
-	includeProtected                    bool
+	clusterInCloud
+
+	clusterUID                        string
+	dryRun, yes                       bool
+	ignoreServices, ignoreControllers bool
+	includeProtected                  bool
 }
 
 func newTeardownCommand() *cobra.Command {
@@ -52,8 +43,8 @@ func newTeardownCommand() *cobra.Command {
 			"Without --yes it only lists the objects. Retained load balancers do not carry the tag and are never\n" +
 			"touched; protected load balancers are kept unless --include-protected is set. The command succeeds\n" +
 			"only if no object is left.",
-		Example: "  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig\n" +
-			"  quaymaster teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig --yes",
+		Example: "  quayctl teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig\n" +
+			"  quayctl teardown --cloud-config=cloud.yaml --kubeconfig=admin.kubeconfig --yes",
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd.Flags().Changed); err != nil {
@@ -67,8 +58,7 @@ func newTeardownCommand() *cobra.Command {
 }
 
 func (o *teardownOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; leave empty inside a cluster")
-	fs.StringVar(&o.cloudConfig, "cloud-config", "", "cloud config `file` (required)")
+	o.clusterInCloud.addFlags(fs)
 	fs.StringVar(&o.clusterUID, "cluster-uid", "",
 		"`UID` of the kube-system namespace of a cluster that no longer exists; requires --ignore-services")
 	fs.BoolVar(&o.dryRun, "dry-run", true, "only list the objects; --yes turns it off")
@@ -90,8 +80,8 @@ func (o *teardownOptions) validate(given func(flag string) bool) error {
 	if o.clusterUID != "" && !o.ignoreServices {
 		errs = append(errs, errors.New("--cluster-uid requires --ignore-services: Services cannot be checked"))
 	}
-	if o.clusterUID != "" && o.kubeconfig != "" {
-		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig"))
+	if o.clusterUID != "" && o.cluster != (cluster{}) {
+		errs = append(errs, errors.New("--cluster-uid must not be combined with --kubeconfig or --context"))
 	}
 	switch {
 	case given("dry-run") && o.dryRun && o.yes:
@@ -106,101 +96,63 @@ func (o *teardownOptions) validate(given func(flag string) bool) error {
 }
 
 func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
-	cfg, err := config.Load(o.cloudConfig)
-	if err != nil {
-		return fmt.Errorf("--cloud-config: %w", err)
-	}
-	client, err := cloudapi.New(connect.Cloud(cfg, teardownUserAgent))
-	if err != nil {
-		return fmt.Errorf("--cloud-config: %w", err)
-	}
-	uid, wishes := o.clusterUID, teardown.Wishes{IncludeProtected: o.includeProtected}
-	var cluster *kubernetes.Clientset
-	var observer *clusterca.Observer
-	if uid == "" {
-		rc, err := connect.APIServer(o.kubeconfig)
-		if err != nil {
-			return err
-		}
-		rc.UserAgent = teardownUserAgent + "/" + version.Version()
-		observer = clusterca.Observe(rc)
-		if cluster, err = kubernetes.NewForConfig(rc); err != nil {
-			return fmt.Errorf("--kubeconfig: %w", err)
-		}
-		if uid, err = ownership.NewCluster(cluster.CoreV1()).UID(ctx); err != nil {
-			return fmt.Errorf("--kubeconfig: %w", err)
-		}
-	}
-	found, err := teardown.Take(ctx, client, uid)
+	m, err := o.member(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := recorded(ctx, client, uid)
+	found, err := teardown.Take(ctx, m.cloud, m.uid)
 	if err != nil {
 		return err
 	}
-	if cluster != nil {
-		own := review.Own(cfg.LoadBalancerClass, cfg.DefaultClass)
-		if wishes.Retained, err = o.inspectCluster(ctx, cluster, own, found); err != nil {
+	held, err := readHolder(ctx, m, m.uid)
+	if err != nil {
+		return err
+	}
+	wishes := teardown.Wishes{IncludeProtected: o.includeProtected}
+	if m.api != nil {
+		if wishes.Retained, err = o.inspectCluster(ctx, m, found); err != nil {
 			return err
 		}
-		if err := checkHolder(held, uid, observer); err != nil {
+		if err := m.mayWrite(held); err != nil {
 			return err
 		}
 	}
 	plan := teardown.Plan(found, wishes.Keep)
 	if !o.yes {
-		return list(out, plan, uid)
+		return listOwned(out, plan, m.uid)
 	}
-	if err := execute(ctx, out, client, plan, uid); err != nil || held == nil {
+	if err := deleteOwned(ctx, out, m.cloud, plan, m.uid); err != nil || held == nil {
 		return err
 	}
-	return client.DeleteHolder(ctx, uid, cloudapi.WriteOptions{IfMatch: held.Revision})
+	return m.cloud.DeleteHolder(ctx, m.uid, cloudapi.WriteOptions{IfMatch: held.Revision})
 }
 
-// recorded returns the record of the cluster that holds the UID, or nil if there is none.
-func recorded(ctx context.Context, client *cloudapi.Client, uid string) (*cloudv1.ClusterHolder, error) {
-	held, err := holder.Read(ctx, client, uid)
-	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
-		return nil, nil
+// member returns the cluster; without a client of its API server if it no longer exists.
+func (o *teardownOptions) member(ctx context.Context) (*member, error) {
+	if o.clusterUID == "" {
+		return o.connect(ctx)
 	}
-	return held, err
+	cfg, client, err := cloud(o.cloudConfig)
+	return &member{uid: o.clusterUID, cfg: cfg, cloud: client}, err
 }
 
-// checkHolder fails if the record, which may be nil, is that of another cluster than that of the observer: the objects
-// with the UID are the other cluster's.
-func checkHolder(held *cloudv1.ClusterHolder, uid string, observer *clusterca.Observer) error {
-	if held == nil {
-		return nil
-	}
-	own, err := observer.Identity()
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(held.Fingerprints, own.Proven) {
-		return fmt.Errorf("cluster UID %s is held by %s; its objects are not those of this cluster, which has the "+
-			"fingerprint %s; if they are, run quayctl takeover first", uid, holder.Describe(held), own.Proven)
-	}
-	return nil
-}
-
-// list prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are
+// listOwned prints what would be deleted. It fails if that is anything, so that the exit code shows whether objects are
 // left.
-func list(out io.Writer, plan []teardown.Item, uid string) error {
+func listOwned(out io.Writer, plan []teardown.Item, uid string) error {
 	if len(plan) == 0 {
 		_, err := fmt.Fprintf(out, "cluster %s owns no objects in the cloud\n", uid)
 		return err
 	}
-	if err := table(out, plan, func(int) string { return "would be deleted" }); err != nil {
+	if err := outcomes(out, plan, func(int) string { return "would be deleted" }); err != nil {
 		return err
 	}
 	return fmt.Errorf("cluster %s owns %d objects in the cloud; set --yes to delete them", uid, len(plan))
 }
 
-// execute deletes the objects and checks that none is left.
-func execute(ctx context.Context, out io.Writer, client *cloudapi.Client, plan []teardown.Item, uid string) error {
+// deleteOwned deletes the objects and checks that none is left.
+func deleteOwned(ctx context.Context, out io.Writer, client *cloudapi.Client, plan []teardown.Item, uid string) error {
 	failed := teardown.Execute(ctx, client, plan)
-	if err := table(out, plan, func(i int) string {
+	if err := outcomes(out, plan, func(i int) string {
 		if failed[i] != nil {
 			return "failed: " + failed[i].Error()
 		}
@@ -220,8 +172,8 @@ func execute(ctx context.Context, out io.Writer, client *cloudapi.Client, plan [
 	return err
 }
 
-// table prints the plan with the outcome of each item that is not kept.
-func table(out io.Writer, plan []teardown.Item, outcome func(int) string) error {
+// outcomes prints the plan with the outcome of each item that is not kept.
+func outcomes(out io.Writer, plan []teardown.Item, outcome func(int) string) error {
 	if len(plan) == 0 {
 		return nil
 	}
@@ -243,23 +195,23 @@ const namedServices = 3
 // inspectCluster returns the Services whose load balancers are retained. It fails while the cluster is in use: its
 // Services would lose their load balancers, or the controllers would recreate them.
 func (o *teardownOptions) inspectCluster(
-	ctx context.Context, api kubernetes.Interface, own review.Reviewer, found teardown.Inventory,
+	ctx context.Context, m *member, found teardown.Inventory,
 ) (retained map[string]string, err error) {
 	// Of all types: the load balancer of one that was changed may still be there.
-	services, err := api.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	services, err := m.api.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list services: %w", err)
 	}
-	ours, retained := ownServices(services.Items, own, found)
+	ours, retained := ownServices(services.Items, review.Own(m.cfg.LoadBalancerClass, m.cfg.DefaultClass), found)
 	if len(ours) > 0 && !o.ignoreServices {
 		return nil, fmt.Errorf("%d Services still use load balancers of this cluster: %s; delete them while the "+
 			"controllers are running, or set --ignore-services",
-			len(ours), summary(ours))
+			len(ours), firstOf(ours))
 	}
 	if o.ignoreControllers {
 		return retained, nil
 	}
-	state, err := leadership.Read(ctx, api, leadership.Namespace, leadership.CloudLease)
+	state, err := leadership.Read(ctx, m.api, leadership.Namespace, leadership.CloudLease)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +248,7 @@ func ownServices(
 	return ours, retained
 }
 
-func summary(names []string) string {
+func firstOf(names []string) string {
 	if len(names) > namedServices {
 		return strings.Join(names[:namedServices], ", ") + ", …"
 	}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/service"
+	servicecontroller "quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -42,7 +42,7 @@ func TestTeardownWhileServicesUseLoadBalancers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: tc.spec}
 			if tc.held {
-				svc.Finalizers = []string{service.Finalizer("example.com/former")}
+				svc.Finalizers = []string{servicecontroller.Finalizer("example.com/former")}
 			}
 			svc, err := api.Services("shop").Create(t.Context(), svc, metav1.CreateOptions{})
 			if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUsageOfOperations(t *testing.T) {
+func TestUsageOfTeardown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		want []string
@@ -23,9 +23,8 @@ func TestUsageOfOperations(t *testing.T) {
 		"teardown of a cluster that no longer exists": {
 			[]string{"teardown", "--cluster-uid=u", "--kubeconfig=k"},
 			[]string{"--cloud-config is required: ", "--cluster-uid requires --ignore-services",
-				"--cluster-uid must not be combined with --kubeconfig"},
+				"--cluster-uid must not be combined with --kubeconfig or --context"},
 		},
-		"probe of nothing": {[]string{"probe"}, []string{"set --namespace, --lease or both"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, tc.args...)
