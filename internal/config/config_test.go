@@ -136,7 +136,7 @@ func TestParseErrors(t *testing.T) {
 		"the token would be sent in the clear": {
 			text: strings.Replace(minimal, "127.0.0.1", "10.0.0.1", 1),
 			want: []string{`endpoint: Invalid value: "http://10.0.0.1:8090": must not send the token in the clear ` +
-				`to another machine; use https, or set allowInsecureHTTP to true`},
+				`to a remote machine; use https, or set allowInsecureHTTP to true`},
 		},
 		"half a client certificate, and no quota": {
 			text: minimal + "clientKeyFile: /tls.key\nquotaPercent: 0\n",

@@ -186,7 +186,7 @@ func TestKeysAreNotReadable(t *testing.T) {
 	diff(t, "key pair after a restart", p.key, got.Key)
 	next.stop()
 	for key, want := range map[string]string{
-		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with another key",
+		"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 		"short": "must be 32 bytes in base64",
 	} {
 		_, err := mycloud.Open(mycloud.Options{DataDir: c.dir, Token: token, EncryptionKey: key})
@@ -211,7 +211,7 @@ func TestMissingKeyWritesNothing(t *testing.T) {
 	added.ID, added.Hostname = "i-added", "added"
 	more.Instances = append(more.Instances, added)
 	for given, want := range map[string]string{
-		"": "restore the file", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with another key",
+		"": "restore the file", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=": "encrypted with a different key",
 	} {
 		_, err := mycloud.Open(mycloud.Options{
 			DataDir: c.dir, Token: token, EncryptionKey: given, Inventory: more,
