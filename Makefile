@@ -328,7 +328,7 @@ bench-admission: ## Measure what admission costs, on a real API server (ROUNDS, 
 bench-controllers: ## Measure what the controllers cost, ours and stock, on a real API server (SIZES, PAGE); takes about 20 minutes.
 	@tools/build.sh etcd kube-apiserver
 	@$(MAKE) build
-	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers
+	@$(GO) build -ldflags '-s -w' -o bin/bench/ ./test/benchcontrollers/...
 	@bin/bench/benchcontrollers -sizes '$(SIZES)' -page '$(PAGE)' -command '$(strip make bench-controllers $(if $(filter file,$(origin SIZES)),,SIZES=$(SIZES)))'
 
 .PHONY: verify

@@ -1,108 +1,96 @@
-// Package provider implements the cloud provider interface of Kubernetes for mycloud, with one file per capability. Nodes,
-// load balancers and routes are served to the stock controllers of --stock-controllers, which know neither budgets nor
-// brakes; our controllers use the packages below this one.
+// Package provider implements the cloud provider interface of Kubernetes, which k8s.io/cloud-provider requires to run
+// controllers. Those of Quaymaster need more of the cloud than the interface can express, and use the packages below
+// this one instead.
 package provider
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
-	"k8s.io/utils/clock"
+	"context"
+	"fmt"
 
-	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/ownership"
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"quaymaster.dev/controllers/machine"
 )
 
 // Name is the provider's value of --cloud-provider.
 const Name = "mycloud"
 
-// Options holds the dependencies of a Provider.
-type Options struct {
-	// Cloud is the client of the cloud's API.
-	Cloud *cloudapi.Client
-	// Cluster identifies the objects of this cluster.
-	Cluster *ownership.Cluster
-	// ClusterID is the cluster's name in the cloud.
-	ClusterID string
-	// APIServer is the address of the cluster's API server.
-	APIServer string
-	// RouteTableID is the table for the routes to the Nodes' pods; without it, routes are not supported.
-	RouteTableID string
-	// LoadBalancer manages load balancers.
-	LoadBalancer cloudprovider.LoadBalancer
-	// Recorder emits Events about Nodes; if nil, there are none.
-	Recorder record.EventRecorder
-	// Clock defaults to the real clock.
-	Clock clock.PassiveClock
+// Machines finds the machines of Nodes.
+type Machines interface {
+	// Ask asks the cloud. It returns nil without an error if the cloud does not know the machine.
+	Ask(ctx context.Context, node *corev1.Node) (*machine.Machine, error)
 }
 
-// Provider implements cloudprovider.Interface.
-type Provider struct {
-	cloud        *cloudapi.Client
-	clusterID    string
-	instances    *instancesV2
-	apiServer    string
-	loadBalancer cloudprovider.LoadBalancer
-	routes       *routes
-}
+// Provider implements cloudprovider.Interface and InstancesV2.
+type Provider struct{ machines Machines }
 
 var (
-	_ cloudprovider.Interface    = (*Provider)(nil)
-	_ cloudprovider.InformerUser = (*Provider)(nil)
+	_ cloudprovider.Interface   = (*Provider)(nil)
+	_ cloudprovider.InstancesV2 = (*Provider)(nil)
 )
 
-// New returns a Provider. It does no I/O.
-func New(o Options) *Provider {
-	instances := &instancesV2{cloud: o.Cloud, guard: newGuard(o.Recorder, o.Clock)}
-	return &Provider{
-		cloud: o.Cloud, clusterID: o.ClusterID, apiServer: o.APIServer, instances: instances, loadBalancer: o.LoadBalancer,
-		routes: &routes{cloud: o.Cloud, cluster: o.Cluster, tableID: o.RouteTableID, instances: instances},
-	}
-}
+// New returns a Provider, without a cloud if machines is nil.
+func New(machines Machines) *Provider { return &Provider{machines} }
 
-// Initialize does nothing: a Provider has no goroutines, and its clients are in its Options.
+// Initialize starts nothing.
 func (p *Provider) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
-
-// SetInformers sets the lister of Nodes, which routes need to find their Nodes and the guard to forget deleted ones. It
-// is called once, before any other method.
-func (p *Provider) SetInformers(factory informers.SharedInformerFactory) {
-	nodes := factory.Core().V1().Nodes()
-	p.routes.setNodes(nodes.Lister(), nodes.Informer().HasSynced)
-	p.instances.guard.setNodes(nodes.Lister())
-}
 
 // ProviderName returns the scheme of provider IDs.
 func (p *Provider) ProviderName() string { return Name }
 
-// HasClusterID returns true: every Provider has one.
+// HasClusterID returns true: the UID of the cluster identifies its objects.
 func (p *Provider) HasClusterID() bool { return true }
 
-// LoadBalancer returns the capability that manages load balancers.
-func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
-	return p.loadBalancer, p.loadBalancer != nil
+// InstancesV2 returns the Provider itself, unless it has no cloud.
+func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) { return p, p.machines != nil }
+
+// Instances is not supported: InstancesV2 replaces it.
+func (p *Provider) Instances() (cloudprovider.Instances, bool) { return nil, false }
+
+// Zones is not supported: InstancesV2 replaces it.
+func (p *Provider) Zones() (cloudprovider.Zones, bool) { return nil, false }
+
+// Clusters is not supported: nothing uses it.
+func (p *Provider) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+
+// LoadBalancer is not supported: it could not return what has to be recorded in a Service; see service.Balancers.
+func (p *Provider) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
+
+// Routes is not supported: it would need one request for each route; see route.Table.
+func (p *Provider) Routes() (cloudprovider.Routes, bool) { return nil, false }
+
+// InstanceExists returns false only if the cloud has a record of the deletion of the Node's machine: callers delete the
+// Node at once. That the cloud does not know the machine is an error.
+func (p *Provider) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	m, err := p.machine(ctx, node)
+	return err == nil && m.State != machine.Deleted, err
 }
 
-// InstancesV2 returns the capability that looks up the machines of Nodes.
-func (p *Provider) InstancesV2() (cloudprovider.InstancesV2, bool) {
-	return p.instances, true
+// InstanceShutdown returns true once the Node's machine is stopped.
+func (p *Provider) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	m, err := p.machine(ctx, node)
+	return err == nil && m.State == machine.Stopped, err
 }
 
-// Instances returns InstancesV2 for callers of the older interface.
-func (p *Provider) Instances() (cloudprovider.Instances, bool) {
-	return &instances{p.instances}, true
+// InstanceMetadata returns what a Node is initialized with.
+func (p *Provider) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	m, err := p.machine(ctx, node)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.State == machine.Deleted:
+		return nil, fmt.Errorf("node %s: the machine is deleted: %w", node.Name, cloudprovider.InstanceNotFound)
+	}
+	return &cloudprovider.InstanceMetadata{
+		ProviderID: m.ProviderID, InstanceType: m.Type, NodeAddresses: m.Addresses, Zone: m.Zone, Region: m.Region,
+	}, nil
 }
 
-// Zones returns the capability that looks up the zones of Nodes, for callers of the older interface.
-func (p *Provider) Zones() (cloudprovider.Zones, bool) { return &zones{p.instances}, true }
-
-// Metrics returns the collector that counts Nodes kept without a machine.
-func (p *Provider) Metrics() prometheus.Collector { return p.instances.guard }
-
-// Clusters returns the only cluster of the provider.
-func (p *Provider) Clusters() (cloudprovider.Clusters, bool) {
-	return &clusters{id: p.clusterID, apiServer: p.apiServer}, true
+func (p *Provider) machine(ctx context.Context, node *corev1.Node) (*machine.Machine, error) {
+	m, err := p.machines.Ask(ctx, node)
+	if err == nil && m == nil {
+		err = fmt.Errorf("node %s: the cloud has neither its machine nor a record of the deletion", node.Name)
+	}
+	return m, err
 }
-
-// Routes returns the capability that manages the routes to Nodes' pods, if there is a route table for them.
-func (p *Provider) Routes() (cloudprovider.Routes, bool) { return p.routes, p.routes.tableID != "" }

@@ -41,7 +41,7 @@ func TestControlEnds(t *testing.T) {
 		start := time.Now()
 		err = m.control(ctx, config.Complete(), Assembly{
 			Cloud: &fake.Cloud{}, Leading: []func(context.Context){func(ctx context.Context) { <-ctx.Done() }},
-		}, "")
+		})
 		if took := time.Since(start); err != nil || took != time.Minute {
 			t.Errorf("ends %s after it was asked to: %v", took-time.Minute, err)
 		}

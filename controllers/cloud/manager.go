@@ -48,9 +48,6 @@ type Assembly struct {
 	Background func(context.Context)
 	// Leading holds what they share on the leader. Each runs there once and returns when its context ends.
 	Leading []func(context.Context)
-	// Synced reports whether everything that Services are validated against is known. The service controller waits for
-	// it.
-	Synced func() bool
 }
 
 // Manager is a cloud-controller-manager that has not been started.

@@ -3,9 +3,6 @@ package cloud
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cloud-provider/names"
 )
 
@@ -55,31 +52,6 @@ func TestFlags(t *testing.T) {
 			}
 			if got := m.Options.KubeCloudShared.CloudProvider.Name; got != "mycloud" {
 				t.Errorf("cloud provider %q, want mycloud", got)
-			}
-		})
-	}
-}
-
-func TestHideClass(t *testing.T) {
-	service := func(class *string) *corev1.Service {
-		return &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: "web"},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class},
-		}
-	}
-	for name, tc := range map[string]struct{ given, want any }{
-		"ours":          {service(new("mycloud.io/dlb")), service(nil)},
-		"another":       {service(new("example.com/lb")), service(new("example.com/lb"))},
-		"none":          {service(nil), service(nil)},
-		"not a service": {"tombstone", "tombstone"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := hideClass("mycloud.io/dlb")(tc.given)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("unexpected object (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	ccmapp "k8s.io/cloud-provider/app"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	configv1alpha1 "k8s.io/cloud-provider/config/v1alpha1"
-	"k8s.io/cloud-provider/names"
 	ccmoptions "k8s.io/cloud-provider/options"
 	"k8s.io/component-base/configz"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
@@ -23,13 +22,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// RunOptions hold what Run needs besides the flags; all fields are required.
+// RunOptions hold what Run needs besides the flags; both are required.
 type RunOptions struct {
 	// Wait returns once the API server and the cloud allow to start, or if they never will. It reports what it waits for,
 	// which is then the reason why the process is not ready.
 	Wait func(ctx context.Context, waiting func(reason string)) error
-	// Class is the loadBalancerClass of our Services, in addition to those without a class.
-	Class string
 	// Assemble builds what runs, after Wait.
 	Assemble func(*ccmconfig.CompletedConfig) (Assembly, error)
 }
@@ -67,7 +64,7 @@ func (m *Manager) Run(ctx context.Context, o RunOptions) error {
 	completed.EventBroadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: completed.Client.CoreV1().Events("")})
 	defer completed.EventBroadcaster.Shutdown()
 	f.waiting.Store(nil)
-	return m.lead(ctx, completed, f, func(ctx context.Context) error { return m.control(ctx, completed, assembly, o.Class) })
+	return m.lead(ctx, completed, f, func(ctx context.Context) error { return m.control(ctx, completed, assembly) })
 }
 
 // awaitBackground waits until what every replica runs has ended, at most for a while: its watches may sleep, as those of
@@ -127,9 +124,7 @@ func (m *Manager) configure() (*ccmconfig.CompletedConfig, error) {
 }
 
 // control runs the controllers until the context ends and ours have stopped. The app's cannot be waited for.
-func (m *Manager) control(
-	ctx context.Context, completed *ccmconfig.CompletedConfig, assembly Assembly, class string,
-) error {
+func (m *Manager) control(ctx context.Context, completed *ccmconfig.CompletedConfig, assembly Assembly) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -138,10 +133,6 @@ func (m *Manager) control(
 		running.Go(func() { run(ctx) })
 	}
 	constructors := constructors()
-	constructors[names.ServiceLBController] = ccmapp.ControllerInitFuncConstructor{
-		InitContext: constructors[names.ServiceLBController].InitContext,
-		Constructor: serviceController(class, assembly.Synced),
-	}
 	for name, run := range assembly.Run {
 		constructors[name] = ccmapp.ControllerInitFuncConstructor{Constructor: start(&running, name, run)}
 	}

@@ -29,7 +29,7 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/internal/volume"
-	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/lookup"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
 )
@@ -63,7 +63,7 @@ func start(t *testing.T, volumes []*corev1.PersistentVolume, change func(*fixtur
 	factory := informers.NewSharedInformerFactory(f.client, 0)
 	o := persistentvolume.Options{
 		PersistentVolumes: factory.Core().V1().PersistentVolumes(), Client: f.client.CoreV1(),
-		Labeler: provider.New(provider.Options{Cloud: f.cloud.Client}), Recorder: f.events, Clock: f.clock,
+		Labeler: lookup.New(lookup.Options{Cloud: f.cloud.Client, Clock: f.clock}), Recorder: f.events, Clock: f.clock,
 	}
 	if change != nil {
 		change(f, &o)
@@ -178,8 +178,8 @@ func TestCompletes(t *testing.T) {
 		t.Errorf("patches (-want +got):\n%s", diff)
 	}
 	f.expectEvent(`ZoneLabelOverwritten metadata.labels[topology.kubernetes.io/zone]: must match the cloud; the value was replaced by "eu-1a"`)
-	if calls := f.cloud.Calls(); len(calls) != 4 {
-		t.Errorf("calls %v, want 4", calls)
+	if calls := f.cloud.Calls(); len(calls) != 1 {
+		t.Errorf("calls %v, want 1 for the volume that all have", calls)
 	}
 	// A later update of a complete PersistentVolume causes neither a call nor a write.
 	f.update("bare", func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeAvailable })

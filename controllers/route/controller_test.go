@@ -123,7 +123,7 @@ func TestUnknownInstance(t *testing.T) {
 	f.settle("the condition", func() error { return f.says("bad", "False RouteCreated") })
 }
 
-// The stock controller does not repeat a failed creation until something else happens to a Node.
+// The controller of k8s.io/cloud-provider does not repeat a failed creation until something else happens to a Node.
 func TestOutage(t *testing.T) {
 	nodes, routes := fleet(3)
 	f := setUp(t, nodes...)

@@ -23,7 +23,8 @@ import (
 	"quaymaster.dev/controllers/worker"
 )
 
-// Name is the controller's name in the --controllers flag. It is that of the stock controller, which it replaces.
+// Name is the controller's name in the --controllers flag. It is that of the app's controller, which it
+// replaces.
 const Name = names.ServiceLBController
 
 const (
@@ -46,10 +47,6 @@ type Options struct {
 	Client func() kubernetes.Interface
 	// LoadBalancerClass is the class of the Services that are ours, whether or not those without a class are.
 	LoadBalancerClass string
-	// Retiring leaves Services to the stock controller: this one only cleans up those with its finalizer that no longer ask
-	// for a load balancer, which the stock controller does not look at, and removes the finalizer from those that the stock
-	// controller has taken over.
-	Retiring bool
 	// Balancers manages the load balancers.
 	Balancers Balancers
 	// Synced report whether what Balancers needs is known; the first pass waits for all of them.
@@ -91,7 +88,7 @@ func New(o Options) (*Controller, error) {
 	}
 	c := &Controller{
 		o: o, services: o.Services.Informer(), progress: progress,
-		ownership: ownership{finalizer: Finalizer(o.LoadBalancerClass), retiring: o.Retiring},
+		ownership: ownership{finalizer: Finalizer(o.LoadBalancerClass)},
 		written:   newWritten(),
 		told:      &told{said: map[types.UID]map[string]bool{}},
 	}

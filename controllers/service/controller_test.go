@@ -177,8 +177,8 @@ func TestOtherClass(t *testing.T) {
 		"of another Quaymaster, no load balancer any more": {
 			svc: svc("web", recorded, clusterIP, finalizers(another)),
 		},
-		"ours of the stock controller, no load balancer any more": {svc: svc("web", stock, clusterIP), want: none},
-		"ours of an earlier version, no load balancer any more":   {svc: svc("web", earlier, clusterIP), want: none},
+		"ours of an earlier version without claims, no load balancer any more": {svc: svc("web", unclaimed, clusterIP), want: none},
+		"ours of an earlier version, no load balancer any more":                {svc: svc("web", earlier, clusterIP), want: none},
 		"ours of an earlier version, without a record yet": {
 			svc: svc("web", clusterIP, annotate(claim, class), finalizers(shared)), want: none,
 		},
@@ -227,7 +227,7 @@ func TestFinalizer(t *testing.T) {
 	}
 }
 
-// TestTakeover: our finalizer joins the one that the stock controller and earlier versions have shared with other
+// TestTakeover: our finalizer joins the one that earlier versions have shared with other
 // controllers.
 func TestTakeover(t *testing.T) {
 	keep := func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/keep") }
@@ -235,9 +235,9 @@ func TestTakeover(t *testing.T) {
 		svc  *corev1.Service
 		want []string
 	}{
-		"of an earlier version":   {svc("web", keep, earlier), []string{"example.com/keep", shared, finalizer}},
-		"of the stock controller": {svc("web", stock, keep), []string{shared, "example.com/keep", finalizer}},
-		"without a record yet":    {svc("web", earlier, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) }), []string{shared, finalizer}},
+		"of an earlier version": {svc("web", keep, earlier), []string{"example.com/keep", shared, finalizer}},
+		"of one without claims": {svc("web", unclaimed, keep), []string{shared, "example.com/keep", finalizer}},
+		"without a record yet":  {svc("web", earlier, func(s *corev1.Service) { delete(s.Annotations, service.AnnotationRecord) }), []string{shared, finalizer}},
 		"of a class that was configured before": {
 			svc("web", recorded, func(s *corev1.Service) { s.Finalizers = []string{service.Finalizer("example.com/former")} }), []string{finalizer, shared},
 		},
@@ -264,53 +264,13 @@ func TestTakeover(t *testing.T) {
 		}))
 	}
 	t.Run("deleted meanwhile", bubble(func(t *testing.T) {
-		f := start(t, svc("recorded", stock, deleted), svc("cleared", deleted, func(s *corev1.Service) { s.Finalizers = []string{shared} }))
+		f := start(t, svc("recorded", unclaimed, deleted), svc("cleared", deleted, func(s *corev1.Service) { s.Finalizers = []string{shared} }))
 		for _, name := range []string{"recorded", "cleared"} {
 			if got := f.get(name); got != nil {
 				t.Errorf("%s is still there: %+v", name, got)
 			}
 		}
 	}))
-}
-
-// TestRetiring: next to the stock controller, which does not know our finalizer, no Service keeps it that no longer needs
-// it, and no load balancer is left without a finalizer.
-func TestRetiring(t *testing.T) {
-	clusterIP := func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }
-	others := func(s *corev1.Service) { s.Spec.LoadBalancerClass = new(otherClass) }
-	both := func(s *corev1.Service) {
-		settled(s)
-		sharing(s)
-	}
-	for name, tc := range map[string]struct {
-		svc        *corev1.Service
-		calls      string
-		finalizers []string
-	}{
-		"the stock controller comes next":     {svc("web", settled), "", []string{finalizer}},
-		"the stock controller protects it":    {svc("web", both), "", []string{shared}},
-		"of the stock controller":             {svc("web", stock), "", []string{shared}},
-		"of the stock controller, deleted":    {svc("web", stock, deleted), "", []string{shared}},
-		"of the stock controller, ClusterIP":  {svc("web", stock, clusterIP), "", []string{shared}},
-		"deleted":                             {svc("web", settled, deleted), "remove web", nil},
-		"deleted, the stock controller's too": {svc("web", both, deleted), "", []string{shared}},
-		"no load balancer any more":           {svc("web", settled, clusterIP), "remove web", nil},
-		"of another controller by now":        {svc("web", both, others), "remove web", []string{shared}},
-	} {
-		t.Run(name, bubble(func(t *testing.T) {
-			f := startAs(t, true, tc.svc)
-			if calls := strings.Join(f.called(), ", "); calls != tc.calls {
-				t.Errorf("calls %q, want %q", calls, tc.calls)
-			}
-			var got []string
-			if now := f.get("web"); now != nil {
-				got = now.Finalizers
-			}
-			if diff := cmp.Diff(tc.finalizers, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("finalizers (-want +got):\n%s", diff)
-			}
-		}))
-	}
 }
 
 // TestDefaultClassGivenUp: a Service without a class that was ours keeps its load balancer when such Services are no

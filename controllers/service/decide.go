@@ -37,9 +37,9 @@ func Held(svc *corev1.Service) bool {
 
 func isQuaymasters(finalizer string) bool { return strings.HasPrefix(finalizer, finalizerPrefix) }
 
-// former reports whether a Service without a finalizer of Quaymaster was ours. The stock controller and earlier versions
-// have used the finalizer that controllers of load balancers share, together with the record or, before that, the claim.
-// A client that replaces the whole Service removes all of them, but not the conditions.
+// former reports whether a Service without a finalizer of Quaymaster was ours. Earlier versions have used the
+// finalizer that controllers of load balancers share, together with the record or, before that, the claim. A client that
+// replaces the whole Service removes all of them, but not the conditions.
 func former(svc *corev1.Service) bool {
 	_, recorded := svc.Annotations[AnnotationRecord]
 	_, claimed := svc.Annotations[annotationClaim]
@@ -56,24 +56,14 @@ const (
 	ensure
 	// remove: the Service had a load balancer of ours, and no longer asks for one.
 	remove
-	// yield: the stock controller protects the load balancer by now.
-	yield
 )
 
 // ownership decides what Services need, for a controller with a loadBalancerClass.
-type ownership struct {
-	finalizer string
-	// retiring is Options.Retiring.
-	retiring bool
-}
+type ownership struct{ finalizer string }
 
 // decide returns what a Service needs. owned is true if its type and class ask for a load balancer of ours.
 func (o ownership) decide(svc *corev1.Service, owned bool) action {
 	switch deleting := svc.DeletionTimestamp != nil; {
-	case o.retiring && owned && o.has(svc) && servicehelpers.HasLBFinalizer(svc):
-		return yield
-	case owned && !deleting && o.retiring:
-		return leave
 	case owned && !deleting:
 		return ensure
 	case !owned && classless(svc) && !deleting:
@@ -96,7 +86,7 @@ func (o ownership) has(svc *corev1.Service) bool { return slices.Contains(svc.Fi
 // holds reports whether the Service was ours and has not been cleaned up. Without a finalizer, that of another controller
 // is not ours.
 func (o ownership) holds(svc *corev1.Service, owned bool) bool {
-	if o.retiring || slices.ContainsFunc(svc.Finalizers, isQuaymasters) {
+	if slices.ContainsFunc(svc.Finalizers, isQuaymasters) {
 		return o.has(svc)
 	}
 	return owned && servicehelpers.HasLBFinalizer(svc) || !others(svc, owned) && former(svc)
@@ -138,8 +128,3 @@ func (o ownership) release(svc *corev1.Service, owned bool) {
 }
 
 func isOurs(c metav1.Condition) bool { return strings.HasPrefix(c.Type, ConditionPrefix) }
-
-// yield removes the finalizer from a Service that the stock controller protects by its own.
-func (o ownership) yield(svc *corev1.Service) {
-	svc.Finalizers = slices.DeleteFunc(svc.Finalizers, func(name string) bool { return name == o.finalizer })
-}

@@ -10,7 +10,7 @@ import (
 	"quaymaster.dev/internal/condition"
 )
 
-// The reasons of Events, which are those of the stock controller.
+// The reasons of Events, which are those of the app's controller.
 const (
 	reasonEnsuring = "EnsuringLoadBalancer"
 	reasonEnsured  = "EnsuredLoadBalancer"

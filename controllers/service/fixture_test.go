@@ -36,7 +36,7 @@ const (
 	// unserved is the label of Services without a class that are not ours.
 	unserved  = "unserved"
 	finalizer = "service.quaymaster.dev/mycloud.io_dlb"
-	// shared is the finalizer of other controllers, of the stock controller and of earlier versions.
+	// shared is the finalizer of other controllers and of earlier versions.
 	shared = "service.kubernetes.io/load-balancer-cleanup"
 	// claim is the annotation of earlier versions.
 	claim = "quaymaster.dev/load-balancer-claim"
@@ -224,21 +224,14 @@ type fixture struct {
 	controller *service.Controller
 	events     *record.FakeRecorder
 	registry   *prometheus.Registry
-	retiring   bool
 	stop       func()
 }
 
 // start runs a Controller with Services that exist already, until the test ends.
 func start(t *testing.T, existing ...*corev1.Service) *fixture {
 	t.Helper()
-	return startAs(t, false, existing...)
-}
-
-// startAs is start for a Controller that may be retiring.
-func startAs(t *testing.T, retiring bool, existing ...*corev1.Service) *fixture {
-	t.Helper()
 	f := &fixture{
-		t: t, retiring: retiring, events: record.NewFakeRecorder(10000), registry: prometheus.NewRegistry(),
+		t: t, events: record.NewFakeRecorder(10000), registry: prometheus.NewRegistry(),
 		api: &api{source: fcache.NewFakeControllerSource(), services: map[string]*corev1.Service{}},
 		script: &script{
 			ensure: func(svc *corev1.Service) (service.State, error) { return ready(svc), nil },
@@ -272,7 +265,7 @@ func (f *fixture) run(registry *prometheus.Registry) {
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	var err error
 	f.controller, err = service.New(service.Options{
-		Services: services, LoadBalancerClass: class, Retiring: f.retiring, Balancers: f.script, Registerer: registry, Workers: 8,
+		Services: services, LoadBalancerClass: class, Balancers: f.script, Registerer: registry, Workers: 8,
 		Client:   func() kubernetes.Interface { return client },
 		Reader:   client.CoreV1(),
 		Recorder: func(context.Context, kubernetes.Interface) record.EventRecorder { return f.events },
@@ -396,12 +389,12 @@ func sharing(s *corev1.Service) { s.Finalizers = append(s.Finalizers, shared) }
 
 // earlier gives a Service what an earlier version has written.
 func earlier(s *corev1.Service) {
-	stock(s)
+	unclaimed(s)
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, claim, class)
 }
 
-// stock gives a Service what the stock controller writes.
-func stock(s *corev1.Service) {
+// unclaimed gives a Service what other earlier versions have written.
+func unclaimed(s *corev1.Service) {
 	recorded(s)
 	s.Finalizers = append(s.Finalizers, shared)
 }

@@ -39,9 +39,6 @@ func (c *Controller) pass(ctx context.Context, svc *corev1.Service) (State, erro
 		return c.ensure(ctx, svc)
 	case remove:
 		return c.remove(ctx, svc, owned)
-	case yield:
-		_, err := c.write(ctx, svc, c.ownership.yield)
-		return State{}, err
 	case leave:
 	}
 	return State{}, nil

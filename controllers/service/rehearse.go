@@ -17,7 +17,7 @@ func Rehearse(ctx context.Context, balancers Balancers, class string, svc *corev
 		return balancers.Ensure(ctx, claimed)
 	case remove:
 		return balancers.Remove(ctx, svc)
-	case leave, yield:
+	case leave:
 	}
 	return State{}, nil
 }

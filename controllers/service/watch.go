@@ -60,7 +60,7 @@ func (c *Controller) added(svc *corev1.Service) {
 		if !configured(svc) {
 			c.progress.changed(svc.UID)
 		}
-	case remove, yield:
+	case remove:
 	}
 	c.queue.Add(svc.UID)
 }

@@ -28,7 +28,7 @@ func deleting(svc *corev1.Service) {
 func (f *fixture) remove(svc *corev1.Service) error {
 	f.t.Helper()
 	f.sync()
-	return f.EnsureLoadBalancerDeleted(f.t.Context(), "dev", f.put(svc))
+	return f.removeStored(f.put(svc))
 }
 
 func (f *fixture) mustRemove(svc *corev1.Service) {
@@ -55,15 +55,11 @@ func TestDelete(t *testing.T) {
 			if all := f.all(); len(all) != 0 {
 				t.Errorf("%d load balancers are left", len(all))
 			}
-			if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); exists || err != nil {
-				t.Errorf("GetLoadBalancer = %t, %v; want false", exists, err)
-			}
 			f.cloud.Calls()
 			if err := f.remove(svc); err != nil {
 				t.Errorf("delete again: %v", err)
 			}
-			// GetLoadBalancer has asked for the state of the cloud a moment ago.
-			f.expectCalls("delete again", "GET load-balancers")
+			f.expectCalls("delete again", "GET load-balancers", "GET meta")
 		})
 	}
 }
@@ -80,9 +76,7 @@ func TestDeleteThatTakesLongIsNotDone(t *testing.T) {
 			t.Fatal("deleted, though the cloud is still working")
 		}
 	}
-	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); !exists || err != nil {
-		t.Errorf("GetLoadBalancer = %t, %v; want true", exists, err)
-	}
+	f.only()
 }
 
 func TestDeletionProtection(t *testing.T) {
@@ -122,8 +116,8 @@ func TestRetainOnDelete(t *testing.T) {
 	if cluster || service || lb.Tags["team"] != "edge" {
 		t.Errorf("tags %v, want those of the user alone", lb.Tags)
 	}
-	if _, exists, err := f.GetLoadBalancer(t.Context(), "dev", svc); exists || err != nil {
-		t.Errorf("GetLoadBalancer = %t, %v; want false: it was released", exists, err)
+	if err := f.remove(svc); err != nil || f.only().Revision != lb.Revision {
+		t.Errorf("again: error %v, want none, and the load balancer as it was released", err)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestDriftOfAFailedLoadBalancer(t *testing.T) {
 				f.options.Mirror.LoadBalancers.Put(&now)
 				for range 2 {
 					// Only a load balancer that the cloud fails to provide is an error.
-					_, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(svc), nil)
+					_, err := f.ensureStored(f.put(svc))
 					f.see(svc)
 					if state == cloudv1.ProvisioningActive && err != nil {
 						t.Error(err)

@@ -13,12 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cloudprovider "k8s.io/cloud-provider"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 	"k8s.io/utils/ptr"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/ingressnode"
+	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
@@ -260,13 +259,13 @@ func TestEnsureRefusals(t *testing.T) {
 	}
 }
 
-func TestEnsureOfAnotherClass(t *testing.T) {
-	f := start(t, 0)
-	if _, err := f.ensure(builder.Service(builder.Class("example.com/lb"))); err == nil {
-		t.Error("a Service of another class was served")
+func TestOwned(t *testing.T) {
+	b := dlb.New(dlb.Options{LoadBalancerClass: "mycloud.io/dlb"})
+	for class, want := range map[string]bool{"example.com/lb": false, "mycloud.io/dlb": true} {
+		if got := b.Owned(builder.Service(builder.Class(class))); got != want {
+			t.Errorf("a Service of class %s is ours: %t, want %t", class, got, want)
+		}
 	}
-	f.expectCalls("another class")
-	f.mustEnsure(builder.Service(builder.Class("mycloud.io/dlb"), func(svc *corev1.Service) { svc.Name = "ours" }))
 }
 
 func TestEnsurePublishesHostname(t *testing.T) {
@@ -286,8 +285,8 @@ func TestEnsureDoesNotWaitForJobs(t *testing.T) {
 	pending := func(what string, calls ...string) {
 		t.Helper()
 		_, err := f.ensure(svc)
-		if _, retry := errors.AsType[*cloudproviderapi.RetryError](err); !retry {
-			t.Fatalf("%s: error %v, want a RetryError", what, err)
+		if _, later := errors.AsType[*laterError](err); !later {
+			t.Fatalf("%s: error %v, want one that says when to try again", what, err)
 		}
 		f.expectCalls(what, calls...)
 		f.expectCondition(svc, metav1.ConditionFalse, "Pending", "the cloud is still working on load balancer "+f.only().ID)
@@ -346,12 +345,19 @@ func TestDefaultsOfTheCloud(t *testing.T) {
 func TestEnsureWaitsForTheNodeGroup(t *testing.T) {
 	f := start(t, 0)
 	_, err := f.ensure(builder.Service(builder.DLB("ingress-group", "edge")))
-	var retry *cloudproviderapi.RetryError
-	if !errors.As(err, &retry) || !strings.Contains(err.Error(), "node group edge") {
-		t.Errorf("error %v, want a RetryError about node group edge", err)
+	if _, later := errors.AsType[*laterError](err); !later || !strings.Contains(err.Error(), "node group edge") {
+		t.Errorf("error %v, want one about node group edge that says when to try again", err)
 	}
 	if all := f.all(); len(all) != 0 {
 		t.Errorf("%d load balancers were created without their nodes", len(all))
+	}
+}
+
+// Waiting for the first sync of a node group is no failure.
+func TestGroupNotSyncedYet(t *testing.T) {
+	f := start(t, 0, func(o *dlb.Options) { o.NodeGroups = groups{} })
+	if _, err := f.ensure(builder.Service()); !errors.Is(err, service.ErrNotReady) {
+		t.Errorf("got %v, want %v", err, service.ErrNotReady)
 	}
 }
 
@@ -371,19 +377,6 @@ func TestTooManyGroups(t *testing.T) {
 	}
 	f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration",
 		`metadata.annotations[service.beta.kubernetes.io/dlb-ingress-group]: Invalid value: "edge": too many ingress groups: use one of them`)
-}
-
-func TestUpdateLoadBalancerAsksNothing(t *testing.T) {
-	f := start(t, 0)
-	// The service controller treats this error as success and emits no Event for it.
-	err := f.UpdateLoadBalancer(t.Context(), "dev", builder.Service(), nil)
-	if !errors.Is(err, cloudprovider.ImplementedElsewhere) {
-		t.Errorf("error %v, want %v", err, cloudprovider.ImplementedElsewhere)
-	}
-	f.expectCalls("update")
-	if name := f.GetLoadBalancerName(t.Context(), "dev", builder.Service()); name != "dev-shop-web" {
-		t.Errorf("name %q, want dev-shop-web", name)
-	}
 }
 
 // Without node ports, edges forward packets to the nodes unchanged, and kube-proxy reports which nodes take them.

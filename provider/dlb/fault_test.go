@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -32,9 +31,8 @@ func TestMoreThanOneMatchIsAnError(t *testing.T) {
 	f.forget(svc)
 	f.cloud.Calls()
 	_, ensureErr := f.ensure(svc)
-	_, _, getErr := f.GetLoadBalancer(t.Context(), "dev", svc)
 	deleteErr := f.remove(svc)
-	for what, err := range map[string]error{"ensure": ensureErr, "get": getErr, "delete": deleteErr} {
+	for what, err := range map[string]error{"ensure": ensureErr, "delete": deleteErr} {
 		if err == nil || !strings.Contains(err.Error(), "all have the tags of this service") ||
 			!strings.Contains(err.Error(), lb.ID) {
 			t.Errorf("%s: error %v, want one that names both", what, err)
@@ -209,7 +207,7 @@ func TestProvisioningFails(t *testing.T) {
 		f.pass(step.after)
 		f.cloud.Calls()
 		const text = "capacity: no room in eu-1a"
-		if _, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(svc), nil); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := f.ensureStored(f.put(svc)); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("error %v, want %q", err, text)
 		}
 		f.expectCalls(fmt.Sprintf("after %d seconds", step.after), step.calls...)
@@ -235,7 +233,7 @@ func TestWritesNameTheOwner(t *testing.T) {
 	})
 	builder.DLB("listener-maxqps", "9")(svc)
 	f.mustEnsure(svc)
-	if err := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc); err != nil {
+	if err := f.removeStored(svc); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -299,9 +297,8 @@ func TestCloudErrors(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			var retry *cloudproviderapi.RetryError
-			if errors.As(err, &retry) != (tc.retry > 0) || tc.retry > 0 && retry.RetryAfter() != tc.retry {
-				t.Errorf("error %v: retry %v, want after %s", err, retry, tc.retry)
+			if later, ok := errors.AsType[*laterError](err); ok != (tc.retry > 0) || ok && later.after != tc.retry {
+				t.Errorf("error %v: retry %v, want after %s", err, later, tc.retry)
 			}
 			if tc.refused != "" {
 				f.expectCondition(svc, metav1.ConditionFalse, "RefusedByCloud", tc.refused)

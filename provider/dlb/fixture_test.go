@@ -37,7 +37,7 @@ const (
 // fixture is a Balancer with its cloud and its cluster, which has the Service of the test.
 type fixture struct {
 	t *testing.T
-	*dlb.Stock
+	*dlb.Balancer
 	cloud   *cloud.Cloud
 	client  *fake.Clientset
 	events  *record.FakeRecorder
@@ -111,7 +111,7 @@ func (f *fixture) mirror(c *cloud.Cloud, cluster *ownership.Cluster) *mirror.Mir
 }
 
 // restart starts the controllers again: they forget what they had in memory. The mirror goes on.
-func (f *fixture) restart() { f.Stock = dlb.NewStock(dlb.New(f.options), f.client.CoreV1()) }
+func (f *fixture) restart() { f.Balancer = dlb.New(f.options) }
 
 // sync waits until the mirror has what the cloud has. Beside an intercepted cloud it asks the cloud itself.
 func (f *fixture) sync() {
@@ -221,7 +221,7 @@ func (f *fixture) ensure(svc *corev1.Service) (*corev1.LoadBalancerStatus, error
 	f.t.Helper()
 	f.sync()
 	stored := f.put(svc)
-	status, err := f.EnsureLoadBalancer(f.t.Context(), "dev", stored, nil)
+	status, err := f.ensureStored(stored)
 	f.see(svc)
 	return status, err
 }

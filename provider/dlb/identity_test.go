@@ -509,7 +509,7 @@ func TestTwoClusters(t *testing.T) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID("other")}})
 	o := f.options
 	o.Cluster = ownership.NewCluster(client.CoreV1())
-	other := dlb.NewStock(dlb.New(o), client.CoreV1())
+	other := dlb.New(o)
 	stored := f.stored(svc)
 	if _, err := other.Ensure(t.Context(), stored); err == nil {
 		t.Error("another cluster took the load balancer")

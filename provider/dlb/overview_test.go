@@ -107,7 +107,7 @@ func TestMetricsOfServices(t *testing.T) {
 	w.expectMetrics("with a cloud again", map[string][2]int{"Configured": {1}, "InvalidConfiguration": {1, 10}})
 
 	bad.Spec.Type = corev1.ServiceTypeClusterIP
-	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", w.put(bad)); err != nil {
+	if err := w.removeStored(w.put(bad)); err != nil {
 		t.Fatal(err)
 	}
 	w.see(bad)
@@ -132,7 +132,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	for _, svc := range []*corev1.Service{first, second} {
 		deleted := svc.DeepCopy()
 		deleted.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
-		if err := w.EnsureLoadBalancerDeleted(t.Context(), "dev", deleted); err == nil {
+		if err := w.removeStored(deleted); err == nil {
 			t.Errorf("%s is deleted", svc.Name)
 		}
 		w.see(svc)
@@ -146,7 +146,7 @@ func TestMetricsOfDeletedServices(t *testing.T) {
 	third := w.put(named("third"))
 	w.see(third)
 	w.pass(10)
-	if _, _, err := w.GetLoadBalancer(t.Context(), "dev", third); err == nil {
+	if err := w.removeStored(third); err == nil {
 		t.Error("there is an answer")
 	}
 	w.expectMetrics(

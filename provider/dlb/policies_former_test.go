@@ -60,13 +60,13 @@ func TestPoliciesKeepWhatGoesWithTheNetworkType(t *testing.T) {
 	for range 2 {
 		svc = svc.DeepCopy()
 		svc.Status.LoadBalancer = *status
-		if _, err := f.EnsureLoadBalancer(t.Context(), "dev", svc, nil); err != nil {
+		if _, err := f.ensureStored(svc); err != nil {
 			t.Fatal(err)
 		}
 		p.all = nil
 	}
 	builder.DLB("scheduler", "fastest")(svc)
-	if _, err := f.EnsureLoadBalancer(t.Context(), "dev", svc, nil); err == nil {
+	if _, err := f.ensureStored(svc); err == nil {
 		t.Error("a bad value was accepted")
 	}
 	f.expectCondition(svc, metav1.ConditionFalse, "InvalidConfiguration", `"fastest"`)
@@ -97,12 +97,12 @@ func TestPoliciesProtectAfterChangeOfType(t *testing.T) {
 	f.mustEnsure(svc)
 	svc = svc.DeepCopy()
 	svc.Spec.Type = corev1.ServiceTypeClusterIP
-	if err := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc); err == nil {
+	if err := f.removeStored(svc); err == nil {
 		t.Error("a protected load balancer was deleted")
 	}
 	f.only()
 	builder.DLB("deletion-protection", "false")(svc)
-	if err := f.EnsureLoadBalancerDeleted(t.Context(), "dev", svc); err != nil {
+	if err := f.removeStored(svc); err != nil {
 		t.Error(err)
 	}
 }

@@ -345,12 +345,12 @@ func TestFailedChangeIsReported(t *testing.T) {
 				return true
 			})
 			stored := f.put(svc)
-			if _, err := f.EnsureLoadBalancer(t.Context(), "dev", stored, nil); err != nil {
+			if _, err := f.ensureStored(stored); err != nil {
 				t.Errorf("nothing to do: %v", err)
 			}
 			f.expectCondition(svc, metav1.ConditionTrue, "Configured", "")
 			builder.DLB("listener-maxqps", "9")(svc)
-			if _, err := f.EnsureLoadBalancer(t.Context(), "dev", f.put(svc), nil); err == nil {
+			if _, err := f.ensureStored(f.put(svc)); err == nil {
 				t.Error("no error")
 			}
 			f.expectCondition(svc, metav1.ConditionUnknown, "SyncFailing", "will retry")

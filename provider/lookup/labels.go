@@ -12,22 +12,13 @@ import (
 	"quaymaster.dev/internal/volume"
 )
 
-// Labels reads the topology labels of a volume of this cloud; for other volumes it returns nil. The error wraps
-// cloudprovider.DiskNotFound if the cloud answered that the volume does not exist; any other error, such as a response
-// without a zone, proves nothing about the volume.
-func Labels(ctx context.Context, cloud Cloud, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return labels(
-		ctx, pv, func(ctx context.Context, id string) (*cloudv1.Volume, error) { return readVolume(ctx, cloud, id) },
-	)
-}
-
-func labels(
-	ctx context.Context, pv *corev1.PersistentVolume, read func(context.Context, string) (*cloudv1.Volume, error),
-) (map[string]string, error) {
+// GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. Its errors are
+// those of Volume; a response without a zone, too, proves nothing about the volume.
+func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
 	if !volume.Zoned(pv) {
 		return nil, nil
 	}
-	found, err := read(ctx, pv.Spec.CSI.VolumeHandle)
+	found, err := l.Volume(ctx, pv.Spec.CSI.VolumeHandle)
 	if err != nil {
 		return nil, fmt.Errorf("persistent volume %s: %w", pv.Name, err)
 	}

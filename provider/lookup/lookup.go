@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/utils/clock"
 
@@ -135,12 +134,6 @@ func New(o Options) *Lookup {
 		volumes: newMemory[*cloudv1.Volume](g, KindVolume, o.MaxEntries, o),
 		types:   &types{gate: g, cloud: o.Cloud, observe: func(r Result) { o.OnLookup(KindVolumeTypes, r) }, o: &o},
 	}
-}
-
-// GetLabelsForVolume returns the topology labels of a volume of this cloud, and nil for other volumes. Its errors are
-// those of Volume.
-func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, error) {
-	return labels(ctx, pv, l.Volume)
 }
 
 // Volume returns a volume, which may be cached. The error wraps cloudprovider.DiskNotFound if the cloud answered that

@@ -105,13 +105,28 @@ func mustVolume(t *testing.T, f *fixture, id string) {
 	}
 }
 
+func TestLabels(t *testing.T) {
+	f := start(t, lookup.Options{})
+	for id, zone := range map[string]string{"vol-data-1": "eu-1a", "vol-shared-1": "eu-1a__eu-1b"} {
+		labels, err := f.GetLabelsForVolume(t.Context(), pv(id))
+		want := map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelTopologyRegion: "eu-1"}
+		if diff := cmp.Diff(want, labels); diff != "" || err != nil {
+			t.Errorf("%s: error %v, labels (-want +got):\n%s", id, err, diff)
+		}
+	}
+}
+
 func TestVolumesOfOthersCostNoCall(t *testing.T) {
 	f := start(t, lookup.Options{})
-	labels, err := f.GetLabelsForVolume(t.Context(), &corev1.PersistentVolume{})
-	if labels != nil || err != nil {
-		t.Errorf("labels %v, %v; want none", labels, err)
+	others := pv("vol-data-1")
+	others.Spec.CSI.Driver = "csi.example.com"
+	for what, volume := range map[string]*corev1.PersistentVolume{"a volume without CSI": {}, "another driver's": others} {
+		labels, err := f.GetLabelsForVolume(t.Context(), volume)
+		if labels != nil || err != nil {
+			t.Errorf("%s: labels %v, %v; want none", what, labels, err)
+		}
+		f.expectCalls(t, 0, what)
 	}
-	f.expectCalls(t, 0, "a volume without CSI")
 }
 
 func TestVolumeThatDoesNotExist(t *testing.T) {

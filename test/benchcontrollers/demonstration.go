@@ -41,9 +41,9 @@ const lies = `{"seed": 1, "rules": [
 
 // demonstration is what becomes of Nodes whose cloud gives false answers.
 type demonstration struct {
-	// lost is the number of Nodes that were deleted by our controllers, by those of k8s.io/cloud-provider over our
-	// provider, and by those over a provider that passes answers on.
-	ours, stock, plain int
+	// ours and plain are the numbers of Nodes that were deleted by our controllers, and by those of k8s.io/cloud-provider
+	// over a provider that passes answers on.
+	ours, plain int
 	// gone is how long the Node of a deleted instance existed with our controllers.
 	gone time.Duration
 }
@@ -67,10 +67,6 @@ func demonstrate(ctx context.Context, progress func(string, ...any)) (d demonstr
 		return d, err
 	}
 	progress("demonstration: ours lost %d, a deleted instance's Node was gone after %s", d.ours, d.gone)
-	if d.stock, err = w.runStock(ctx, ids); err != nil {
-		return d, err
-	}
-	progress("demonstration: --stock-controllers lost %d", d.stock)
 	d.plain, err = w.runPlain(ctx, ids)
 	progress("demonstration: the stock controller over a plain provider lost %d", d.plain)
 	return d, err
@@ -99,18 +95,6 @@ func (w *world) runOurs(ctx context.Context, ids []string) (lost int, gone time.
 		}
 	}
 	return lost, 0, fmt.Errorf("the Node of a deleted instance still exists after %s", goneBound)
-}
-
-func (w *world) runStock(ctx context.Context, ids []string) (lost int, err error) {
-	if err := w.restore(ctx, ids); err != nil {
-		return 0, err
-	}
-	stock, err := w.start(ctx, "--configure-cloud-routes=false", "--stock-controllers")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, stock.Stop(stopWait)) }()
-	return w.lie(ctx)
 }
 
 // runPlain runs the controller of k8s.io/cloud-provider in this process.

@@ -54,10 +54,6 @@ type measurement struct {
 // measure runs the controllers in a cluster that is as they want it, and changes it. number differs between the
 // measurements of one cluster.
 func (w *world) measure(ctx context.Context, m *measurement, number int, progress func(string, ...any)) (err error) {
-	var args []string
-	if m.stock {
-		args = []string{"--stock-controllers"}
-	}
 	beating, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	nodes := w.nodes
@@ -65,7 +61,11 @@ func (w *world) measure(ctx context.Context, m *measurement, number int, progres
 	defer running.Wait()
 	defer end()
 	w.counter.reset()
-	controllers, err := w.start(ctx, args...)
+	start := w.start
+	if m.stock {
+		start = w.startStock
+	}
+	controllers, err := start(ctx)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,6 @@ func (r *report) writeDemonstration(text *strings.Builder) {
 	row(text, "controllers", fmt.Sprintf("Nodes lost in %s", lying.Round(time.Second)))
 	text.WriteString("|---|---|\n")
 	row(text, "k8s.io/cloud-provider, over a provider that passes answers on", fmt.Sprint(d.plain))
-	row(text, "k8s.io/cloud-provider, over our provider (`--stock-controllers`)", fmt.Sprint(d.stock))
 	row(text, "ours", fmt.Sprint(d.ours))
 	fmt.Fprintf(text, "\nWith ours, the Node of an instance that was really deleted was gone after %s.\n", d.gone)
 }

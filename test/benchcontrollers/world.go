@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -151,6 +152,21 @@ func (w *world) count() error {
 // start runs the controllers.
 func (w *world) start(ctx context.Context, args ...string) (*env.Server, error) {
 	return w.StartControllers(ctx, w.config, append([]string{"--cluster-cidr=" + podRange}, args...)...)
+}
+
+// startStock runs the controllers of k8s.io/cloud-provider with the same flags and rights. Their program is built beside
+// this one.
+func (w *world) startStock(ctx context.Context, args ...string) (*env.Server, error) {
+	s, err := w.PrepareControllers(ctx, w.config, append([]string{"--cluster-cidr=" + podRange}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	this, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s.Replace(filepath.Join(filepath.Dir(this), "stockcontrollers"))
+	return s, s.Restart(ctx)
 }
 
 // close stops everything and removes its files.

@@ -31,6 +31,9 @@ func (e *Env) startServer(ctx context.Context, s *Server) error {
 	return s.Restart(ctx)
 }
 
+// Replace makes the next start run another program with the same arguments.
+func (s *Server) Replace(path string) { s.path = path }
+
 // Restart starts the program again with the same arguments after Stop or Kill, and waits until it is ready.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.Process != nil && s.Exit() == nil {

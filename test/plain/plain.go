@@ -10,6 +10,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/providerid"
 )
 
@@ -52,7 +53,26 @@ func (p Provider) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool
 	return err == nil && instance.State == cloudv1.InstanceStopped, err
 }
 
-// InstanceMetadata is not implemented: Nodes are initialized by others.
-func (p Provider) InstanceMetadata(context.Context, *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	return nil, cloudprovider.NotImplemented
+// InstanceMetadata describes the instance of the Node, which is found by its name if it has no provider ID.
+func (p Provider) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	var found *cloudv1.Instance
+	if node.Spec.ProviderID == "" {
+		list, err := p.Cloud.LookupInstances(ctx, cloudv1.LookupRequest{Hostnames: []string{node.Name}})
+		if err != nil {
+			return nil, err
+		}
+		if len(list.Items) != 1 {
+			return nil, cloudprovider.InstanceNotFound
+		}
+		found = &list.Items[0]
+	} else {
+		var err error
+		if found, err = p.instance(ctx, node); err != nil {
+			return nil, err
+		}
+	}
+	m := machines.Of(found)
+	return &cloudprovider.InstanceMetadata{
+		ProviderID: m.ProviderID, InstanceType: m.Type, NodeAddresses: m.Addresses, Zone: m.Zone, Region: m.Region,
+	}, nil
 }

@@ -74,10 +74,6 @@ func (r *controllers) checkConfig() []error {
 		errs = append(errs, fmt.Errorf("--cluster-name must be unset or %q, the clusterID of cloud config %s; got %q",
 			r.config.ClusterID, file, shared.ClusterName))
 	}
-	if r.stock && !r.config.DefaultClass {
-		errs = append(errs, fmt.Errorf("cloud config %s: defaultClass must be true with --%s: the controllers of "+
-			"k8s.io/cloud-provider serve Services without a class", file, flagStock))
-	}
 	if r.manager.RoutesEnabled() && r.config.Network.RouteTableID == "" {
 		errs = append(errs, fmt.Errorf("cloud config %s: network.routeTableID is required while cloud routes are "+
 			"enabled; set it, or disable routes with --configure-cloud-routes=false", file))

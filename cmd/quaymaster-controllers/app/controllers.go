@@ -49,6 +49,7 @@ import (
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/provider/machines"
 	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
@@ -85,9 +86,6 @@ func NewCommand() *cobra.Command {
 	r := &controllers{manager: manager, given: cmd.Flags().Changed, drift: drift{dlb.DriftRepair}}
 	sections := manager.Flags(cmd.Name())
 	r.addFlags(sections.FlagSet("without cloud"))
-	sections.FlagSet("stock controllers").BoolVar(&r.stock, flagStock, false,
-		"Run the controllers of k8s.io/cloud-provider in place of our own with the same names, for comparison and as a "+
-			"way back.")
 	sections.FlagSet("load balancers").Var(&r.drift, flagDrift,
 		"What to do about load balancers that were changed in the cloud: "+strings.Join(dlb.Drifts(), ", ")+
 			". To repair writes what the Service asks for; to report sets the condition of the Service and writes nothing "+
@@ -122,9 +120,7 @@ type controllers struct {
 	withoutCloud bool
 	class        string
 	defaultClass bool
-	// stock runs the app's controllers in place of those that replace them.
-	stock bool
-	drift drift
+	drift        drift
 	// catalogs and audited are what admission reviews Services by, and in which namespaces.
 	catalogs selection.Flags
 	audited  string
@@ -165,7 +161,6 @@ func (r *controllers) run(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.String(),
 		"clusterID", r.config.ClusterID)
 	return r.manager.Run(ctx, cloud.RunOptions{
-		Class: r.config.LoadBalancerClass,
 		Wait: func(ctx context.Context, waiting func(string)) error {
 			var err error
 			if r.clusterUID, err = awaitCluster(ctx, cluster, waiting); err != nil {
@@ -294,13 +289,13 @@ func (r *controllers) assemble(
 	r.holder = r.newHolder(completed)
 	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	r.holder.OnLoss(copied.Lost)
-	machines := nodegroup.NewMachines(r.cloud, copied)
+	members := nodegroup.NewMachines(r.cloud, copied)
 	nodes, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
 		Groups:     nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
-		Machines:   machines,
+		Machines:   members,
 		Nodes:      completed.SharedInformers.Core().V1().Nodes(),
 		Services:   completed.SharedInformers.Core().V1().Services(),
-		Synced:     []clientcache.InformerSynced{machines.HasSynced},
+		Synced:     []clientcache.InformerSynced{members.HasSynced},
 		Recorder:   completed.EventRecorder,
 		InstanceID: providerid.Parse,
 		Resumed:    func() bool { return book.Resumed(brakes.PoolMembers) },
@@ -321,12 +316,6 @@ func (r *controllers) assemble(
 		Drift:      r.drift.value,
 	}.Configure(r.config))
 	r.holder.OnLoss(balancer.Audit)
-	provider := provider.New(provider.Options{
-		Cloud: r.cloud, Cluster: cluster, ClusterID: r.config.ClusterID, APIServer: completed.Kubeconfig.Host,
-		RouteTableID: r.config.Network.RouteTableID,
-		LoadBalancer: dlb.NewStock(balancer, r.api.CoreV1()),
-		Recorder:     completed.EventRecorder,
-	})
 	orphans := dlb.NewOrphans(balancer)
 	collectors := []prometheus.Collector{book, orphans, r.holder}
 	election := completed.ComponentConfig.Generic.LeaderElection
@@ -335,16 +324,13 @@ func (r *controllers) assemble(
 		Endpoint: r.config.Endpoint, Cloud: copied,
 	})
 	assembly.Leading = append(assembly.Leading, r.holder.Run, book.Run, copied.Run, reporter.Run)
-	if r.stock {
-		collectors = append(collectors, provider.Metrics())
-	} else {
-		initializer, lifecycle, err := r.newNodes(completed, copied, book)
-		if err != nil {
-			return cloud.Assembly{}, err
-		}
-		collectors = append(collectors, initializer.Metrics(), lifecycle)
-		assembly.Run[node.Name], assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
+	found := machines.New(r.cloud, copied)
+	initializer, lifecycle, err := r.newNodes(completed, found, book)
+	if err != nil {
+		return cloud.Assembly{}, err
 	}
+	collectors = append(collectors, initializer.Metrics(), lifecycle)
+	assembly.Run[node.Name], assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
 	// Without the service controller there is nothing to report about Services.
 	if r.manager.Enabled(names.ServiceLBController) {
 		collectors = append(collectors, balancer.Metrics())
@@ -363,14 +349,10 @@ func (r *controllers) assemble(
 			return cloud.Assembly{}, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	assembly.Cloud = provider
+	assembly.Cloud = provider.New(found)
 	assembly.Run[ingressnode.Name] = nodes.Run
 	assembly.Run[persistentvolume.Name] = volumes.Run
 	assembly.Run[dlb.OrphansName] = orphans.Run
-	policiesSynced := assembly.Synced
-	// The balancer counts Services, also for the stock controller, which waits for an informer of its own.
-	services := completed.SharedInformers.Core().V1().Services().Informer()
-	assembly.Synced = func() bool { return policiesSynced() && copied.Synced() && services.HasSynced() }
 	if err := r.addService(&assembly, completed, balancer, nodes, copied, store); err != nil {
 		return cloud.Assembly{}, err
 	}
@@ -419,6 +401,6 @@ func (r *controllers) assemblePolicies(
 	}
 	return cloud.Assembly{
 		Run:        map[string]func(context.Context){policy.Name: started(status.Run), audit.Name: started(auditor.Run)},
-		Background: store.Run, Synced: store.HasSynced,
+		Background: store.Run,
 	}, store, nil
 }

@@ -16,16 +16,14 @@ import (
 	"quaymaster.dev/controllers/node"
 	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/provider/machines"
-	"quaymaster.dev/provider/mirror"
 )
 
 // newNodes creates the controllers of Nodes, which have the flags and the account of those that they replace.
 func (r *controllers) newNodes(
-	completed *ccmconfig.CompletedConfig, m *mirror.Mirror, book *brake.Book,
+	completed *ccmconfig.CompletedConfig, found *machines.Machines, book *brake.Book,
 ) (*node.Controller, *nodelifecycle.Controller, error) {
 	account := ccmapp.DefaultInitFuncConstructors[names.CloudNodeController].InitContext.ClientName
 	client := func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) }
-	found := machines.New(r.cloud, m)
 	initializer, err := node.New(node.Options{
 		Nodes: completed.SharedInformers.Core().V1().Nodes(), Client: client, Recorder: recorder(node.Name), Machines: found,
 		Workers: int(completed.ComponentConfig.NodeController.ConcurrentNodeSyncs),

@@ -25,7 +25,7 @@ func (r *controllers) addRoutes(
 	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster, copied *mirror.Mirror,
 	book *brake.Book,
 ) error {
-	if r.stock || !r.manager.RoutesEnabled() {
+	if !r.manager.RoutesEnabled() {
 		return nil
 	}
 	shared := completed.ComponentConfig.KubeCloudShared

@@ -23,7 +23,7 @@ import (
 )
 
 // addService adds the service controller to an assembly, in place of the app's. It has the same flags and the same
-// account, and follows the changes of load balancers in the cloud and of policies. Next to the app's, it only retires.
+// account, and follows the changes of load balancers in the cloud and of policies.
 func (r *controllers) addService(
 	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers,
 	nodes *ingressnode.Controller, copied *mirror.Mirror, policies *policystore.Store,
@@ -37,7 +37,6 @@ func (r *controllers) addService(
 		Client:            func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) },
 		Reader:            r.api.CoreV1(),
 		LoadBalancerClass: r.config.LoadBalancerClass,
-		Retiring:          r.stock,
 		Balancers:         balancers,
 		// Without the cloud, the conditions of Services report that.
 		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
@@ -64,11 +63,7 @@ func (r *controllers) addService(
 	policies.Subscribe(&policyFollower{
 		entry: policies.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
 	})
-	if r.stock {
-		assembly.Leading = append(assembly.Leading, c.Run)
-	} else {
-		assembly.Run[service.Name] = c.Run
-	}
+	assembly.Run[service.Name] = c.Run
 	return nil
 }
 

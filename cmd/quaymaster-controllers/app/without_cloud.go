@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
-	cloudprovider "k8s.io/cloud-provider"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
 
@@ -26,7 +25,6 @@ const (
 	flagClass        = "load-balancer-class"
 	flagDefaultClass = "default-class"
 	flagLease        = "leader-elect-resource-name"
-	flagStock        = "stock-controllers"
 )
 
 // reporting names the controllers that need no cloud.
@@ -46,8 +44,7 @@ func (r *controllers) addFlags(fs *pflag.FlagSet) {
 }
 
 // runWithoutCloud runs only the controllers that report Services. The app owns lease, health, metrics and configz,
-// and needs a provider. It calls the provider only through its own controllers, which are disabled, so noCloud is
-// enough.
+// and needs a provider, which its own controllers would call; they are disabled.
 func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	// Report the problems of flags and files together.
 	usage, files := r.checkWithoutCloud(), r.configure()
@@ -63,7 +60,6 @@ func (r *controllers) runWithoutCloud(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Starting without a cloud", "version", version.String())
 	return r.manager.Run(ctx, cloud.RunOptions{
-		Class: r.class,
 		Wait: func(ctx context.Context, waiting func(string)) error {
 			_, err := awaitCluster(ctx, ownership.NewCluster(r.api.CoreV1()), waiting)
 			return err
@@ -86,10 +82,6 @@ func (r *controllers) checkWithoutCloud() []error {
 		errs = append(errs, fmt.Errorf("--controllers must not be combined with --%s, which runs only %s",
 			flagWithoutCloud, reporting))
 	}
-	if r.stock {
-		errs = append(errs, fmt.Errorf("--%s must not be combined with --%s, which runs only %s",
-			flagStock, flagWithoutCloud, reporting))
-	}
 	if problems := validation.IsQualifiedName(r.class); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--%s must be a qualified name such as %s; got %q", flagClass,
 			config.DefaultLoadBalancerClass, r.class))
@@ -109,38 +101,6 @@ func (r *controllers) checkWithoutCloud() []error {
 // assembleWithoutCloud creates the controllers that report Services.
 func (r *controllers) assembleWithoutCloud(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
 	assembly, _, err := r.assemblePolicies(completed)
-	assembly.Cloud = noCloud{}
+	assembly.Cloud = provider.New(nil)
 	return assembly, err
 }
-
-// noCloud is a provider without capabilities.
-type noCloud struct{}
-
-var _ cloudprovider.Interface = noCloud{}
-
-// Initialize starts nothing.
-func (noCloud) Initialize(cloudprovider.ControllerClientBuilder, <-chan struct{}) {}
-
-// LoadBalancer is not supported.
-func (noCloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
-
-// Instances is not supported.
-func (noCloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
-
-// InstancesV2 is not supported.
-func (noCloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return nil, false }
-
-// Zones is not supported.
-func (noCloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
-
-// Clusters is not supported.
-func (noCloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
-
-// Routes is not supported.
-func (noCloud) Routes() (cloudprovider.Routes, bool) { return nil, false }
-
-// ProviderName returns the name of our provider.
-func (noCloud) ProviderName() string { return provider.Name }
-
-// HasClusterID returns true, so that the app starts: there are no cloud objects to tag.
-func (noCloud) HasClusterID() bool { return true }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,8 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 	servicehelpers "k8s.io/cloud-provider/service/helpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +21,6 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/provider/dlb"
-	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/test/env"
@@ -50,7 +45,6 @@ func TestControllers(t *testing.T) {
 		{"ingress nodes follow annotations", ingressNodesFollow},
 		{"a mistake changes nothing", mistakeChangesNothing},
 		{"an outage is reported", outageIsReported},
-		{"a condition is for its own service alone", conditionOfNamesake},
 		{"a restart writes nothing", restartWritesNothing},
 		{"a service changes hands during a restart", changesHands},
 		{"a crash after the creation leaves one load balancer", crashAfterCreate},
@@ -307,66 +301,6 @@ func mistakeChangesNothing(w *world) {
 	if now := w.balancer(svc, "load balancer", func(cloudv1.LoadBalancer) bool { return true }).Revision; now != revision {
 		w.t.Errorf("the load balancer's revision changed from %s to %s", revision, now)
 	}
-}
-
-// conditionOfNamesake calls a Balancer with a Service that is gone, or replaced by one of the same name. Its class
-// keeps the running controllers from reconciling it.
-func conditionOfNamesake(w *world) {
-	const class = "example.com/lb"
-	ctx := w.t.Context()
-	clients, err := kubernetes.NewForConfig(w.env.Admin)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	cluster := ownership.NewCluster(clients.CoreV1())
-	copied := mirror.New(mirror.Options{Cloud: w.cloud.Client, Cluster: cluster})
-	stop, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { copied.Run(stop) })
-	defer running.Wait()
-	defer cancel()
-	env.Eventually(w.t, soon, "mirror", func(context.Context) error {
-		if !copied.Synced() {
-			return errors.New("it has not synced")
-		}
-		return nil
-	})
-	balancer := dlb.NewStock(dlb.New(dlb.Options{
-		Cloud: w.cloud.Client, Mirror: copied, Cluster: cluster, ClusterID: "dev", LoadBalancerClass: class,
-		Recorder: record.NewFakeRecorder(10),
-	}), clients.CoreV1())
-	create := func() *corev1.Service {
-		return w.service("namesake", func(svc *corev1.Service) {
-			svc.Spec.LoadBalancerClass = new(class)
-			svc.Annotations[annotation+"listener-maxqps"] = "many"
-		})
-	}
-	first := create()
-	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil {
-		w.t.Fatal("no error for a wrong annotation")
-	}
-	w.condition(first, metav1.ConditionFalse, "InvalidConfiguration", "many")
-	first = w.get(first)
-	remove := func(svc *corev1.Service) {
-		if err := w.client.Delete(ctx, svc); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	remove(first)
-	if err := balancer.EnsureLoadBalancerDeleted(ctx, "dev", first); err != nil {
-		w.t.Errorf("clear the condition of a service that is gone: %v", err)
-	}
-	second := create()
-	if err := balancer.EnsureLoadBalancerDeleted(ctx, "dev", first); err != nil {
-		w.t.Errorf("clear the condition of a service that has a namesake: %v", err)
-	}
-	if _, err := balancer.EnsureLoadBalancer(ctx, "dev", first, nil); err == nil || contains(err.Error(), "write record") {
-		w.t.Errorf("error %v, want that of the annotation alone", err)
-	}
-	if now := w.get(second); len(now.Status.Conditions) != 0 {
-		w.t.Errorf("the namesake got the conditions %+v", now.Status.Conditions)
-	}
-	remove(second)
 }
 
 // revisions returns the revisions of everything that the controllers write in the cloud.

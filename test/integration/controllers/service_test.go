@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -89,59 +88,4 @@ func changesHands(w *world) {
 	w.must(w.client.Update(w.t.Context(), now))
 	w.must(w.client.Delete(w.t.Context(), svc))
 	w.gone(svc, soon)
-}
-
-// TestStockControllers: the stock service controller does the same, and both can follow each other without a write to
-// the cloud.
-func TestStockControllers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.start("--stock-controllers")
-	nodesAreInitialised(w)
-	serviceGetsLoadBalancer(w)
-	loadBalancerFollows(w)
-	w.settledAs(servicehelpers.LoadBalancerCleanupFinalizer)
-	before := w.revisions()
-	for _, next := range []struct {
-		args       []string
-		finalizers []string
-	}{
-		{nil, []string{servicehelpers.LoadBalancerCleanupFinalizer, service.Finalizer("mycloud.io/dlb")}},
-		{[]string{"--stock-controllers"}, []string{servicehelpers.LoadBalancerCleanupFinalizer}},
-	} {
-		left := w.published(w.service("left"))
-		if err := w.controllers.Stop(soon); err != nil {
-			t.Fatal(err)
-		}
-		// What was deleted while no controllers ran does not depend on which ones are next.
-		w.must(w.client.Delete(t.Context(), left))
-		w.start(next.args...)
-		w.gone(left, soon)
-		// A change after the start is reconciled, so the start is over.
-		probe := w.published(w.service("probe"))
-		w.must(w.client.Delete(t.Context(), probe))
-		w.gone(probe, soon)
-		w.settledAs(next.finalizers...)
-		if diff := cmp.Diff(before, w.revisions()); diff != "" {
-			t.Errorf("%q changed revisions (-before +after):\n%s", next.args, diff)
-		}
-	}
-	web := w.web()
-	w.must(w.client.Delete(t.Context(), web))
-	w.gone(web, soon)
-	if left, err := w.balancers(t.Context(), web); err != nil || len(left) != 0 {
-		t.Errorf("%d load balancers are left, %v", len(left), err)
-	}
-}
-
-// settledAs waits until the Service web is configured and has the finalizers, and no others.
-func (w *world) settledAs(finalizers ...string) {
-	w.t.Helper()
-	w.condition(w.web(), metav1.ConditionTrue, "Configured", "")
-	env.Eventually(w.t, soon, "finalizers of web", func(context.Context) error {
-		if got := slices.Sorted(slices.Values(w.web().Finalizers)); !slices.Equal(got, finalizers) {
-			return fmt.Errorf("it has %q, want %q", got, finalizers)
-		}
-		return nil
-	})
 }

@@ -14,6 +14,8 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider"
+	"quaymaster.dev/provider/machines"
+	"quaymaster.dev/provider/mirror"
 	"quaymaster.dev/provider/providerid"
 	"quaymaster.dev/test/cloud"
 )
@@ -24,7 +26,8 @@ func node(name, providerID string) *corev1.Node {
 
 func instancesOf(t *testing.T, c *cloud.Cloud) cloudprovider.InstancesV2 {
 	t.Helper()
-	v2, ok := provider.New(provider.Options{Cloud: c.Client}).InstancesV2()
+	empty := mirror.New(mirror.Options{Cloud: c.Client})
+	v2, ok := provider.New(machines.New(c.Client, empty)).InstancesV2()
 	if !ok {
 		t.Fatal("InstancesV2 is not supported")
 	}
@@ -52,9 +55,9 @@ func TestInstanceStates(t *testing.T) {
 		"running, by hostname":                  {node: node("node-1", ""), exists: true},
 		"stopped":                               {node: node("node-2", "mycloud://i-node-2"), exists: true, shutdown: true},
 		"tombstone":                             {node: node("node-3", "mycloud://i-node-3")},
-		"tombstone, by hostname":                {node: node("node-4", ""), err: `no instance has the hostname "node-4"`},
-		"unknown to the API":                    {node: node("node-9", "mycloud://i-node-9"), err: "resource-not-found"},
-		"unknown to the API, by hostname":       {node: node("node-9", ""), err: `no instance has the hostname "node-9"`},
+		"tombstone, by hostname":                {node: node("node-4", ""), err: "neither its machine nor a record"},
+		"unknown to the API":                    {node: node("node-9", "mycloud://i-node-9"), err: "neither its machine nor a record"},
+		"unknown to the API, by hostname":       {node: node("node-9", ""), err: "neither its machine nor a record"},
 		"of another cloud":                      {node: node("node-1", "aws:///eu/i-1"), err: "another cloud"},
 		"malformed provider ID":                 {node: node("node-1", "mycloud://"), err: "must be mycloud://<instance-id>"},
 		"another hostname than the Node's name": {node: node("renamed", "mycloud://i-node-1"), exists: true},
@@ -177,16 +180,12 @@ func TestInstanceMetadata(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.Calls()
 			got, err := instancesOf(t, c).InstanceMetadata(ctx, tc.node)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("unexpected metadata (-want +got):\n%s", diff)
-			}
-			if calls := c.Calls(); len(calls) != 1 {
-				t.Errorf("%d calls, want 1: %v", len(calls), calls)
 			}
 		})
 	}
@@ -199,44 +198,24 @@ func TestInstanceMetadata(t *testing.T) {
 	}
 }
 
-func TestOlderInterfaces(t *testing.T) {
+// Whether a machine exists is still read when the budget is too short for other reads.
+func TestExistenceHasAReserve(t *testing.T) {
 	c := cloud.Start(t, 0)
-	p := provider.New(provider.Options{Cloud: c.Client, ClusterID: "dev", APIServer: "https://10.0.0.1:6443"})
-	ctx := t.Context()
-	instances, _ := p.Instances()
-	zones, _ := p.Zones()
-	clusters, _ := p.Clusters()
-	const id = "mycloud://i-node-2"
-
-	if got, err := instances.InstanceID(ctx, "node-2"); got != "i-node-2" || err != nil {
-		t.Errorf("InstanceID = %q, %v", got, err)
+	v2 := instancesOf(t, c)
+	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		// Ten requests at once, but other clients have left only four, of which half are ours.
+		w.Header().Set("RateLimit-Policy", `"read";q=100;w=60`)
+		w.Header().Set("RateLimit", `"read";r=4`)
+		c.Serve(w, r)
+		return true
+	})
+	if _, err := c.Client.Meta(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	if got, err := instances.InstanceTypeByProviderID(ctx, id); got != "m1.medium" || err != nil {
-		t.Errorf("InstanceTypeByProviderID = %q, %v", got, err)
+	if _, err := c.Client.Zones(t.Context(), cloudapi.ListOptions{}); cloudapi.RetryAfter(err) == 0 {
+		t.Errorf("another read: %v, want one that is postponed", err)
 	}
-	if got, err := instances.NodeAddressesByProviderID(ctx, id); len(got) != 3 || err != nil {
-		t.Errorf("NodeAddressesByProviderID = %v, %v", got, err)
-	}
-	if got, err := instances.InstanceExistsByProviderID(ctx, id); !got || err != nil {
-		t.Errorf("InstanceExistsByProviderID = %t, %v", got, err)
-	}
-	if got, err := instances.InstanceExistsByProviderID(ctx, ""); err == nil {
-		t.Errorf("InstanceExistsByProviderID without provider ID = %t, want an error", got)
-	}
-	want := cloudprovider.Zone{FailureDomain: "eu-1b", Region: "eu-1"}
-	if got, err := zones.GetZoneByProviderID(ctx, id); got != want || err != nil {
-		t.Errorf("GetZoneByProviderID = %v, %v", got, err)
-	}
-	if got, err := zones.GetZoneByNodeName(ctx, "node-2"); got != want || err != nil {
-		t.Errorf("GetZoneByNodeName = %v, %v", got, err)
-	}
-	if got, err := clusters.Master(ctx, "dev"); got != "https://10.0.0.1:6443" || err != nil {
-		t.Errorf("Master = %q, %v", got, err)
-	}
-	if got, err := clusters.Master(ctx, "prod"); err == nil {
-		t.Errorf("Master of another cluster = %q, want an error", got)
-	}
-	if _, ok := p.Routes(); ok {
-		t.Error("routes are supported without a route table")
+	if exists, err := v2.InstanceExists(t.Context(), node("node-1", "mycloud://i-node-1")); !exists || err != nil {
+		t.Errorf("InstanceExists = %t, %v", exists, err)
 	}
 }
