@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/service"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/ownership"
 )
@@ -288,9 +287,4 @@ func (b *Balancer) checkStatus(ctx context.Context) error {
 		return nil, err
 	})
 	return err
-}
-
-// hasRecord reports whether a Service records or publishes a load balancer.
-func hasRecord(svc *corev1.Service) bool {
-	return svc.Annotations[service.AnnotationRecord] != "" || len(svc.Status.LoadBalancer.Ingress) > 0
 }

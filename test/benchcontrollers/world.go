@@ -166,7 +166,10 @@ func (w *world) startStock(ctx context.Context, args ...string) (*env.Server, er
 		return nil, err
 	}
 	s.Replace(filepath.Join(filepath.Dir(this), "stockcontrollers"))
-	return s, s.Restart(ctx)
+	if err := s.Restart(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // close stops everything and removes its files.
