@@ -3,6 +3,8 @@ package ingressnode
 import (
 	"slices"
 	"time"
+
+	"quaymaster.dev/internal/brakes"
 )
 
 // brakeWindow is the period in which a share of the members may leave.
@@ -12,30 +14,25 @@ const brakeWindow = time.Minute
 // unfit at once, or a first mark that makes all others superfluous, must not take the backends from load balancers
 // before an operator notices.
 type brake struct {
-	// percent is the share of the members that may leave per brakeWindow; 100 releases the brake.
-	percent int
+	// left counts the members that left. With 100 percent, there is no limit.
+	left brakes.Account
 	// since is when the brake began to count. What happened before is unknown, so no member leaves for a window.
 	since time.Time
-	// left are the times at which members left, in order.
-	left []time.Time
 }
 
-// allowance returns how many of the members may leave now: of those at the beginning of the window the share, or at
-// least one.
+func newBrake(percent int, now time.Time) *brake {
+	return &brake{left: brakes.Account{Budget: brakes.Budget{Percent: percent, Window: brakeWindow}}, since: now}
+}
+
+// allowance returns how many of the members may leave now.
 func (b *brake) allowance(now time.Time, members int) int {
-	if b.percent >= 100 {
+	if b.left.Percent >= 100 {
 		return members
 	}
-	b.left = slices.DeleteFunc(b.left, func(at time.Time) bool { return now.Sub(at) >= brakeWindow })
 	if now.Sub(b.since) < brakeWindow {
 		return 0
 	}
-	return max(0, max(1, (members+len(b.left))*b.percent/100)-len(b.left))
-}
-
-// spend counts members that have left.
-func (b *brake) spend(now time.Time, members int) {
-	b.left = append(b.left, slices.Repeat([]time.Time{now}, members)...)
+	return b.left.Room(members, now)
 }
 
 // next returns the time until more members may leave; 0 if it does not depend on time.
@@ -43,10 +40,7 @@ func (b *brake) next(now time.Time) time.Duration {
 	if first := b.since.Add(brakeWindow); first.After(now) {
 		return first.Sub(now)
 	}
-	if len(b.left) > 0 {
-		return b.left[0].Add(brakeWindow).Sub(now)
-	}
-	return 0
+	return b.left.Next(now)
 }
 
 // departure holds the next members of a group on the way to those that it should have.

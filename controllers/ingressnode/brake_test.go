@@ -31,9 +31,9 @@ func TestBrake(t *testing.T) {
 		"without limit":    {percent: 100, members: 100, want: 100, next: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &brake{percent: tc.percent, since: begin}
+			b := newBrake(tc.percent, begin)
 			for _, at := range tc.left {
-				b.spend(begin.Add(at), 1)
+				b.left.Spend(1, begin.Add(at))
 			}
 			now := begin.Add(tc.at)
 			if got := b.allowance(now, tc.members); got != tc.want {

@@ -133,7 +133,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	}
 	now := c.clock.Now()
 	if c.brakes[name] == nil {
-		c.brakes[name] = &brake{percent: c.maxRemoved, since: now}
+		c.brakes[name] = newBrake(c.maxRemoved, now)
 	}
 	limit := c.brakes[name]
 	allowance := limit.allowance(now, len(group.Members))
@@ -157,7 +157,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 		return group, 0, err
 	}
 	c.revision = ""
-	limit.spend(now, d.braked)
+	limit.left.Spend(d.braked, now)
 	if len(d.held) > 0 && !d.joined {
 		next = limit.next(now)
 	}

@@ -20,14 +20,11 @@ const AnnotationAllowDeletion = "quaymaster.dev/allow-deletion"
 // taintScaledDown is the taint that the cluster autoscaler sets on a Node before it deletes the machine.
 const taintScaledDown = "ToBeDeletedByClusterAutoscaler"
 
-const (
-	// Per window, one in share Nodes, and at least one, may be deleted on the cloud's word alone: a faulty cloud may
-	// report any number of machines as deleted.
-	window = 10 * time.Minute
-	share  = 20
+// budget limits how many Nodes are deleted on the cloud's word alone: a faulty cloud may report any number of machines as
+// deleted.
+var budget = brakes.Budget{Percent: 5, Window: 10 * time.Minute}
 
-	brakeMessage = "the machines of more than 5 % of Nodes (at least one) are reported as gone within 10 minutes"
-)
+const brakeMessage = "the machines of more than 5 % of Nodes (at least one) are reported as gone within 10 minutes"
 
 // limit returns how many Nodes may be deleted per window.
 func (c *Controller) limit() int {
@@ -36,21 +33,21 @@ func (c *Controller) limit() int {
 		return 1
 	}
 	// The share is of all Nodes, including those deleted within the window.
-	all := sets.New(c.o.Brakes.Spent(brakes.NodeDeletions, window)...)
+	all := sets.New(c.o.Brakes.Spent(brakes.NodeDeletions, budget.Window)...)
 	for _, node := range nodes {
 		all.Insert(string(node.UID))
 	}
-	return max(1, all.Len()/share)
+	return budget.Limit(all.Len())
 }
 
 // room reports whether a Node may be deleted, so that the cloud is asked only about Nodes that may go. Once the brake is
 // engaged, none may, however much time passes: a cloud that has lost machines, or is the wrong one, stays like that.
 func (c *Controller) room(node *corev1.Node) bool {
-	if slices.Contains(c.o.Brakes.Spent(brakes.NodeDeletions, window), string(node.UID)) {
+	if slices.Contains(c.o.Brakes.Spent(brakes.NodeDeletions, budget.Window), string(node.UID)) {
 		return true
 	}
 	_, _, engaged := c.o.Brakes.Engaged(brakes.NodeDeletions)
-	return !engaged && c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), window)
+	return !engaged && c.o.Brakes.Room(brakes.NodeDeletions, c.limit(), budget.Window)
 }
 
 // releaseBrake releases the brake when no Node is kept because of it any longer. A new leader must have looked at all

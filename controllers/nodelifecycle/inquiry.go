@@ -78,7 +78,7 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 		return worker.Again(c.pause(node)), nil
 	}
 	if limited {
-		ok, err := c.o.Brakes.Spend(ctx, brakes.NodeDeletions, string(node.UID), c.limit(), window)
+		ok, err := c.o.Brakes.Spend(ctx, brakes.NodeDeletions, string(node.UID), c.limit(), budget.Window)
 		if err != nil {
 			return worker.Done(), err
 		}

@@ -33,7 +33,7 @@ func (c *Controller) brake(ctx context.Context, removals []removal) []removal {
 			unexplained++
 		}
 	}
-	if c.removed.exceeds(unexplained, len(c.routes), c.o.Clock.Now()) {
+	if unexplained > c.removed.Room(len(c.routes), c.o.Clock.Now()) {
 		message := fmt.Sprintf("%d of %d routes lead to instances without nodes, but the deletion of these nodes was not "+
 			"seen; no route is removed", unexplained, len(c.routes))
 		if err := c.o.Brake.Engage(ctx, brakes.Routes, message); err != nil {
@@ -90,7 +90,7 @@ func (c *Controller) apply(ctx context.Context, changes []Change, removals map[n
 		}
 		logger.Info("Removed route", "destination", r.Destination, "instance", r.Hop.InstanceID, "cause", r.cause)
 	}
-	c.removed.add(unexplained, now)
+	c.removed.Spend(unexplained, now)
 	logger.Info("Changed routes", "written", written, "removed", removed, "failed", failed, "routes", len(c.routes))
 }
 

@@ -3,17 +3,15 @@ package route
 import (
 	"sync"
 	"time"
+
+	"quaymaster.dev/internal/brakes"
 )
 
-const (
-	// brakeWindow is the time within which unexplained removals add up.
-	brakeWindow = 10 * time.Minute
-	// brakeShare is the share of the routes that may be removed in that time without an explanation: one in five. One
-	// may always be removed.
-	brakeShare = 5
-	// departureKept is how long the deletion of a Node explains the removal of its routes.
-	departureKept = 24 * time.Hour
-)
+// budget limits the removals of routes without an explanation.
+var budget = brakes.Budget{Percent: 20, Window: 10 * time.Minute}
+
+// departureKept is how long the deletion of a Node explains the removal of its routes.
+const departureKept = 24 * time.Hour
 
 // departures are the instances whose Nodes have been seen to be deleted.
 type departures struct {
@@ -50,27 +48,4 @@ func (d *departures) has(instance string) bool {
 // from the deletion of the Node or of the instance.
 func (d *departures) explained(r removal) bool {
 	return r.Dead || d.has(r.Hop.InstanceID)
-}
-
-// ledger counts the removals without an explanation in the last brakeWindow.
-type ledger []time.Time
-
-// add records n removals.
-func (l *ledger) add(n int, now time.Time) {
-	for range n {
-		*l = append(*l, now)
-	}
-}
-
-// exceeds reports whether n more of routes, which are those that exist now, would be too many.
-func (l *ledger) exceeds(n, routes int, now time.Time) bool {
-	recent := (*l)[:0]
-	for _, at := range *l {
-		if now.Sub(at) < brakeWindow {
-			recent = append(recent, at)
-		}
-	}
-	*l = recent
-	all := n + len(recent)
-	return n > 0 && all > 1 && all*brakeShare > routes+len(recent)
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/controllers/worker"
+	"quaymaster.dev/internal/brakes"
 )
 
 const (
@@ -83,7 +84,7 @@ type Controller struct {
 	revision string
 	routes   map[netip.Prefix]Route
 	attempts attempts
-	removed  ledger
+	removed  brakes.Account
 
 	mu sync.Mutex
 	// touched are the Nodes that have changed since the last pass: what has failed for them is repeated at once.
@@ -98,6 +99,7 @@ func New(o Options) (*Controller, error) {
 	o.Period = max(o.Period, minPeriod)
 	c := &Controller{
 		o: o, departures: departures{at: map[string]time.Time{}}, attempts: attempts{}, touched: map[string]bool{},
+		removed: brakes.Account{Budget: budget},
 	}
 	c.queue = worker.New(worker.Options[string]{
 		Name: name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,

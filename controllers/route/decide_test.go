@@ -168,34 +168,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestLedger(t *testing.T) {
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, tc := range map[string]struct {
-		removed []time.Duration
-		now, of int
-		want    bool
-	}{
-		"nothing":                          {now: 0, of: 1},
-		"one may always go":                {now: 1, of: 1},
-		"a fifth":                          {now: 2, of: 10},
-		"more than a fifth":                {now: 2, of: 9, want: true},
-		"all":                              {now: 500, of: 500, want: true},
-		"one after another":                {removed: []time.Duration{time.Minute}, now: 1, of: 8, want: true},
-		"one after another in a large one": {removed: []time.Duration{time.Minute}, now: 1, of: 9},
-		"one after another in an hour":     {removed: []time.Duration{11 * time.Minute}, now: 1, of: 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var l ledger
-			for _, ago := range tc.removed {
-				l.add(1, start.Add(-ago))
-			}
-			if got := l.exceeds(tc.now, tc.of, start); got != tc.want {
-				t.Errorf("exceeds = %t, want %t", got, tc.want)
-			}
-		})
-	}
-}
-
 func TestAttempts(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	first, second := Change{Route: to("10.244.1.0/24", "i-a")}, Change{Route: to("10.244.2.0/24", "i-b")}

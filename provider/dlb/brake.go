@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// More missing load balancers than this share, and than one, are no accident of single load balancers.
-	missingShare = 0.2
-	missingMin   = 2
 	// countEvery limits how often Services are counted.
 	countEvery = time.Second
 	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed, or that cannot be
@@ -31,16 +28,15 @@ const (
 	auditPeriod = 5 * time.Second
 )
 
+// missingBudget limits how many of the published load balancers may be missing at a time: more are no accident of single
+// load balancers.
+var missingBudget = brakes.Budget{Percent: 20}
+
 // manyMissing is why the brake is engaged.
-var manyMissing = fmt.Sprintf("more than %d %% of the cluster's load balancers are missing", int(missingShare*100))
+var manyMissing = fmt.Sprintf("more than %d %% of the cluster's load balancers are missing", missingBudget.Percent)
 
 // toResume is what an operator can do about missing load balancers.
 const toResume = "; if they are lost for good, run: quayctl resume " + brakes.MissingLoadBalancers
-
-// tooMany reports whether so many recorded load balancers are missing that none may be replaced or given up.
-func tooMany(missing, recorded int) bool {
-	return missing >= missingMin && float64(missing) > missingShare*float64(recorded)
-}
 
 // census compares what Services publish with the load balancers of the cloud.
 type census struct {
@@ -174,7 +170,7 @@ type Brake interface {
 // are missing, and releases it when none is: fewer among more are no reason, because others may have come since.
 func (b *Balancer) held(ctx context.Context) string {
 	t := b.count()
-	stop := tooMany(t.missing, t.published)
+	stop := t.missing > missingBudget.Limit(t.published)
 	if b.brake == nil {
 		if stop {
 			return manyMissing
