@@ -42,15 +42,27 @@ func (v *View) owns() bool {
 	if len(o.Also) > 0 && v.any(o.Also, service) {
 		return true
 	}
-	class := v.Service.Spec.LoadBalancerClass
-	if v.catalog.Own && v.classOnly && class == nil {
-		return false
-	}
-	if !o.class(class) && !(v.catalog.Own && class != nil && *class == v.class) {
+	if !v.set.serves(v.catalog, v.Service.Spec.LoadBalancerClass) {
 		return false
 	}
 	fails := func(c Condition) bool { return v.none([]Condition{c}, service) }
 	return !slices.ContainsFunc(o.When, fails) && (len(o.Any) == 0 || !v.none(o.Any, service))
+}
+
+// Owned reports whether Quaymaster's own controller acts on a Service. Its class decides that, so that no annotation is
+// parsed.
+func (s Set) Owned(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && slices.ContainsFunc(s.catalogs, func(c *Catalog) bool {
+		return c.Own && s.serves(c, svc.Spec.LoadBalancerClass)
+	})
+}
+
+// serves reports whether the controller of a catalog acts on Services of a class, as far as the class decides.
+func (s Set) serves(c *Catalog, class *string) bool {
+	if c.Own && class == nil {
+		return !s.classOnly && c.Owns.class(nil)
+	}
+	return c.Owns.class(class) || c.Own && *class == s.class
 }
 
 func (o Ownership) class(class *string) bool {

@@ -177,11 +177,8 @@ type View struct {
 	Service *corev1.Service
 
 	catalog *Catalog
-	// class is the loadBalancerClass that Quaymaster's own controller serves.
-	class string
-	// classOnly is Options.ClassOnly.
-	classOnly bool
-	owned     bool
+	set     Set
+	owned   bool
 	// settings holds the annotations that the catalog knows, sorted by key.
 	settings []*Setting
 	// governing holds the setting that governs each port, by the form of an entry with forms for ports; nil for a port
@@ -237,7 +234,7 @@ func (s *Setting) hasValue() bool { return !s.shadowed && !s.Value.Absent }
 
 // newView parses the annotations, except for those that have been parsed before.
 func newView(c *Catalog, p *Parsed, known reusable) *View {
-	v := &View{contents: c.contents(), catalog: c, class: p.set.class, classOnly: p.set.classOnly, Service: p.Service}
+	v := &View{contents: c.contents(), catalog: c, set: p.set, Service: p.Service}
 	v.settings = make([]*Setting, 0, len(p.keys))
 	m := &memory{}
 	for i, key := range p.keys {

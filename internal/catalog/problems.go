@@ -35,7 +35,11 @@ func (d Document) Problems() []string {
 		p.check(&d.Checks[i])
 	}
 	p.renamed(d)
-	p.conditions("owns", slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also))
+	conditions := slices.Concat(d.Owns.When, d.Owns.Any, d.Owns.Also)
+	p.conditions("owns", conditions)
+	if d.Own && len(conditions) > 0 {
+		p.add("owns must not have conditions in the catalog of Quaymaster's own controller: only the class decides")
+	}
 	for _, left := range d.Left {
 		p.requireTexts("left "+left.Name, map[string]string{"name": left.Name, "why": left.Why})
 	}

@@ -40,3 +40,16 @@ func TestDefaultClass(t *testing.T) {
 		}
 	}
 }
+
+// Whose a Service is, controllers ask at every change of it, and metrics about every Service at once.
+func TestOwnedParsesNothing(t *testing.T) {
+	reviewer, err := review.New(catalog.Options{
+		Catalogs: []string{loadbalancer.Catalog}, Class: "mycloud.io/dlb", OnParse: func(key string) { t.Errorf("%s was parsed", key) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reviewer.Owned(builder.Service(builder.DLB("listener-maxqps", "5000"))) {
+		t.Error("the service is not owned")
+	}
+}

@@ -167,4 +167,4 @@ func (r Reviewer) in(policies []*policy.Policy) catalog.Set {
 func (r Reviewer) Served(svc *corev1.Service) bool { return !r.alone && r.Owned(svc) }
 
 // Owned reports whether Quaymaster's own controller acts on a Service.
-func (r Reviewer) Owned(svc *corev1.Service) bool { return r.set.Parse(svc).Own() != nil }
+func (r Reviewer) Owned(svc *corev1.Service) bool { return r.set.Owned(svc) }
