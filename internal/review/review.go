@@ -110,7 +110,8 @@ func (r Reviewer) whole(svc *corev1.Service, policies []*policy.Policy, admissio
 }
 
 // Rules validates a Service with its defaults only by the rules of policies. former is the previous state of the
-// Service, nil if there is none; rules that it already breaks cause warnings.
+// Service, nil if there is none; rules that it already breaks cause warnings. current may lack defaults: those that its
+// load balancer has kept from applying.
 func (r Reviewer) Rules(former *corev1.Service, current *catalog.Parsed, policies []*policy.Policy) []finding.Finding {
 	if len(policies) == 0 {
 		return nil

@@ -49,10 +49,11 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	if err := asked.valid(); err != nil {
 		return err
 	}
-	if err := b.obey(asked, r.lb); err != nil {
+	desired := loadbalancer.Build(asked.parsed.Own(), b.kubeProxyPort)
+	if err := b.obey(asked, desired, r.lb); err != nil {
 		return err
 	}
-	r.desired = asked.desired
+	r.desired = desired
 	spec, err := b.spec(ctx, r)
 	if err != nil {
 		return err

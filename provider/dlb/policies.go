@@ -20,16 +20,12 @@ type Policies interface {
 	Applicable(ctx context.Context, namespace string) ([]*policy.Policy, error)
 }
 
-// order is a Service with its desired load balancer under the policies of its namespace.
+// order is what a Service asks for under the policies of its namespace.
 type order struct {
 	// svc is the stored Service, which Events and conditions refer to.
 	svc *corev1.Service
-	// kubeProxyPort is Options.KubeProxyHealthCheckPort.
-	kubeProxyPort int32
 	// parsed is the Service with the defaults of policies.
-	parsed *catalog.Parsed
-	// desired is nil for a Service of another controller, and for one with errors among the findings.
-	desired    *loadbalancer.Desired
+	parsed     *catalog.Parsed
 	findings   []finding.Finding
 	applicable []*policy.Policy
 }
@@ -49,17 +45,13 @@ func (b *Balancer) read(ctx context.Context, svc *corev1.Service) (*order, error
 
 // order returns the order of a Service under policies.
 func (b *Balancer) order(parsed *catalog.Parsed, applicable []*policy.Policy) *order {
-	o := &order{svc: parsed.Service, kubeProxyPort: b.kubeProxyPort, applicable: applicable}
-	o.build(b.reviewer.Default(parsed, applicable))
+	o := &order{svc: parsed.Service, applicable: applicable}
+	o.validate(b.reviewer.Default(parsed, applicable))
 	return o
 }
 
-// build validates the Service and, if it has no errors, builds its desired load balancer.
-func (o *order) build(parsed *catalog.Parsed) {
-	o.parsed, o.desired, o.findings = parsed, nil, finding.Merge(parsed.Validate())
-	if own := parsed.Own(); own != nil && len(finding.Errors(o.findings)) == 0 {
-		o.desired = loadbalancer.Build(own, o.kubeProxyPort)
-	}
+func (o *order) validate(parsed *catalog.Parsed) {
+	o.parsed, o.findings = parsed, finding.Merge(parsed.Validate())
 }
 
 // keep keeps the network type and the subnet of the load balancer if the Service does not set them: they are immutable,
@@ -72,7 +64,7 @@ func (o *order) keep(lb *cloudv1.LoadBalancer) {
 	if key := loadbalancer.Prefix + keySubnetID; !o.sets(key) {
 		parsed = parsed.Without(key) // settle keeps the subnet
 	}
-	o.build(parsed)
+	o.validate(parsed)
 }
 
 // sets reports whether the Service itself has an annotation.
@@ -98,11 +90,11 @@ func (o *order) open() bool {
 // obey returns a refusal if the Service newly breaks a rule, as admission does: what the actual load balancer already
 // has is not new. lb is nil if there is no load balancer yet, or no longer: a published one that got lost is created
 // again from the Service.
-func (b *Balancer) obey(o *order, lb *cloudv1.LoadBalancer) error {
+func (b *Balancer) obey(o *order, desired *loadbalancer.Desired, lb *cloudv1.LoadBalancer) error {
 	var former *corev1.Service
 	switch {
 	case lb != nil:
-		former = loadbalancer.Former(o.parsed.Own(), o.desired, observed(o.desired, lb))
+		former = loadbalancer.Former(o.parsed.Own(), desired, observed(desired, lb))
 	case len(o.svc.Status.LoadBalancer.Ingress) > 0:
 		former = o.parsed.Service
 	}
