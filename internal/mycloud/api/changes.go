@@ -66,7 +66,7 @@ func (a *API) feeds() map[string]feed {
 
 func (a *API) registerChanges() {
 	o := operation{"list-changes", "changes", "What happened to objects after a revision"}
-	registerRead(a, o, "/v1/changes", a.waitForChanges,
+	registerRead(a, o, "/v1/changes", a.waitForChanges, expires,
 		means("With wait, the response is held until there is a change or the time is over."))
 }
 

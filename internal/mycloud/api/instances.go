@@ -60,7 +60,7 @@ func (a *API) registerInstances() {
 				v.match = func(i *cloudv1.Instance) bool { return i.State != cloudv1.InstanceDeleted }
 			}
 			return listObjects(a, v, *p)
-		})
+		}, conditional, expires)
 	registerQuestion(
 		a, operation{"lookup-instances", "instances", "Instances by id and hostname"}, "/v1/instances:lookup",
 		a.lookupInstances,

@@ -22,7 +22,7 @@ func (a *API) registerJobs() {
 	registerRead(a, operation{"get-job", "jobs", "A job"}, "/v1/jobs/{id}",
 		func(ctx context.Context, p *GetJobParams) (*Found[cloudv1.Job], error) {
 			return a.waitForJob(ctx, jobs, p)
-		})
+		}, conditional)
 }
 
 func (a *API) jobs() view[cloudv1.Job] {

@@ -68,7 +68,7 @@ func checkTree(ctx huma.Context, s *cloudv1.LoadBalancerSpec) []error {
 
 func (a *API) registerLoadBalancers() {
 	const tag, path = "load-balancers", "/v1/load-balancers"
-	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers)
+	registerRead(a, operation{"list-load-balancers", tag, "Load balancers"}, path, a.listLoadBalancers, conditional, expires)
 	registerGet(a, operation{"get-load-balancer", tag, "A load balancer with its tree"}, path+"/{id}", a.loadBalancers())
 	registerRead(a, operation{"get-load-balancer-health", tag, "The health of all members"},
 		path+"/{id}/health", a.loadBalancerHealth)

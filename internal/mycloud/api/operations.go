@@ -33,9 +33,6 @@ func registerRead[I, O any](a *API, o operation, path string, handler func(conte
 ) {
 	op := o.at(http.MethodGet, path)
 	permit(roleClient, roleEdge)(&op)
-	if _, conditional := reflect.TypeFor[I]().FieldByName("IfNoneMatch"); conditional {
-		op.Responses["304"] = &huma.Response{Description: "The caller's revision is still current."}
-	}
 	register(a, op, handler, edits)
 }
 
@@ -45,7 +42,7 @@ func registerQuestion[I, O any](a *API, o operation, path string, handler func(c
 ) {
 	op := o.at(http.MethodPost, path)
 	permit(roleClient, roleEdge)(&op)
-	op.MaxBodyBytes = bodyMax
+	takesBody(&op)
 	register(a, op, handler, edits)
 }
 
@@ -57,7 +54,11 @@ func registerWrite[I, T any](a *API, o operation, method, path string, statuses 
 	op := o.at(method, path)
 	permit(roleClient)(&op)
 	op.DefaultStatus = statuses[0]
-	op.MaxBodyBytes = bodyMax
+	refuses(http.StatusConflict)(&op)
+	// The library takes the body of a request from the field with this name.
+	if _, has := reflect.TypeFor[I]().FieldByName("Body"); has {
+		takesBody(&op)
+	}
 	for _, s := range statuses {
 		op.Responses[strconv.Itoa(s)] = a.response(s, reflect.TypeFor[T]())
 	}
@@ -71,6 +72,7 @@ func demandsRevision(op *huma.Operation) {
 		Name: "If-Match", In: "header", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
 		Description: "The revision that the object must have. Without it, the response is 428.",
 	})
+	refuses(http.StatusPreconditionRequired)(op)
 }
 
 // at returns the operation of a method on a path.
@@ -88,7 +90,7 @@ func register[I, O any](a *API, op huma.Operation, handler func(context.Context,
 	for _, edit := range edits {
 		edit(&op)
 	}
-	fails(&op, reflect.TypeFor[I]())
+	fails(&op)
 	huma.Register(a.huma, op, handler)
 }
 

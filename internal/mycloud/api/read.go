@@ -196,14 +196,15 @@ func tagFilter(pairs []string) (func(map[string]string) bool, error) {
 
 // registerGet adds the read of one object.
 func registerGet[T any](a *API, o operation, path string, v view[T]) {
-	registerRead(a, o, path, func(_ context.Context, p *GetParams) (*Found[T], error) { return getObject(a, v, *p) })
+	registerRead(a, o, path, func(_ context.Context, p *GetParams) (*Found[T], error) { return getObject(a, v, *p) },
+		conditional)
 }
 
 // registerList adds the read of a collection.
 func registerList[T any](a *API, o operation, path string, v view[T], edits ...func(*huma.Operation)) {
 	registerRead(a, o, path, func(_ context.Context, p *ListParams) (*Found[cloudv1.List[T]], error) {
 		return listObjects(a, v, *p)
-	}, edits...)
+	}, append(edits, conditional, expires)...)
 }
 
 func (a *API) registerPlaces() {

@@ -66,37 +66,30 @@ func refuses(statuses ...int) func(*huma.Operation) {
 	}
 }
 
-// fails documents the problems that an operation with that input can respond with.
-func fails(op *huma.Operation, input reflect.Type) {
-	has := func(field string) bool {
-		_, found := input.FieldByName(field)
-		return found
-	}
-	statuses := []int{
+// conditional documents the response to a read whose caller already has the revision.
+func conditional(op *huma.Operation) {
+	answers(http.StatusNotModified, "The caller's revision is still current.")(op)
+}
+
+// expires documents that what a read continues from, a page or a revision, may be gone.
+func expires(op *huma.Operation) { refuses(http.StatusGone)(op) }
+
+// takesBody documents the problems of a body and limits its size.
+func takesBody(op *huma.Operation) {
+	op.MaxBodyBytes = bodyMax
+	refuses(http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)(op)
+}
+
+// fails documents the problems that every operation can respond with.
+func fails(op *huma.Operation) {
+	refuses(
 		http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable,
 		// Every request may name a state that the cloud does not have.
 		http.StatusBadRequest, http.StatusPreconditionFailed,
-	}
-	if has("Body") {
-		statuses = append(
-			statuses, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-		)
-	}
+	)(op)
 	if strings.Contains(op.Path, "{") {
-		statuses = append(statuses, http.StatusNotFound)
+		refuses(http.StatusNotFound)(op)
 	}
-	if has("DryRun") {
-		statuses = append(statuses, http.StatusConflict)
-	}
-	if has("PageToken") || has("Since") {
-		statuses = append(statuses, http.StatusGone)
-	}
-	for _, p := range op.Parameters {
-		if p.Name == "If-Match" && p.Required {
-			statuses = append(statuses, http.StatusPreconditionRequired)
-		}
-	}
-	refuses(statuses...)(op)
 	op.Responses["default"] = responseRef("Problem")
 }

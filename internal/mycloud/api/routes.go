@@ -32,7 +32,7 @@ func (a *API) registerRoutes() {
 	const tag, path = "routes", "/v1/route-tables"
 	registerList(a, operation{"list-route-tables", tag, "Route tables"}, path, tables)
 	registerGet(a, operation{"get-route-table", tag, "A route table"}, path+"/{id}", tables)
-	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes)
+	registerRead(a, operation{"list-routes", tag, "Routes of a table"}, path+"/{id}/routes", a.listRoutes, conditional, expires)
 	registerWrite(a, operation{"batch-routes", tag, "Changes many routes of a table"},
 		http.MethodPost, path+"/{id}/routes:batch", []int{http.StatusOK}, a.batchRoutes,
 		means("Each operation succeeds or fails independently. The response has the results of upserts first, in order."))
