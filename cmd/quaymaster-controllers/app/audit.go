@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"quaymaster.dev/controllers/audit"
 	"quaymaster.dev/controllers/service"
@@ -53,10 +52,7 @@ func (r *controllers) newAudit(services coreinformers.ServiceInformer, store *po
 			return served && reportedByService(reviewer, svc, errs)
 		},
 	})
-	if err := legacyregistry.Registerer().Register(c.Metrics()); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
-	return c, nil
+	return c, register(c.Metrics())
 }
 
 // reportedByService reports whether the service controller finds these errors, too: it reviews its Services by the own

@@ -10,50 +10,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	clientcache "k8s.io/client-go/tools/cache"
 	ccmconfig "k8s.io/cloud-provider/app/config"
-	"k8s.io/cloud-provider/names"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/controllers/audit"
-	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
-	"quaymaster.dev/controllers/node"
-	"quaymaster.dev/controllers/nodelifecycle"
 	"quaymaster.dev/controllers/persistentvolume"
 	"quaymaster.dev/controllers/policy"
-	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/internal/observability"
 	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/internal/review"
 	"quaymaster.dev/internal/selection"
 	"quaymaster.dev/internal/version"
 	"quaymaster.dev/provider"
 	"quaymaster.dev/provider/cloudmetrics"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/holder"
-	"quaymaster.dev/provider/lookup"
-	"quaymaster.dev/provider/machines"
-	"quaymaster.dev/provider/mirror"
-	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
-	"quaymaster.dev/provider/providerid"
 )
 
 // controllersUserAgent identifies the role in the logs of the API server and of the cloud.
@@ -269,138 +252,4 @@ func (r *controllers) fenced(err error) {
 		logger.Error(err, "The cloud has seen a later leader of this cluster: leadership ends, nothing is written any more, "+
 			"and the process exits once its lease cannot be renewed")
 	}
-}
-
-// assemble creates the provider and our own controllers.
-func (r *controllers) assemble(
-	completed *ccmconfig.CompletedConfig, cluster *ownership.Cluster,
-) (cloud.Assembly, error) {
-	if err := trimCaches(completed.SharedInformers); err != nil {
-		return cloud.Assembly{}, err
-	}
-	assembly, store, err := r.assemblePolicies(completed)
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	book := brake.New(brake.Options{
-		Client: r.api, Namespace: completed.ComponentConfig.Generic.LeaderElection.ResourceNamespace,
-		Recorder: completed.EventRecorder,
-	})
-	r.holder = r.newHolder(completed)
-	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
-	r.holder.OnLoss(copied.Lost)
-	members := nodegroup.NewMachines(r.cloud, copied)
-	nodes, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
-		Groups:     nodegroup.New(r.cloud, copied.NodeGroups, cluster, r.config.ClusterID),
-		Machines:   members,
-		Nodes:      completed.SharedInformers.Core().V1().Nodes(),
-		Services:   completed.SharedInformers.Core().V1().Services(),
-		Synced:     []clientcache.InformerSynced{members.HasSynced},
-		Recorder:   completed.EventRecorder,
-		InstanceID: providerid.Parse,
-		Resumed:    func() bool { return book.Resumed(brakes.PoolMembers) },
-		Registerer: legacyregistry.Registerer(),
-	}, r.config.IngressNodes))
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	balancer := dlb.New(dlb.Options{
-		Cloud:      r.cloud,
-		Mirror:     copied,
-		Cluster:    cluster,
-		NodeGroups: nodes,
-		Policies:   store,
-		Services:   completed.SharedInformers.Core().V1().Services().Lister(),
-		Brake:      book,
-		Recorder:   completed.EventRecorder,
-		Drift:      r.drift.value,
-	}.Configure(r.config))
-	r.holder.OnLoss(balancer.Audit)
-	orphans := dlb.NewOrphans(balancer)
-	collectors := []prometheus.Collector{book, orphans, r.holder}
-	election := completed.ComponentConfig.Generic.LeaderElection
-	reporter := contact.NewReporter(contact.Options{
-		Client: r.api, Namespace: election.ResourceNamespace, Lease: election.ResourceName, Epoch: r.manager.Tenure().Epoch,
-		Endpoint: r.config.Endpoint, Cloud: copied,
-	})
-	assembly.Leading = append(assembly.Leading, r.holder.Run, book.Run, copied.Run, reporter.Run)
-	found := machines.New(r.cloud, copied)
-	initializer, lifecycle, err := r.newNodes(completed, found, book)
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	collectors = append(collectors, initializer.Metrics(), lifecycle)
-	assembly.Run[node.Name], assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
-	// Without the service controller there is nothing to report about Services.
-	if r.manager.Enabled(names.ServiceLBController) {
-		collectors = append(collectors, balancer.Metrics())
-	}
-	volumes, err := persistentvolume.New(persistentvolume.Options{
-		PersistentVolumes: completed.SharedInformers.Core().V1().PersistentVolumes(),
-		Client:            r.api.CoreV1(),
-		Labeler:           lookup.New(lookup.Options{Cloud: r.cloud, OnLookup: r.measured.Lookup}),
-		Recorder:          completed.EventRecorder,
-	})
-	if err != nil {
-		return cloud.Assembly{}, err
-	}
-	for _, collector := range append(collectors, nodes.Metrics(), volumes.Metrics()) {
-		if err := legacyregistry.Registerer().Register(collector); err != nil {
-			return cloud.Assembly{}, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	assembly.Cloud = provider.New(found)
-	assembly.Run[ingressnode.Name] = nodes.Run
-	assembly.Run[persistentvolume.Name] = volumes.Run
-	assembly.Run[dlb.OrphansName] = orphans.Run
-	if err := r.addService(&assembly, completed, balancer, nodes, copied, store); err != nil {
-		return cloud.Assembly{}, err
-	}
-	if err := r.addRoutes(&assembly, completed, cluster, copied, book); err != nil {
-		return cloud.Assembly{}, err
-	}
-	return assembly, nil
-}
-
-// assemblePolicies creates what needs no cloud: the store of policies, the controller of their status and the one that
-// audits. Both share an informer of load balancer Services, because the service controller's informer hides
-// loadBalancerClass.
-func (r *controllers) assemblePolicies(
-	completed *ccmconfig.CompletedConfig,
-) (cloud.Assembly, *policystore.Store, error) {
-	store := policystore.New(policystore.Options{
-		API: r.policies, Cluster: r.api, Status: true,
-	})
-	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
-		informers.WithTransform(cache.TransformStripManagedFields()))
-	reviewer := review.Own(r.config.LoadBalancerClass, r.config.DefaultClass)
-	if r.withoutCloud {
-		reviewer = reviewer.WithoutControllers()
-	}
-	status, err := policy.New(policy.Options{
-		Services: services.Core().V1().Services(), Store: store, Status: r.policies, Reviewer: reviewer,
-		Recorder: completed.EventRecorder, Registerer: legacyregistry.Registerer(),
-	})
-	if err != nil {
-		return cloud.Assembly{}, nil, err
-	}
-	if err := legacyregistry.Registerer().Register(status.Metrics()); err != nil {
-		return cloud.Assembly{}, nil, fmt.Errorf("register metrics: %w", err)
-	}
-	auditor, err := r.newAudit(services.Core().V1().Services(), store)
-	if err != nil {
-		return cloud.Assembly{}, nil, err
-	}
-	started := func(run func(context.Context)) func(context.Context) {
-		return func(ctx context.Context) {
-			// It is not waited for at the end: it only reads, and may sleep past the end of its context.
-			services.StartWithContext(ctx)
-			run(ctx)
-		}
-	}
-	return cloud.Assembly{
-		Run:        map[string]func(context.Context){policy.Name: started(status.Run), audit.Name: started(auditor.Run)},
-		Background: store.Run,
-	}, store, nil
 }

@@ -9,34 +9,32 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	ccmapp "k8s.io/cloud-provider/app"
-	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/cloud-provider/names"
 
-	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/controllers/node"
 	"quaymaster.dev/controllers/nodelifecycle"
-	"quaymaster.dev/provider/machines"
 )
 
-// newNodes creates the controllers of Nodes, which have the flags and the account of those that they replace.
-func (r *controllers) newNodes(
-	completed *ccmconfig.CompletedConfig, found *machines.Machines, book *brake.Book,
-) (*node.Controller, *nodelifecycle.Controller, error) {
+// addNodes adds the controllers of Nodes, which have the flags and the account of those that they replace.
+func (a *assembler) addNodes() error {
 	account := ccmapp.DefaultInitFuncConstructors[names.CloudNodeController].InitContext.ClientName
-	client := func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) }
+	client := func() kubernetes.Interface { return a.completed.ClientBuilder.ClientOrDie(account) }
 	initializer, err := node.New(node.Options{
-		Nodes: completed.SharedInformers.Core().V1().Nodes(), Client: client, Recorder: recorder(node.Name), Machines: found,
-		Workers: int(completed.ComponentConfig.NodeController.ConcurrentNodeSyncs),
-		Period:  completed.ComponentConfig.NodeStatusUpdateFrequency.Duration,
+		Nodes: a.core.Nodes(), Client: client, Recorder: recorder(node.Name), Machines: a.machines,
+		Workers: int(a.completed.ComponentConfig.NodeController.ConcurrentNodeSyncs),
+		Period:  a.completed.ComponentConfig.NodeStatusUpdateFrequency.Duration,
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	lifecycle, err := nodelifecycle.New(nodelifecycle.Options{
-		Nodes: completed.SharedInformers.Core().V1().Nodes(), Client: client, Recorder: recorder(nodelifecycle.Name),
-		Machines: found, Brakes: book,
+		Nodes: a.core.Nodes(), Client: client, Recorder: recorder(nodelifecycle.Name), Machines: a.machines, Brakes: a.book,
 	})
-	return initializer, lifecycle, err
+	if err != nil {
+		return err
+	}
+	a.assembly.Run[node.Name], a.assembly.Run[nodelifecycle.Name] = initializer.Run, lifecycle.Run
+	return register(initializer.Metrics(), lifecycle)
 }
 
 // recorder returns a function that creates a recorder of Events, which it writes with the rights of the client until

@@ -9,48 +9,88 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	ccmapp "k8s.io/cloud-provider/app"
-	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/controllers/cloud"
 	"quaymaster.dev/controllers/ingressnode"
 	"quaymaster.dev/controllers/service"
+	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
-	"quaymaster.dev/provider/mirror"
+	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/providerid"
 )
 
-// addService adds the service controller to an assembly, in place of the app's. It has the same flags and the same
-// account, and follows the changes of load balancers in the cloud and of policies.
-func (r *controllers) addService(
-	assembly *cloud.Assembly, completed *ccmconfig.CompletedConfig, balancers service.Balancers,
-	nodes *ingressnode.Controller, copied *mirror.Mirror, policies *policystore.Store,
-) error {
-	if !r.manager.Enabled(service.Name) {
+// addLoadBalancers adds the controllers of load balancers: of the Services that ask for them, of the Nodes behind them,
+// and of those that no Service uses.
+func (a *assembler) addLoadBalancers() error {
+	nodes, err := a.addIngressNodes()
+	if err != nil {
+		return err
+	}
+	balancer := dlb.New(dlb.Options{
+		Cloud: a.cloud, Mirror: a.copied, Cluster: a.cluster, NodeGroups: nodes, Policies: a.store,
+		Services: a.core.Services().Lister(), Brake: a.book, Recorder: a.completed.EventRecorder, Drift: a.drift.value,
+	}.Configure(a.config))
+	a.holder.OnLoss(balancer.Audit)
+	orphans := dlb.NewOrphans(balancer)
+	a.assembly.Run[dlb.OrphansName] = orphans.Run
+	if err := register(orphans); err != nil {
+		return err
+	}
+	// Without the service controller there is nothing to report about Services.
+	if !a.manager.Enabled(service.Name) {
 		return nil
 	}
+	if err := register(balancer.Metrics()); err != nil {
+		return err
+	}
+	return a.addService(balancer, nodes)
+}
+
+// addIngressNodes adds the controller of node groups.
+func (a *assembler) addIngressNodes() (*ingressnode.Controller, error) {
+	members := nodegroup.NewMachines(a.cloud, a.copied)
+	c, err := ingressnode.New(nodegroup.Configure(ingressnode.Options{
+		Groups:     nodegroup.New(a.cloud, a.copied.NodeGroups, a.cluster, a.config.ClusterID),
+		Machines:   members,
+		Nodes:      a.core.Nodes(),
+		Services:   a.core.Services(),
+		Synced:     []cache.InformerSynced{members.HasSynced},
+		Recorder:   a.completed.EventRecorder,
+		InstanceID: providerid.Parse,
+		Resumed:    func() bool { return a.book.Resumed(brakes.PoolMembers) },
+		Registerer: legacyregistry.Registerer(),
+	}, a.config.IngressNodes))
+	if err != nil {
+		return nil, err
+	}
+	a.assembly.Run[ingressnode.Name] = c.Run
+	return c, register(c.Metrics())
+}
+
+// addService adds the service controller in place of the app's. It has the same flags and the same account, and follows
+// the changes of load balancers in the cloud and of policies.
+func (a *assembler) addService(balancers service.Balancers, nodes *ingressnode.Controller) error {
 	account := ccmapp.DefaultInitFuncConstructors[service.Name].InitContext.ClientName
 	c, err := service.New(service.Options{
-		Services:          completed.SharedInformers.Core().V1().Services(),
-		Client:            func() kubernetes.Interface { return completed.ClientBuilder.ClientOrDie(account) },
-		Reader:            r.api.CoreV1(),
-		LoadBalancerClass: r.config.LoadBalancerClass,
+		Services:          a.core.Services(),
+		Client:            func() kubernetes.Interface { return a.completed.ClientBuilder.ClientOrDie(account) },
+		Reader:            a.api.CoreV1(),
+		LoadBalancerClass: a.config.LoadBalancerClass,
 		Balancers:         balancers,
 		// Without the cloud, the conditions of Services report that.
-		Synced:     []cache.InformerSynced{policies.HasSynced, copied.Tried},
+		Synced:     []cache.InformerSynced{a.store.HasSynced, a.copied.Tried},
 		Recorder:   recorder(service.Name),
 		Registerer: legacyregistry.Registerer(),
-		Workers:    int(completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs),
+		Workers:    int(a.completed.ComponentConfig.ServiceController.ConcurrentServiceSyncs),
 	})
 	if err != nil {
 		return fmt.Errorf("create the service controller: %w", err)
 	}
-	if err := legacyregistry.Registerer().Register(c.Metrics()); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
+	a.copied.LoadBalancers.OnChange(func(before, after *cloudv1.LoadBalancer) {
 		for _, lb := range []*cloudv1.LoadBalancer{before, after} {
 			if lb != nil {
 				c.Enqueue(types.UID(lb.Tags[ownership.ServiceUID]))
@@ -58,13 +98,13 @@ func (r *controllers) addService(
 		}
 	})
 	all := func() { c.EnqueueNamespace(metav1.NamespaceAll) }
-	r.holder.OnHeld(all)
+	a.holder.OnHeld(all)
 	nodes.OnMoved(all)
-	policies.Subscribe(&policyFollower{
-		entry: policies.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
+	a.store.Subscribe(&policyFollower{
+		entry: a.store.Entry, enqueue: c.EnqueueNamespace, known: map[policy.Key]*policy.Policy{},
 	})
-	assembly.Run[service.Name] = c.Run
-	return nil
+	a.assembly.Run[service.Name] = c.Run
+	return register(c.Metrics())
 }
 
 // policyFollower reconciles the Services of the namespaces whose policies change.
