@@ -40,14 +40,15 @@ func (r *controllers) assemble(
 	if err := trimCaches(completed.SharedInformers); err != nil {
 		return cloud.Assembly{}, err
 	}
-	assembly, store, err := r.assemblePolicies(completed)
+	core := completed.SharedInformers.Core().V1()
+	assembly, store, err := r.assemblePolicies(completed, core.Services())
 	if err != nil {
 		return cloud.Assembly{}, err
 	}
 	election := completed.ComponentConfig.Generic.LeaderElection
 	copied := mirror.New(mirror.Options{Cloud: r.cloud, Cluster: cluster})
 	a := &assembler{
-		controllers: r, assembly: assembly, completed: completed, core: completed.SharedInformers.Core().V1(),
+		controllers: r, assembly: assembly, completed: completed, core: core,
 		cluster: cluster, store: store, copied: copied, machines: machines.New(r.cloud, copied),
 		book: brake.New(brake.Options{
 			Client: r.api, Namespace: election.ResourceNamespace, Recorder: completed.EventRecorder,

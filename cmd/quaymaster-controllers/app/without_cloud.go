@@ -5,9 +5,12 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/informers"
 	ccmconfig "k8s.io/cloud-provider/app/config"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/controllers/audit"
@@ -100,7 +103,16 @@ func (r *controllers) checkWithoutCloud() []error {
 
 // assembleWithoutCloud creates the controllers that report Services.
 func (r *controllers) assembleWithoutCloud(completed *ccmconfig.CompletedConfig) (cloud.Assembly, error) {
-	assembly, _, err := r.assemblePolicies(completed)
+	// Without the controllers of the cloud, only the Services that are reported are needed.
+	services := informers.NewSharedInformerFactoryWithOptions(r.api, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.type=LoadBalancer" }),
+		informers.WithTransform(cache.TransformStripManagedFields()))
+	assembly, _, err := r.assemblePolicies(completed, services.Core().V1().Services())
 	assembly.Cloud = provider.New(nil)
+	assembly.Leading = append(assembly.Leading, func(ctx context.Context) {
+		// It is not waited for at the end: it only reads, and may sleep past the end of its context.
+		services.StartWithContext(ctx)
+		<-ctx.Done()
+	})
 	return assembly, err
 }
