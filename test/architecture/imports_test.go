@@ -147,6 +147,16 @@ var rules = map[string]rule{
 		folders: []string{"internal/mycloud"},
 		never:   []string{"internal/cloudapi"},
 	},
+	"checks of an installation share the release and its pods, not each other": {
+		folders: []string{
+			"internal/doctor/release", "internal/doctor/pods", "internal/doctor/rights", "internal/doctor/webhooks",
+			"internal/doctor/cloud", "internal/doctor/stored",
+		},
+		never: []string{
+			"internal/doctor/rights", "internal/doctor/webhooks", "internal/doctor/cloud", "internal/doctor/stored", "provider",
+			"controllers", "webhook",
+		},
+	},
 	"only tests import tests": {
 		folders: []string{"internal", "provider", "webhook", "controllers", "certs", "cmd"},
 		never:   []string{"test"},

@@ -1,10 +1,7 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,15 +9,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/clock"
 
 	"quaymaster.dev/cmd/internal/connect"
 	"quaymaster.dev/internal/cloudapi"
-	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
-	"quaymaster.dev/internal/doctor"
 	"quaymaster.dev/internal/version"
-	"quaymaster.dev/provider/providerid"
 )
 
 const (
@@ -28,8 +21,6 @@ const (
 	callTimeout = 10 * time.Second
 	// callsPerSecond exceeds client-go's default: the doctor makes about a hundred short calls.
 	callsPerSecond, callsAtOnce = 100, 200
-	// podVariable is set only in pods, where the cluster's DNS can be used.
-	podVariable = "KUBERNETES_SERVICE_HOST"
 )
 
 // cluster holds the flags that select a cluster, as for kubectl.
@@ -62,43 +53,8 @@ func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error
 	return api, objects, nil
 }
 
-// connect creates the clients.
-func (o *doctorOptions) connect() (doctor.Options, error) {
-	options := doctor.Options{
-		Namespace: o.releaseNamespace, Release: o.release, Within: o.namespace, Class: o.class, Reach: reach,
-		InstanceID: providerid.Parse, Clock: clock.RealClock{},
-	}
-	rc, err := o.restConfig()
-	if err != nil {
-		return options, err
-	}
-	options.Identity = clusterca.Observe(rc).Identity
-	if options.API, options.Objects, err = clientsOf(rc); err != nil {
-		return options, err
-	}
-	if os.Getenv(podVariable) != "" {
-		options.Resolve = net.DefaultResolver.LookupHost
-	}
-	if o.cloudConfig == "" {
-		return options, nil
-	}
-	cfg, client, err := cloud(o.cloudConfig)
-	if err != nil {
-		return options, err
-	}
-	options.Cloud = client
-	options.Orphans = func(ctx context.Context) ([]string, error) {
-		m := &member{api: options.API, cloud: client, cfg: cfg}
-		if err := m.identify(ctx, options.Identity); err != nil {
-			return nil, err
-		}
-		return describeOrphans(ctx, m)
-	}
-	return options, nil
-}
-
-// cloud loads a cloud config and creates the client of its cloud.
-func cloud(file string) (config.Config, *cloudapi.Client, error) {
+// cloudOf loads a cloud config and creates the client of its cloud.
+func cloudOf(file string) (config.Config, *cloudapi.Client, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
 		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)

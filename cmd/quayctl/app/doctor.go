@@ -12,7 +12,6 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/doctor"
-	"quaymaster.dev/internal/report"
 )
 
 // doctorOptions holds the flags of quayctl doctor.
@@ -82,84 +81,23 @@ func (o *doctorOptions) validate() error {
 }
 
 func (o *doctorOptions) run(ctx context.Context, out io.Writer) error {
-	options, err := o.connect()
+	checks, err := o.checks()
 	if err != nil {
 		return err
 	}
-	results := doctor.Run(ctx, options)
+	found := doctor.Run(ctx, checks)
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check the installation: %w", err)
 	}
-	show := showText
+	show := found.Text
 	if o.output == outputJSON {
-		show = showJSON
+		show = found.JSON
 	}
-	if err := show(out, results); err != nil {
+	if err := show(out); err != nil {
 		return err
 	}
-	if failed := names(results, doctor.Fail); len(failed) > 0 {
-		return fmt.Errorf("%d of %d checks failed: %s", len(failed), len(results), strings.Join(failed, ", "))
+	if failed := found.Failed(); len(failed) > 0 {
+		return fmt.Errorf("%d of %d checks failed: %s", len(failed), len(found), strings.Join(failed, ", "))
 	}
 	return nil
-}
-
-func names(results []doctor.Result, level doctor.Level) []string {
-	var found []string
-	for _, r := range results {
-		if r.Level == level {
-			found = append(found, r.Check)
-		}
-	}
-	return found
-}
-
-// showText writes the failures first, then warnings and what is right, each with its details and its remedy, and at the
-// end the names of the checks that do not apply.
-func showText(out io.Writer, results []doctor.Result) error {
-	width := 0
-	for _, r := range results {
-		width = max(width, len(r.Check))
-	}
-	var text strings.Builder
-	skipped := map[string][]string{}
-	var reasons []string
-	for _, level := range []doctor.Level{doctor.Fail, doctor.Warn, doctor.OK} {
-		for _, r := range results {
-			if r.Level != level {
-				continue
-			}
-			fmt.Fprintf(&text, "%-4s  %-*s  %s\n", r.Level, width, r.Check, r.Found)
-			for _, detail := range r.Details {
-				fmt.Fprintf(&text, "%-4s  %-*s  - %s\n", "", width, "", detail)
-			}
-			if r.Remedy != "" {
-				fmt.Fprintf(&text, "%-4s  %-*s  fix: %s\n", "", width, "", r.Remedy)
-			}
-		}
-	}
-	for _, r := range results {
-		if r.Level != doctor.Skip {
-			continue
-		}
-		if skipped[r.Found] == nil {
-			reasons = append(reasons, r.Found)
-		}
-		skipped[r.Found] = append(skipped[r.Found], r.Check)
-	}
-	for _, reason := range reasons {
-		fmt.Fprintf(&text, "%-4s  %s: %s\n", doctor.Skip, strings.Join(skipped[reason], ", "), reason)
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-// examination is the JSON output.
-type examination struct {
-	// OK is true if no check failed.
-	OK     bool            `json:"ok"`
-	Checks []doctor.Result `json:"checks"`
-}
-
-func showJSON(out io.Writer, results []doctor.Result) error {
-	return report.Encode(out, examination{OK: len(names(results, doctor.Fail)) == 0, Checks: results})
 }

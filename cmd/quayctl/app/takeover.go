@@ -55,7 +55,7 @@ func (o *clusterInCloud) connect(ctx context.Context) (*member, error) {
 	}
 	m := &member{}
 	var err error
-	if m.cfg, m.cloud, err = cloud(o.cloudConfig); err != nil {
+	if m.cfg, m.cloud, err = cloudOf(o.cloudConfig); err != nil {
 		return nil, err
 	}
 	rc, err := o.restConfig()

@@ -132,7 +132,7 @@ func (o *teardownOptions) member(ctx context.Context) (*member, error) {
 	if o.clusterUID == "" {
 		return o.connect(ctx)
 	}
-	cfg, client, err := cloud(o.cloudConfig)
+	cfg, client, err := cloudOf(o.cloudConfig)
 	return &member{uid: o.clusterUID, cfg: cfg, cloud: client}, err
 }
 

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/doctor/release"
+	accounts "quaymaster.dev/internal/doctor/rights"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/rights"
 )
@@ -47,14 +49,14 @@ func TestRightsAreTheCharts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			settings, result := doctor.SettingsOf(t.Context(), doctor.Options{
-				API: fake.NewClientset(typed(t, rendered)...), Namespace: env.Namespace, Release: "quaymaster",
-			})
-			if result.Level != doctor.OK {
+			r := &release.Release{
+				API: fake.NewClientset(typed(t, rendered)...), Namespace: env.Namespace, Name: "quaymaster",
+			}
+			if result := r.Installed(t.Context()); result.Level != doctor.OK {
 				t.Fatalf("got %+v", result)
 			}
 			needed := sets.New[rights.Right]()
-			for _, g := range doctor.Rights(settings) {
+			for _, g := range (accounts.Checks{Release: r}).Needed() {
 				rule := rbacv1.PolicyRule{APIGroups: []string{g.Group}, Resources: g.Resources, ResourceNames: g.Names, Verbs: g.Verbs}
 				needed.Insert(rights.Of(g.Account[0]+"/"+g.Account[1], g.Namespace, rule)...)
 			}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"k8s.io/utils/clock"
+
+	"quaymaster.dev/internal/clusterca"
+	"quaymaster.dev/internal/doctor"
+	"quaymaster.dev/internal/doctor/cloud"
+	"quaymaster.dev/internal/doctor/pods"
+	"quaymaster.dev/internal/doctor/release"
+	"quaymaster.dev/internal/doctor/rights"
+	"quaymaster.dev/internal/doctor/stored"
+	"quaymaster.dev/internal/doctor/webhooks"
+	"quaymaster.dev/provider/providerid"
+)
+
+// podVariable is set only in pods, where the cluster's DNS can be used.
+const podVariable = "KUBERNETES_SERVICE_HOST"
+
+// checks connects to what the flags select, and returns the checks of it.
+func (o *doctorOptions) checks() ([]doctor.Check, error) {
+	rc, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	r := &release.Release{
+		Clock: clock.RealClock{}, Namespace: o.releaseNamespace, Name: o.release, Within: o.namespace,
+	}
+	w := &webhooks.Checks{Release: r, Class: o.class}
+	c := &cloud.Checks{
+		Release: r, Reach: cloud.Reach, InstanceID: providerid.Parse, Identity: clusterca.Observe(rc).Identity,
+	}
+	if r.API, r.Objects, err = clientsOf(rc); err != nil {
+		return nil, err
+	}
+	if os.Getenv(podVariable) != "" {
+		w.Resolve = net.DefaultResolver.LookupHost
+	}
+	if o.cloudConfig == "" {
+		return ordered(r, w, c), nil
+	}
+	cfg, client, err := cloudOf(o.cloudConfig)
+	if err != nil {
+		return nil, err
+	}
+	c.Client = client
+	c.ListOrphans = func(ctx context.Context) ([]string, error) {
+		m := &member{api: r.API, cloud: client, cfg: cfg}
+		if err := m.identify(ctx, c.Identity); err != nil {
+			return nil, err
+		}
+		return describeOrphans(ctx, m)
+	}
+	return ordered(r, w, c), nil
+}
+
+// ordered returns all checks in their order: later ones use what earlier ones have found.
+func ordered(r *release.Release, w *webhooks.Checks, c *cloud.Checks) []doctor.Check {
+	s := stored.Checks{Release: r}
+	return []doctor.Check{
+		{Name: "api-server", Run: r.APIServer},
+		{Name: "release", Needs: []string{"api-server"}, Run: r.Installed},
+		{Name: "crds", Needs: []string{"api-server"}, Run: s.CRDs},
+		{Name: "rights", Needs: []string{"release"}, Run: rights.Checks{Release: r}.Granted},
+		{Name: "cloud-config", Needs: []string{"release"}, Run: r.Configured},
+		{Name: "controllers", Needs: []string{"release"}, Run: pods.Checks{Release: r}.Leader},
+		// It compares the lease that the check before has read.
+		{Name: "cloud", Run: c.Answers},
+		{Name: "nodes", Needs: []string{"release", "cloud-config"}, Run: c.Nodes},
+		{Name: "webhook-configurations", Needs: []string{"release"}, Run: w.Configurations},
+		{Name: "cert-manager", Needs: []string{"release"}, Run: w.CertManager},
+		{Name: "certificate", Needs: []string{"release"}, Run: w.Certificate},
+		{Name: "ca-bundle", Needs: []string{"release", "webhook-configurations"}, Run: w.Authority},
+		{Name: "webhook-service", Needs: []string{"release"}, Run: w.Service},
+		{Name: "dns", Needs: []string{"release", "webhook-service"}, Run: w.DNS},
+		{Name: "admission", Needs: []string{"release", "webhook-configurations"}, Run: w.Admission},
+		{Name: "stored-services", Needs: []string{"release"}, Run: s.Services},
+		{Name: "load-balancers", Needs: []string{"release", "cloud-config"}, Run: c.Balancers},
+		{Name: "orphans", Needs: []string{"api-server", "cloud"}, Run: c.Orphans},
+		{Name: "brakes", Needs: []string{"release", "cloud-config"}, Run: c.Brakes},
+		{Name: "policies", Needs: []string{"crds"}, Run: s.Policies},
+	}
+}
