@@ -86,7 +86,8 @@ func hostile() map[string]*corev1.Service {
 func TestTooLargeServices(t *testing.T) {
 	tests := map[string]string{
 		"unknown ports": "too-many-annotations", "known ports": "too-many-annotations too-many-ports",
-		"unknown keys": "too-many-annotations", "many ports": "too-many-ports", "other keys": "",
+		"unknown keys": "too-many-annotations", "many ports": "too-many-ports", "ranges": "too-many-source-ranges", "invalid ranges": "too-many-source-ranges",
+		"other keys": "",
 	}
 	r := review.Own("mycloud.io/dlb", true)
 	services := hostile()

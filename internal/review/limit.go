@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,7 +21,7 @@ const (
 	// maxAnnotations bounds the annotations of load balancers. The longest catalog has 89, and forms of some for
 	// single ports.
 	maxAnnotations = 1000
-	// MaxListed bounds the ports, source ranges and external IPs of load balancers. A cluster has 2768 node ports by
+	// MaxListed bounds the ports, source ranges (those of the annotation, too) and external IPs of load balancers. A cluster has 2768 node ports by
 	// default, and clouds allow fewer source ranges.
 	MaxListed = 3000
 )
@@ -46,6 +47,9 @@ func exceeds(set catalog.Set, svc *corev1.Service) []finding.Finding {
 	spec := &svc.Spec
 	add(IDTooManyPorts, "spec.ports", "ports", len(spec.Ports), MaxListed)
 	add(IDTooManySourceRanges, "spec.loadBalancerSourceRanges", "source ranges", len(spec.LoadBalancerSourceRanges), MaxListed)
+	// Most catalogs read this annotation, and each of them parses it.
+	const ranges = corev1.AnnotationLoadBalancerSourceRangesKey
+	add(IDTooManySourceRanges, catalog.Path(ranges), "source ranges", 1+strings.Count(svc.Annotations[ranges], ","), MaxListed)
 	add(IDTooManyExternalIPs, "spec.externalIPs", "external IPs", len(spec.ExternalIPs), MaxListed)
 	return findings
 }
