@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"quaymaster.dev/test/adversarial"
 	"quaymaster.dev/test/benchadmission/machine"
+	"quaymaster.dev/test/benchadmission/results"
 	"quaymaster.dev/test/env"
 )
 
@@ -25,12 +22,14 @@ const (
 	attackConnections = 150
 	// attackStart is how long an attack goes on before its effect is measured.
 	attackStart = 500 * time.Millisecond
+	// undisturbed is the name of a measurement without an attack.
+	undisturbed = "undisturbed"
 	// attackersNamespace is where hostile Services are created.
 	attackersNamespace = "attacker"
-	// memoryInterval is how often the webhook's memory is read during an attack.
-	memoryInterval = 20 * time.Millisecond
 	// directCalls is how often each hostile Service is reviewed alone.
 	directCalls = 3
+	// directLimit bounds such a call.
+	directLimit = 15 * time.Second
 )
 
 // attack slows down ordinary creates, or tries to.
@@ -38,27 +37,17 @@ type attack struct {
 	name string
 	// args are the arguments of the attacker; nil for no attack.
 	args []string
-	// review is the AdmissionReview of a hostile Service; nil for attacks on the server.
-	review []byte
-
-	// Creates during the attack compared with undisturbed ones of the same round, and the same without webhooks.
-	p50, p99, throughput, unhookedP99 []float64
-	// extra is the memory that the webhook uses in addition, in bytes.
-	extra int64
-	// failures is the number of ordinary creates that failed.
-	failures int
-	// call is the greatest CPU time of a call.
-	call time.Duration
+	// direct is set for attacks on the server of the webhook.
+	direct bool
 }
 
-// attack runs all attacks on Quaymaster.
-func (b *bench) attack(ctx context.Context, r *report) error {
+// attack runs all attacks on Quaymaster, and those by hostile Services also without webhooks.
+func (b *bench) attack(ctx context.Context) error {
 	i := slices.IndexFunc(b.configurations, func(c *configuration) bool { return c.name == quaymaster })
 	if i < 0 || b.options.attackRounds == 0 {
 		return nil
 	}
 	c := b.configurations[i]
-	r.attacks = b.attacks(c)
 	if err := b.makeNamespace(ctx, attackersNamespace); err != nil {
 		return err
 	}
@@ -68,148 +57,122 @@ func (b *bench) attack(ctx context.Context, r *report) error {
 			if err := b.enforce(ctx, of); err != nil {
 				return err
 			}
-			if err := errors.Join(b.attackRound(ctx, of, r.attacks), b.lift(ctx, of)); err != nil {
+			if err := errors.Join(b.attackRound(ctx, of, b.attacks(c.server)), b.lift(ctx, of)); err != nil {
 				return err
 			}
 		}
 	}
 	fmt.Fprintln(b.progress, "reviewing hostile Services one by one")
-	return b.callDirectly(ctx, c, r.attacks)
+	return b.callDirectly(ctx, c)
 }
 
-func (b *bench) attacks(c *configuration) []*attack {
-	var list []*attack
+// attacks returns all attacks and an undisturbed measurement to compare with.
+func (b *bench) attacks(s *server) []*attack {
+	list := []*attack{{name: undisturbed}}
 	for _, object := range adversarial.Objects() {
-		list = append(list, &attack{name: object.Name, review: adversarial.Review(object.Service), args: []string{
+		list = append(list, &attack{name: object.Name, args: []string{
 			"-object=" + object.Name, "-kubeconfig=" + b.DeveloperKubeconfig, "-namespace=" + attackersNamespace,
 		}})
 	}
 	for _, a := range adversarial.Attacks() {
-		args := []string{
-			"-attack=" + a.Name, "-address=" + c.server.address(), "-path=/validate-service", "-ca=" + b.Authority(),
+		list = append(list, &attack{name: a.Name, direct: true, args: []string{
+			"-attack=" + a.Name, "-address=" + s.address(), "-path=/validate-service", "-ca=" + b.Authority(),
 			"-connections=" + strconv.Itoa(attackConnections),
-		}
-		if b.options.isolated {
 			// The webhook must not confuse the attacker with the API server.
-			args = append(args, "-from="+attackersAddress.String())
-		}
-		list = append(list, &attack{name: a.Name, args: args})
+			"-from=" + attackersAddress.String(),
+		}})
 	}
 	return list
 }
 
-// attackRound measures creates without an attack and during each one, in random order. Without webhooks, only hostile
-// Services are tried.
+// attackRound measures ordinary creates during each attack, in random order.
 func (b *bench) attackRound(ctx context.Context, c *configuration, list []*attack) error {
-	undisturbed := &attack{}
-	order := append(slices.Clone(list), undisturbed)
-	if c.server == nil {
-		order = slices.DeleteFunc(order, func(a *attack) bool { return a.args != nil && a.review == nil })
-	}
-	shuffle(order)
-	samples := map[*attack]*sample{}
-	for _, a := range order {
-		if err := ctx.Err(); err != nil {
-			return err
+	shuffle(list)
+	for _, a := range list {
+		if c.server == nil && a.direct {
+			continue
 		}
-		s, err := b.attacked(ctx, c, a)
-		if err != nil {
+		if err := b.attacked(ctx, c, a); err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
-		}
-		samples[a] = s
-	}
-	for _, a := range order {
-		ratio := func(f figure) float64 { return samples[a].figures[f] / samples[undisturbed].figures[f] }
-		switch {
-		case a == undisturbed:
-		case c.server == nil:
-			a.unhookedP99 = append(a.unhookedP99, ratio(p99))
-		default:
-			a.p50, a.p99 = append(a.p50, ratio(p50)), append(a.p99, ratio(p99))
-			a.throughput = append(a.throughput, ratio(throughput))
-			a.failures += len(samples[a].errors)
 		}
 	}
 	return nil
 }
 
-// attacked measures ordinary creates during an attack, and the webhook's memory.
-func (b *bench) attacked(ctx context.Context, c *configuration, a *attack) (_ *sample, err error) {
-	before := int64(0)
+// attacked measures ordinary creates during an attack, and the memory that the webhook uses in addition.
+func (b *bench) attacked(ctx context.Context, c *configuration, a *attack) error {
+	var before machine.Memory
 	if c.server != nil {
-		memory, err := machine.MemoryOf(c.server.PID())
-		if err != nil {
-			return nil, err
+		var err error
+		if err := machine.ResetPeak(c.server.PID()); err != nil {
+			return err
 		}
-		before = memory.Resident
+		if before, err = machine.MemoryOf(c.server.PID()); err != nil {
+			return err
+		}
 	}
+	ended := func() error { return nil }
 	if a.args != nil {
 		program, err := env.Program("bench/attacker")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		attacker, err := b.Start("attacker", program, a.args...)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer attacker.Kill()
-		if err := sleep(ctx, attackStart); err != nil {
-			return nil, err
-		}
-		if err := attacker.Exit(); err != nil {
-			return nil, err
-		}
+		ended = attacker.Exit
 	}
-	watching, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	if c.server != nil {
-		running.Go(func() {
-			for sleep(watching, memoryInterval) == nil {
-				if memory, err := machine.MemoryOf(c.server.PID()); err == nil {
-					a.extra = max(a.extra, memory.Resident-before)
-				}
-			}
-		})
+	// Without an attack, this leaves time for what is left of the last one.
+	if err := sleep(ctx, attackStart); err != nil {
+		return err
+	}
+	if err := ended(); err != nil {
+		return err
 	}
 	s, err := b.sample(ctx, c, loadBalancers, victims)
-	stop()
-	running.Wait()
-	return s, err
+	if err != nil {
+		return err
+	}
+	figures := []results.Value{
+		results.Seconds(s.Latencies.P50, "p50-sec"), results.Seconds(s.Latencies.P99, "p99-sec"),
+		{Number: s.Throughput, Unit: "requests/s"}, {Number: float64(s.Requests) * (1 - s.Success), Unit: "failed"},
+	}
+	if c.server != nil {
+		after, err := machine.MemoryOf(c.server.PID())
+		if err != nil {
+			return err
+		}
+		figures = append(figures, results.Value{Number: float64(after.Peak - before.Peak), Unit: "added-B"})
+	}
+	results.Write(b.out, fmt.Sprintf("Attacked/attack=%s/admission=%s", a.name, c.name), s.Requests, figures...)
+	return nil
 }
 
-// callDirectly has the webhook review each hostile Service alone and records its CPU time.
-func (b *bench) callDirectly(ctx context.Context, c *configuration, list []*attack) error {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(b.ca)
-	client := &http.Client{Timeout: requestLimit, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-	}}
-	for _, a := range list {
-		if a.review == nil {
-			continue
-		}
+// callDirectly has the webhook review each hostile Service alone and measures its CPU time.
+func (b *bench) callDirectly(ctx context.Context, c *configuration) error {
+	client := b.caller(directLimit)
+	for _, object := range adversarial.Objects() {
+		review := adversarial.Review(object.Service)
 		for _, path := range []string{"/mutate-service", "/validate-service"} {
 			for range directCalls {
 				before, err := machine.CPU(c.server.PID())
 				if err != nil {
 					return err
 				}
-				if err := callAnyway(ctx, client, c.server.url(path), a.review); err != nil {
-					return fmt.Errorf("review %s: %w", a.name, err)
+				// Every answer is accepted.
+				if _, err := post(ctx, client, c.server.url(path), review); err != nil {
+					return fmt.Errorf("review %s: %w", object.Name, err)
 				}
 				after, err := machine.CPU(c.server.PID())
 				if err != nil {
 					return err
 				}
-				a.call = max(a.call, after-before)
+				results.Write(b.out, "Hostile/service="+object.Name+"/path="+path[1:], 1,
+					results.Seconds(after-before, "webhook-cpu-sec/op"))
 			}
 		}
 	}
 	return nil
-}
-
-// callAnyway sends a review and accepts every answer.
-func callAnyway(ctx context.Context, client *http.Client, url string, body []byte) error {
-	_, _, err := post(ctx, client, url+"?timeout=10s", body)
-	return err
 }

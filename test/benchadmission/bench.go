@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quaymaster.dev/test/benchadmission/results"
 	"quaymaster.dev/test/env"
 	"quaymaster.dev/test/process"
 )
@@ -33,21 +36,20 @@ const (
 type bench struct {
 	*env.Env
 	options        *options
-	progress       io.Writer
-	network        *network
+	out, progress  io.Writer
+	next           netip.Addr // of the next webhook
 	ca             []byte
-	clients        []*http.Client
+	client         *http.Client
 	apiServer      *process.Process
 	servers        []*server
 	configurations []*configuration
 }
 
 // open starts everything that is measured.
-func open(ctx context.Context, o *options, progress io.Writer) (_ *bench, err error) {
+func open(ctx context.Context, o *options, out, progress io.Writer) (_ *bench, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
-	b := &bench{options: o, progress: progress}
-	if b.network, err = newNetwork(o); err != nil {
+	if err := connect(); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "quaymaster-bench-")
@@ -55,11 +57,9 @@ func open(ctx context.Context, o *options, progress io.Writer) (_ *bench, err er
 		return nil, err
 	}
 	fmt.Fprintln(progress, "starting etcd and kube-apiserver; logs are in", dir)
-	var args []string
-	if o.isolated {
-		// kube-apiserver looks for a default route otherwise.
-		args = append(args, "--advertise-address="+addresses.Addr().String())
-	}
+	b := &bench{options: o, out: out, progress: progress, next: addresses.Addr()}
+	// kube-apiserver looks for a default route otherwise.
+	args := []string{"--advertise-address=" + addresses.Addr().String()}
 	if b.Env, err = env.New(ctx, env.Options{Dir: dir, APIServerArgs: args}); err != nil {
 		return nil, err
 	}
@@ -73,16 +73,8 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	if b.ca, err = os.ReadFile(b.Authority()); err != nil {
 		return err
 	}
-	for range connections {
-		config := rest.CopyConfig(b.Admin)
-		// Clients with different functions share no connection.
-		config.Dial = (&net.Dialer{}).DialContext
-		c, err := rest.HTTPClientFor(config)
-		if err != nil {
-			return err
-		}
-		c.Timeout = requestLimit
-		b.clients = append(b.clients, c)
+	if b.client, err = b.newClient(); err != nil {
+		return err
 	}
 	i := slices.IndexFunc(b.Processes(), func(p *process.Process) bool { return p.Name() == "kube-apiserver" })
 	if i < 0 {
@@ -100,13 +92,34 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 			b.servers = append(b.servers, c.server)
 		}
 	}
-	for _, s := range b.servers {
-		fmt.Fprintf(b.progress, "starting %s %d times\n", s.name, b.options.starts)
-		if err := b.start(ctx, s); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+// newClient returns a client that divides its requests among connections. HTTP/2 would send all over one.
+func (b *bench) newClient() (*http.Client, error) {
+	s := &spread{}
+	for range connections {
+		config := rest.CopyConfig(b.Admin)
+		// Clients with different functions share no connection.
+		config.Dial = (&net.Dialer{}).DialContext
+		transport, err := rest.TransportFor(config)
+		if err != nil {
+			return nil, err
+		}
+		s.transports = append(s.transports, transport)
+	}
+	return &http.Client{Transport: s, Timeout: requestLimit}, nil
+}
+
+// spread uses its transports in turn.
+type spread struct {
+	transports []http.RoundTripper
+	next       atomic.Uint64
+}
+
+// RoundTrip sends a request.
+func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
+	return s.transports[s.next.Add(1)%uint64(len(s.transports))].RoundTrip(r)
 }
 
 // makeNamespace creates a namespace with a Service whose status can be written.
@@ -127,36 +140,39 @@ func (b *bench) close(ok bool) error {
 	if err := b.Stop(); err != nil {
 		return err
 	}
-	if !ok || b.options.keep {
+	if !ok {
 		fmt.Fprintln(b.progress, "logs are kept in", b.LogDir())
 		return nil
 	}
 	return os.RemoveAll(b.Dir)
 }
 
-// measure runs all rounds.
-func (b *bench) measure(ctx context.Context) (*report, error) {
-	r, err := b.newReport(ctx)
-	if err != nil {
-		return nil, err
+// measure measures everything that the options want.
+func (b *bench) measure(ctx context.Context) error {
+	if err := results.Describe(ctx, b.out, b.Env); err != nil {
+		return err
 	}
-	fmt.Fprintf(b.progress, "measuring idle webhooks for %s\n", b.options.idle)
-	if err := b.rest(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.rounds(ctx, r); err != nil {
-		return nil, err
-	}
-	if err := b.attack(ctx, r); err != nil {
-		return nil, fmt.Errorf("attack: %w", err)
-	}
-	if err := r.finish(b); err != nil {
-		return nil, err
-	}
-	if b.options.profiles != "" {
-		if err := b.profile(ctx); err != nil {
-			return nil, fmt.Errorf("take profiles: %w", err)
+	for _, s := range b.servers {
+		fmt.Fprintf(b.progress, "starting %s %d times\n", s.name, starts)
+		if err := b.start(ctx, s); err != nil {
+			return err
 		}
 	}
-	return r, nil
+	fmt.Fprintf(b.progress, "measuring idle webhooks for %s\n", idle)
+	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	if err := b.rounds(ctx); err != nil {
+		return err
+	}
+	if err := b.attack(ctx); err != nil {
+		return fmt.Errorf("attack: %w", err)
+	}
+	if b.options.profiles == "" {
+		return nil
+	}
+	if err := b.profile(ctx); err != nil {
+		return fmt.Errorf("take profiles: %w", err)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +45,6 @@ const account = "quaymaster-webhook"
 // configuration is a kind of admission for Services.
 type configuration struct {
 	name string
-	// about describes it in the report.
-	about string
 	// objects put it into force while they exist.
 	objects []client.Object
 	// server is the webhook that the objects name; nil for none.
@@ -57,8 +54,8 @@ type configuration struct {
 	// denied lists annotations each of which must be denied, and maxQPS is the value that must be added.
 	denied []map[string]string
 	maxQPS string
-	// profiles is the base URL of the webhook's CPU profiles; empty if it serves none.
-	profiles string
+	// profiled is set if CPU profiles of the webhook are wanted.
+	profiled bool
 	// workloads are measured in addition to creates of LoadBalancer Services.
 	workloads []workload
 }
@@ -79,9 +76,9 @@ func (b *bench) configure(ctx context.Context) ([]*configuration, error) {
 			return nil, err
 		}
 	}
-	all := []*configuration{{name: none, about: "no admission policy or webhook", workloads: []workload{clusterIPs, statusWrites}}}
+	all := []*configuration{{name: none, workloads: []workload{clusterIPs, statusWrites}}}
 	for _, add := range []func(context.Context) ([]*configuration, error){
-		b.exported, b.floor, b.controllerRuntime, b.before, b.quaymaster, b.allCatalogs,
+		b.exported, b.floor, b.controllerRuntime, b.quaymaster,
 	} {
 		more, err := add(ctx)
 		if err != nil {
@@ -107,10 +104,7 @@ func (b *bench) exported(ctx context.Context) ([]*configuration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &configuration{
-		name: cel, about: "`quayctl export vap` and `quayctl export map`: ValidatingAdmissionPolicies and a MutatingAdmissionPolicy",
-		denied: []map[string]string{bad}, maxQPS: "10000",
-	}
+	c := &configuration{name: cel, denied: []map[string]string{bad}, maxQPS: "10000"}
 	for _, kind := range []string{"vap", "map"} {
 		output, err := env.Run(ctx, "", quayctl, "export", kind)
 		if err != nil || output.Code != 0 {
@@ -135,35 +129,31 @@ func (b *bench) exported(ctx context.Context) ([]*configuration, error) {
 }
 
 func (b *bench) floor(ctx context.Context) ([]*configuration, error) {
-	s, err := b.newServer(ctx, floor, "bench/floor", "/mutate", func(e endpoint, cert, key string) ([]string, error) {
-		return []string{"-address=" + e.address(), "-cert=" + cert, "-key=" + key}, nil
+	s, err := b.newServer(ctx, floor, "bench/floor", "/mutate", func(e endpoint, cert, key string) []string {
+		return []string{"-address=" + e.address(), "-cert=" + cert, "-key=" + key}
 	})
 	if err != nil {
 		return nil, err
 	}
 	return []*configuration{{
-		name: floor, about: "net/http and encoding/json: decodes review and Service and allows, called to mutate and to validate, " +
-			"without matchConditions",
-		objects: b.webhooks(s, "/mutate", "/validate"), server: s,
+		name: floor, objects: b.webhooks(s, "/mutate", "/validate"), server: s,
 		denied: []map[string]string{{deniedBy: "/mutate"}, {deniedBy: "/validate"}},
 	}}, nil
 }
 
 func (b *bench) controllerRuntime(ctx context.Context) ([]*configuration, error) {
 	const mutate, validate = "/mutate--v1-service", "/validate--v1-service"
-	s, err := b.newServer(ctx, stock, "bench/controllerruntime", mutate, func(e endpoint, cert, key string) ([]string, error) {
+	s, err := b.newServer(ctx, stock, "bench/controllerruntime", mutate, func(e endpoint, cert, key string) []string {
 		return []string{
-			"-host=" + e.host.String(), "-port=" + strconv.Itoa(e.port), "-cert=" + cert, "-key=" + key,
+			"-host=" + e.host.String(), "-port=" + strconv.Itoa(int(port)), "-cert=" + cert, "-key=" + key,
 			"-kubeconfig=" + b.AdminKubeconfig,
-		}, nil
+		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	return []*configuration{{
-		name: stock, about: "controller-runtime's typed defaulter and validator with one default and one check, without " +
-			"matchConditions",
-		objects: b.webhooks(s, mutate, validate), server: s, denied: []map[string]string{bad}, maxQPS: "10000",
+		name: stock, objects: b.webhooks(s, mutate, validate), server: s, denied: []map[string]string{bad}, maxQPS: "10000",
 	}}, nil
 }
 
@@ -200,111 +190,83 @@ func values() env.Values {
 	}
 }
 
-// quaymaster returns Quaymaster as installed by the chart, in namespaces with different numbers of policies.
+// quaymaster returns Quaymaster as installed by the chart: this build with one catalog and with all of them, and another
+// build, such as that of the last release, with the configurations of this chart.
 func (b *bench) quaymaster(ctx context.Context) ([]*configuration, error) {
-	metrics, err := localAddress()
-	if err != nil {
-		return nil, err
-	}
-	s, objects, err := b.installed(ctx, "quaymaster-webhook", "", loadbalancer.Catalog, metrics, b.profiling()...)
-	if err != nil {
-		return nil, err
-	}
-	of := func(name, about string, policies int) (*configuration, error) {
-		c := &configuration{
-			name: name, about: about, objects: objects, server: s, denied: []map[string]string{bad}, maxQPS: "10000",
-			namespace: name,
-		}
-		if policies == 0 {
-			c.workloads, c.profiles = []workload{clusterIPs, statusWrites}, "http://"+metrics
-			return c, nil
-		}
-		c.maxQPS, c.denied = "5000", append(c.denied, map[string]string{maxQPS: "30000"})
-		return c, b.makePolicies(ctx, name, policies)
-	}
 	var all []*configuration
-	for _, kind := range []struct {
-		name, about string
-		policies    int
-	}{
-		{quaymaster, "the chart's webhooks with the catalog mycloud, no policy", 0},
-		{onePolicy, "the same with one LoadBalancerPolicy in the namespace: a default and a rule", 1},
-		{tenPolicies, "the same with ten of them, a rule each", 10},
+	for _, kind := range []struct{ name, catalogs string }{
+		{before, loadbalancer.Catalog},
+		{quaymaster, loadbalancer.Catalog},
+		{manyCatalogs, strings.Join(catalog.Names(), ",")},
 	} {
-		c, err := of(kind.name, kind.about, kind.policies)
+		if kind.name == before && b.options.before == "" {
+			continue
+		}
+		s, objects, err := b.installed(ctx, kind.name, kind.catalogs)
 		if err != nil {
 			return nil, err
 		}
+		if kind.name == before {
+			s.program = b.options.before
+		}
+		c := &configuration{name: kind.name, objects: objects, server: s, denied: []map[string]string{bad}, maxQPS: "10000"}
+		if kind.name != manyCatalogs {
+			c.workloads, c.profiled = []workload{clusterIPs, statusWrites}, true
+		}
 		all = append(all, c)
+		if kind.name == quaymaster {
+			more, err := b.policies(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
 	}
 	return all, nil
 }
 
-// profiling returns the flag that makes a webhook serve profiles, if they are wanted.
-func (b *bench) profiling() []string {
-	if b.options.profiles == "" {
-		return nil
+// policies returns Quaymaster in namespaces with LoadBalancerPolicies.
+func (b *bench) policies(ctx context.Context, plain *configuration) ([]*configuration, error) {
+	var all []*configuration
+	for name, count := range map[string]int{onePolicy: 1, tenPolicies: 10} {
+		if err := b.makePolicies(ctx, name, count); err != nil {
+			return nil, err
+		}
+		all = append(all, &configuration{
+			name: name, namespace: name, objects: plain.objects, server: plain.server,
+			denied: []map[string]string{bad, {maxQPS: "30000"}}, maxQPS: "5000",
+		})
 	}
-	return []string{"--profiling"}
+	return all, nil
 }
 
-// before returns the webhooks of another build, such as that of the last release, with the configurations of this chart.
-func (b *bench) before(ctx context.Context) ([]*configuration, error) {
-	if b.options.before == "" {
-		return nil, nil
-	}
-	metrics, err := localAddress()
-	if err != nil {
-		return nil, err
-	}
-	s, objects, err := b.installed(ctx, before, b.options.before, loadbalancer.Catalog, metrics, b.profiling()...)
-	if err != nil {
-		return nil, err
-	}
-	return []*configuration{{
-		name: before, about: "as quaymaster, but the program of another build", objects: objects, server: s,
-		denied: []map[string]string{bad}, maxQPS: "10000", workloads: []workload{clusterIPs, statusWrites},
-		profiles: "http://" + metrics,
-	}}, nil
-}
+// Ports of Quaymaster's webhooks on loopback, which serves profiles.
+const (
+	healthPort  = 8081
+	metricsPort = 8080
+)
 
-func (b *bench) allCatalogs(ctx context.Context) ([]*configuration, error) {
-	metrics, err := localAddress()
-	if err != nil {
-		return nil, err
-	}
-	s, objects, err := b.installed(ctx, "quaymaster-catalogs", "", strings.Join(catalog.Names(), ","), metrics)
-	if err != nil {
-		return nil, err
-	}
-	return []*configuration{{
-		name: manyCatalogs, about: fmt.Sprintf("the chart's webhooks with all %d catalogs, no policy", len(catalog.Names())),
-		objects: objects, server: s, denied: []map[string]string{bad}, maxQPS: "10000",
-	}}, nil
-}
-
-// installed prepares Quaymaster's webhooks and returns the chart's configurations for them. The program is that of this
-// build if it is empty.
-func (b *bench) installed(
-	ctx context.Context, name, program, catalogs, metrics string, args ...string,
-) (*server, []client.Object, error) {
+// installed prepares Quaymaster's webhooks and returns the chart's configurations for them.
+func (b *bench) installed(ctx context.Context, name, catalogs string) (*server, []client.Object, error) {
 	kubeconfig, err := b.ServiceAccountKubeconfig(ctx, env.Namespace, account)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := b.newServer(ctx, name, "quaymaster", "/mutate-service", func(e endpoint, cert, key string) ([]string, error) {
-		health, err := localAddress()
-		return append([]string{
+	s, err := b.newServer(ctx, name, "quaymaster", "/mutate-service", func(e endpoint, cert, key string) []string {
+		args := []string{
 			"webhook", "--kubeconfig=" + kubeconfig, "--catalogs=" + catalogs,
-			"--bind-address=" + e.host.String(), "--secure-port=" + strconv.Itoa(e.port),
+			"--bind-address=" + e.host.String(), "--secure-port=" + strconv.Itoa(int(port)),
 			"--cert-mode=files", "--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
-			"--health-probe-bind-address=" + health, "--metrics-bind-address=" + metrics,
-		}, args...), err
+			"--health-probe-bind-address=" + e.loopback(healthPort), "--metrics-bind-address=" + e.loopback(metricsPort),
+		}
+		if b.options.profiles != "" {
+			args = append(args, "--profiling")
+		}
+		return args
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	s.program = cmp.Or(program, s.program)
 	rendered, err := env.RenderChart(values())
 	if err != nil {
 		return nil, nil, err
@@ -320,12 +282,6 @@ func (b *bench) installed(
 		}
 	}
 	return s, objects, nil
-}
-
-// localAddress returns an unused address on loopback.
-func localAddress() (string, error) {
-	port, err := env.FreePort()
-	return "127.0.0.1:" + strconv.Itoa(port), err
 }
 
 // direct changes the address that a configuration of the chart calls, but no path.

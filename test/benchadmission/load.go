@@ -1,39 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
 	"quaymaster.dev/test/benchadmission/machine"
+	"quaymaster.dev/test/benchadmission/results"
 )
 
-// sample is the result of one measurement.
-type sample struct {
-	round         int
-	configuration string
-	workload      workload
-	concurrency   int
-	requests      int
-	figures       map[figure]float64
-	errors        []string
-}
-
-// warmUp is the least number of requests before each measurement.
-const warmUp = 50
-
 // rounds measures everything in every round, in random order.
-func (b *bench) rounds(ctx context.Context, r *report) error {
+func (b *bench) rounds(ctx context.Context) error {
 	// The clients should take as little of the CPU as possible.
 	debug.SetGCPercent(400)
 	for round := range b.options.rounds {
@@ -44,21 +29,15 @@ func (b *bench) rounds(ctx context.Context, r *report) error {
 			if err := b.enforce(ctx, c); err != nil {
 				return err
 			}
-			if err := b.round(ctx, round, c, r); err != nil {
-				return err
+			if err := b.round(ctx, c); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			if err := b.lift(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
-	var errs []error
-	for _, s := range b.servers {
-		memory, err := machine.MemoryOf(s.PID())
-		errs = append(errs, err)
-		s.loaded = memory
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func shuffle[T any](list []T) {
@@ -66,43 +45,49 @@ func shuffle[T any](list []T) {
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }
 
-// round measures all workloads of a configuration.
-func (b *bench) round(ctx context.Context, round int, c *configuration, r *report) error {
+// round measures all workloads of a configuration, and then the memory of its webhook.
+func (b *bench) round(ctx context.Context, c *configuration) error {
 	for _, w := range slices.Concat([]workload{loadBalancers}, c.workloads) {
 		concurrencies := slices.Clone(b.options.concurrency)
 		shuffle(concurrencies)
-		for _, concurrency := range concurrencies {
-			s, err := b.sample(ctx, c, w, concurrency)
+		for _, clients := range concurrencies {
+			s, err := b.sample(ctx, c, w, clients)
+			if err == nil {
+				err = s.failure
+			}
 			if err != nil {
-				return err
+				return fmt.Errorf("%s by %d clients: %w", w, clients, err)
 			}
-			s.round = round
-			r.samples = append(r.samples, s)
-			if c.server != nil {
-				c.server.reviews += s.figures[calls] * float64(s.requests)
-			}
+			results.Write(b.out, fmt.Sprintf("%s/admission=%s/clients=%d", w, c.name, clients), s.Requests, s.figures...)
 		}
 	}
+	if c.server == nil {
+		return nil
+	}
+	memory, err := machine.MemoryOf(c.server.PID())
+	if err != nil {
+		return err
+	}
+	results.Write(b.out, "Loaded/admission="+c.server.name, 1, results.Memory(memory)...)
 	return nil
 }
 
-// counters are read before and after a measurement.
-type counters struct {
-	webhook, apiServer time.Duration
-	accepted           int
+// sample is the result of one measurement.
+type sample struct {
+	*vegeta.Metrics
+	// failure is that of a failed request, if there was one.
+	failure error
+	figures []results.Value
 }
 
 // sample measures one workload.
-func (b *bench) sample(ctx context.Context, c *configuration, w workload, concurrency int) (*sample, error) {
-	built, err := w.request(c.namespace)
+func (b *bench) sample(ctx context.Context, c *configuration, w workload, clients int) (*sample, error) {
+	target, err := w.target(b.Admin.Host, c.namespace)
 	if err != nil {
 		return nil, err
 	}
-	// Connections are open and caches are filled before counting. An attack may make this slow.
-	begun := time.Now()
-	b.load(ctx, built, concurrency, func(n int) bool {
-		return n < max(warmUp, 2*concurrency) && time.Since(begun) < b.options.duration
-	})
+	// Connections are open and caches are filled before counting.
+	_, _ = b.load(ctx, target, clients, b.options.duration/2)
 	// Reading the API server's metrics uses its CPU, which must not be counted.
 	callsBefore, err := b.calls(ctx)
 	if err != nil {
@@ -112,9 +97,8 @@ func (b *bench) sample(ctx context.Context, c *configuration, w workload, concur
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	latencies, failures := b.load(ctx, built, concurrency, func(int) bool { return time.Since(begin) < b.options.duration })
-	elapsed := time.Since(begin)
+	s := &sample{}
+	s.Metrics, s.failure = b.load(ctx, target, clients, b.options.duration)
 	after, err := b.counters(c)
 	if err != nil {
 		return nil, err
@@ -123,21 +107,43 @@ func (b *bench) sample(ctx context.Context, c *configuration, w workload, concur
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(latencies)
-	n := float64(len(latencies))
-	perRequest := func(d time.Duration) float64 { return float64(d.Microseconds()) / n }
-	s := &sample{configuration: c.name, workload: w, concurrency: concurrency, requests: len(latencies), errors: failures}
-	s.figures = map[figure]float64{
-		p50: percentile(latencies, 50), p95: percentile(latencies, 95), p99: percentile(latencies, 99),
-		throughput: n / elapsed.Seconds(), webhookCPU: perRequest(after.webhook - before.webhook),
-		serverCPU: perRequest(after.apiServer - before.apiServer), calls: float64(callsAfter-callsBefore) / n,
-		handshakes: 1000 * float64(after.accepted-before.accepted) / n,
+	n := float64(s.Requests)
+	s.figures = []results.Value{
+		results.Seconds(s.Latencies.P50, "p50-sec"),
+		results.Seconds(s.Latencies.P95, "p95-sec"),
+		results.Seconds(s.Latencies.P99, "p99-sec"),
+		{Number: s.Throughput, Unit: "requests/s"},
+		{Number: (after.apiServer - before.apiServer).Seconds() / n, Unit: "apiserver-cpu-sec/op"},
+		{Number: (callsAfter - callsBefore) / n, Unit: "calls/op"},
+		{Number: (after.accepted - before.accepted) / n, Unit: "handshakes/op"},
 	}
-	if !b.options.isolated {
-		// Other programs accept connections, too.
-		s.figures[handshakes] = math.NaN()
+	if c.server != nil {
+		s.figures = append(s.figures, results.Value{Number: (after.webhook - before.webhook).Seconds() / n, Unit: "webhook-cpu-sec/op"})
 	}
-	return s, nil
+	return s, ctx.Err()
+}
+
+// load sends requests from concurrent clients, each of which sends one at a time. The error is that of a failed request.
+func (b *bench) load(ctx context.Context, target vegeta.Target, clients int, duration time.Duration) (*vegeta.Metrics, error) {
+	attacker := vegeta.NewAttacker(vegeta.Client(b.client), vegeta.Workers(uint64(clients)), vegeta.MaxWorkers(uint64(clients)))
+	defer context.AfterFunc(ctx, func() { attacker.Stop() })()
+	var failure error
+	metrics := &vegeta.Metrics{}
+	// Without a rate, each worker sends as soon as it has an answer.
+	for result := range attacker.Attack(vegeta.NewStaticTargeter(target), vegeta.ConstantPacer{}, duration, "") {
+		metrics.Add(result)
+		if result.Error != "" {
+			failure = fmt.Errorf("%s: %s", result.Error, result.Body)
+		}
+	}
+	metrics.Close()
+	return metrics, failure
+}
+
+// counters are read before and after a measurement.
+type counters struct {
+	webhook, apiServer time.Duration
+	accepted           float64
 }
 
 func (b *bench) counters(c *configuration) (counters, error) {
@@ -158,87 +164,24 @@ func (b *bench) counters(c *configuration) (counters, error) {
 }
 
 // calls returns how many calls of webhooks the API server has completed. It includes failed calls.
-func (b *bench) calls(ctx context.Context) (int, error) {
+func (b *bench) calls(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Admin.Host+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
-	response, err := b.clients[0].Do(request)
+	response, err := b.client.Do(request)
 	if err != nil {
 		return 0, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
 	if err != nil {
 		return 0, err
 	}
-	sum := 0
-	for line := range bytes.Lines(text) {
-		const metric = "apiserver_admission_webhook_request_total{"
-		if !bytes.HasPrefix(line, []byte(metric)) {
-			continue
-		}
-		fields := bytes.Fields(line)
-		n, err := strconv.ParseFloat(string(fields[len(fields)-1]), 64)
-		if err != nil {
-			return 0, fmt.Errorf("read metric %s: %w", metric, err)
-		}
-		sum += int(n)
+	sum := 0.0
+	for _, metric := range families["apiserver_admission_webhook_request_total"].GetMetric() {
+		sum += metric.GetCounter().GetValue()
 	}
 	return sum, nil
-}
-
-// load sends requests from concurrent clients as long as more, which gets the number of requests sent so far, returns
-// true. It returns the times of successful requests and describes the others.
-func (b *bench) load(ctx context.Context, r request, concurrency int, more func(sent int) bool) ([]time.Duration, []string) {
-	var (
-		mu        sync.Mutex
-		sent      int
-		latencies []time.Duration
-		failures  []string
-		running   sync.WaitGroup
-	)
-	next := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		sent++
-		return more(sent-1) && ctx.Err() == nil
-	}
-	for worker := range concurrency {
-		running.Go(func() {
-			client := b.clients[worker%len(b.clients)]
-			var own []time.Duration
-			var failed []string
-			for next() {
-				begin := time.Now()
-				if err := send(client, b.Admin.Host, r); err != nil {
-					failed = append(failed, err.Error())
-				} else {
-					own = append(own, time.Since(begin))
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			latencies, failures = append(latencies, own...), append(failures, failed...)
-		})
-	}
-	running.Wait()
-	return latencies, failures
-}
-
-func send(client *http.Client, host string, r request) error {
-	built, err := r.build(host)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(built)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != r.status {
-		err = fmt.Errorf("status %s: %s", response.Status, text)
-	}
-	return err
 }

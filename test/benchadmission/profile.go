@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -25,7 +27,7 @@ func (b *bench) profile(ctx context.Context) error {
 		return err
 	}
 	for _, c := range b.configurations {
-		if c.profiles == "" {
+		if !c.profiled {
 			continue
 		}
 		fmt.Fprintln(b.progress, "profiling", c.name)
@@ -40,46 +42,33 @@ func (b *bench) profile(ctx context.Context) error {
 }
 
 func (b *bench) profileOf(ctx context.Context, c *configuration) error {
-	built, err := loadBalancers.request(c.namespace)
+	target, err := loadBalancers.target(b.Admin.Host, c.namespace)
 	if err != nil {
 		return err
 	}
-	loading, stop := context.WithCancel(ctx)
-	type outcome struct {
-		latencies []time.Duration
-		failures  []string
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error {
+		created, failure := b.load(ctx, target, profileClients, profileTime)
+		fmt.Fprintf(b.progress, "%d creates during the profiles\n", created.Requests)
+		return failure
+	})
+	for name, url := range map[string]string{"webhook": "http://" + c.server.loopback(metricsPort), "kube-apiserver": b.Admin.Host} {
+		running.Go(func() error {
+			return b.fetchProfile(ctx, url, filepath.Join(b.options.profiles, c.name+"-"+name+".pprof"))
+		})
 	}
-	done := make(chan outcome, 1)
-	go func() {
-		latencies, failures := b.load(loading, built, profileClients, func(int) bool { return true })
-		done <- outcome{latencies, failures}
-	}()
-	results := make(chan error, 2)
-	for name, url := range map[string]string{"webhook": c.profiles, "kube-apiserver": b.Admin.Host} {
-		file := filepath.Join(b.options.profiles, c.name+"-"+name+".pprof")
-		go func() { results <- b.fetchProfile(ctx, url, file) }()
-	}
-	err = errors.Join(<-results, <-results)
-	stop()
-	o := <-done
-	fmt.Fprintf(b.progress, "%d creates during the profiles\n", len(o.latencies))
-	if len(o.failures) > 0 {
-		err = errors.Join(err, fmt.Errorf("%d requests failed: %s", len(o.failures), o.failures[0]))
-	}
-	return err
+	return running.Wait()
 }
 
 // fetchProfile writes the CPU profile of a server to a file. The client authenticates to the API server; other servers
 // do not ask.
 func (b *bench) fetchProfile(ctx context.Context, url, file string) error {
-	ctx, cancel := context.WithTimeout(ctx, profileTime+requestLimit)
-	defer cancel()
 	url += fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileTime.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := b.clients[len(b.clients)-1].Do(request)
+	response, err := b.client.Do(request)
 	if err != nil {
 		return err
 	}

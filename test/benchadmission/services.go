@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
+	vegeta "github.com/tsenart/vegeta/v12/lib"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,30 +55,24 @@ func service(namespace string, annotations map[string]string) *corev1.Service {
 	return svc
 }
 
-// workload is a kind of request, by its name in the report.
+// workload is a kind of request, by the name of its benchmark.
 type workload string
 
 const (
-	loadBalancers workload = "LoadBalancer creates"
-	clusterIPs    workload = "ClusterIP creates"
-	statusWrites  workload = "status writes"
+	loadBalancers workload = "Create"
+	clusterIPs    workload = "CreateClusterIP"
+	statusWrites  workload = "WriteStatus"
 )
 
-// request is a request that is sent repeatedly.
-type request struct {
-	method, path, contentType string
-	body                      []byte
-	status                    int
-}
-
-// request returns the requests of the workload, all by server-side dry run: nothing is stored.
-func (w workload) request(namespace string) (request, error) {
-	path := "/api/v1/namespaces/" + namespace + "/services"
+// target returns the request of the workload, by server-side dry run: nothing is stored.
+func (w workload) target(host, namespace string) (vegeta.Target, error) {
+	url := host + "/api/v1/namespaces/" + namespace + "/services"
+	header := http.Header{"Content-Type": {runtime.ContentTypeJSON}, "Accept": {runtime.ContentTypeJSON}}
 	if w == statusWrites {
-		return request{
-			method: http.MethodPatch, path: path + "/" + stored + "/status?dryRun=All", contentType: string(types.MergePatchType),
-			body:   []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.1"}]}}}`),
-			status: http.StatusOK,
+		header.Set("Content-Type", string(types.MergePatchType))
+		return vegeta.Target{
+			Method: http.MethodPatch, URL: url + "/" + stored + "/status?dryRun=All", Header: header,
+			Body: []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.1"}]}}}`),
 		}, nil
 	}
 	svc := service(namespace, nil)
@@ -88,41 +80,5 @@ func (w workload) request(namespace string) (request, error) {
 		svc.Spec.Type = corev1.ServiceTypeClusterIP
 	}
 	body, err := json.Marshal(svc)
-	return request{
-		method: http.MethodPost, path: path + "?dryRun=All", contentType: runtime.ContentTypeJSON,
-		body: body, status: http.StatusCreated,
-	}, err
-}
-
-func (r request) build(host string) (*http.Request, error) {
-	built, err := http.NewRequest(r.method, host+r.path, bytes.NewReader(r.body)) //nolint:noctx // bounded by the client
-	if err != nil {
-		return nil, err
-	}
-	built.Header.Set("Content-Type", r.contentType)
-	built.Header.Set("Accept", runtime.ContentTypeJSON)
-	return built, nil
-}
-
-// sampleReview returns a review of the Service that all webhooks allow.
-func sampleReview() *admissionv1.AdmissionReview {
-	svc := service("default", nil)
-	// The API server sets these before it calls webhooks.
-	policy, family := corev1.ServiceInternalTrafficPolicyCluster, corev1.IPFamilyPolicySingleStack
-	svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.IPFamilies = "", nil, nil
-	svc.Spec.InternalTrafficPolicy, svc.Spec.IPFamilyPolicy = &policy, &family
-	svc.Spec.ExternalTrafficPolicy, svc.Spec.SessionAffinity = corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceAffinityNone
-	kind := metav1.GroupVersionKind{Version: "v1", Kind: "Service"}
-	resource := metav1.GroupVersionResource{Version: "v1", Resource: "services"}
-	dryRun := true
-	return &admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "0df28fbd-5f5f-11e8-bc74-36e6bb280816", Kind: kind, Resource: resource,
-			RequestKind: &kind, RequestResource: &resource, Name: svc.Name, Namespace: svc.Namespace,
-			Operation: admissionv1.Create, DryRun: &dryRun, Object: runtime.RawExtension{Object: svc},
-			UserInfo: authenticationv1.UserInfo{Username: "benchmark"},
-			Options:  runtime.RawExtension{Raw: []byte(`{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}`)},
-		},
-	}
+	return vegeta.Target{Method: http.MethodPost, URL: url + "?dryRun=All", Header: header, Body: body}, err
 }

@@ -19,6 +19,7 @@ import (
 
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/providerid"
+	"quaymaster.dev/test/benchadmission/results"
 	"quaymaster.dev/test/plain"
 )
 
@@ -39,20 +40,12 @@ const lies = `{"seed": 1, "rules": [
 	{"route": "/v1/instances*", "delay": "20ms"}
 ]}`
 
-// demonstration is what becomes of Nodes whose cloud gives false answers.
-type demonstration struct {
-	// ours and plain are the numbers of Nodes that were deleted by our controllers, and by those of k8s.io/cloud-provider
-	// over a provider that passes answers on.
-	ours, plain int
-	// gone is how long the Node of a deleted instance existed with our controllers.
-	gone time.Duration
-}
-
-// demonstrate runs in a cluster of its own.
-func demonstrate(ctx context.Context, progress func(string, ...any)) (d demonstration, err error) {
+// demonstrate counts the Nodes that are deleted although their instances exist, by our controllers and by those of
+// k8s.io/cloud-provider over a provider that passes answers on. It runs in a cluster of its own.
+func (b *bench) demonstrate(ctx context.Context) (err error) {
 	w, err := open(ctx, "demonstration")
 	if err != nil {
-		return d, err
+		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	w.nodes = unready
@@ -61,15 +54,21 @@ func demonstrate(ctx context.Context, progress func(string, ...any)) (d demonstr
 		ids[i], err = w.addMachine(ctx, i)
 		return err
 	}); err != nil {
-		return d, err
+		return err
 	}
-	if d.ours, d.gone, err = w.runOurs(ctx, ids); err != nil {
-		return d, err
+	lost, gone, err := w.runOurs(ctx, ids)
+	if err != nil {
+		return err
 	}
-	progress("demonstration: ours lost %d, a deleted instance's Node was gone after %s", d.ours, d.gone)
-	d.plain, err = w.runPlain(ctx, ids)
-	progress("demonstration: the stock controller over a plain provider lost %d", d.plain)
-	return d, err
+	b.progress("demonstration: ours lost %d, a deleted instance's Node was gone after %s", lost, gone)
+	results.Write(b.out, "FalseAnswers/controllers="+ours, 1, results.Value{Number: float64(lost), Unit: "lost-nodes"},
+		results.Seconds(gone, "gone-sec"))
+	if lost, err = w.runPlain(ctx, ids); err != nil {
+		return err
+	}
+	b.progress("demonstration: the stock controller over a plain provider lost %d", lost)
+	results.Write(b.out, "FalseAnswers/controllers="+stock, 1, results.Value{Number: float64(lost), Unit: "lost-nodes"})
+	return nil
 }
 
 func (w *world) runOurs(ctx context.Context, ids []string) (lost int, gone time.Duration, err error) {

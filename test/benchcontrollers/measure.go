@@ -28,7 +28,7 @@ const (
 // size is how large a cluster is.
 type size struct{ services, nodes int }
 
-func (s size) String() string { return fmt.Sprintf("%d / %d", s.services, s.nodes) }
+func (s size) String() string { return fmt.Sprintf("%dx%d", s.services, s.nodes) }
 
 // counted is a tally that may have been cut off.
 type counted struct {
@@ -40,8 +40,8 @@ type counted struct {
 
 // measurement is what one kind of controllers does in a cluster of one size.
 type measurement struct {
-	size  size
-	stock bool
+	size        size
+	controllers string
 
 	start, idle, ingress, other, annotation, foreign counted
 	// join is nil if it was not measured.
@@ -62,7 +62,7 @@ func (w *world) measure(ctx context.Context, m *measurement, number int, progres
 	defer end()
 	w.counter.reset()
 	start := w.start
-	if m.stock {
+	if m.controllers == stock {
 		start = w.startStock
 	}
 	controllers, err := start(ctx)

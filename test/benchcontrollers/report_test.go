@@ -3,13 +3,10 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"quaymaster.dev/test/benchadmission/machine"
-	"quaymaster.dev/test/benchadmission/results"
 )
 
 // TestCounter: requests are passed on; lookups are reads, and requests that the cloud holds are counted apart.
@@ -40,35 +37,24 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestMarkdown: calls that were cut off are marked, and what was not measured has a dash.
-func TestMarkdown(t *testing.T) {
-	join := counted{tally: tally{reads: 3, writes: 20, polls: 9}, after: 12 * time.Second}
-	r := &report{
-		options: &options{command: "make bench-controllers"}, date: "2026-01-02", versions: []string{"Quaymaster v1.2.3"},
-		measurements: [][]measurement{
-			{{size: size{100, 100}, start: counted{tally: tally{reads: 6}}}},
-			{{size: size{10000, 5000}, stock: true, start: counted{tally: tally{reads: 9000}, cut: true}, join: &join, cpu: 0.01234, memory: machine.Memory{Resident: 5 << 20}}},
-		},
+// TestWrite: calls that were cut off are marked, and what was not measured has no line.
+func TestWrite(t *testing.T) {
+	m := measurement{
+		size: size{1000, 500}, controllers: stock, start: counted{tally: tally{reads: 9000, writes: 3, lbs: 2, polls: 1}, cut: true},
+		cpu: 0.25, memory: machine.Memory{Resident: 5 << 20, Anonymous: 1 << 20},
 	}
-	text := r.markdown()
+	var text strings.Builder
+	m.write(&text)
 	for _, want := range []string{
-		"| Services / Nodes | 100 / 100 | 10000 / 5000 |", "| controllers | ours | stock |", "| start, nothing changed | 6 | > 9000 |",
-		"| 500 Nodes join in 10 s | – | 23 (20 w) |", "| 10000 / 5000 | stock | 5 MiB | 0 MiB | 0.0123 |",
+		"BenchmarkStart/size=1000x500/controllers=stock\t1\t9003 calls\t3 writes\t2 lb-calls\t1 polls\t1 unfinished\n",
+		"BenchmarkLabelNode/size=1000x500/controllers=stock\t1\t0 calls\t0 writes\t0 lb-calls\t0 polls\n",
+		"BenchmarkIdle/size=1000x500/controllers=stock\t1\t5.24288e+06 resident-B\t1.04858e+06 anonymous-B\t0.25 cpu-sec/s\n",
 	} {
-		if !strings.Contains(text+"\n", want+"\n") {
-			t.Errorf("no line %q in:\n%s", want, text)
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no line %q in:\n%s", want, text.String())
 		}
 	}
-}
-
-// TestPage: the page has room for the results.
-func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/explanation/controllers-performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), results.Begin(target))
-	if !strings.Contains(rest, results.End) {
-		t.Errorf("docs/explanation/controllers-performance.md must contain %q and then %q", results.Begin(target), results.End)
+	if strings.Contains(text.String(), "JoinNodes") {
+		t.Errorf("Nodes that did not join have a line:\n%s", text.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,29 +183,15 @@ func (w *world) close() error {
 
 // each calls do for every number from first to last, many at a time.
 func each(first, last int, do func(i int) error) error {
-	var running sync.WaitGroup
-	numbers, failures := make(chan int), make(chan error, writers)
-	for range writers {
-		running.Go(func() {
-			for i := range numbers {
-				if err := do(i); err != nil {
-					select {
-					case failures <- fmt.Errorf("object %d: %w", i, err):
-					default:
-					}
-				}
+	var running errgroup.Group
+	running.SetLimit(writers)
+	for i := first; i <= last; i++ {
+		running.Go(func() error {
+			if err := do(i); err != nil {
+				return fmt.Errorf("object %d: %w", i, err)
 			}
+			return nil
 		})
 	}
-	for i := first; i <= last; i++ {
-		numbers <- i
-	}
-	close(numbers)
-	running.Wait()
-	select {
-	case err := <-failures:
-		return err
-	default:
-		return nil
-	}
+	return running.Wait()
 }

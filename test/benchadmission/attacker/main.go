@@ -11,15 +11,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
+	vegeta "github.com/tsenart/vegeta/v12/lib"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -109,28 +108,14 @@ func (a *attacker) create(ctx context.Context, svc *corev1.Service) error {
 	if err != nil {
 		return err
 	}
-	var running sync.WaitGroup
-	for range authors {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				post(ctx, client, config.Host+"/api/v1/namespaces/"+a.namespace+"/services?dryRun=All", body)
-			}
-		})
+	authors := vegeta.NewAttacker(vegeta.Client(client), vegeta.Workers(authors), vegeta.MaxWorkers(authors))
+	defer context.AfterFunc(ctx, func() { authors.Stop() })()
+	target := vegeta.NewStaticTargeter(vegeta.Target{
+		Method: http.MethodPost, URL: config.Host + "/api/v1/namespaces/" + a.namespace + "/services?dryRun=All",
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+	})
+	for range authors.Attack(target, vegeta.ConstantPacer{}, 0, "") {
+		// Every answer is accepted.
 	}
-	running.Wait()
 	return nil
-}
-
-func post(ctx context.Context, client *http.Client, url string, body []byte) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return
-	}
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
 }

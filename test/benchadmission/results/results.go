@@ -1,80 +1,74 @@
-// Package results writes the results of a benchmark into a page of the documentation.
+// Package results writes the results of benchmarks in the format of `go test -bench`, which benchstat reads.
 package results
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/discovery"
 
+	"quaymaster.dev/test/benchadmission/machine"
 	"quaymaster.dev/test/env"
 )
 
-// Begin returns the line of a page after which the results of a make target begin.
-func Begin(target string) string {
-	return "<!-- Results of make " + target + "; do not edit. -->"
+// Value is a figure with its unit, as benchstat writes it: sec and B, with a name before it or something that it is
+// divided by, as in p50-sec and cpu-sec/op.
+type Value struct {
+	Number float64
+	Unit   string
 }
 
-// End is the line of a page before which results end.
-const End = "<!-- End of results. -->"
+// Seconds returns a time.
+func Seconds(d time.Duration, unit string) Value { return Value{Number: d.Seconds(), Unit: unit} }
 
-// Write replaces the results of a make target in a page.
-func Write(file, target, results string) error {
-	page, err := os.ReadFile(file)
+// Memory returns the memory of a process.
+func Memory(m machine.Memory) []Value {
+	return []Value{{Number: float64(m.Resident), Unit: "resident-B"}, {Number: float64(m.Anonymous), Unit: "anonymous-B"}}
+}
+
+// Write writes the line of a benchmark at once. Its name has the keys by which benchstat compares, as in
+// Create/admission=none.
+func Write(w io.Writer, name string, iterations uint64, values ...Value) {
+	fields := []string{"Benchmark" + strings.ReplaceAll(name, " ", "_"), fmt.Sprint(iterations)}
+	for _, v := range values {
+		fields = append(fields, fmt.Sprintf("%.6g %s", v.Number, v.Unit))
+	}
+	fmt.Fprintln(w, strings.Join(fields, "\t"))
+}
+
+// Describe writes the machine and the programs that are measured. benchstat prints these lines above its tables.
+func Describe(ctx context.Context, w io.Writer, e *env.Env) error {
+	client, err := discovery.NewDiscoveryClientForConfig(e.Admin)
 	if err != nil {
 		return err
 	}
-	before, rest, begins := bytes.Cut(page, []byte(Begin(target)))
-	_, after, ends := bytes.Cut(rest, []byte(End))
-	if !begins || !ends {
-		return fmt.Errorf("write %s: it must contain %q and then %q", file, Begin(target), End)
-	}
-	text := slices.Concat(before, []byte(Begin(target)+"\n\n"+strings.TrimSpace(results)+"\n\n"+End), after)
-	return errors.Join(os.WriteFile(file, text, 0o600), os.Chmod(file, 0o644)) //nolint:gosec // a public page
-}
-
-// Versions returns the programs that take part in a benchmark, and modules of the benchmark itself, with their versions.
-func Versions(ctx context.Context, e *env.Env, modules ...string) ([]string, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(e.Admin)
-	if err != nil {
-		return nil, err
-	}
 	server, err := client.ServerVersion()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var versions []string
-	for _, program := range []struct {
-		name string
-		find func(string) (string, error)
-		arg  string
-	}{{"quayctl", env.Program, "version"}, {"etcd", env.Tool, "--version"}} {
-		path, err := program.find(program.name)
-		if err != nil {
-			return nil, err
-		}
-		output, err := env.Run(ctx, "", path, program.arg)
-		if err != nil {
-			return nil, err
-		}
-		line, _, _ := strings.Cut(output.Stdout, "\n")
-		line, _, _ = strings.Cut(strings.TrimPrefix(line, "etcd Version: "), " ")
-		versions = append(versions, line)
+	quayctl, err := env.Program("quayctl")
+	if err != nil {
+		return err
 	}
-	list := []string{"Quaymaster " + versions[0], "kube-apiserver " + server.GitVersion, "etcd v" + versions[1]}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			if slices.Contains(modules, module.Path) {
-				list = append(list, module.Path[strings.LastIndex(module.Path, "/")+1:]+" "+module.Version)
-			}
+	version, err := env.Run(ctx, "", quayctl, "version")
+	if err != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(version.Stdout, "\n")
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\ncores: %d\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	fmt.Fprintf(w, "kube-apiserver: %s\nquaymaster: %s\n", server.GitVersion, line)
+	// Other systems and architectures do not name the processor there.
+	processors, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(processors)) {
+		if model, ok := strings.CutPrefix(line, "model name\t: "); ok {
+			_, err := io.WriteString(w, "cpu: "+model)
+			return err
 		}
 	}
-	return append(list, strings.Replace(runtime.Version(), "go", "Go ", 1)), nil
+	return nil
 }
