@@ -39,7 +39,8 @@ func protected(svc *corev1.Service) bool {
 func (w *world) violation(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.violations = append(w.violations, time.Now().UTC().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
+	w.violations = append(w.violations, fmt.Sprintf("%s cluster %s %s: %s",
+		time.Now().UTC().Format(time.TimeOnly), w.clusterID, w.authority, fmt.Sprintf(format, args...)))
 }
 
 // checkChange runs after every write to the API server.
@@ -99,7 +100,8 @@ func (w *world) checkService(was, is *corev1.Service) {
 	if len(now) == 0 || slices.Equal(old, now) {
 		return
 	}
-	if !given && len(published) > 0 && !slices.Equal(published, now) && !w.ledger.taken(published, is.UID) {
+	// A copy has no load balancers: it publishes what the cluster has that it is a copy of.
+	if !w.copied && !given && len(published) > 0 && !slices.Equal(published, now) && !w.ledger.taken(published, is.UID) {
 		w.violation("the published address of %s changed from %v to %v", is.Name, published, now)
 	}
 	w.ledger.checkPublication(w, is, now)
@@ -283,7 +285,8 @@ func (w *world) checkNodes() {
 	}
 }
 
-// checkGroups checks that every group exists once and has the ready Nodes.
+// checkGroups checks that every group exists once and has the Nodes. Without any Node, it keeps those members whose
+// machines are not deleted.
 func (w *world) checkGroups() {
 	w.t.Helper()
 	list, err := w.cloud.ListNodeGroups(w.t.Context(), cloudapi.ListOptions{Tags: map[string]string{ownership.ClusterUID: w.uid}})
@@ -310,6 +313,9 @@ func (w *world) checkGroups() {
 			if node.Spec.ProviderID != "" {
 				want[node.Spec.ProviderID] = true
 			}
+		}
+		if len(want) == 0 {
+			maps.DeleteFunc(members, func(id string, _ bool) bool { return !w.ledger.deletedMachine(id) })
 		}
 		if !maps.Equal(members, want) {
 			w.violation("group %q has %v, the nodes are %v", name, slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(want)))
