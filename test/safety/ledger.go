@@ -315,7 +315,10 @@ func (l *ledger) restoredEtcd(w *world, were map[types.UID]*corev1.Service) {
 		has[a.service] = a
 		was, is := were[a.service], w.services[a.service]
 		switch {
-		case is != nil && (ours(is) || protected(is)): // in the latter case, the user had given it up in the backup
+		case is != nil && (ours(is) && is.DeletionTimestamp == nil || protected(is)):
+			// The controllers know of it: they keep it, or delete what its user has given up in the backup.
+			delete(l.kept, a.service)
+			delete(l.stray, a.service)
 		case was != nil && ours(was) && was.DeletionTimestamp == nil && len(addresses(was)) > 0:
 			l.kept[a.service] = true
 		default:

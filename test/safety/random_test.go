@@ -305,7 +305,7 @@ func (q *sequence) remove(c *member) string {
 		return name + " cannot be deleted"
 	}
 	c.deleteService(name)
-	if !ours(svc) && slices.Contains(svc.Finalizers, sharedFinalizer) {
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && !ours(svc) && slices.Contains(svc.Finalizers, sharedFinalizer) {
 		c.updateService(name, withdraw)
 	}
 	return c.says("%s is deleted", name)
