@@ -36,6 +36,18 @@ func (c *Client) WithinState(ctx context.Context) context.Context {
 	return context.WithValue(ctx, withinKey{}, e)
 }
 
+// Within reports whether the cloud is still in the state in which the work of a context has begun: if not, nothing that
+// was read for it may be kept. It is true without WithinState.
+func (c *Client) Within(ctx context.Context) bool {
+	e, _ := c.current()
+	return within(ctx, e)
+}
+
+func within(ctx context.Context, now *expectation) bool {
+	began, bound := ctx.Value(withinKey{}).(*expectation)
+	return !bound || began != nil && began == now
+}
+
 // continuity makes sure that all answers are of the same cloud, and that it loses nothing unnoticed.
 type continuity struct {
 	identify     func(context.Context) error
@@ -107,8 +119,7 @@ func (c *continuity) expect(ctx context.Context, r *request) (*expectation, stri
 		return nil, "", nil
 	}
 	e, header := c.current()
-	began, within := ctx.Value(withinKey{}).(*expectation)
-	if e == nil || within && began != e && r.writes() {
+	if e == nil || r.writes() && !within(ctx, e) {
 		return nil, "", fmt.Errorf("%s: not sent: %w", r.operation(), ErrOtherState)
 	}
 	return e, header, nil

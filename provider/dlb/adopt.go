@@ -55,7 +55,7 @@ func (b *Balancer) adopt(ctx context.Context, r *round, spec cloudv1.LoadBalance
 	if err != nil {
 		return fmt.Errorf("adopt load balancer: %w", err)
 	}
-	b.mirror.LoadBalancers.Put(adopted)
+	b.mirror.LoadBalancers.Put(ctx, adopted)
 	b.recorder.Eventf(r.svc, corev1.EventTypeNormal, "AdoptedLoadBalancer", "Adopted load balancer %s (%s)", lb.Name, id)
 	return b.recordOriginal(r, adopted)
 }

@@ -95,7 +95,7 @@ func (b *Balancer) createUnderFreeName(
 			if name == unique {
 				b.nameTaken(r.svc, plain, unique)
 			}
-			b.mirror.LoadBalancers.Put(made)
+			b.mirror.LoadBalancers.Put(ctx, made)
 			b.missing.forget(r.svc.UID)
 			return made, nil
 		}
@@ -148,7 +148,7 @@ func (b *Balancer) holder(
 		return nil, fmt.Errorf("read the holder of the name %s: %w", name, err)
 	}
 	if ownership.Bears(lb.Tags, r.tags) {
-		b.mirror.LoadBalancers.Put(lb)
+		b.mirror.LoadBalancers.Put(ctx, lb)
 		return lb, nil
 	}
 	abandoned := r.svc.Annotations[AnnotationAbandon]

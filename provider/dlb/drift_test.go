@@ -110,7 +110,7 @@ func TestDriftWhileTheCloudWorks(t *testing.T) {
 					reason = want
 				}
 				f.options.Mirror.LoadBalancers.Drop(done.ID)
-				f.options.Mirror.LoadBalancers.Put(lb)
+				f.options.Mirror.LoadBalancers.Put(t.Context(), lb)
 				_, _ = f.ensure(builder.Service()) // that the cloud is still working is an error
 				f.expectCalls(string(lb.ProvisioningState))
 				if c := f.condition(builder.Service()); c.Reason != reason {
@@ -151,7 +151,7 @@ func TestDriftOfAFailedLoadBalancer(t *testing.T) {
 				now := lb
 				now.ProvisioningState, now.Revision = state, lb.Revision+"0"
 				f.options.Mirror.LoadBalancers.Drop(lb.ID)
-				f.options.Mirror.LoadBalancers.Put(&now)
+				f.options.Mirror.LoadBalancers.Put(t.Context(), &now)
 				for range 2 {
 					// Only a load balancer that the cloud fails to provide is an error.
 					_, err := f.ensureStored(f.put(svc))

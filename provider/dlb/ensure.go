@@ -169,7 +169,7 @@ func (b *Balancer) update(
 		}
 		updated, err := b.put(ctx, r.svc, want, lb, cloudapi.WriteOptions{IfTags: r.tags})
 		if err == nil {
-			b.mirror.LoadBalancers.Put(updated)
+			b.mirror.LoadBalancers.Put(ctx, updated)
 			return updated, nil
 		}
 		if reread || !cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
@@ -189,7 +189,7 @@ func (b *Balancer) reread(ctx context.Context, r *round, id string) (*cloudv1.Lo
 		b.doubt(id, err)
 		return nil, fmt.Errorf("read load balancer %s again: %w", id, err)
 	}
-	b.mirror.LoadBalancers.Put(lb)
+	b.mirror.LoadBalancers.Put(ctx, lb)
 	r.lb = lb
 	return lb, nil
 }

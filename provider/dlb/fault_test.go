@@ -183,7 +183,7 @@ func TestProvisioningFails(t *testing.T) {
 	lb := f.only()
 	lb.ProvisioningState, lb.Revision = cloudv1.ProvisioningError, lb.Revision+"0"
 	lb.Fault = &cloudv1.Problem{Code: cloudv1.CodeCapacity, Detail: "no room in eu-1a"}
-	f.options.Mirror.LoadBalancers.Put(&lb)
+	f.options.Mirror.LoadBalancers.Put(t.Context(), &lb)
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPut {
 			return false

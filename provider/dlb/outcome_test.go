@@ -50,7 +50,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	svc := builder.Service()
 	lb := f.publish(svc)
 	lb.Revision, lb.Unknown = lb.Revision+"0", json.RawMessage(`{"colour":"red"}`)
-	f.options.Mirror.LoadBalancers.Put(&lb)
+	f.options.Mirror.LoadBalancers.Put(t.Context(), &lb)
 	var sent map[string]any
 	f.cloud.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPut {

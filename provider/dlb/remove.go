@@ -112,7 +112,7 @@ func (b *Balancer) writeRemoval(ctx context.Context, r *round, step removal, lb 
 		if err != nil {
 			return fmt.Errorf("remove deletion protection: %w", err)
 		}
-		b.mirror.LoadBalancers.Put(unprotected)
+		b.mirror.LoadBalancers.Put(ctx, unprotected)
 		conditions.IfMatch = unprotected.Revision
 	}
 	if _, err := b.cloud.DeleteLoadBalancer(ctx, lb.ID, conditions); err != nil {
@@ -164,7 +164,7 @@ func (b *Balancer) confirmRemoval(ctx context.Context, r *round, lb *cloudv1.Loa
 		return true, nil
 	}
 	r.lb = now
-	b.mirror.LoadBalancers.Put(now)
+	b.mirror.LoadBalancers.Put(ctx, now)
 	return false, r.waitRemoval(now)
 }
 

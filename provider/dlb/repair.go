@@ -25,7 +25,7 @@ func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalance
 		b.doubt(lb.ID, err)
 		return lb, fmt.Errorf("repair load balancer: %w", err)
 	}
-	b.mirror.LoadBalancers.Put(written)
+	b.mirror.LoadBalancers.Put(ctx, written)
 	return written, nil
 }
 

@@ -63,7 +63,7 @@ func (b *Balancer) seek(ctx context.Context, r *round) (*cloudv1.LoadBalancer, e
 		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
 	}
 	if err == nil && ownership.Bears(lb.Tags, r.tags) {
-		b.mirror.LoadBalancers.Put(lb)
+		b.mirror.LoadBalancers.Put(ctx, lb)
 		return b.sighted(r, lb), nil
 	}
 	// A record that was edited, or not stored after a creation, does not hide the Service's load balancer.
@@ -135,7 +135,7 @@ func (b *Balancer) seekByTags(ctx context.Context, r *round) (*cloudv1.LoadBalan
 	}
 	if len(list.Items) > 0 {
 		for i := range list.Items {
-			b.mirror.LoadBalancers.Put(&list.Items[i])
+			b.mirror.LoadBalancers.Put(ctx, &list.Items[i])
 		}
 		lb, err := one(list.Items)
 		return b.sighted(r, lb), err

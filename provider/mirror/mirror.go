@@ -139,7 +139,7 @@ type progress struct {
 type kind struct {
 	name   string
 	read   func(context.Context) error
-	change func(cloudv1.Change) error
+	change func(context.Context, cloudv1.Change) error
 	doubt  func()
 }
 
@@ -164,9 +164,10 @@ func New(o Options) *Mirror {
 			clusterUID.Store(tags[ownership.ClusterUID])
 			return o.Cloud.ListLoadBalancers(ctx, cloudapi.ListOptions{Tags: tags, IfNoneMatch: since})
 		},
-		holds: func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID.Load() },
-		index: func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
-		items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{}, doubted: map[string]bool{},
+		holds:  func(lb *cloudv1.LoadBalancer) bool { return lb.Tags[ownership.ClusterUID] == clusterUID.Load() },
+		index:  func(lb *cloudv1.LoadBalancer) string { return lb.Tags[ownership.ServiceUID] },
+		within: o.Cloud.Within, items: map[string]*cloudv1.LoadBalancer{}, byKey: map[string]map[string]bool{},
+		doubted: map[string]bool{},
 	}
 	m.Instances = &Store[cloudv1.Instance]{
 		kind: cloudv1.KindInstance, meta: (*cloudv1.Instance).Metadata,
@@ -179,8 +180,9 @@ func New(o Options) *Mirror {
 				IncludeDeleted: true, IfNoneMatch: since, PageSize: pageSize,
 			})
 		},
-		index: func(i *cloudv1.Instance) string { return i.Hostname },
-		items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{}, doubted: map[string]bool{},
+		index:  func(i *cloudv1.Instance) string { return i.Hostname },
+		within: o.Cloud.Within, items: map[string]*cloudv1.Instance{}, byKey: map[string]map[string]bool{},
+		doubted: map[string]bool{},
 	}
 	// The controllers of Nodes need not wait for the load balancers, which are many more pages.
 	m.kinds = []kind{kindOf(m.Instances), kindOf(m.LoadBalancers)}
@@ -355,6 +357,7 @@ func (m *Mirror) readLists(ctx context.Context) (time.Duration, error) {
 	follows := slices.Contains(meta.Capabilities, cloudv1.CapabilityChanges)
 	m.resetWatches(follows)
 	m.hasEdges = slices.Contains(meta.Capabilities, cloudv1.CapabilityEdges)
+	ctx = m.cloud.WithinState(ctx)
 	for _, k := range m.kinds {
 		if err := k.read(ctx); err != nil {
 			return 0, err
@@ -372,6 +375,7 @@ func (m *Mirror) readLists(ctx context.Context) (time.Duration, error) {
 
 // readChanges reads the changes after those that are known.
 func (m *Mirror) readChanges(ctx context.Context) (time.Duration, error) {
+	ctx = m.cloud.WithinState(ctx)
 	longest := min(hold, m.verify.Sub(m.clock.Now()))
 	if m.Err() != nil {
 		longest = min(longest, time.Second) // whether the cloud answers again must be known soon
@@ -395,7 +399,7 @@ func (m *Mirror) readChanges(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, fmt.Errorf("read changes: %w", err)
 	}
-	if err := m.apply(changes.Items); err != nil {
+	if err := m.apply(ctx, changes.Items); err != nil {
 		m.state = list // lists do not depend on a change that cannot be read
 		return 0, err
 	}
@@ -427,14 +431,14 @@ func (m *Mirror) names() []string {
 	return names
 }
 
-func (m *Mirror) apply(changes []cloudv1.Change) error {
+func (m *Mirror) apply(ctx context.Context, changes []cloudv1.Change) error {
 	for _, c := range changes {
 		m.noteChange(c.Kind)
 		for _, k := range m.kinds {
 			if k.name != c.Kind {
 				continue
 			}
-			if err := k.change(c); err != nil {
+			if err := k.change(ctx, c); err != nil {
 				return err
 			}
 		}

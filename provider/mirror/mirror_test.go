@@ -151,11 +151,11 @@ func TestPut(t *testing.T) {
 	next(t, changes)
 	old, later := *lb, *lb
 	old.ProvisioningState, later.Revision = cloudv1.ProvisioningPendingUpdate, lb.Revision+"0"
-	m.LoadBalancers.Put(&old)
+	m.LoadBalancers.Put(t.Context(), &old)
 	if got := m.LoadBalancers.Get(lb.ID); got.ProvisioningState != lb.ProvisioningState {
 		t.Errorf("an old response replaced the object: %+v", got)
 	}
-	m.LoadBalancers.Put(&later)
+	m.LoadBalancers.Put(t.Context(), &later)
 	if got := m.LoadBalancers.Get(lb.ID); got.Revision != later.Revision {
 		t.Errorf("the response was not stored: %+v", got)
 	}

@@ -1,7 +1,10 @@
 package mirror
 
 import (
+	"context"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -52,10 +55,10 @@ func TestLost(t *testing.T) {
 	step()
 	step()
 	lost := balancer(t, c)
-	m.LoadBalancers.Put(lost)
+	m.LoadBalancers.Put(t.Context(), lost)
 	renamed := *kept
 	renamed.Revision, renamed.Name = lost.Revision+"0", "lost"
-	m.LoadBalancers.Put(&renamed)
+	m.LoadBalancers.Put(t.Context(), &renamed)
 	c.Restore(t, backup)
 	m.note(cloudapi.ErrOtherState)
 	m.Lost(nil)
@@ -70,4 +73,113 @@ func TestLost(t *testing.T) {
 		!m.LoadBalancers.Synced() {
 		t.Errorf("the mirror has %+v, error %v", m.LoadBalancers.List(), m.Err())
 	}
+}
+
+// TestAnswersOfALostState: the cloud is restored while an answer of the state before is on its way into the mirror. What the
+// restore has lost does not stay there, although its revision is newer than what the cloud has now.
+func TestAnswersOfALostState(t *testing.T) {
+	for name, answer := range map[string]func(c *identified, lost *cloudv1.LoadBalancer, restore func()){
+		"a list": func(c *identified, _ *cloudv1.LoadBalancer, restore func()) {
+			list := c.mirror.LoadBalancers.list
+			c.mirror.LoadBalancers.list = func(ctx context.Context, since string) (*cloudv1.List[cloudv1.LoadBalancer], error) {
+				found, err := list(ctx, since)
+				c.mirror.LoadBalancers.list = list
+				restore()
+				return found, err
+			}
+			if _, err := c.mirror.step(c.t.Context()); !errors.Is(err, cloudapi.ErrOtherState) {
+				c.t.Errorf("the list counts: %v", err)
+			}
+		},
+		"a change": func(c *identified, lost *cloudv1.LoadBalancer, restore func()) {
+			c.step()
+			raw, err := json.Marshal(lost)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			ctx := c.client.WithinState(c.t.Context())
+			restore()
+			change := cloudv1.Change{Kind: cloudv1.KindLoadBalancer, ID: lost.ID, Op: cloudv1.ChangeUpsert, Object: raw}
+			if err := c.mirror.apply(ctx, []cloudv1.Change{change}); err != nil {
+				c.t.Fatal(err)
+			}
+		},
+		"a response": func(c *identified, lost *cloudv1.LoadBalancer, restore func()) {
+			c.step()
+			ctx := c.client.WithinState(c.t.Context())
+			restore()
+			c.mirror.LoadBalancers.Put(ctx, lost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := cloud.Start(t, 0)
+			backup := cl.Backup(t)
+			balancer(t, cl)
+			lost := balancer(t, cl)
+			c := identify(t, cl)
+			if err := c.client.Identify(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			answer(c, lost, func() {
+				cl.Restore(t, backup)
+				c.notice()
+			})
+			if c.mirror.LoadBalancers.Synced() {
+				t.Error("the mirror is synced before the restored state was read")
+			}
+			c.step()
+			if left := c.mirror.LoadBalancers.List(); len(left) > 0 || !c.mirror.LoadBalancers.Synced() {
+				t.Errorf("the mirror has what the cloud has lost: %+v", left)
+			}
+		})
+	}
+}
+
+// identified is a mirror with a client that identifies the cloud.
+type identified struct {
+	t      *testing.T
+	client *cloudapi.Client
+	mirror *Mirror
+}
+
+func identify(t *testing.T, cl *cloud.Cloud) *identified {
+	t.Helper()
+	c := &identified{t: t}
+	var err error
+	c.client, err = cloudapi.New(cloudapi.Options{
+		Endpoint: cl.Endpoint, Token: cloudapi.StaticToken(cloud.Token),
+		Identify: func(ctx context.Context) error {
+			meta, err := c.client.Identity(ctx)
+			if err == nil {
+				c.mirror.Lost(meta)
+				c.client.Expect(meta.ID, meta.Revision)
+			}
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid"}})
+	c.mirror = New(Options{Cloud: c.client, Cluster: ownership.NewCluster(api.CoreV1())})
+	return c
+}
+
+func (c *identified) step() {
+	c.t.Helper()
+	if _, err := c.mirror.step(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// notice makes calls until the client has identified the restored cloud: the first ones fail because of that, or because
+// their connection is broken.
+func (c *identified) notice() {
+	c.t.Helper()
+	for range 5 {
+		if _, err := c.client.Zones(c.t.Context(), cloudapi.ListOptions{}); err == nil {
+			return
+		}
+	}
+	c.t.Fatal("the cloud does not answer")
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 )
 
 // Store holds the objects of one kind. The objects that it returns are shared and must not be modified.
@@ -24,6 +25,9 @@ type Store[T any] struct {
 	holds func(*T) bool
 	// index returns the key by which Find returns the object.
 	index func(*T) string
+	// within reports whether what was read for a context is of the present state of the cloud. It is called with the lock
+	// held: once it is false, doubt is called before the cloud is asked again.
+	within func(context.Context) bool
 
 	mu       sync.RWMutex
 	synced   bool
@@ -85,11 +89,14 @@ func (s *Store[T]) Len() int {
 	return len(s.items)
 }
 
-// Put stores the response of a write, unless the store has that revision or a later one. An object of the same revision
-// may be newer than the response: its observed state changes without a new revision.
-func (s *Store[T]) Put(v *T) {
+// Put stores the response of a call, unless the store has that revision or a later one. An object of the same revision
+// may be newer than the response: its observed state changes without a new revision. ctx is that of the call.
+func (s *Store[T]) Put(ctx context.Context, v *T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.within(ctx) {
+		return
+	}
 	id := s.meta(v).ID
 	if old := s.items[id]; old != nil && !s.doubted[id] && !newer(s.meta(v).Revision, s.meta(old).Revision) {
 		return
@@ -156,25 +163,28 @@ func (s *Store[T]) readUnless(ctx context.Context, known string) error {
 	listed := make(map[string]bool, len(list.Items))
 	for i := range list.Items {
 		listed[s.meta(&list.Items[i]).ID] = true
-		s.apply(&list.Items[i])
+		s.apply(ctx, &list.Items[i])
 	}
 	for _, v := range s.List() {
 		// An object that was created after the list was read is not in it.
 		if id := s.meta(v).ID; !listed[id] && s.outdates(list.Revision, v) {
-			s.remove(id)
+			s.remove(ctx, id)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.within(ctx) {
+		return fmt.Errorf("list %ss: %w", s.kind, cloudapi.ErrOtherState)
+	}
 	s.synced, s.revision = true, list.Revision
 	return nil
 }
 
 // change applies a change of the feed.
-func (s *Store[T]) change(c cloudv1.Change) error {
+func (s *Store[T]) change(ctx context.Context, c cloudv1.Change) error {
 	if c.Op == cloudv1.ChangeDelete {
 		if old := s.Get(c.ID); old != nil && s.outdates(c.Revision, old) {
-			s.remove(c.ID)
+			s.remove(ctx, c.ID)
 		}
 		return nil
 	}
@@ -185,18 +195,22 @@ func (s *Store[T]) change(c cloudv1.Change) error {
 	if s.meta(v).ID != c.ID {
 		return fmt.Errorf("the change of %s %s has the object %q", c.Kind, c.ID, s.meta(v).ID)
 	}
-	s.apply(v)
+	s.apply(ctx, v)
 	return nil
 }
 
 // apply stores an object that was read from the cloud, unless a later revision is already stored.
-func (s *Store[T]) apply(v *T) {
+func (s *Store[T]) apply(ctx context.Context, v *T) {
 	id := s.meta(v).ID
 	if s.holds != nil && !s.holds(v) {
-		s.remove(id)
+		s.remove(ctx, id)
 		return
 	}
 	s.mu.Lock()
+	if !s.within(ctx) {
+		s.mu.Unlock()
+		return
+	}
 	before := s.items[id]
 	if before != nil {
 		outdated := !s.doubted[id] && newer(s.meta(before).Revision, s.meta(v).Revision)
@@ -211,14 +225,16 @@ func (s *Store[T]) apply(v *T) {
 	s.notify(before, v)
 }
 
-func (s *Store[T]) remove(id string) {
+func (s *Store[T]) remove(ctx context.Context, id string) {
 	s.mu.Lock()
 	before := s.items[id]
+	if before == nil || !s.within(ctx) {
+		s.mu.Unlock()
+		return
+	}
 	s.unset(id)
 	s.mu.Unlock()
-	if before != nil {
-		s.notify(before, nil)
-	}
+	s.notify(before, nil)
 }
 
 func (s *Store[T]) notify(before, after *T) {

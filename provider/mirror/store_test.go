@@ -16,8 +16,8 @@ func TestRestoredCloud(t *testing.T) {
 	list := &cloudv1.List[cloudv1.NodeGroup]{}
 	s := &Store[cloudv1.NodeGroup]{
 		kind: cloudv1.KindNodeGroup, meta: (*cloudv1.NodeGroup).Metadata, items: map[string]*cloudv1.NodeGroup{},
-		doubted: map[string]bool{},
-		list:    func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
+		doubted: map[string]bool{}, within: func(context.Context) bool { return true },
+		list: func(context.Context, string) (*cloudv1.List[cloudv1.NodeGroup], error) { return list, nil },
 	}
 	read := func(revision string, items ...cloudv1.NodeGroup) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestRestoredCloud(t *testing.T) {
 		t.Error("the store is synced although the cloud may have lost its objects")
 	}
 	written := group("c", "6", "written")
-	s.Put(&written)
+	s.Put(t.Context(), &written)
 	read("5.bbbbbbbb", group("a", "4", "restored"), group("c", "5", "restored"))
 	check("a", "restored")
 	check("b", "")
