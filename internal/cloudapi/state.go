@@ -16,6 +16,10 @@ import (
 // has seen. Nothing may be concluded from the answer.
 var ErrOtherState = errors.New("the cloud is a different one, or was restored to an earlier state")
 
+// ErrUnidentified is wrapped by errors of Options.Identify if the cloud answers, but is not, or is not known to be, the
+// right one.
+var ErrUnidentified = errors.New("it is not known whether the cloud is this cluster's")
+
 type identifiedKey struct{}
 
 // WithIdentified returns a context for calls that fail with ErrOtherState, in place of identifying the cloud, if that is

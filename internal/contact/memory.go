@@ -30,7 +30,7 @@ func (m Memory) CloudID(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read ConfigMap %s/%s: %w", m.Namespace, IdentityConfigMap, err)
+		return "", m.failed("read", err)
 	}
 	return cm.Data[keyID], nil
 }
@@ -44,7 +44,15 @@ func (m Memory) Remember(ctx context.Context, cloudID string) error {
 	_, err := m.Client.CoreV1().ConfigMaps(m.Namespace).
 		Apply(ctx, entry, metav1.ApplyOptions{FieldManager: "quaymaster-cloud", Force: true})
 	if err != nil {
-		return fmt.Errorf("write ConfigMap %s/%s: %w", m.Namespace, IdentityConfigMap, err)
+		return m.failed("write", err)
 	}
 	return nil
+}
+
+func (m Memory) failed(verb string, err error) error {
+	err = fmt.Errorf("%s ConfigMap %s/%s: %w", verb, m.Namespace, IdentityConfigMap, err)
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w; grant get, create and patch of this ConfigMap, as the chart does for the controllers", err)
+	}
+	return err
 }

@@ -27,6 +27,9 @@ const (
 	Silent State = "silent"
 	// RejectsToken is the state of a cloud that answers, but does not accept the controllers' token.
 	RejectsToken State = "rejects-token"
+	// Unidentified is the state of a cloud that answers, but is not, or is not known to be, the cluster's. Nothing else is
+	// asked of it.
+	Unidentified State = "unidentified"
 )
 
 // Record is what the leader has recorded about the cloud.

@@ -135,7 +135,10 @@ func stateOf(cloud Cloud) (state State, message string) {
 	if len(message) > longestMessage {
 		message = message[:longestMessage]
 	}
-	if cloudapi.HasCode(err, cloudv1.CodeUnauthenticated) {
+	switch {
+	case errors.Is(err, cloudapi.ErrUnidentified):
+		return Unidentified, message
+	case cloudapi.HasCode(err, cloudv1.CodeUnauthenticated):
 		return RejectsToken, message
 	}
 	return Silent, message

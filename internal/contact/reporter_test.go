@@ -3,6 +3,7 @@ package contact_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -119,7 +120,11 @@ func TestReporter(t *testing.T) {
 					Problem: &cloudv1.Problem{Code: cloudv1.CodeUnauthenticated}},
 				2 * time.Second, contact.RejectsToken, "GET /v1/meta: 401 unauthenticated", 3728 * time.Second, 4,
 			},
-			{nil, 2 * time.Second, contact.Answers, "", 3730 * time.Second, 5},
+			{
+				fmt.Errorf("%w: read ConfigMap: forbidden", cloudapi.ErrUnidentified), 2 * time.Second,
+				contact.Unidentified, "it is not known whether the cloud is this cluster's: read ConfigMap: forbidden", 3730 * time.Second, 5,
+			},
+			{nil, 2 * time.Second, contact.Answers, "", 3732 * time.Second, 6},
 		} {
 			w.cloud.set(step.err)
 			time.Sleep(step.after)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
+	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 )
 
@@ -30,6 +31,14 @@ type RefusedError struct {
 
 // Error says why the cluster may not write, and what an operator can do.
 func (r *RefusedError) Error() string { return r.message }
+
+// Unwrap returns cloudapi.ErrUnidentified if the cloud is a different one.
+func (r *RefusedError) Unwrap() error {
+	if r.Reason == ReasonOtherCloud {
+		return cloudapi.ErrUnidentified
+	}
+	return nil
+}
 
 // step is what to do about the record.
 type step int

@@ -34,9 +34,16 @@ const (
 	refusedPeriod = 30 * time.Second
 	// retryBase and retryMax bound the delay after a failed read.
 	retryBase, retryMax = time.Second, 30 * time.Second
+	// steadyFor is how long a cloud must stay the same for its next identification to be the first again.
+	steadyFor = 2 * retryMax
 	// attempts bounds the tries of a write of the record that meets other writers.
 	attempts = 3
 )
+
+// errUnsteady is the error of calls that are not sent because the cloud was identified a moment ago, but has answered in
+// another state since. Each identification makes the controllers read everything again.
+var errUnsteady = fmt.Errorf("%w: it was in another state soon after it was identified, and is identified again within %s; if "+
+	"this goes on, several servers with different states answer at the endpoint", cloudapi.ErrUnidentified, retryMax)
 
 // eventHeld is the reason of the Event that ends the one about a refusal. Events are about the namespace kube-system,
 // whose UID is the cluster's.
@@ -45,10 +52,7 @@ const eventHeld = "ClusterUIDHeld"
 // Cloud is the part of the cloud's API that a Holder needs.
 type Cloud interface {
 	Records
-	// Identity reads what identifies the cloud.
-	Identity(ctx context.Context) (*cloudv1.Meta, error)
-	// Expect makes calls fail unless the cloud has that identity, and a state that includes the revision.
-	Expect(id, revision string)
+	Identified
 	// Expects reports whether it is known which state the cloud must have.
 	Expects() bool
 	// ListLoadBalancers lists load balancers.
@@ -82,14 +86,6 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Memory is where a cluster remembers its cloud.
-type Memory interface {
-	// CloudID returns the id of the cluster's cloud, which is empty at first.
-	CloudID(ctx context.Context) (string, error)
-	// Remember stores it.
-	Remember(ctx context.Context, cloudID string) error
-}
-
 // Holder identifies the cluster's cloud and claims the cluster's UID. It withholds calls from a different cloud, and
 // writes if another cluster holds the UID.
 type Holder struct {
@@ -106,13 +102,19 @@ type Holder struct {
 	checking chan struct{}
 
 	mu sync.Mutex
-	// known is true if the record has been read, and there is no reason to doubt it.
-	known bool
+	// doubts counts the reasons to read the record, from the beginning. began is their number when the current or last check
+	// began, and settled that of the last check with a result: a doubt that arises during a check is not settled by it.
+	doubts, began, settled int
 	// refusal is why this cluster may not write, or nil. It is the last one known.
 	refusal *RefusedError
 	// own is the identity by which the cluster was recognized, at the time of the last read.
 	own clusterca.Identity
 	at  time.Time
+
+	// identified is when the cloud was last identified, again when it may be identified again, and spacing the time between
+	// if that happens often. Only those who have called lockCheck use them.
+	identified, again time.Time
+	spacing           wait.Backoff
 }
 
 // New returns a Holder. It does no I/O.
@@ -120,7 +122,7 @@ func New(o Options) *Holder {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Holder{Options: o, wake: make(chan struct{}, 1), checking: make(chan struct{}, 1)}
+	return &Holder{Options: o, wake: make(chan struct{}, 1), checking: make(chan struct{}, 1), doubts: 1, spacing: backoff()}
 }
 
 // OnHeld calls f whenever the cluster may write after it was refused, because what was refused would wait for its next
@@ -144,7 +146,7 @@ func (h *Holder) Run(ctx context.Context) {
 			pause, delay = refusedPeriod, backoff()
 		case err != nil:
 			if ctx.Err() == nil {
-				logger.Error(err, "Could not find out which cluster holds the cluster UID, will retry")
+				logger.Error(err, "Could not identify the cloud and the holder of the cluster UID, will retry")
 			}
 			pause = delay.Step()
 		default:
@@ -171,7 +173,7 @@ func (h *Holder) Identify(ctx context.Context) error {
 	}
 	defer h.unlockCheck()
 	// Run asks a wrong cloud again.
-	if known, err := h.state(); known && reasonOf(err) == ReasonOtherCloud {
+	if known, err := h.state(); known && wrongCloud(err) {
 		return err
 	}
 	return h.identify(ctx)
@@ -182,35 +184,38 @@ func (h *Holder) identify(ctx context.Context) error {
 	if h.Memory == nil || h.Cloud.Expects() {
 		return nil
 	}
-	meta, err := h.Cloud.Identity(cloudapi.WithClass(ctx, cloudapi.Safety))
-	if err != nil {
-		return fmt.Errorf("identify the cloud: %w", err)
+	now := h.Clock.Now()
+	if now.Before(h.again) {
+		return errUnsteady
 	}
-	known, err := h.Memory.CloudID(ctx)
+	meta, known, err := identity(ctx, h.Cloud, h.Memory)
+	if refusal, refused := errors.AsType[*RefusedError](err); refused {
+		h.note(ctx, refusal)
+	}
 	if err == nil && known == "" {
-		err = h.Memory.Remember(ctx, meta.ID)
+		err = remember(ctx, h.Memory, meta.ID)
 	}
 	if err != nil {
 		return err
-	}
-	if known != "" && known != meta.ID {
-		refusal := otherCloud(meta.ID, known)
-		h.note(ctx, refusal)
-		return refusal
 	}
 	for _, f := range h.onLoss {
 		f(meta)
 	}
 	h.Cloud.Expect(meta.ID, meta.Revision)
+	if h.again = now; now.Sub(h.identified) > steadyFor {
+		h.spacing = backoff()
+	} else {
+		h.again = now.Add(h.spacing.Step())
+	}
+	h.identified = now
 	klog.FromContext(ctx).Info("Identified the cloud", "cloudID", meta.ID, "revision", meta.Revision)
 	return nil
 }
 
-func reasonOf(err error) string {
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return refused.Reason
-	}
-	return ""
+// wrongCloud reports whether an error says that the cloud is not the cluster's.
+func wrongCloud(err error) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && refused.Reason == ReasonOtherCloud
 }
 
 // Withhold returns an error if this cluster may not write to the cloud, or if that is unknown and cannot be found out.
@@ -228,9 +233,13 @@ func (h *Holder) Withhold(ctx context.Context) error {
 	return h.check(ctx)
 }
 
+// lockCheck begins a check, which unlockCheck ends.
 func (h *Holder) lockCheck(ctx context.Context) error {
 	select {
 	case h.checking <- struct{}{}:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.began = h.doubts
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -242,7 +251,7 @@ func (h *Holder) unlockCheck() { <-h.checking }
 // Doubt makes the next write wait for another read of the record, because the cloud has rejected a write.
 func (h *Holder) Doubt() {
 	h.mu.Lock()
-	h.known = false
+	h.doubts++
 	h.mu.Unlock()
 	select {
 	case h.wake <- struct{}{}:
@@ -264,11 +273,17 @@ func (h *Holder) Fence(leader string) string {
 func (h *Holder) state() (known bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.known && h.refusal != nil {
+	if !h.known() {
+		return false, nil
+	}
+	if h.refusal != nil {
 		return true, h.refusal
 	}
-	return h.known, nil
+	return true, nil
 }
+
+// known reports whether a check has had a result, and there was no doubt since. The caller holds the lock.
+func (h *Holder) known() bool { return h.settled == h.doubts }
 
 // refresh reads the record if it is not known that it is as it should be.
 func (h *Holder) refresh(ctx context.Context) error {
@@ -278,7 +293,7 @@ func (h *Holder) refresh(ctx context.Context) error {
 	defer h.unlockCheck()
 	own, err := h.Identity()
 	h.mu.Lock()
-	current := err == nil && h.known && h.refusal == nil && h.Clock.Since(h.at) < heldPeriod && own.Proven == h.own.Proven &&
+	current := err == nil && h.known() && h.refusal == nil && h.Clock.Since(h.at) < heldPeriod && own.Proven == h.own.Proven &&
 		slices.Equal(own.Accepted, h.own.Accepted)
 	h.mu.Unlock()
 	if current {
@@ -353,7 +368,7 @@ func (h *Holder) checkNames(ctx context.Context) (*RefusedError, error) {
 func (h *Holder) note(ctx context.Context, refusal *RefusedError) {
 	h.mu.Lock()
 	before := h.refusal
-	h.known, h.refusal, h.at = true, refusal, h.Clock.Now()
+	h.settled, h.refusal, h.at = h.began, refusal, h.Clock.Now()
 	h.mu.Unlock()
 	about := &corev1.ObjectReference{
 		Kind: "Namespace", APIVersion: "v1", Name: metav1.NamespaceSystem, UID: types.UID(h.ClusterUID),

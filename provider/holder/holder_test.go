@@ -3,6 +3,7 @@ package holder_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -50,13 +51,19 @@ func (o *cluster) write(t *testing.T, want bool) {
 	}
 }
 
-func (o *cluster) value(t *testing.T, want string) {
+// value compares the metric: reason is why the cluster may not write, and empty if it may.
+func (o *cluster) value(t *testing.T, known bool, reason string) {
 	t.Helper()
-	if want != "" {
-		want = "# HELP quaymaster_cluster_uid_held 1 if this cluster holds its UID in the cloud and may write, 0 if not.\n" +
-			"# TYPE quaymaster_cluster_uid_held gauge\nquaymaster_cluster_uid_held " + want + "\n"
+	var want strings.Builder
+	if known {
+		want.WriteString("# HELP quaymaster_cloud_writes_withheld 1 for the reason why this cluster may not write to the cloud, " +
+			"0 for the other possible reasons.\n# TYPE quaymaster_cloud_writes_withheld gauge\n")
+		for _, r := range []string{"CloudChanged", "ClusterIDChanged", "ClusterUIDHeldByAnother"} {
+			value := map[bool]int{true: 1}[r == reason]
+			fmt.Fprintf(&want, "quaymaster_cloud_writes_withheld{reason=%q} %d\n", r, value)
+		}
 	}
-	if err := testutil.CollectAndCompare(o, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(o, strings.NewReader(want.String())); err != nil {
 		t.Error(err)
 	}
 }
@@ -74,7 +81,7 @@ func fingerprints(t *testing.T, c *cloud.Cloud) []string {
 func TestFirstClaims(t *testing.T) {
 	c := cloud.Start(t, 0)
 	first, second := newCluster(c, "a"), newCluster(c, "b")
-	first.value(t, "")
+	first.value(t, false, "")
 	for range 3 {
 		first.write(t, true)
 	}
@@ -82,7 +89,7 @@ func TestFirstClaims(t *testing.T) {
 	if diff := cmp.Diff([]string{"GET " + path, "GET /v1/load-balancers", "PUT " + path}, c.Calls()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	first.value(t, "1")
+	first.value(t, true, "")
 	if got := first.Fence(uid + ";epoch=1"); got != uid+";epoch=1;holder=a" {
 		t.Errorf("fence %q", got)
 	}
@@ -92,7 +99,7 @@ func TestFirstClaims(t *testing.T) {
 	if diff := cmp.Diff([]string{"GET " + path}, c.Calls()); diff != "" {
 		t.Errorf("requests of the second (-want +got):\n%s", diff)
 	}
-	second.value(t, "0")
+	second.value(t, true, "ClusterUIDHeldByAnother")
 	if event := <-second.events; !strings.HasPrefix(event, "Warning ClusterUIDHeldByAnother ") || len(second.events) != 0 {
 		t.Errorf("event %q and %d more", event, len(second.events))
 	}
@@ -218,4 +225,24 @@ func TestRotationWhileRunning(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// TestDoubtDuringACheck: what is doubted while the record is read is read again before the next write.
+func TestDoubtDuringACheck(t *testing.T) {
+	c := cloud.Start(t, 0)
+	one := newCluster(c, "a")
+	c.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			one.Doubt()
+		}
+		return false
+	})
+	one.write(t, true)
+	c.Calls()
+	for _, want := range [][]string{{"GET /v1/clusters/" + uid + "/holder"}, nil} {
+		one.write(t, true)
+		if diff := cmp.Diff(want, c.Calls()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	}
 }

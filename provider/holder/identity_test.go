@@ -8,9 +8,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
@@ -178,4 +185,67 @@ func TestAnswersOfOthers(t *testing.T) {
 		t.Errorf("a proxy's answer counts: %v", err)
 	}
 	c.expectLosses(t, "a proxy", 1)
+}
+
+// TestTwoServers: two servers of one cloud answer in turn, and one of them lacks what the other has. The cloud is identified
+// again and again, but not as often as it is asked. When one server answers, calls succeed again within the longest pause.
+func TestTwoServers(t *testing.T) {
+	one, behind := cloud.Start(t, 0), cloud.Start(t, 0)
+	behind.Restore(t, one.Backup(t))
+	c := control(t, one.Endpoint, kubeapi.Start(t).Client(t))
+	now := clocktesting.NewFakeClock(time.Now())
+	c.Clock = now
+	if err := c.create(t, "a"); err != nil {
+		t.Fatal(err)
+	}
+	one.Calls()
+	asked := 0
+	one.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if asked++; asked%2 == 0 {
+			behind.Serve(w, r)
+		}
+		return asked%2 == 0
+	})
+	for range 120 {
+		_, _ = c.list(t)
+		now.Step(time.Second)
+	}
+	count := func() (identified int) {
+		for _, call := range one.Calls() {
+			if strings.HasSuffix(call, "/meta") {
+				identified++
+			}
+		}
+		return identified
+	}
+	if identified := count(); identified < 3 || identified > 12 {
+		t.Errorf("identified %d times in two minutes", identified)
+	}
+	if _, err := c.list(t); err == nil || !strings.Contains(err.Error(), "several servers") {
+		t.Errorf("what is wrong: %v", err)
+	}
+	one.Intercept(nil)
+	for range 40 {
+		_, _ = c.list(t)
+		now.Step(time.Second)
+	}
+	if _, err := c.list(t); err != nil || count() != 1 {
+		t.Errorf("after the second server has gone: %v", err)
+	}
+}
+
+// TestWithoutRights: what is missing is the right to read or write the ConfigMap, not an answer of the cloud.
+func TestWithoutRights(t *testing.T) {
+	for _, verb := range []string{"get", "patch"} {
+		api := fake.NewClientset()
+		api.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), contact.IdentityConfigMap, errors.New("no rights"))
+		})
+		c := control(t, cloud.Start(t, 0).Endpoint, api)
+		_, err := c.list(t)
+		if !errors.Is(err, cloudapi.ErrUnidentified) || !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), "ConfigMap kube-system/quaymaster-cloud: ") || !strings.Contains(err.Error(), "grant get, create and patch") {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
 }

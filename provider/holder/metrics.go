@@ -1,25 +1,31 @@
 package holder
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
 
-var heldUID = prometheus.NewDesc("quaymaster_cluster_uid_held",
-	"1 if this cluster holds its UID in the cloud and may write, 0 if not.", nil, nil)
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var withheld = prometheus.NewDesc("quaymaster_cloud_writes_withheld",
+	"1 for the reason why this cluster may not write to the cloud, 0 for the other possible reasons.", []string{"reason"}, nil)
 
 var _ prometheus.Collector = (*Holder)(nil)
 
 // Describe implements prometheus.Collector.
-func (h *Holder) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- heldUID }
+func (h *Holder) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- withheld }
 
-// Collect implements prometheus.Collector. It reports nothing before the record has been read, as in replicas that are
-// not the leader.
+// Collect implements prometheus.Collector. It reports nothing before it is known whether the cluster may write, as in
+// replicas that are not the leader.
 func (h *Holder) Collect(metrics chan<- prometheus.Metric) {
 	known, err := h.state()
 	if !known {
 		return
 	}
-	value := 1.0
-	if err != nil {
-		value = 0
+	for _, reason := range []string{ReasonHeldByAnother, ReasonClusterID, ReasonOtherCloud} {
+		value := 0.0
+		if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason == reason {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(withheld, prometheus.GaugeValue, value, reason)
 	}
-	metrics <- prometheus.MustNewConstMetric(heldUID, prometheus.GaugeValue, value)
 }

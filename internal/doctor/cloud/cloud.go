@@ -123,6 +123,9 @@ func combine(inside view, outside doctor.Result) doctor.Result {
 	case r.State == contact.RejectsToken:
 		return doctor.Failed("write a valid token to the Secret of cloud.tokenSecret; the controllers read it again at once",
 			"%s has rejected the token of the controllers for %s: %s", r.Endpoint, inside.age, r.Message)
+	case r.State == contact.Unidentified:
+		return doctor.Failed("fix what the message names", "the controllers have asked nothing of %s for %s, except which cloud it is: %s",
+			r.Endpoint, inside.age, r.Message)
 	case r.State == contact.Answers && outside.Level == doctor.Fail:
 		return doctor.Passed("%s has answered the controllers for %s%s", r.Endpoint, inside.age, here)
 	case r.State == contact.Answers && outside.Level == doctor.Warn:

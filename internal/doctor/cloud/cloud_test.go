@@ -90,6 +90,9 @@ func TestCloudFromBothSides(t *testing.T) {
 	rejects := &contact.Record{
 		Epoch: &current, Endpoint: endpoint, State: contact.RejectsToken, Since: installation.Noon.Add(-time.Minute), Message: "401",
 	}
+	unidentified := &contact.Record{
+		Epoch: &current, Endpoint: endpoint, State: contact.Unidentified, Since: installation.Noon.Add(-time.Minute), Message: "a different cloud",
+	}
 	old := &contact.Record{Epoch: &former, Endpoint: endpoint, State: contact.Answers, Since: installation.Noon.Add(-time.Hour)}
 	refused := errors.New("connection refused")
 	const unasked = "asked from this machine: no response of https://cloud: connection refused"
@@ -116,6 +119,10 @@ func TestCloudFromBothSides(t *testing.T) {
 		},
 		"wrong token": {
 			rejects, false, nil, doctor.Fail, "https://cloud has rejected the token of the controllers for 1m0s: 401", "cloud.tokenSecret",
+		},
+		"a different cloud": {
+			unidentified, false, nil, doctor.Fail,
+			"the controllers have asked nothing of https://cloud for 1m0s, except which cloud it is: a different cloud", "message",
 		},
 		"dead, and no leader to ask": {
 			answers, true, refused, doctor.Fail,
