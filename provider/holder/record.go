@@ -37,6 +37,15 @@ func Read(ctx context.Context, records Records, uid string) (*cloudv1.ClusterHol
 	return held, nil
 }
 
+// Find is Read for commands, which also work with clouds that keep no such records; kept is false for these.
+func Find(ctx context.Context, records Records, uid string) (held *cloudv1.ClusterHolder, kept bool, err error) {
+	held, err = Read(ctx, records, uid)
+	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
+		return nil, false, nil
+	}
+	return held, true, err
+}
+
 // Claim writes the record of a cluster UID in place of the one that was read, which may be nil. It fails if there is
 // another one by now.
 func Claim(

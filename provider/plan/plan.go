@@ -34,7 +34,9 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/clusterca"
 	"quaymaster.dev/internal/config"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/provider/dlb"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/nodegroup"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/providerid"
@@ -146,6 +148,8 @@ func (p *planner) connect() error {
 	}
 	calls := p.Cloud
 	calls.Plan = p.record.write
+	memory := contact.Memory{Client: p.api, Namespace: p.Namespace}
+	calls.Identify = func(ctx context.Context) error { return holder.Identify(ctx, p.cloud, memory) }
 	if p.cloud, err = cloudapi.New(calls); err != nil {
 		return fmt.Errorf("create the client of the cloud: %w", err)
 	}

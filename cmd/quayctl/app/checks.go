@@ -43,7 +43,7 @@ func (o *doctorOptions) checks() ([]doctor.Check, error) {
 	if o.cloudConfig == "" {
 		return ordered(r, w, c), nil
 	}
-	cfg, client, err := cloudOf(o.cloudConfig)
+	cfg, client, err := cloudOf(o.cloudConfig, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -53,14 +54,14 @@ func clientsOf(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error
 	return api, objects, nil
 }
 
-// cloudOf loads a cloud config and creates the client of its cloud.
-func cloudOf(file string) (config.Config, *cloudapi.Client, error) {
+// cloudOf loads a cloud config and creates the client of its cloud. identify is cloudapi.Options.Identify.
+func cloudOf(file string, identify func(context.Context) error) (config.Config, *cloudapi.Client, error) {
 	cfg, err := config.Load(file)
 	if err != nil {
 		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)
 	}
 	calls := connect.Cloud(cfg, "quayctl")
-	calls.Timeout = callTimeout
+	calls.Timeout, calls.Identify = callTimeout, identify
 	client, err := cloudapi.New(calls)
 	if err != nil {
 		return cfg, nil, fmt.Errorf("--cloud-config: %w", err)

@@ -54,7 +54,7 @@ func newMigrateCommand() *cobra.Command {
 			return command.Usagef("--from is required: the UID of the kube-system namespace of the other cluster, which is " +
 				"the value of the tag quaymaster.dev/cluster-uid of its load balancers")
 		}
-		m, err := o.connect(cmd.Context())
+		m, err := o.own(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -118,11 +118,11 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 // plan decides what moves, and what must be claimed before: both cluster UIDs, so that the other cluster writes no more.
 func (o *migrateOptions) plan(ctx context.Context, m *member) ([]migrate.Item, []func(context.Context) error, error) {
 	from, to := migrate.Cluster{UID: o.from, ID: o.fromID}, migrate.Cluster{UID: m.uid, ID: m.cfg.ClusterID}
-	former, err := readHolder(ctx, m, from.UID)
+	former, _, err := holder.Find(ctx, m.cloud, from.UID)
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := readHolder(ctx, m, to.UID)
+	own, _, err := holder.Find(ctx, m.cloud, to.UID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,15 +153,6 @@ func (o *migrateOptions) plan(ctx context.Context, m *member) ([]migrate.Item, [
 	return migrate.Plan(from, to, ours), []func(context.Context) error{
 		m.claimer(from.UID, former, successor), m.claimer(to.UID, own, m.claim()),
 	}, nil
-}
-
-// readHolder reads the record of a cluster UID, which is nil if there is none, also because the cloud keeps none.
-func readHolder(ctx context.Context, m *member, uid string) (*cloudv1.ClusterHolder, error) {
-	held, err := holder.Read(ctx, m.cloud, uid)
-	if cloudapi.HasCode(err, cloudv1.CodeUnsupported) {
-		return nil, nil
-	}
-	return held, err
 }
 
 // mayWrite returns an error if the record of this cluster's UID, which may be nil, is that of another cluster.

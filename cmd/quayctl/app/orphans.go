@@ -13,6 +13,7 @@ import (
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/internal/review"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/orphans"
 	"quaymaster.dev/provider/teardown"
 )
@@ -47,7 +48,7 @@ func newOrphansCommand() *cobra.Command {
 		if err := o.validate(ids); err != nil {
 			return err
 		}
-		m, err := o.connect(cmd.Context())
+		m, err := o.own(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func (o *orphansOptions) validate(ids []string) error {
 // orphans returns the orphans of the cluster, if it is the holder of its UID: what a copy of a cluster takes for orphans
 // may belong to Services of the original.
 func (m *member) orphans(ctx context.Context) ([]orphans.Orphan, error) {
-	held, err := readHolder(ctx, m, m.uid)
+	held, _, err := holder.Find(ctx, m.cloud, m.uid)
 	if err != nil {
 		return nil, err
 	}

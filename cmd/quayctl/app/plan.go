@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quaymaster.dev/cmd/internal/command"
 	"quaymaster.dev/cmd/internal/connect"
@@ -28,8 +27,8 @@ const exitChanges = 2
 type planOptions struct {
 	clusterInCloud
 
-	namespace, drift, output string
-	clusterCIDRs             []string
+	drift, output string
+	clusterCIDRs  []string
 }
 
 var planOutputs = []string{outputText, outputJSON}
@@ -71,7 +70,6 @@ func failure(err error) error {
 
 func (o *planOptions) addFlags(fs *pflag.FlagSet) {
 	o.clusterInCloud.addFlags(fs)
-	fs.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 	fs.StringSliceVar(&o.clusterCIDRs, "cluster-cidr", nil,
 		"pod `CIDRs`, as for the controllers; if empty, routes are not planned")
 	fs.StringVar(&o.drift, "drift", string(dlb.DriftRepair), "as for the controllers: "+orList(dlb.Drifts()))

@@ -28,7 +28,7 @@ import (
 type clusterInCloud struct {
 	cluster
 
-	cloudConfig, fingerprint string
+	cloudConfig, fingerprint, namespace string
 }
 
 func (o *clusterInCloud) addFlags(fs *pflag.FlagSet) {
@@ -37,6 +37,7 @@ func (o *clusterInCloud) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.fingerprint, "fingerprint", "",
 		"`fingerprint` by which the controllers identify the cluster, as they report it; if empty, that of the certificate "+
 			"authority of the API server as seen from here")
+	fs.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 }
 
 // member is a cluster as the cloud sees it.
@@ -48,26 +49,34 @@ type member struct {
 	cfg   config.Config
 }
 
-// connect identifies the cluster and creates the clients.
-func (o *clusterInCloud) connect(ctx context.Context) (*member, error) {
-	if o.cloudConfig == "" {
-		return nil, command.Usagef("--cloud-config is required: name the cloud config file of the cluster")
-	}
+// own is connect for commands that must not touch another cloud than the one that the cluster remembers.
+func (o *clusterInCloud) own(ctx context.Context) (*member, error) {
 	m := &member{}
+	return m, o.connect(ctx, m, func(ctx context.Context) error { return holder.Identify(ctx, m.cloud, o.memory(m)) })
+}
+
+func (o *clusterInCloud) memory(m *member) holder.Memory {
+	return contact.Memory{Client: m.api, Namespace: o.namespace}
+}
+
+// connect identifies the cluster and creates the clients. identify is cloudapi.Options.Identify.
+func (o *clusterInCloud) connect(ctx context.Context, m *member, identify func(context.Context) error) error {
+	if o.cloudConfig == "" {
+		return command.Usagef("--cloud-config is required: name the cloud config file of the cluster")
+	}
 	var err error
-	if m.cfg, m.cloud, err = cloudOf(o.cloudConfig); err != nil {
-		return nil, err
+	if m.cfg, m.cloud, err = cloudOf(o.cloudConfig, identify); err != nil {
+		return err
 	}
 	rc, err := o.restConfig()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	identity := o.identity(rc)
 	if m.api, err = kubernetes.NewForConfig(rc); err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	err = m.identify(ctx, identity)
-	return m, err
+	return m.identify(ctx, identity)
 }
 
 // identify reads the UID of the cluster and what distinguishes it from others with that UID.
@@ -99,7 +108,7 @@ func (m *member) claim() cloudv1.ClusterHolderSpec {
 }
 
 func newTakeoverCommand() *cobra.Command {
-	o, yes, namespace := &clusterInCloud{}, false, ""
+	o, yes := &clusterInCloud{}, false
 	cmd := &cobra.Command{
 		Use:   "takeover",
 		Short: "Let this cluster write to the cloud, in place of another cluster or after the cloud was replaced",
@@ -115,14 +124,13 @@ func newTakeoverCommand() *cobra.Command {
 	}
 	o.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", metav1.NamespaceSystem, "`namespace` of the controllers' lease")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		m, err := o.connect(cmd.Context())
-		if err != nil {
+		m := &member{}
+		// The cloud may be another one than until now.
+		if err := o.connect(cmd.Context(), m, nil); err != nil {
 			return err
 		}
-		memory := contact.Memory{Client: m.api, Namespace: namespace}
-		return m.takeover(cmd.Context(), memory, yes, cmd.InOrStdin(), cmd.OutOrStdout())
+		return m.takeover(cmd.Context(), o.memory(m), yes, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return cmd
 }
@@ -136,11 +144,11 @@ func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, i
 	if err != nil {
 		return err
 	}
-	held, err := holder.Read(ctx, m.cloud, m.uid)
+	held, kept, err := holder.Find(ctx, m.cloud, m.uid)
 	if err != nil {
 		return err
 	}
-	describe(out, m, held)
+	describe(out, m, held, kept)
 	if known == "" {
 		fmt.Fprintln(out, "The cluster remembers no cloud: its controllers have not run yet, or their lease is in a different --namespace.")
 	}
@@ -150,17 +158,21 @@ func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, i
 			meta.ID, known)
 	}
 	claim := m.claim()
-	holds := holder.Holds(held, claim)
-	if holds && !moves {
+	claims := kept && !holder.Holds(held, claim)
+	switch {
+	case !claims && !moves && kept:
 		_, err := fmt.Fprintln(out, "this cluster is the holder already")
+		return err
+	case !claims && !moves:
+		_, err := fmt.Fprintln(out, "there is nothing to take over")
 		return err
 	}
 	if !yes {
-		if err := confirm(in, out, "The controllers of any other cluster with this UID will stop writing to the cloud."); err != nil {
+		if err := confirm(in, out, consequence(claims)); err != nil {
 			return err
 		}
 	}
-	if !holds {
+	if claims {
 		err = holder.Claim(ctx, m.cloud, held, m.uid, claim)
 	}
 	if cloudapi.HasCode(err, cloudv1.CodeStaleRevision) {
@@ -172,15 +184,26 @@ func (m *member) takeover(ctx context.Context, memory holder.Memory, yes bool, i
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, "this cluster is the holder now; its controllers notice within 30 seconds")
+	_, err = fmt.Fprintln(out, "this cluster may write to the cloud now; its controllers notice within 30 seconds")
 	return err
 }
 
+// consequence says what the takeover causes.
+func consequence(claims bool) string {
+	if claims {
+		return "The controllers of any other cluster with this UID will stop writing to the cloud."
+	}
+	return "The controllers of this cluster will write to the cloud."
+}
+
 // describe prints the holder of the cluster UID and this cluster.
-func describe(out io.Writer, m *member, held *cloudv1.ClusterHolder) {
+func describe(out io.Writer, m *member, held *cloudv1.ClusterHolder, kept bool) {
 	by := "no cluster"
-	if held != nil {
+	switch {
+	case held != nil:
 		by = holder.Describe(held)
+	case !kept:
+		by = "unknown; the cloud does not record holders"
 	}
 	fmt.Fprintf(out, "cluster UID:   %s\nheld by:       %s\nthis cluster:  cluster %q, with the fingerprint %s\n",
 		m.uid, by, m.cfg.ClusterID, m.id.Proven)

@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,7 +71,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
-	if out, err := answered(t, "yes\n", args...); err != nil || !strings.Contains(out, "this cluster is the holder now") {
+	if out, err := answered(t, "yes\n", args...); err != nil || !strings.Contains(out, "this cluster may write to the cloud now") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	mine := record()
@@ -105,5 +107,56 @@ func TestTakeover(t *testing.T) {
 	}
 	if code, _, stderr := run(t, "takeover"); code != 2 || !strings.Contains(stderr, "--cloud-config is required") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestTakeoverWithoutRecords: a cloud that records no holders can take the place of another one.
+func TestTakeoverWithoutRecords(t *testing.T) {
+	c, server := cloud.Start(t, 0), clusterWith(t, sharedUID)
+	c.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/holder") {
+			cloud.Problem(w, http.StatusNotFound, cloudv1.CodeUnsupported)
+			return true
+		}
+		return false
+	})
+	args := []string{"takeover", "--kubeconfig=" + server.Kubeconfig(t), "--cloud-config=" + c.Config(t, "prod")}
+	if out, err := answered(t, "", args...); err != nil || !strings.Contains(out, "does not record holders") || !strings.Contains(out, "nothing to take over") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	memory := contact.Memory{Client: server.Client(t), Namespace: "kube-system"}
+	if err := memory.Remember(t.Context(), "cloud-former"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := answered(t, "yes\n", args...)
+	if err != nil || !strings.Contains(out, "was cloud-former") || strings.Contains(out, "any other cluster") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if id, err := memory.CloudID(t.Context()); err != nil || id == "cloud-former" || id == "" {
+		t.Errorf("the cluster's cloud is %q, error %v", id, err)
+	}
+}
+
+// TestOtherCloud: commands touch nothing in a cloud that is not the cluster's, and name the remedy.
+func TestOtherCloud(t *testing.T) {
+	c, server := cloud.Start(t, 0), clusterWith(t, sharedUID)
+	lb := balancerOf(t, c, "prod-shop-web", "uid-1", false)
+	formerBalancer(t, c, "shop-web")
+	if err := (contact.Memory{Client: server.Client(t), Namespace: "system"}).Remember(t.Context(), "cloud-own"); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--kubeconfig=" + server.Kubeconfig(t), "--cloud-config=" + c.Config(t, "prod"), "--namespace=system"}
+	for name, args := range map[string][]string{
+		"plan": {"plan"}, "migrate": {"migrate", "--from=former", "--yes"}, "orphans": {"orphans", "--delete", "--yes", lb.ID},
+	} {
+		c.Calls()
+		_, stdout, stderr := run(t, append(args, flags...)...)
+		if said := stdout + stderr; !strings.Contains(said, "objects are in cloud-own; nothing is read from it or written to it") ||
+			!strings.Contains(said, "run: quayctl takeover") {
+			t.Errorf("%s: %s", name, said)
+		}
+		if diff := cmp.Diff([]string{"GET /v1/meta"}, c.Calls()); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", name, diff)
+		}
 	}
 }

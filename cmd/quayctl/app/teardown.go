@@ -18,6 +18,7 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/leadership"
 	"quaymaster.dev/internal/review"
+	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/provider/teardown"
 )
@@ -104,7 +105,7 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	held, err := readHolder(ctx, m, m.uid)
+	held, _, err := holder.Find(ctx, m.cloud, m.uid)
 	if err != nil {
 		return err
 	}
@@ -130,9 +131,9 @@ func (o *teardownOptions) run(ctx context.Context, out io.Writer) error {
 // member returns the cluster; without a client of its API server if it no longer exists.
 func (o *teardownOptions) member(ctx context.Context) (*member, error) {
 	if o.clusterUID == "" {
-		return o.connect(ctx)
+		return o.own(ctx)
 	}
-	cfg, client, err := cloudOf(o.cloudConfig)
+	cfg, client, err := cloudOf(o.cloudConfig, nil)
 	return &member{uid: o.clusterUID, cfg: cfg, cloud: client}, err
 }
 
@@ -211,14 +212,14 @@ func (o *teardownOptions) inspectCluster(
 	if o.ignoreControllers {
 		return retained, nil
 	}
-	state, err := leadership.Read(ctx, m.api, leadership.Namespace, leadership.CloudLease)
+	state, err := leadership.Read(ctx, m.api, o.namespace, leadership.CloudLease)
 	if err != nil {
 		return nil, err
 	}
 	if state.Held {
 		return nil, fmt.Errorf("the controllers are still running: %s holds the lease %s/%s, which expires some "+
 			"seconds after it stops; uninstall them first, or set --ignore-controllers",
-			state.Holder, leadership.Namespace, leadership.CloudLease)
+			state.Holder, o.namespace, leadership.CloudLease)
 	}
 	return retained, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/provider/holder"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -42,6 +43,24 @@ func TestTeardownOfAClone(t *testing.T) {
 	}
 	if _, err := c.Client.NodeGroup(t.Context(), group.ID, cloudapi.ReadOptions{}); err != nil {
 		t.Errorf("the node group of the original: %v", err)
+	}
+
+	// A cloud that is not the cluster's is left alone, whoever holds the UID there.
+	memory := contact.Memory{Client: server.Client(t), Namespace: "kube-system"}
+	if err := memory.Remember(t.Context(), "cloud-own"); err != nil {
+		t.Fatal(err)
+	}
+	c.Calls()
+	if code, _, said := run(t, args...); code != 1 || !strings.Contains(said, "objects are in cloud-own") || !strings.Contains(said, "quayctl takeover") ||
+		len(c.Calls()) != 1 {
+		t.Errorf("a different cloud: exit code %d: %s", code, said)
+	}
+	meta, err := c.Client.Meta(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := memory.Remember(t.Context(), meta.ID); err != nil {
+		t.Fatal(err)
 	}
 
 	// Without the other holder, the cluster's objects are deleted, and its record with them.
