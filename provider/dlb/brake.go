@@ -24,6 +24,9 @@ const (
 	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed, or that cannot be
 	// created again, must not stop them for good.
 	auditFor = 10 * time.Minute
+	// auditOthersFor is how long they wait for those of other namespaces, which is enough to confirm that some are missing and
+	// to create them again: users could forge what their Services publish, so that the cloud seems to have lost it.
+	auditOthersFor = 3 * time.Minute
 	// auditPeriod is how often it is looked whether that is over, without a call of the cloud.
 	auditPeriod = 5 * time.Second
 )
@@ -45,15 +48,18 @@ type census struct {
 	tally
 	// ready is true when all Services are known: the controllers have asked for the load balancer of one.
 	ready bool
-	// audited is the time until which new load balancers wait for those that are missing.
-	audited time.Time
+	// audited is the time until which new load balancers wait for the missing ones of their namespace, and auditedOthers that
+	// for those of other namespaces.
+	audited, auditedOthers time.Time
 }
 
 // tally is the result of a census.
 type tally struct {
 	// published is the number of Services that publish addresses, missing that of those whose load balancers the cloud does
-	// not have, and awaited that of those that may still be created again with these addresses.
-	published, missing, awaited int
+	// not have.
+	published, missing int
+	// awaited are the namespaces of those that may still be created again with these addresses.
+	awaited map[string]bool
 	// publishers maps addresses to the Services that publish them.
 	publishers map[string]*corev1.Service
 }
@@ -68,7 +74,7 @@ func (b *Balancer) count() tally {
 	if !c.taken.IsZero() && now.Sub(c.taken) < countEvery {
 		return c.tally
 	}
-	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}}
+	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}, awaited: map[string]bool{}}
 	if !b.mirror.LoadBalancers.Synced() {
 		c.taken = time.Time{} // the mirror may have what the cloud has lost
 	}
@@ -92,7 +98,7 @@ func (b *Balancer) count() tally {
 		}
 		c.missing++
 		if needsAddress(svc) && !b.missing.settled(svc.UID) && !b.disowned.noted(svc.UID) {
-			c.awaited++
+			c.awaited[svc.Namespace] = true
 		}
 	}
 	return c.tally
@@ -132,11 +138,12 @@ func (b *Balancer) Audit(*cloudv1.Meta) {
 	b.missing.clear()
 	b.census.mu.Lock()
 	defer b.census.mu.Unlock()
-	b.census.taken, b.census.audited = time.Time{}, b.clock.Now().Add(auditFor)
+	now := b.clock.Now()
+	b.census.taken, b.census.audited, b.census.auditedOthers = time.Time{}, now.Add(auditFor), now.Add(auditOthersFor)
 }
 
-// auditing reports whether new load balancers have to wait.
-func (b *Balancer) auditing() bool {
+// auditing reports whether new load balancers of a namespace have to wait.
+func (b *Balancer) auditing(namespace string) bool {
 	c := &b.census
 	c.mu.Lock()
 	until := c.audited
@@ -144,14 +151,17 @@ func (b *Balancer) auditing() bool {
 	if until.IsZero() || !b.mirror.LoadBalancers.Synced() {
 		return !until.IsZero()
 	}
-	t := b.count()
+	t, now := b.count(), b.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What was counted says nothing about an audit that has begun meanwhile.
-	if c.audited.Equal(until) && (t.awaited == 0 || !b.clock.Now().Before(until)) {
-		c.audited = time.Time{}
+	if !c.audited.Equal(until) {
+		return !c.audited.IsZero() // what was counted says nothing about an audit that has begun meanwhile
 	}
-	return !c.audited.IsZero()
+	if len(t.awaited) == 0 || !now.Before(until) {
+		c.audited = time.Time{}
+		return false
+	}
+	return t.awaited[namespace] || now.Before(c.auditedOthers)
 }
 
 // Brake is the durable brake that stops the creation of load balancers while many are missing.
@@ -189,10 +199,12 @@ func (b *Balancer) held(ctx context.Context) string {
 	}
 	message, _, engaged := b.brake.Engaged(brakes.MissingLoadBalancers)
 	if engaged {
-		// When the work is resumed, new load balancers wait for those that are created again.
+		// When the work is resumed, new load balancers wait for those that are created again. They are many, and an operator
+		// has found that they were there.
 		b.census.mu.Lock()
 		defer b.census.mu.Unlock()
 		b.census.audited = b.clock.Now().Add(auditFor)
+		b.census.auditedOthers = b.census.audited
 	}
 	return message
 }
@@ -216,7 +228,7 @@ func (b *Balancer) mayCreate(ctx context.Context, r *round, vips []cloudv1.VIP) 
 	if why := b.held(ctx); why != "" && !published {
 		return &refusal{reason: reasonMissing, after: absentPeriod, message: "no load balancer is created: " + why + toResume}
 	}
-	if b.auditing() {
+	if b.auditing(r.svc.Namespace) {
 		return &refusal{reason: reasonMissing, after: auditPeriod, message: "no load balancer is created before the cloud has " +
 			"confirmed which of those that services publish are missing, and has them again: it might get one of their addresses"}
 	}
