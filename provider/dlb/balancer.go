@@ -147,6 +147,8 @@ type round struct {
 	// waiting is what the call waits for, or empty; after is when to look again.
 	waiting string
 	after   time.Duration
+	// withdrawn is true if what the Service publishes is to be removed.
+	withdrawn bool
 	// drifted says how the load balancer differs from what an unchanged Service asks for, if that is only reported.
 	drifted string
 }

@@ -84,15 +84,18 @@ func (b *Balancer) count() tally {
 	}
 	for _, svc := range services {
 		record := recordOf(svc)
-		if len(svc.Status.LoadBalancer.Ingress) == 0 || !b.reviewer.Owned(svc) || record.Deleting || svc.DeletionTimestamp != nil {
+		if len(svc.Status.LoadBalancer.Ingress) == 0 || !b.reviewer.Owned(svc) || svc.DeletionTimestamp != nil {
 			continue
 		}
-		c.published++
 		for _, ingress := range svc.Status.LoadBalancer.Ingress {
 			if ingress.IP != "" {
 				c.publishers[ingress.IP] = svc
 			}
 		}
+		if record.Deleting {
+			continue
+		}
+		c.published++
 		if b.mirrored(svc.UID, record.ID) {
 			continue
 		}

@@ -293,16 +293,7 @@ func TestAddressInUse(t *testing.T) {
 	lb := f.publish(first)
 	f.lose(lb)
 	second := named("second")
-	_, _, err := f.cloud.Client.CreateLoadBalancer(t.Context(), cloudv1.LoadBalancerSpec{
-		Name: "second", Tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.ServiceUID: string(second.UID)},
-		LoadBalancerFields: cloudv1.LoadBalancerFields{
-			Scheme: lb.Scheme, Network: lb.Network, Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
-			VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip", Address: lb.VIPs[0].Address}},
-		},
-	}, cloudapi.WriteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.giveAddress(second, lb)
 	f.put(second)
 	f.sync()
 	f.pass(2)
@@ -314,6 +305,52 @@ func TestAddressInUse(t *testing.T) {
 	f.pass(2)
 	if got := f.mustEnsure(second).Ingress[0].IP; got != lb.VIPs[0].Address {
 		t.Errorf("published %s", got)
+	}
+}
+
+// giveAddress gives a Service a load balancer with the address of another one.
+func (f *fixture) giveAddress(svc *corev1.Service, former cloudv1.LoadBalancer) {
+	f.t.Helper()
+	_, _, err := f.cloud.Client.CreateLoadBalancer(f.t.Context(), cloudv1.LoadBalancerSpec{
+		Name: svc.Name, Tags: map[string]string{ownership.ClusterUID: clusterUID, ownership.ServiceUID: string(svc.UID)},
+		LoadBalancerFields: cloudv1.LoadBalancerFields{
+			Scheme: former.Scheme, Network: former.Network, Listeners: []cloudv1.Listener{}, Pools: []cloudv1.Pool{},
+			VIPs: []cloudv1.VIP{{Family: cloudv1.FamilyIPv4, Mode: "vip", Address: former.VIPs[0].Address}},
+		},
+	}, cloudapi.WriteOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A Service that was no load balancer while its own was deleted, and is one again, still publishes the address. Nobody else
+// publishes it before this Service has withdrawn it, which then gets another one.
+func TestGivenUpAddress(t *testing.T) {
+	f := start(t, 0)
+	first, second := named("first"), named("second")
+	lb := f.publish(first)
+	f.edit(first, func(s *corev1.Service) {
+		was := s.Annotations[dlb.AnnotationRecord]
+		s.Annotations[dlb.AnnotationRecord] = strings.Replace(was, "{", `{"deleting":true,`, 1)
+	})
+	f.lose(lb)
+	f.giveAddress(second, lb)
+	f.pass(2)
+	if status, err := f.ensure(second); err == nil {
+		t.Errorf("publishes %v", status)
+	}
+	f.expectCondition(second, metav1.ConditionFalse, "AddressInUse", "which service shop/first publishes")
+	state, err := dlb.New(f.options).Ensure(t.Context(), f.stored(first))
+	if err != nil || state.Published == nil || len(state.Published.Ingress) > 0 || state.RetryAfter == 0 {
+		t.Fatalf("%+v, error %v, want the address to be withdrawn", state, err)
+	}
+	f.edit(first, func(s *corev1.Service) { s.Status.LoadBalancer = *state.Published })
+	f.pass(2)
+	if got := f.mustEnsure(second).Ingress[0].IP; got != lb.VIPs[0].Address {
+		t.Errorf("second publishes %s", got)
+	}
+	if got := f.mustEnsure(first).Ingress[0].IP; got == lb.VIPs[0].Address {
+		t.Errorf("first publishes %s, too", got)
 	}
 }
 

@@ -43,6 +43,11 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	if r.lb, err = b.seek(ctx, r); err != nil {
 		return err
 	}
+	if r.lb == nil && r.record.Deleting && len(r.svc.Status.LoadBalancer.Ingress) > 0 {
+		// Its user gave up the load balancer, and wants one again since. Others may get the address before this Service does.
+		r.withdrawn = true
+		return r.wait(soon, fmt.Sprintf("load balancer %s was deleted; a new one is created", r.record.ID))
+	}
 	if r.lb != nil {
 		asked.keep(r.lb)
 	}

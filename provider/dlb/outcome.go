@@ -71,7 +71,9 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 		state.Record = text
 	}
 	if err == nil {
-		state.Published = r.published()
+		if state.Published = r.published(); r.withdrawn {
+			state.Published = &corev1.LoadBalancerStatus{}
+		}
 		if r.waiting != "" {
 			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonPending, r.waiting)
 			return state

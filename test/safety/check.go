@@ -91,12 +91,15 @@ func (w *world) checkService(was, is *corev1.Service) {
 	w.mu.Lock()
 	// A Service that was no load balancer of ours for a while has given up its address.
 	given, published := w.given[is.UID], w.published[is.UID]
-	w.given[is.UID] = !ours(is) || given && slices.Equal(old, now)
+	w.given[is.UID] = !ours(is) || given && (len(now) == 0 || slices.Equal(old, now))
 	w.services[is.UID] = is
 	if len(now) > 0 {
 		w.published[is.UID] = now
 	}
 	w.mu.Unlock()
+	if len(now) == 0 && len(old) > 0 && !given && ours(is) && is.DeletionTimestamp == nil {
+		w.violation("%s no longer publishes %v", is.Name, old)
+	}
 	if len(now) == 0 || slices.Equal(old, now) {
 		return
 	}
