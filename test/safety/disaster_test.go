@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"quaymaster.dev/internal/contact"
 	"quaymaster.dev/internal/mycloud/inventory"
 	"quaymaster.dev/test/kubeapi"
 )
@@ -30,6 +31,9 @@ func (c *member) backUp() { c.backup = &etcdBackup{Backup: c.server.Backup(), ep
 func (q *sequence) backUp() { q.backup = q.site.backup(q.clusters[0].machines()) }
 
 func (q *sequence) backUpEtcd(c *member) string {
+	if !c.knowsCloud() {
+		return c.says("etcd has nothing of the cloud")
+	}
 	c.backUp()
 	return c.says("etcd is backed up")
 }
@@ -135,12 +139,22 @@ func (q *sequence) goAstray(c *member) string {
 	if c.astray.Load() != nil {
 		return c.says("the endpoint is wrong already")
 	}
+	if !c.knowsCloud() {
+		return c.says("the controllers have not reached the cloud yet")
+	}
 	q.counts.Endpoints++
 	c.astray.Store(q.wrongCloud(name))
 	if restart {
 		c.start()
 	}
 	return c.says("the endpoint leads to another cloud: %s; restarted: %t", name, restart)
+}
+
+// knowsCloud reports whether a cluster remembers its cloud. Until then, it takes any cloud for its own.
+func (c *member) knowsCloud() bool {
+	id, err := contact.Memory{Client: c.api, Namespace: metav1.NamespaceSystem}.CloudID(c.t.Context())
+	c.must(err)
+	return id != ""
 }
 
 func (q *sequence) comeBack(c *member) string {

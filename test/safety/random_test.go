@@ -365,9 +365,7 @@ func (q *sequence) deleteMachine(c *member) string {
 		return name + " has no machine"
 	}
 	c.deleteMachine(name)
-	if _, err := c.api.CoreV1().Nodes().Get(c.t.Context(), name, metav1.GetOptions{}); err == nil {
-		c.ready(name, corev1.ConditionUnknown)
-	}
+	c.ready(name, corev1.ConditionUnknown)
 	return c.says("the machine of %s is deleted", name)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -208,10 +209,11 @@ func (w *world) ready(name string, status corev1.ConditionStatus) {
 	})
 }
 
+// updateNode changes a Node, unless the controllers delete it.
 func (w *world) updateNode(name, subresource string, change func(*corev1.Node)) {
 	w.t.Helper()
 	nodes := w.api.CoreV1().Nodes()
-	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		node, err := nodes.Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -223,7 +225,10 @@ func (w *world) updateNode(name, subresource string, change func(*corev1.Node)) 
 			_, err = nodes.Update(w.t.Context(), node, metav1.UpdateOptions{})
 		}
 		return err
-	}))
+	})
+	if !apierrors.IsNotFound(err) {
+		w.must(err)
+	}
 }
 
 // settle lets the controllers work for a time, at least for settled.
