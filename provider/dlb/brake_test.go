@@ -20,6 +20,7 @@ import (
 	"quaymaster.dev/controllers/brake"
 	"quaymaster.dev/internal/brakes"
 	"quaymaster.dev/internal/cloudapi"
+	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
 	"quaymaster.dev/test/cloud"
@@ -324,33 +325,57 @@ func (f *fixture) giveAddress(svc *corev1.Service, former cloudv1.LoadBalancer) 
 }
 
 // A Service that was no load balancer while its own was deleted, and is one again, still publishes the address. Nobody else
-// publishes it before this Service has withdrawn it, which then gets another one.
+// publishes it before this Service has withdrawn it, which then gets another one. An invalid Service withdraws it, too: the
+// others must not wait for its user.
 func TestGivenUpAddress(t *testing.T) {
+	t.Run("invalid", func(t *testing.T) {
+		f := start(t, 0)
+		svc := named("web")
+		f.giveUp(svc)
+		f.edit(svc, func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, loadbalancer.Prefix+"network-type", "none")
+		})
+		f.expectWithdrawal(svc)
+	})
 	f := start(t, 0)
 	first, second := named("first"), named("second")
-	lb := f.publish(first)
-	f.edit(first, func(s *corev1.Service) {
-		was := s.Annotations[dlb.AnnotationRecord]
-		s.Annotations[dlb.AnnotationRecord] = strings.Replace(was, "{", `{"deleting":true,`, 1)
-	})
-	f.lose(lb)
+	lb := f.giveUp(first)
 	f.giveAddress(second, lb)
 	f.pass(2)
 	if status, err := f.ensure(second); err == nil {
 		t.Errorf("publishes %v", status)
 	}
 	f.expectCondition(second, metav1.ConditionFalse, "AddressInUse", "which service shop/first publishes")
-	state, err := dlb.New(f.options).Ensure(t.Context(), f.stored(first))
-	if err != nil || state.Published == nil || len(state.Published.Ingress) > 0 || state.RetryAfter == 0 {
-		t.Fatalf("%+v, error %v, want the address to be withdrawn", state, err)
-	}
-	f.edit(first, func(s *corev1.Service) { s.Status.LoadBalancer = *state.Published })
+	f.expectWithdrawal(first)
+	f.edit(first, func(s *corev1.Service) { s.Status.LoadBalancer = corev1.LoadBalancerStatus{} })
 	f.pass(2)
 	if got := f.mustEnsure(second).Ingress[0].IP; got != lb.VIPs[0].Address {
 		t.Errorf("second publishes %s", got)
 	}
 	if got := f.mustEnsure(first).Ingress[0].IP; got == lb.VIPs[0].Address {
 		t.Errorf("first publishes %s, too", got)
+	}
+}
+
+// giveUp gives a Service a load balancer, which is deleted as if the Service had been none for a while.
+func (f *fixture) giveUp(svc *corev1.Service) cloudv1.LoadBalancer {
+	f.t.Helper()
+	lb := f.publish(svc)
+	f.edit(svc, func(s *corev1.Service) {
+		was := s.Annotations[dlb.AnnotationRecord]
+		s.Annotations[dlb.AnnotationRecord] = strings.Replace(was, "{", `{"deleting":true,`, 1)
+	})
+	f.lose(lb)
+	return lb
+}
+
+// expectWithdrawal fails the test unless the next step is to withdraw what the Service publishes.
+func (f *fixture) expectWithdrawal(svc *corev1.Service) {
+	f.t.Helper()
+	f.sync()
+	state, err := dlb.New(f.options).Ensure(f.t.Context(), f.stored(svc))
+	if err != nil || state.Published == nil || len(state.Published.Ingress) > 0 || state.RetryAfter == 0 {
+		f.t.Fatalf("%+v, error %v, want the address to be withdrawn", state, err)
 	}
 }
 

@@ -30,6 +30,9 @@ const (
 
 // ensure does the next step towards what the Service asks for.
 func (b *Balancer) ensure(ctx context.Context, r *round) error {
+	if err := b.withdraw(ctx, r); err != nil || r.withdrawn {
+		return err
+	}
 	asked, err := b.read(ctx, r.svc)
 	if err != nil {
 		return err
@@ -42,11 +45,6 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 	}
 	if r.lb, err = b.seek(ctx, r); err != nil {
 		return err
-	}
-	if r.lb == nil && r.record.Deleting && len(r.svc.Status.LoadBalancer.Ingress) > 0 {
-		// Its user gave up the load balancer, and wants one again since. Others may get the address before this Service does.
-		r.withdrawn = true
-		return r.wait(soon, fmt.Sprintf("load balancer %s was deleted; a new one is created", r.record.ID))
 	}
 	if r.lb != nil {
 		asked.keep(r.lb)
@@ -64,6 +62,19 @@ func (b *Balancer) ensure(ctx context.Context, r *round) error {
 		return err
 	}
 	return b.perform(ctx, r, spec)
+}
+
+// withdraw ends the publication of a load balancer that was deleted because its user gave it up, and wants one again since.
+// Others may get the address before this Service does, and must not wait for a valid Service.
+func (b *Balancer) withdraw(ctx context.Context, r *round) (err error) {
+	if !r.record.Deleting || len(r.svc.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	if r.lb, err = b.seek(ctx, r); err != nil || r.lb != nil {
+		return err
+	}
+	r.withdrawn = true
+	return r.wait(soon, fmt.Sprintf("load balancer %s was deleted; a new one is created", r.record.ID))
 }
 
 // perform decides on the next step, does it and notes the result.
