@@ -24,8 +24,8 @@ const (
 	// auditFor is how long new load balancers wait for missing ones: one whose absence cannot be confirmed, or that cannot be
 	// created again, must not stop them for good.
 	auditFor = 10 * time.Minute
-	// auditOthersFor is how long they wait for those of other namespaces, which is enough to confirm that some are missing and
-	// to create them again: users could forge what their Services publish, so that the cloud seems to have lost it.
+	// auditOthersFor is how long they wait for those of other namespaces if these do not become fewer, which is enough to
+	// confirm that they are missing: users could forge what their Services publish, so that the cloud seems to have lost it.
 	auditOthersFor = 3 * time.Minute
 	// auditPeriod is how often it is looked whether that is over, without a call of the cloud.
 	auditPeriod = 5 * time.Second
@@ -51,6 +51,8 @@ type census struct {
 	// audited is the time until which new load balancers wait for the missing ones of their namespace, and auditedOthers that
 	// for those of other namespaces.
 	audited, auditedOthers time.Time
+	// awaiting is how many were awaited when that was last asked.
+	awaiting int
 }
 
 // tally is the result of a census.
@@ -58,8 +60,8 @@ type tally struct {
 	// published is the number of Services that publish addresses, missing that of those whose load balancers the cloud does
 	// not have.
 	published, missing int
-	// awaited are the namespaces of those that may still be created again with these addresses.
-	awaited map[string]bool
+	// awaited is the number of those that may still be created again with these addresses, by namespace.
+	awaited map[string]int
 	// publishers maps addresses to the Services that publish them.
 	publishers map[string]*corev1.Service
 }
@@ -74,7 +76,7 @@ func (b *Balancer) count() tally {
 	if !c.taken.IsZero() && now.Sub(c.taken) < countEvery {
 		return c.tally
 	}
-	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}, awaited: map[string]bool{}}
+	c.taken, c.tally = now, tally{publishers: map[string]*corev1.Service{}, awaited: map[string]int{}}
 	if !b.mirror.LoadBalancers.Synced() {
 		c.taken = time.Time{} // the mirror may have what the cloud has lost
 	}
@@ -101,7 +103,7 @@ func (b *Balancer) count() tally {
 		}
 		c.missing++
 		if needsAddress(svc) && !b.missing.settled(svc.UID) && !b.disowned.noted(svc.UID) {
-			c.awaited[svc.Namespace] = true
+			c.awaited[svc.Namespace]++
 		}
 	}
 	return c.tally
@@ -142,7 +144,8 @@ func (b *Balancer) Audit(*cloudv1.Meta) {
 	b.census.mu.Lock()
 	defer b.census.mu.Unlock()
 	now := b.clock.Now()
-	b.census.taken, b.census.audited, b.census.auditedOthers = time.Time{}, now.Add(auditFor), now.Add(auditOthersFor)
+	b.census.taken, b.census.awaiting = time.Time{}, 0
+	b.census.audited, b.census.auditedOthers = now.Add(auditFor), now.Add(auditOthersFor)
 }
 
 // auditing reports whether new load balancers of a namespace have to wait.
@@ -164,7 +167,16 @@ func (b *Balancer) auditing(namespace string) bool {
 		c.audited = time.Time{}
 		return false
 	}
-	return t.awaited[namespace] || now.Before(c.auditedOthers)
+	awaiting := 0
+	for _, n := range t.awaited {
+		awaiting += n
+	}
+	longer := now.Add(auditOthersFor)
+	if awaiting < c.awaiting && now.Before(c.auditedOthers) && longer.After(c.auditedOthers) {
+		c.auditedOthers = longer
+	}
+	c.awaiting = awaiting
+	return t.awaited[namespace] > 0 || now.Before(c.auditedOthers)
 }
 
 // Brake is the durable brake that stops the creation of load balancers while many are missing.

@@ -430,6 +430,36 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// Many missing load balancers take time to create again. Those of other namespaces wait as long as it goes on.
+func TestAuditOfMany(t *testing.T) {
+	f := start(t, 0)
+	var missing []*corev1.Service
+	for i := range 15 {
+		svc := named(string(rune('a' + i)))
+		if lb := f.publish(svc); i < 3 {
+			f.lose(lb)
+			missing = append(missing, svc)
+		}
+	}
+	f.Audit(nil)
+	elsewhere := named("elsewhere")
+	elsewhere.Namespace = "other"
+	created := 0
+	for waited := 0; waited < 700 && created == 0; waited += 10 {
+		// The controllers come to one of them every two minutes.
+		for _, svc := range missing[:min(1+waited/120, len(missing))] {
+			_, _ = f.ensure(svc)
+		}
+		if _, err := f.ensure(elsewhere); err == nil {
+			created = waited
+		}
+		f.pass(10)
+	}
+	if created < 300 || created > 330 {
+		t.Errorf("created after %d s, want 300 to 330: when the last one is there again", created)
+	}
+}
+
 // rejecting rejects the creation of the load balancer of a Service.
 func rejecting(t *testing.T, svc *corev1.Service) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
