@@ -5,6 +5,7 @@ package leadership
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -31,15 +32,33 @@ type State struct {
 	Held bool
 }
 
-// Of returns the state of a lease, which may be nil, at a time of the clock that the lease is renewed by.
+// Of returns the state of a lease, which may be nil, at a time of the API server's clock.
 func Of(lease *coordinationv1.Lease, now time.Time) State {
 	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" ||
 		lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return State{}
 	}
-	s := State{Holder: *lease.Spec.HolderIdentity, Age: now.Sub(lease.Spec.RenewTime.Time)}
+	s := State{Holder: *lease.Spec.HolderIdentity, Age: now.Sub(renewed(lease))}
 	s.Held = s.Age <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second
 	return s
+}
+
+// renewed returns when the holder has renewed the lease: by the API server's clock if it has noted that, because the clock
+// of the holder may be wrong.
+func renewed(lease *coordinationv1.Lease) time.Time {
+	var noted time.Time
+	for _, entry := range lease.ManagedFields {
+		if entry.Time == nil || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:renewTime"`) {
+			continue
+		}
+		if entry.Time.After(noted) {
+			noted = entry.Time.Time
+		}
+	}
+	if noted.IsZero() {
+		return lease.Spec.RenewTime.Time
+	}
+	return noted
 }
 
 // Read returns the state of a lease by the API server's clock, because the clock of this machine may be wrong.

@@ -18,6 +18,16 @@ func TestOf(t *testing.T) {
 			HolderIdentity: &holder, RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: new(int32(15)),
 		}}
 	}
+	noted := func(when time.Time, field string) metav1.ManagedFieldsEntry {
+		fields := &metav1.FieldsV1{}
+		fields.SetRawString(`{"f:spec":{"f:` + field + `":{}}}`)
+		return metav1.ManagedFieldsEntry{Time: &metav1.Time{Time: when}, FieldsV1: fields}
+	}
+	// The clock of the holder is an hour behind that of the API server.
+	behind := lease("a")
+	behind.ManagedFields = []metav1.ManagedFieldsEntry{
+		noted(renewed.Add(time.Hour), "renewTime"), noted(renewed.Add(2*time.Hour), "leaseTransitions"),
+	}
 	for name, tc := range map[string]struct {
 		lease *coordinationv1.Lease
 		after time.Duration
@@ -25,6 +35,8 @@ func TestOf(t *testing.T) {
 	}{
 		"held":     {lease("a"), 15 * time.Second, leadership.State{Holder: "a", Age: 15 * time.Second, Held: true}},
 		"expired":  {lease("a"), 16 * time.Second, leadership.State{Holder: "a", Age: 16 * time.Second}},
+		"behind":   {behind, time.Hour + 15*time.Second, leadership.State{Holder: "a", Age: 15 * time.Second, Held: true}},
+		"over":     {behind, time.Hour + 16*time.Second, leadership.State{Holder: "a", Age: 16 * time.Second}},
 		"released": {lease(""), time.Second, leadership.State{}},
 		"none":     {nil, time.Second, leadership.State{}},
 		"not renewed": {

@@ -83,13 +83,13 @@ func (o *migrateOptions) run(ctx context.Context, m *member, out io.Writer) erro
 			o.from, move, len(plan)-move)
 		return err
 	}
-	state, err := leadership.Read(ctx, m.api, leadership.Namespace, leadership.CloudLease)
+	state, err := leadership.Read(ctx, m.api, o.namespace, leadership.CloudLease)
 	if err != nil {
 		return err
 	}
 	if state.Held {
 		return fmt.Errorf("the controllers of this cluster are running: %s holds the lease %s/%s; scale them down, wait for "+
-			"the lease to expire, and run the command again", state.Holder, leadership.Namespace, leadership.CloudLease)
+			"the lease to expire, and run the command again", state.Holder, o.namespace, leadership.CloudLease)
 	}
 	for _, claim := range claims {
 		if err := claim(ctx); err != nil {

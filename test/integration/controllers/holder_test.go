@@ -39,7 +39,7 @@ func TestClone(t *testing.T) {
 	w.must(err)
 	out, err := exec.CommandContext(t.Context(), path, "takeover", "--kubeconfig="+w.env.AdminKubeconfig, config, "--yes").
 		CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "this cluster is the holder now") {
+	if err != nil || !strings.Contains(string(out), "this cluster may write to the cloud now") {
 		t.Fatalf("takeover: %v\n%s", err, out)
 	}
 	env.Eventually(t, 45*time.Second, "address of web", w.addressOf(svc))

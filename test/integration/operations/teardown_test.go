@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,11 +65,17 @@ func TestTeardown(t *testing.T) {
 	run(t, "quayctl", args("--yes", "--ignore-services"), 1, "the controllers are still running: ", "holds the lease kube-system/cloud-controller-manager")
 
 	shared.controllers.Kill()
-	// As if the lease had expired.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"}}
 	if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease); err != nil {
 		t.Fatal(err)
 	}
+	// As a leader does whose clock is an hour behind.
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	if err := shared.Client.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "quayctl", args("--yes", "--ignore-services"), 1, "the controllers are still running: ")
+	// As if the lease had expired.
 	lease.Spec.HolderIdentity = new("")
 	if err := shared.Client.Update(ctx, lease); err != nil {
 		t.Fatal(err)

@@ -261,7 +261,7 @@ func (w *world) takeOver() {
 	w.Helper()
 	config, err := w.CloudConfigArg("operator", w.config)
 	must(w.T, err)
-	if out := w.quayctl("takeover", "--yes", config); !strings.Contains(out, "this cluster is the holder now") {
+	if out := w.quayctl("takeover", "--yes", config); !strings.Contains(out, "this cluster may write to the cloud now") {
 		w.Errorf("takeover:\n%s", out)
 	}
 }
