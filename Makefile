@@ -236,8 +236,10 @@ test-safety: ## Kill the controllers around every call, count their calls, and p
 	@cat bin/safety-figures
 
 .PHONY: soak
-soak: ## Play random sequences of changes, faults, crashes and disasters for SOAK (10m), from SEED (1), and count them.
-	@$(GO_TEST) -count=1 -timeout 0 -run '^TestSoak$$' -v ./test/safety -soak $(SOAK) -seed $(SEED) $(if $(KINDS),-kinds $(KINDS))
+soak: ## Play random sequences of changes, faults, crashes and disasters for SOAK (10m), from SEED (1), and count them over all runs.
+	@mkdir -p bin
+	@$(GO_TEST) -count=1 -timeout 0 -run '^TestSoak$$' -v ./test/safety -soak $(SOAK) -seed $(SEED) $(if $(KINDS),-kinds $(KINDS)) \
+		-figures '$(CURDIR)/bin/soak-figures'
 
 .PHONY: replay
 replay: ## Play the STEPS of a sequence of make soak that has failed, from SEED, with the logs of the controllers.

@@ -69,19 +69,40 @@ func parseCounts(output string) (c counts, ok bool) {
 	return c, err == nil
 }
 
+// sum adds up the counts in the lines that TestSoak has written.
+func sum(lines string) (runs int, total counts) {
+	for line := range strings.Lines(lines) {
+		if c, ok := parseCounts(line); ok {
+			runs++
+			total.add(c)
+		}
+	}
+	return runs, total
+}
+
 // TestSoak plays random sequences for as long as -soak says, each batch in a process of its own with one thread: that is
 // faster than several threads that wait for each other. It reports which steps a failing sequence needs.
 func TestSoak(t *testing.T) {
 	if *soak == 0 {
 		t.Skip("it runs only with -soak")
 	}
-	s := &soaking{next: *seed, end: time.Now().Add(*soak)}
+	begun := time.Now()
+	s := &soaking{next: *seed, end: begun.Add(*soak)}
 	var running sync.WaitGroup
 	for range runtime.NumCPU() {
 		running.Go(func() { s.run(t) })
 	}
 	running.Wait()
 	figure(t, "soak: seed=%d %s", *seed, s.total)
+	t.Logf("soak: %.0f steps per second", float64(s.total.Steps)/time.Since(begun).Seconds())
+	if *figures != "" {
+		raw, err := os.ReadFile(*figures)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, total := sum(string(raw))
+		t.Logf("soak: %d runs in %s: %s", runs, *figures, total)
+	}
 	for _, f := range s.failed {
 		t.Error(f.report())
 	}
@@ -220,8 +241,8 @@ func TestCounts(t *testing.T) {
 	if !ok || read != c {
 		t.Errorf("%s is read as %+v", c, read)
 	}
-	read.add(c)
-	if read.Steps != 4 || read.Violations != 12 {
-		t.Errorf("the sum is %+v", read)
+	runs, total := sum("soak: seed=7 " + c.String() + "\nsoak: seed=8 " + c.String() + "\n")
+	if runs != 2 || total.Steps != 4 || total.Violations != 12 {
+		t.Errorf("the sum of %d runs is %+v", runs, total)
 	}
 }
