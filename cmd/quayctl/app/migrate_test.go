@@ -136,8 +136,8 @@ func TestMigrateUsage(t *testing.T) {
 	c := cloud.Start(t, 0)
 	kubeconfig, cloudConfig := "--kubeconfig="+clusterWith(t, sharedUID).Kubeconfig(t), "--cloud-config="+c.Config(t, "new")
 	for want, args := range map[string][]string{
-		"--from is required":             {cloudConfig},
-		"--cloud-config is required":     {"--from=former"},
+		"--from is required":                   {cloudConfig},
+		"--cloud-config is required":           {"--from=former"},
 		"--from must name a different cluster": {cloudConfig, kubeconfig, "--from=" + sharedUID},
 	} {
 		if code, _, stderr := run(t, append([]string{"migrate"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
