@@ -324,9 +324,9 @@ func (f *fixture) giveAddress(svc *corev1.Service, former cloudv1.LoadBalancer) 
 	}
 }
 
-// A Service that was no load balancer while its own was deleted, and is one again, still publishes the address. Nobody else
-// publishes it before this Service has withdrawn it, which then gets another one. An invalid Service withdraws it, too: the
-// others must not wait for its user.
+// A Service that was no load balancer while its own was deleted, and is one again, still publishes the address. No other
+// Service publishes it before this Service has withdrawn it, which then gets another one. An invalid Service withdraws it,
+// too: the others must not wait for its user.
 func TestGivenUpAddress(t *testing.T) {
 	t.Run("invalid", func(t *testing.T) {
 		f := start(t, 0)

@@ -45,7 +45,7 @@ func TestTeardownOfAClone(t *testing.T) {
 		t.Errorf("the node group of the original: %v", err)
 	}
 
-	// A cloud that is not the cluster's is left alone, whoever holds the UID there.
+	// A cloud that is not the cluster's is left alone, whichever cluster holds the UID there.
 	memory := contact.Memory{Client: server.Client(t), Namespace: "kube-system"}
 	if err := memory.Remember(t.Context(), "cloud-own"); err != nil {
 		t.Fatal(err)
