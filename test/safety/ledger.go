@@ -222,8 +222,10 @@ func (w *world) checkDeletion(lb asset) {
 // checkPublication checks that no other Service publishes the addresses that a Service has begun to publish.
 func (l *ledger) checkPublication(w *world, svc *corev1.Service, now []string) {
 	l.mu.Lock()
-	delete(l.kept, svc.UID)
-	delete(l.stray, svc.UID)
+	if !w.copied { // a copy does not take over what it publishes
+		delete(l.kept, svc.UID)
+		delete(l.stray, svc.UID)
+	}
 	restored := l.restored
 	l.mu.Unlock()
 	for _, other := range l.clusters() {
