@@ -24,12 +24,7 @@ func (c *Client) Changes(
 		r.query.Set("wait", strconv.Itoa(s))
 		r.hold = time.Duration(s) * time.Second
 	}
-	var changes cloudv1.Changes
-	if _, err := c.do(ctx, r, &changes); err != nil {
-		return nil, err
-	}
-	if changes.Items == nil || changes.Revision == "" {
-		return nil, malformed(r, "items or revision is missing")
-	}
-	return &changes, nil
+	return readValid(ctx, c, r, "items or revision is missing", func(changes *cloudv1.Changes) bool {
+		return changes.Items != nil && changes.Revision != ""
+	})
 }

@@ -98,20 +98,11 @@ func (o *Options) complete() {
 // Client calls the mycloud API. It is safe for concurrent use. It does not retry, except once with a new token after
 // a 401. It does not send what the cloud asked not to send: such calls fail at once with a *PostponedError.
 type Client struct {
-	endpoint  *url.URL
-	userAgent string
-	timeout   time.Duration
-	http      *http.Client
-	readToken func() (string, error)
-	onCall    func(Call)
-	fence     func() string
-	onFenced  func(error)
-	onPlan    func(PlannedWrite)
-	withhold  func(context.Context) error
-	onForeign func()
+	o        Options
+	endpoint *url.URL
+	http     *http.Client
+	gate     *pace.Gate
 	continuity
-	clock clock.Clock
-	gate  *pace.Gate
 
 	mu        sync.Mutex
 	token     string
@@ -139,10 +130,8 @@ func New(o Options) (*Client, error) {
 		transport = o.Wrap(transport)
 	}
 	return &Client{
-		endpoint: u, userAgent: o.UserAgent, timeout: o.Timeout, readToken: o.Token, onCall: o.OnCall,
-		fence: o.Fence, onFenced: o.OnFenced, withhold: o.Withhold, onForeign: o.OnNotHolder, onPlan: o.Plan,
+		o: o, endpoint: u, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		continuity: continuity{identify: o.Identify, onOtherState: o.OnOtherState},
-		clock:      o.Clock, gate: pace.New(pace.Options{Share: o.QuotaShare}),
 		http: &http.Client{
 			Transport: transport,
 			// A redirect could send the token to another host, or turn a write into a read.

@@ -16,50 +16,62 @@ import (
 // ErrIncomplete is returned for a list that the cloud itself marks as incomplete.
 var ErrIncomplete = errors.New("the cloud reports an incomplete list")
 
-// object is an object of the cloud.
-type object interface{ Metadata() *cloudv1.Object }
+// object is a pointer to an object of the cloud.
+type object[T any] interface {
+	*T
+	Metadata() *cloudv1.Object
+}
+
+// read sends a request whose response is a T.
+func read[T any](ctx context.Context, c *Client, r *request) (*T, error) {
+	v := new(T)
+	if _, err := c.do(ctx, r, v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// readValid is read for a T that can be recognized as malformed: flaw says what is wrong unless valid is true.
+func readValid[T any](ctx context.Context, c *Client, r *request, flaw string, valid func(*T) bool) (*T, error) {
+	v, err := read[T](ctx, c, r)
+	if err == nil && !valid(v) {
+		return nil, malformed(r, flaw)
+	}
+	return v, err
+}
 
 // get reads one object and checks its id: an empty response of something other than the cloud must not be taken for an
 // object.
-func get[T any, P interface {
-	*T
-	object
-}](ctx context.Context, c *Client, path, id string, o ReadOptions) (P, error) {
+func get[T any, P object[T]](ctx context.Context, c *Client, path, id string, o ReadOptions) (P, error) {
 	r := &request{method: http.MethodGet, path: path, id: id}
 	if o.IfNoneMatch != "" {
 		r.header = map[string]string{"If-None-Match": etag(o.IfNoneMatch)}
 	}
-	v := P(new(T))
-	if _, err := c.do(ctx, r, v); err != nil {
+	return getBy[T, P](ctx, c, r)
+}
+
+// getBy is get for a request.
+func getBy[T any, P object[T]](ctx context.Context, c *Client, r *request) (P, error) {
+	v, err := read[T](ctx, c, r)
+	if err != nil {
 		return nil, err
 	}
-	if v.Metadata().ID != id {
-		return nil, malformed(r, fmt.Sprintf("the object's id is %q", v.Metadata().ID))
+	if id := P(v).Metadata().ID; id != r.id {
+		return nil, malformed(r, fmt.Sprintf("the object's id is %q", id))
 	}
 	return v, nil
 }
 
 // write sends a write whose response is the object.
-func write[T any, P interface {
-	*T
-	object
-}](ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions) (P, error) {
+func write[T any, P object[T]](
+	ctx context.Context, c *Client, method, path, id string, body any, o WriteOptions,
+) (P, error) {
 	return send[T, P](ctx, c, o.request(method, path, id, body), o)
 }
 
 // send is write for a request.
-func send[T any, P interface {
-	*T
-	object
-}](ctx context.Context, c *Client, r *request, o WriteOptions) (P, error) {
-	v := P(new(T))
-	if _, err := c.do(ctx, r, v); err != nil {
-		return nil, err
-	}
-	if v.Metadata().ID == "" && !o.DryRun {
-		return nil, malformed(r, "the object has no id")
-	}
-	return v, nil
+func send[T any, P object[T]](ctx context.Context, c *Client, r *request, o WriteOptions) (P, error) {
+	return readValid(ctx, c, r, "the object has no id", func(v *T) bool { return P(v).Metadata().ID != "" || o.DryRun })
 }
 
 // maxPages bounds how many pages a list may have: a server or a proxy that never ends a list must not cost memory and
@@ -75,15 +87,15 @@ func list[T any](ctx context.Context, c *Client, r *request, o ListOptions) (*cl
 	var all *cloudv1.List[T]
 	seen := map[string]bool{}
 	for {
-		var page cloudv1.List[T]
-		if _, err := c.do(ctx, r, &page); err != nil {
+		page, err := read[cloudv1.List[T]](ctx, c, r)
+		if err != nil {
 			return nil, err
 		}
 		switch {
 		case page.Items == nil || page.Revision == "":
 			return nil, malformed(r, "items or revision is missing")
 		case all == nil:
-			all = &page
+			all = page
 		case page.Revision != all.Revision:
 			return nil, malformed(r, fmt.Sprintf("a page of revision %s follows one of %s", page.Revision, all.Revision))
 		default:

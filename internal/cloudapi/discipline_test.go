@@ -347,7 +347,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 		lb, err := cloudapi.DecodeLoadBalancer(changes.Items[0].Object)
-		if err != nil || lb.ID != "lb-1" || string(lb.Unknown) != `{"colour":"red"}` {
+		if err != nil || lb.ID != "lb-1" || string(lb.Unknown) != `{"id":"lb-1","colour":"red"}` {
 			t.Errorf("%+v, %v", lb, err)
 		}
 		s.respond = answer(410, asProblem, `{"code":"page-token-expired"}`)

@@ -21,14 +21,7 @@ func (c *Client) ClaimHolder(
 ) (*cloudv1.ClusterHolder, error) {
 	r := o.request(http.MethodPut, holderPath, clusterUID, s)
 	r.claims = true
-	held := &cloudv1.ClusterHolder{}
-	if _, err := c.do(ctx, r, held); err != nil {
-		return nil, err
-	}
-	if held.ID != clusterUID {
-		return nil, malformed(r, "the record belongs to a different cluster")
-	}
-	return held, nil
+	return getBy[cloudv1.ClusterHolder](ctx, c, r)
 }
 
 // DeleteHolder deletes the record of a cluster UID. It requires WriteOptions.IfMatch.

@@ -38,14 +38,7 @@ func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (*cloud
 	if s := int(wait / time.Second); s > 0 {
 		r.query, r.hold = url.Values{"wait": {strconv.Itoa(s)}}, time.Duration(s)*time.Second
 	}
-	var j cloudv1.Job
-	if _, err := c.do(ctx, r, &j); err != nil {
-		return nil, err
-	}
-	if j.ID != id {
-		return nil, malformed(r, fmt.Sprintf("the job's id is %q", j.ID))
-	}
-	return &j, nil
+	return getBy[cloudv1.Job](ctx, c, r)
 }
 
 // ListJobs reads all pages of the jobs that o selects.
@@ -70,7 +63,7 @@ func (c *Client) WaitJob(ctx context.Context, id string) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for job %s: %w", id, ctx.Err())
-		case <-c.clock.After(pause):
+		case <-c.o.Clock.After(pause):
 		}
 	}
 	return nil

@@ -79,22 +79,14 @@ func (c *Client) ValidateLoadBalancer(ctx context.Context, s cloudv1.LoadBalance
 
 // LoadBalancerHealth reads the health of every member.
 func (c *Client) LoadBalancerHealth(ctx context.Context, id string) (*cloudv1.Health, error) {
-	var h cloudv1.Health
 	r := &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/health", id: id}
-	if _, err := c.do(ctx, r, &h); err != nil {
-		return nil, err
-	}
-	return &h, nil
+	return read[cloudv1.Health](ctx, c, r)
 }
 
 // LoadBalancerStats reads what the listeners have done on all edges.
 func (c *Client) LoadBalancerStats(ctx context.Context, id string) (*cloudv1.Stats, error) {
-	var s cloudv1.Stats
 	r := &request{method: http.MethodGet, path: "/v1/load-balancers/{id}/stats", id: id}
-	if _, err := c.do(ctx, r, &s); err != nil {
-		return nil, err
-	}
-	return &s, nil
+	return read[cloudv1.Stats](ctx, c, r)
 }
 
 func writeLB(
@@ -127,15 +119,10 @@ func writeLB(
 func (c *Client) BatchMembers(
 	ctx context.Context, b cloudv1.MemberBatch, o WriteOptions,
 ) (*cloudv1.MemberBatchResult, error) {
-	var res cloudv1.MemberBatchResult
 	r := o.request(http.MethodPost, "/v1/member-batches", "", b)
-	if _, err := c.do(ctx, r, &res); err != nil {
-		return nil, err
-	}
-	if len(res.Results) != len(b.Operations) {
-		return nil, malformed(r, "there is not one result per operation")
-	}
-	return &res, nil
+	return readValid(ctx, c, r, "there is not one result per operation", func(res *cloudv1.MemberBatchResult) bool {
+		return len(res.Results) == len(b.Operations)
+	})
 }
 
 // ListAddresses reads all pages of the addresses of load balancers that o selects, those that are reserved included.

@@ -22,13 +22,13 @@ type PlannedWrite struct {
 // plan passes a write to Options.Plan, if that is set, and reports whether it did. Dry runs are no writes: they change
 // nothing, and what is written next depends on them.
 func (c *Client) plan(r *request, body []byte) bool {
-	if c.onPlan == nil || !r.writes() || r.query.Get("dry_run") != "" {
+	if c.o.Plan == nil || !r.writes() || r.query.Get("dry_run") != "" {
 		return false
 	}
 	w := PlannedWrite{Method: r.method, Path: r.target(), Header: maps.Clone(r.header), Body: body}
 	if len(r.query) > 0 {
 		w.Path += "?" + r.query.Encode()
 	}
-	c.onPlan(w)
+	c.o.Plan(w)
 	return true
 }

@@ -60,7 +60,7 @@ func RetryAfter(err error) time.Duration {
 func (c *Client) enter(ctx context.Context, r *request) (*pace.Pass, error) {
 	entry, begun := r.entry(ctx)
 	for left := maxBudgetWait; ; {
-		now := c.clock.Now()
+		now := c.o.Clock.Now()
 		pass, refusal := c.gate.Enter(entry, now)
 		if refusal == nil {
 			begun()
@@ -76,7 +76,7 @@ func (c *Client) enter(ctx context.Context, r *request) (*pace.Pass, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%s: %w", r, ctx.Err())
-		case <-c.clock.After(refusal.After):
+		case <-c.o.Clock.After(refusal.After):
 		}
 	}
 }
@@ -109,4 +109,4 @@ func outcome(code string, header http.Header, err error) pace.Outcome {
 }
 
 // Pace returns the state of what delays calls, for metrics.
-func (c *Client) Pace() pace.State { return c.gate.State(c.clock.Now()) }
+func (c *Client) Pace() pace.State { return c.gate.State(c.o.Clock.Now()) }

@@ -69,14 +69,14 @@ func (e *expectation) String() string { return e.id + ";revision=" + e.revision 
 
 // Identity reads what identifies the cloud, whichever it is.
 func (c *Client) Identity(ctx context.Context) (*cloudv1.Meta, error) {
-	var m cloudv1.Meta
-	if _, err := c.do(ctx, &request{method: http.MethodGet, path: "/v1/meta", identifies: true}, &m); err != nil {
+	m, err := read[cloudv1.Meta](ctx, c, &request{method: http.MethodGet, path: "/v1/meta", identifies: true})
+	if err != nil {
 		return nil, err
 	}
 	if m.ID == "" || m.Revision == "" {
 		return nil, errors.New("GET /v1/meta: the cloud has no id; upgrade it")
 	}
-	return &m, nil
+	return m, nil
 }
 
 // Expect makes all further calls fail with ErrOtherState unless the cloud with the id answers, and in a state that

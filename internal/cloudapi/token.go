@@ -37,16 +37,16 @@ func (c *Client) bearer(rejected string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.token != "" && c.token != rejected
-	if known && c.clock.Since(c.tokenRead) < credentialsAge {
+	if known && c.o.Clock.Since(c.tokenRead) < credentialsAge {
 		return c.token, nil
 	}
-	t, err := c.readToken()
+	t, err := c.o.Token()
 	switch {
 	case err != nil && known:
 		return c.token, nil
 	case err != nil:
 		return "", err
 	}
-	c.token, c.tokenRead = t, c.clock.Now()
+	c.token, c.tokenRead = t, c.o.Clock.Now()
 	return t, nil
 }

@@ -90,7 +90,7 @@ func (c *Client) do(ctx context.Context, r *request, out any) (*response, error)
 		return nil, err
 	}
 	if r.writes() && !r.claims {
-		if err := c.withhold(ctx); err != nil {
+		if err := c.o.Withhold(ctx); err != nil {
 			return nil, fmt.Errorf("%s: not sent: %w", r.operation(), err)
 		}
 	}
@@ -132,18 +132,18 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 			return nil, err
 		}
 	}
-	start := c.clock.Now()
+	start := c.o.Clock.Now()
 	resp, header, err := c.exchange(ctx, r, body, id, token, out)
 	code := r.code(ctx, resp, err)
 	if pass != nil {
-		pass.Done(outcome(code, header, err), c.clock.Now())
+		pass.Done(outcome(code, header, err), c.o.Clock.Now())
 	}
-	c.onCall(Call{Operation: r.operation(), Code: code, Duration: c.clock.Since(start)})
+	c.o.OnCall(Call{Operation: r.operation(), Code: code, Duration: c.o.Clock.Since(start)})
 	if HasCode(err, cloudv1.CodeFenced) {
-		c.onFenced(err)
+		c.o.OnFenced(err)
 	}
 	if HasCode(err, cloudv1.CodeNotHolder) {
-		c.onForeign()
+		c.o.OnNotHolder()
 	}
 	return resp, err
 }
@@ -152,7 +152,7 @@ func (c *Client) call(ctx context.Context, r *request, body []byte, id, token st
 func (c *Client) exchange(
 	ctx context.Context, r *request, body []byte, id, token string, out any,
 ) (*response, http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.hold)
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout+r.hold)
 	defer cancel()
 	expected, state, err := c.expect(ctx, r)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Client) exchange(
 		return nil, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	received, err := receive(r, resp, id, c.clock.Now(), out)
+	received, err := receive(r, resp, id, c.o.Clock.Now(), out)
 	return received, resp.Header, c.verify(r, expected, resp, err)
 }
 
@@ -193,11 +193,11 @@ func (c *Client) send(ctx context.Context, r *request, body []byte, id, token, s
 		req.Header.Set(cloudv1.HeaderState, state)
 	}
 	if r.writes() {
-		if fence := c.fence(); fence != "" {
+		if fence := c.o.Fence(); fence != "" {
 			req.Header.Set(cloudv1.HeaderFence, fence)
 		}
 	}
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", c.o.UserAgent)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("mycloud: %w", err)

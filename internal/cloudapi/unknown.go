@@ -12,8 +12,8 @@ import (
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// DecodeLoadBalancer decodes a load balancer with its tree, such as the object of a change, and keeps the members that
-// this client does not know in Unknown.
+// DecodeLoadBalancer decodes a load balancer with its tree, such as the object of a change. If it has members that this
+// client does not know, Unknown keeps data.
 func DecodeLoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	lb := &cloudv1.LoadBalancer{}
 	if strict(data, lb) == nil {
@@ -23,9 +23,8 @@ func DecodeLoadBalancer(data []byte) (*cloudv1.LoadBalancer, error) {
 	if err := json.Unmarshal(data, lb); err != nil {
 		return nil, fmt.Errorf("decode load balancer: %w", err)
 	}
-	var err error
-	lb.Unknown, err = unknown(data)
-	return lb, err
+	lb.Unknown = data
+	return lb, nil
 }
 
 // decode decodes the body of a response into out. Load balancers keep the members that this client does not know.
@@ -58,10 +57,7 @@ func decodeList(body []byte, out *cloudv1.List[cloudv1.LoadBalancer]) error {
 		return err
 	}
 	for i := range out.Items {
-		var err error
-		if out.Items[i].Unknown, err = unknown(raw.Items[i]); err != nil {
-			return err
-		}
+		out.Items[i].Unknown = raw.Items[i]
 	}
 	return nil
 }
@@ -90,20 +86,6 @@ var identities = map[reflect.Type][]string{
 	reflect.TypeFor[cloudv1.VIP]():      {"family"},
 }
 
-// unknown returns the members of a load balancer's tree that have no field, with the identities of the list elements
-// that contain them, or nil.
-func unknown(data []byte) (json.RawMessage, error) {
-	value, err := generic(data)
-	if err != nil {
-		return nil, err
-	}
-	rest := prune(value, tree)
-	if rest == nil {
-		return nil, nil
-	}
-	return json.Marshal(rest)
-}
-
 // generic decodes a value without loss: numbers keep their digits.
 func generic(data []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -113,63 +95,6 @@ func generic(data []byte) (any, error) {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	return value, nil
-}
-
-// prune returns what of a value has no field in t, or nil.
-func prune(value any, t reflect.Type) any {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		if rest := pruneMembers(value, t); len(rest) > 0 {
-			return rest
-		}
-	case []any:
-		if rest := pruneElements(value, t); len(rest) > 0 {
-			return rest
-		}
-	}
-	return nil
-}
-
-func pruneMembers(object map[string]any, t reflect.Type) map[string]any {
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	known, rest := members(t), map[string]any{}
-	for name, value := range object {
-		field, ok := known[name]
-		if ok {
-			value = prune(value, field)
-		}
-		if !ok || value != nil {
-			rest[name] = value
-		}
-	}
-	return rest
-}
-
-func pruneElements(list []any, t reflect.Type) []any {
-	if t.Kind() != reflect.Slice || identities[t.Elem()] == nil {
-		return nil
-	}
-	var all []any
-	for _, element := range list {
-		object, ok := element.(map[string]any)
-		if !ok {
-			continue
-		}
-		rest := pruneMembers(object, t.Elem())
-		if len(rest) == 0 {
-			continue
-		}
-		for _, name := range identities[t.Elem()] {
-			rest[name] = object[name]
-		}
-		all = append(all, rest)
-	}
-	return all
 }
 
 // members returns the types of a struct's fields by their names in JSON.
@@ -184,9 +109,9 @@ func members(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// withUnknown returns the body of an update with the unknown members of the object that it replaces. What the update
+// withUnknown returns the body of an update with the unknown members of the object that it replaces, as read. What the update
 // removes, such as a listener, takes its unknown members with it.
-func withUnknown(spec cloudv1.LoadBalancerSpec, rest json.RawMessage) (json.RawMessage, error) {
+func withUnknown(spec cloudv1.LoadBalancerSpec, read json.RawMessage) (json.RawMessage, error) {
 	encoded, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -195,7 +120,7 @@ func withUnknown(spec cloudv1.LoadBalancerSpec, rest json.RawMessage) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	more, err := generic(rest)
+	more, err := generic(read)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +128,7 @@ func withUnknown(spec cloudv1.LoadBalancerSpec, rest json.RawMessage) (json.RawM
 	return json.Marshal(body)
 }
 
-// merge adds to a value what prune kept of its former one.
+// merge adds to a value the members of its former one that have no field in t.
 func merge(value, rest any, t reflect.Type) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -225,7 +150,7 @@ func merge(value, rest any, t reflect.Type) {
 		}
 	case []any:
 		rest, ok := rest.([]any)
-		if !ok || t.Kind() != reflect.Slice {
+		if !ok || t.Kind() != reflect.Slice || identities[t.Elem()] == nil {
 			return
 		}
 		for _, element := range value {

@@ -83,8 +83,8 @@ type LoadBalancer struct {
 	// Why provisioning_state is error or, if it is pending_delete, why the last job could not complete the deletion.
 	Fault *Problem `json:"fault,omitempty"`
 
-	// Unknown has what a client read of the tree and has no field for, so that an update can keep it. It is not part of
-	// the API.
+	// Unknown is the tree as a client read it, if it has members for which the client has no field, so that an update can
+	// keep them. It is not part of the API.
 	Unknown json.RawMessage `json:"-"`
 }
 

@@ -45,3 +45,24 @@ func (c *Client) DeleteNodeGroup(ctx context.Context, id string, o WriteOptions)
 	_, err := write[cloudv1.NodeGroup](ctx, c, http.MethodDelete, "/v1/node-groups/{id}", id, nil, o)
 	return err
 }
+
+// ListRouteTables reads the route tables.
+func (c *Client) ListRouteTables(ctx context.Context, o ListOptions) (*cloudv1.List[cloudv1.RouteTable], error) {
+	return list[cloudv1.RouteTable](ctx, c, &request{path: "/v1/route-tables"}, o)
+}
+
+// ListRoutes reads all pages of a table's routes that o selects.
+func (c *Client) ListRoutes(ctx context.Context, tableID string, o ListOptions) (*cloudv1.List[cloudv1.Route], error) {
+	return list[cloudv1.Route](ctx, c, &request{path: "/v1/route-tables/{id}/routes", id: tableID}, o)
+}
+
+// BatchRoutes changes many routes of a table, up to Limits.BatchMax. The result has the error of each operation.
+func (c *Client) BatchRoutes(
+	ctx context.Context, tableID string, b cloudv1.RoutesBatch, o WriteOptions,
+) (*cloudv1.RoutesBatchResult, error) {
+	r := o.request(http.MethodPost, "/v1/route-tables/{id}/routes:batch", tableID, b)
+	r.nodes = true
+	return readValid(ctx, c, r, "the results do not match the operations", func(res *cloudv1.RoutesBatchResult) bool {
+		return len(res.Results) == len(b.Upsert)+len(b.Remove)
+	})
+}
