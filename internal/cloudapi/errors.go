@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -39,24 +38,11 @@ func (e *Error) Error() string {
 // Summary returns method, path, status, code and detail in one line. It is the same for every attempt, as Events and
 // conditions need it.
 func (e *Error) Summary() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
-	if e.Problem == nil {
-		fmt.Fprintf(&b, " %s, without a problem document of the mycloud API", http.StatusText(e.Status))
-	} else {
-		fmt.Fprintf(&b, " %s", e.Problem.Code)
-		if e.Problem.Detail != "" {
-			fmt.Fprintf(&b, ": %s", e.Problem.Detail)
-		}
-		for i, f := range e.Problem.Errors {
-			sep := "; "
-			if i == 0 {
-				sep = ": "
-			}
-			fmt.Fprintf(&b, "%s%s: %s", sep, f.Pointer, f.Detail)
-		}
+	what := http.StatusText(e.Status) + ", without a problem document of the mycloud API"
+	if e.Problem != nil {
+		what = e.Problem.Summary()
 	}
-	return b.String()
+	return fmt.Sprintf("%s %s: %d %s", e.Method, e.Path, e.Status, what)
 }
 
 // IsNotFound reports whether the cloud itself answered that the object does not exist. No other 404 counts.

@@ -85,7 +85,7 @@ func (b *Balancer) rehearse(
 		return nil
 	case cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
 		return invalid(keyAdoptID, lb.ID,
-			"the load balancer cannot be changed to what the service asks for: "+fault(answer.Problem))
+			"the load balancer cannot be changed to what the service asks for: "+answer.Problem.Summary())
 	}
 	return fmt.Errorf("dry run of the update of the load balancer to adopt: %w", err)
 }

@@ -41,7 +41,7 @@ func (b *Balancer) create(
 	}
 	refused := &refusal{reason: reasonMissing, cause: err, after: absentPeriod, message: fmt.Sprintf(
 		"the cloud has lost load balancer %s and does not assign its address again: %s; to get a new address, set the annotation "+
-			"%s to %s", r.handle(), fault(problem), AnnotationAbandon, r.handle())}
+			"%s to %s", r.handle(), problem.Summary(), AnnotationAbandon, r.handle())}
 	b.missing.begin(r.svc.UID, refused, b.clock.Now())
 	return nil, refused
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,22 +83,6 @@ var refusals = map[string]string{
 	cloudv1.CodeLocked:        "the load balancer is locked in the cloud: ",
 }
 
-// fault returns the text of a problem, without the parts that differ between requests.
-func fault(p *cloudv1.Problem) string {
-	text := p.Code
-	if p.Detail != "" {
-		text += ": " + p.Detail
-	}
-	var fields []string
-	for _, f := range p.Errors {
-		fields = append(fields, f.Pointer+": "+f.Detail)
-	}
-	if len(fields) > 0 {
-		text += ": " + strings.Join(fields, "; ")
-	}
-	return text
-}
-
 // explain turns problems that do not resolve with time into refusals.
 func explain(err error) error {
 	if withheld, ok := errors.AsType[*holder.RefusedError](err); ok {
@@ -117,7 +100,7 @@ func explain(err error) error {
 		return err
 	}
 	return &refusal{
-		reason: reasonRefused, message: prefix + fault(answer.Problem), cause: err, after: answer.RetryAfter,
+		reason: reasonRefused, message: prefix + answer.Problem.Summary(), cause: err, after: answer.RetryAfter,
 		problem: answer.Problem,
 	}
 }

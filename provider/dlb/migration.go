@@ -21,7 +21,7 @@ func MigratedRecord(svc *corev1.Service, lb *cloudv1.LoadBalancer) string {
 		r = record{ID: lb.ID}
 	}
 	// The Service is not known to be configured as it is.
-	r.Owner, r.Service, r.Deleting, r.Addresses, r.NodeGroup = string(svc.UID), "", false, addressesOf(lb), ""
+	r.Owner, r.Service, r.Deleting, r.Addresses, r.NodeGroup = string(svc.UID), "", false, lb.Addresses(), ""
 	if len(lb.Pools) > 0 {
 		r.NodeGroup = lb.Pools[0].NodeGroupID
 	}

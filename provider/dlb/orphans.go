@@ -76,7 +76,7 @@ func (o *Orphans) Look(ctx context.Context) {
 	}
 	for _, orphan := range appeared {
 		klog.FromContext(ctx).Info("Found a load balancer without a Service", "id", orphan.ID, "name", orphan.Name,
-			"addresses", addressesOf(orphan.LoadBalancer), "reason", orphan.Reason())
+			"addresses", orphan.LoadBalancer.Addresses(), "reason", orphan.Reason())
 	}
 	o.event(ctx, len(appeared))
 }

@@ -221,7 +221,7 @@ func (r *round) note(want cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, lb 
 	}
 	// A deletion that was asked for goes on, even if the Service is a load balancer again.
 	r.record.Deleting = r.record.Deleting && lb.ProvisioningState == cloudv1.ProvisioningPendingDelete
-	r.record.NodeGroup, r.record.Addresses = group, addressesOf(lb)
+	r.record.NodeGroup, r.record.Addresses = group, lb.Addresses()
 	if same(want, lb) {
 		r.record.Applied = appliedOf(d)
 		if lb.ProvisioningState == cloudv1.ProvisioningActive {

@@ -157,14 +157,3 @@ func (r *record) originalSpec(hash string) (cloudv1.LoadBalancerSpec, error) {
 	}
 	return spec, nil
 }
-
-// addressesOf returns the addresses that the cloud has given to a load balancer.
-func addressesOf(lb *cloudv1.LoadBalancer) []string {
-	var addresses []string
-	for _, vip := range lb.VIPs {
-		if vip.Address != "" {
-			addresses = append(addresses, vip.Address)
-		}
-	}
-	return addresses
-}

@@ -144,7 +144,7 @@ func (b *Balancer) release(
 	case adopted && cloudapi.HasCode(err, cloudv1.CodeInvalid, cloudv1.CodeUnsupported) && errors.As(err, &answer):
 		return &refusal{reason: reasonRefused, cause: err, message: fmt.Sprintf("the cloud rejects load balancer %s as its "+
 			"owner offered it: %s; correct that in the cloud, or, to return the load balancer as it is, without backends, remove "+
-			"its tag %s", lb.ID, fault(answer.Problem), ownership.Original)}
+			"its tag %s", lb.ID, answer.Problem.Summary(), ownership.Original)}
 	}
 	return fmt.Errorf("release load balancer: %w", err)
 }

@@ -33,7 +33,7 @@ func (b *Balancer) repair(ctx context.Context, r *round, lb *cloudv1.LoadBalance
 func failed(lb *cloudv1.LoadBalancer, after time.Duration) error {
 	text := "no reason given"
 	if lb.Fault != nil {
-		text = fault(lb.Fault)
+		text = lb.Fault.Summary()
 	}
 	return &refusal{
 		reason: reasonRefused, message: fmt.Sprintf("provisioning of load balancer %s failed: %s", lb.ID, text),

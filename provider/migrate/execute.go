@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +15,8 @@ import (
 	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/provider/dlb"
 	"quaymaster.dev/provider/ownership"
+	"quaymaster.dev/provider/teardown"
 )
-
-// routesBatch is the number of routes that one request may change.
-const routesBatch = 500
 
 // Migration moves the items of a plan.
 type Migration struct {
@@ -34,25 +31,23 @@ type Migration struct {
 // Execute moves the items that the plan does not keep, in its order. It returns the error of each item at the item's
 // index; a failed item does not stop the others. What was moved is not in the plan of the next run.
 func (m *Migration) Execute(ctx context.Context, plan []Item) []error {
-	failed := make([]error, len(plan))
-	tables := map[string][]int{}
+	failed, objects := make([]error, len(plan)), make([]teardown.Item, len(plan))
 	for i := range plan {
 		item := &plan[i]
+		objects[i] = item.Item
 		switch {
 		case item.Keep != "":
-		case item.group != nil:
-			failed[i] = m.moveGroup(ctx, item.group)
-		case item.balancer != nil:
-			failed[i] = m.moveBalancer(ctx, item.balancer, item.service)
-		case item.route != nil:
-			tables[item.route.RouteTableID] = append(tables[item.route.RouteTableID], i)
+		case item.Group != nil:
+			failed[i] = m.moveGroup(ctx, item.Group)
+		case item.Balancer != nil:
+			failed[i] = m.moveBalancer(ctx, item.Balancer, item.service)
 		}
 	}
-	for table, places := range tables {
-		for batch := range slices.Chunk(places, routesBatch) {
-			m.moveRoutes(ctx, table, plan, batch, failed)
-		}
-	}
+	teardown.ChangeRoutes(ctx, m.Cloud, objects, failed, func(batch *cloudv1.RoutesBatch, route *cloudv1.Route) {
+		batch.Upsert = append(batch.Upsert, cloudv1.RouteSpec{
+			Destination: route.Destination, NextHop: route.NextHop, Tags: m.retagged(route.Tags),
+		})
+	})
 	return failed
 }
 
@@ -87,25 +82,6 @@ func (m *Migration) moveBalancer(ctx context.Context, lb *cloudv1.LoadBalancer, 
 		Tags: map[string]*string{ownership.ClusterUID: &owner, ownership.ServiceUID: &uid},
 	}, cloudapi.WriteOptions{IfMatch: lb.Revision, IfTags: tags})
 	return err
-}
-
-func (m *Migration) moveRoutes(ctx context.Context, table string, plan []Item, places []int, failed []error) {
-	var batch cloudv1.RoutesBatch
-	for _, i := range places {
-		route := plan[i].route
-		batch.Upsert = append(batch.Upsert, cloudv1.RouteSpec{
-			Destination: route.Destination, NextHop: route.NextHop, Tags: m.retagged(route.Tags),
-		})
-	}
-	result, err := m.Cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: m.owned()})
-	for n, i := range places {
-		if failed[i] = err; err != nil {
-			continue
-		}
-		if one := result.Results[n]; one.Error != nil {
-			failed[i] = &cloudapi.Error{Method: one.Op, Path: one.Destination, Status: one.Status, Problem: one.Error}
-		}
-	}
 }
 
 // owned returns the tag of all objects of the old cluster.

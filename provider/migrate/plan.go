@@ -4,10 +4,7 @@
 package migrate
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,51 +24,32 @@ type Cluster struct {
 
 // Item is one object of the cloud and what to do with it.
 type Item struct {
-	// Kind, ID, Name and Detail are those of teardown.Item.
-	Kind, ID, Name, Detail string
+	// Keep is the reason why the object stays with the old cluster; it is empty for objects to move.
+	teardown.Item
+
 	// Service is the namespace/name of the new owner of a load balancer.
 	Service string
-	// Keep is the reason why the object stays with the old cluster; it is empty for objects to move.
-	Keep string
-
-	balancer *cloudv1.LoadBalancer
-	service  *corev1.Service
-	group    *cloudv1.NodeGroup
-	route    *cloudv1.Route
+	service *corev1.Service
 }
 
 // Plan decides what moves from one cluster to another, whose Services with load balancers of ours are given: node groups
 // first, because pools refer to them, then load balancers, then routes.
 func Plan(from, to Cluster, services []corev1.Service) []Item {
 	var items []Item
-	for i := range from.Owned.NodeGroups {
-		group := &from.Owned.NodeGroups[i]
-		items = append(items, Item{
-			Kind: cloudv1.KindNodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)),
-			Keep: keepGroup(group, to), group: group,
-		})
-	}
 	owners := match(from, services)
-	for i := range from.Owned.LoadBalancers {
-		lb := &from.Owned.LoadBalancers[i]
-		item := Item{Kind: cloudv1.KindLoadBalancer, ID: lb.ID, Name: lb.Name, Detail: strings.Join(addresses(lb), ","), balancer: lb}
-		item.service, item.Keep = owners.of(lb, to)
+	for _, object := range from.Owned.Items(cloudv1.KindNodeGroup, cloudv1.KindLoadBalancer, cloudv1.KindRoute) {
+		item := Item{Item: object}
+		if object.Group != nil {
+			item.Keep = keepGroup(object.Group, to)
+		}
+		if object.Balancer != nil {
+			item.service, item.Keep = owners.of(object.Balancer, to)
+		}
 		if item.service != nil {
 			item.Service = nameOf(item.service)
 		}
 		items = append(items, item)
 	}
-	for i := range from.Owned.Routes {
-		route := &from.Owned.Routes[i]
-		items = append(items, Item{
-			Kind: cloudv1.KindRoute, ID: route.ID, Name: route.Destination, route: route,
-			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
-		})
-	}
-	order := []string{cloudv1.KindNodeGroup, cloudv1.KindLoadBalancer, cloudv1.KindRoute}
-	slices.SortStableFunc(items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.Name, b.Name))
-	})
 	return items
 }
 
@@ -191,13 +169,3 @@ func ambiguous(lb *cloudv1.LoadBalancer, one, other *corev1.Service) string {
 }
 
 func nameOf(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
-
-func addresses(lb *cloudv1.LoadBalancer) []string {
-	var list []string
-	for _, vip := range lb.VIPs {
-		if vip.Address != "" {
-			list = append(list, vip.Address)
-		}
-	}
-	return list
-}

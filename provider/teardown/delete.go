@@ -19,7 +19,7 @@ import (
 const (
 	// parallel is the number of objects that are deleted concurrently: each takes the cloud a while.
 	parallel = 8
-	// routesBatch is the number of routes that one request may remove.
+	// routesBatch is the number of routes that one request may change.
 	routesBatch = 500
 	// jobWait limits the wait for one load balancer.
 	jobWait = 2 * time.Minute
@@ -37,10 +37,10 @@ func Execute(ctx context.Context, cloud *cloudapi.Client, plan []Item) []error {
 				continue
 			}
 			work.Go(func() error {
-				if plan[i].balancer != nil {
-					failed[i] = removeLoadBalancer(ctx, cloud, plan[i].balancer)
+				if plan[i].Balancer != nil {
+					failed[i] = removeLoadBalancer(ctx, cloud, plan[i].Balancer)
 				} else {
-					failed[i] = removeNodeGroup(ctx, cloud, plan[i].group)
+					failed[i] = removeNodeGroup(ctx, cloud, plan[i].Group)
 				}
 				return nil
 			})
@@ -103,43 +103,53 @@ func removeNodeGroup(ctx context.Context, cloud *cloudapi.Client, group *cloudv1
 	return err
 }
 
-// removeRoutes removes the plan's routes, in batches, if they still have the same next hop: routes have no revision to
-// match.
+// removeRoutes removes the plan's routes if they still have the same next hop: routes have no revision to match.
 func removeRoutes(ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error) {
+	ChangeRoutes(ctx, cloud, plan, failed, func(batch *cloudv1.RoutesBatch, route *cloudv1.Route) {
+		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+	})
+}
+
+// ChangeRoutes changes the routes that a plan does not keep, with one request for many of them, provided that they are
+// still the cluster's. add adds the change of a route to a request. The errors are stored at the indexes of the items.
+// That a route to remove is absent is none.
+func ChangeRoutes(
+	ctx context.Context, cloud *cloudapi.Client, plan []Item, failed []error,
+	add func(*cloudv1.RoutesBatch, *cloudv1.Route),
+) {
 	tables := map[string][]int{}
 	for i := range plan {
-		if plan[i].route != nil && plan[i].Keep == "" {
-			tables[plan[i].route.RouteTableID] = append(tables[plan[i].route.RouteTableID], i)
+		if plan[i].Route != nil && plan[i].Keep == "" {
+			tables[plan[i].Route.RouteTableID] = append(tables[plan[i].Route.RouteTableID], i)
 		}
 	}
 	for table, places := range tables {
-		for batch := range slices.Chunk(places, routesBatch) {
-			removeBatch(ctx, cloud, table, plan, batch, failed)
+		for at := range slices.Chunk(places, routesBatch) {
+			var batch cloudv1.RoutesBatch
+			for _, i := range at {
+				add(&batch, plan[i].Route)
+			}
+			tags := map[string]string{ownership.ClusterUID: plan[at[0]].Route.Tags[ownership.ClusterUID]}
+			result, err := cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: tags})
+			for n, i := range at {
+				if failed[i] = err; err == nil {
+					failed[i] = refusal(result.Results[n])
+				}
+			}
 		}
 	}
 }
 
-func removeBatch(ctx context.Context, cloud *cloudapi.Client, table string, plan []Item, places []int, failed []error) {
-	var batch cloudv1.RoutesBatch
-	for _, i := range places {
-		route := plan[i].route
-		batch.Remove = append(batch.Remove, cloudv1.RouteRemoval{Destination: route.Destination, NextHop: &route.NextHop})
+// refusal returns the error of a change, or nil.
+func refusal(r cloudv1.RouteResult) error {
+	if r.Error == nil {
+		return nil
 	}
-	tags := map[string]string{ownership.ClusterUID: plan[places[0]].route.Tags[ownership.ClusterUID]}
-	result, err := cloud.BatchRoutes(ctx, table, batch, cloudapi.WriteOptions{IfTags: tags})
-	for n, i := range places {
-		if failed[i] = err; err != nil {
-			continue
-		}
-		one := result.Results[n]
-		if one.Error == nil {
-			continue
-		}
-		refused := &cloudapi.Error{Method: one.Op, Path: one.Destination, Status: one.Status, Problem: one.Error}
-		if !cloudapi.IsAbsent(refused) {
-			failed[i] = refused
-		}
+	err := &cloudapi.Error{Method: r.Op, Path: r.Destination, Status: r.Status, Problem: r.Error}
+	if r.Op == cloudv1.RouteRemove && cloudapi.IsAbsent(err) {
+		return nil
 	}
+	return err
 }
 
 // ours returns the tags that make an object the cluster's, and a Service's.

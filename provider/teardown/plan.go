@@ -44,48 +44,60 @@ type Item struct {
 	// Keep is the reason why the object is kept; it is empty for objects to delete.
 	Keep string
 
-	balancer *cloudv1.LoadBalancer
-	group    *cloudv1.NodeGroup
-	route    *cloudv1.Route
+	// One of these is the object.
+	Balancer *cloudv1.LoadBalancer
+	Group    *cloudv1.NodeGroup
+	Route    *cloudv1.Route
+}
+
+// Items returns the objects with the kinds in that order, each kind by name.
+func (inv *Inventory) Items(order ...string) []Item {
+	var items []Item
+	for i := range inv.LoadBalancers {
+		lb := &inv.LoadBalancers[i]
+		items = append(items, Item{
+			Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Balancer: lb, Detail: strings.Join(lb.Addresses(), ","),
+		})
+	}
+	for i := range inv.NodeGroups {
+		group := &inv.NodeGroups[i]
+		items = append(items, Item{
+			Kind: NodeGroup, ID: group.ID, Name: group.Name, Group: group,
+			Detail: fmt.Sprintf("%d members", len(group.Members)),
+		})
+	}
+	for i := range inv.Routes {
+		route := &inv.Routes[i]
+		items = append(items, Item{
+			Kind: Route, ID: route.ID, Name: route.Destination, Route: route,
+			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
+		})
+	}
+	slices.SortStableFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	return items
 }
 
 // Plan decides what to delete: load balancers, then node groups that no remaining load balancer of the cluster needs,
 // then routes. keep returns the reason why a load balancer is kept, or an empty string.
 func Plan(found Inventory, keep func(*cloudv1.LoadBalancer) string) []Item {
-	var items []Item
+	items := found.Items(LoadBalancer, NodeGroup, Route)
 	users := map[string]string{}
-	for i := range found.LoadBalancers {
-		lb := &found.LoadBalancers[i]
-		item := Item{Kind: LoadBalancer, ID: lb.ID, Name: lb.Name, Detail: Addresses(lb), Keep: keep(lb), balancer: lb}
-		if item.Keep != "" {
-			for _, pool := range lb.Pools {
-				users[pool.NodeGroupID] = lb.ID
+	for i := range items {
+		item := &items[i]
+		if item.Balancer != nil {
+			item.Keep = keep(item.Balancer)
+		}
+		if item.Balancer != nil && item.Keep != "" {
+			for _, pool := range item.Balancer.Pools {
+				users[pool.NodeGroupID] = item.ID
 			}
 		}
-		items = append(items, item)
-	}
-	for i := range found.NodeGroups {
-		group := &found.NodeGroups[i]
-		item := Item{
-			Kind: NodeGroup, ID: group.ID, Name: group.Name, Detail: fmt.Sprintf("%d members", len(group.Members)),
-			group: group,
-		}
-		if user, used := users[group.ID]; used {
+		if user, used := users[item.ID]; used && item.Group != nil {
 			item.Keep = fmt.Sprintf("load balancer %s, which is kept, needs it", user)
 		}
-		items = append(items, item)
 	}
-	for i := range found.Routes {
-		route := &found.Routes[i]
-		items = append(items, Item{
-			Kind: Route, ID: route.ID, Name: route.Destination, route: route,
-			Detail: "to " + cmp.Or(route.NextHop.InstanceID, route.NextHop.Address) + " in " + route.RouteTableID,
-		})
-	}
-	order := []string{LoadBalancer, NodeGroup, Route}
-	slices.SortStableFunc(items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.Name, b.Name))
-	})
 	return items
 }
 
@@ -102,13 +114,4 @@ func (w Wishes) Keep(lb *cloudv1.LoadBalancer) string {
 		return "it has deletion protection; to delete it, use --include-protected"
 	}
 	return ""
-}
-
-// Addresses returns the addresses of a load balancer for the operator.
-func Addresses(lb *cloudv1.LoadBalancer) string {
-	var list []string
-	for _, vip := range lb.VIPs {
-		list = append(list, vip.Address)
-	}
-	return strings.Join(list, ",")
 }

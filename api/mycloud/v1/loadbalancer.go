@@ -88,6 +88,17 @@ type LoadBalancer struct {
 	Unknown json.RawMessage `json:"-"`
 }
 
+// Addresses returns the addresses that the cloud has given to the load balancer.
+func (lb *LoadBalancer) Addresses() []string {
+	var addresses []string
+	for _, vip := range lb.VIPs {
+		if vip.Address != "" {
+			addresses = append(addresses, vip.Address)
+		}
+	}
+	return addresses
+}
+
 // LoadBalancerSpec is the body of a request to create or replace a load balancer: the whole tree.
 type LoadBalancerSpec struct {
 	// Unique among load balancers.

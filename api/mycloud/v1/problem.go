@@ -1,5 +1,7 @@
 package v1
 
+import "strings"
+
 // The codes of problems. Clients must tolerate unknown ones.
 const (
 	CodeResourceNotFound     = "resource-not-found"
@@ -55,6 +57,22 @@ type Problem struct {
 	Errors []ProblemField `json:"errors,omitempty" nullable:"false"`
 	// The object that caused the problem, such as the holder of a name that is taken.
 	Resource *Reference `json:"resource,omitempty"`
+}
+
+// Summary returns code, detail and fields in one line: what does not differ between requests.
+func (p *Problem) Summary() string {
+	text := p.Code
+	if p.Detail != "" {
+		text += ": " + p.Detail
+	}
+	var fields []string
+	for _, f := range p.Errors {
+		fields = append(fields, f.Pointer+": "+f.Detail)
+	}
+	if len(fields) > 0 {
+		text += ": " + strings.Join(fields, "; ")
+	}
+	return text
 }
 
 // ProblemField describes what is wrong with one field of a request.

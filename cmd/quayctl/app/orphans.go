@@ -100,7 +100,7 @@ func describeOrphans(ctx context.Context, m *member) ([]string, error) {
 	found, err := m.orphans(ctx)
 	var lines []string
 	for _, o := range found {
-		lines = append(lines, fmt.Sprintf("%s (%s) with %s: %s", o.ID, o.Name, teardown.Addresses(o.LoadBalancer), o.Reason()))
+		lines = append(lines, fmt.Sprintf("%s (%s) with %s: %s", o.ID, o.Name, strings.Join(o.Addresses(), ","), o.Reason()))
 	}
 	return lines, err
 }
@@ -120,7 +120,7 @@ func listOrphans(out io.Writer, found []orphans.Orphan) error {
 		if why := o.Keep(); why != "" {
 			kept = why
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.Name, teardown.Addresses(o.LoadBalancer),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.Name, strings.Join(o.Addresses(), ","),
 			o.CreatedAt.UTC().Format(time.RFC3339), o.UpdatedAt.UTC().Format(time.RFC3339), svc, kept)
 	}
 	return table.Flush()
