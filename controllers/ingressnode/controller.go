@@ -207,25 +207,17 @@ func (c *Controller) Metrics() prometheus.Collector { return c.queue }
 
 // Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
 	synced := append([]cache.InformerSynced{c.nodes.Informer().HasSynced}, c.synced...)
 	if c.services != nil {
 		synced = append(synced, c.services.Informer().HasSynced)
 	}
 	c.queue.Add(allGroups)
-	running.Go(func() { c.queue.Run(ctx, synced...) })
-	ticker := c.clock.NewTicker(driftPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			c.driftDue.Store(true)
-			c.queue.Add(allGroups)
-		}
-	}
+	c.queue.RunEvery(ctx, driftPeriod, c.checkDrift, synced...)
+}
+
+func (c *Controller) checkDrift() {
+	c.driftDue.Store(true)
+	c.queue.Add(allGroups)
 }
 
 func (c *Controller) process(ctx context.Context, _ string) worker.Result {

@@ -161,23 +161,15 @@ func (c *Controller) Run(ctx context.Context) {
 	c.recorder = c.o.Recorder(ctx, c.client)
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced, c.o.Machines.HasSynced) })
 	running.Go(func() { c.current.queue.Run(ctx) })
-	ticker := c.o.Clock.NewTicker(max(c.o.Period, minPeriod))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			nodes, err := c.nodes.Lister().List(labels.Everything())
-			if err != nil {
-				continue // the lister reads a cache
-			}
-			for _, node := range nodes {
-				c.queue.Add(node.Name)
-			}
-		}
+	c.queue.RunEvery(ctx, max(c.o.Period, minPeriod), c.compareAll, c.nodes.Informer().HasSynced, c.o.Machines.HasSynced)
+}
+
+// compareAll looks at all Nodes.
+func (c *Controller) compareAll() {
+	nodes, _ := c.nodes.Lister().List(labels.Everything()) // the lister reads a cache
+	for _, node := range nodes {
+		c.queue.Add(node.Name)
 	}
 }
 

@@ -174,19 +174,8 @@ func (c *Controller) Run(ctx context.Context) {
 	c.recorder = c.o.Recorder(ctx, c.client)
 	c.setRunning(true)
 	defer c.setRunning(false)
-	var running sync.WaitGroup
-	defer running.Wait()
-	running.Go(func() { c.queue.Run(ctx, c.nodes.Informer().HasSynced, c.o.Machines.HasSynced, c.o.Brakes.HasSynced) })
-	ticker := c.o.Clock.NewTicker(recheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			c.releaseBrake(ctx)
-		}
-	}
+	c.queue.RunEvery(ctx, recheck, func() { c.releaseBrake(ctx) },
+		c.nodes.Informer().HasSynced, c.o.Machines.HasSynced, c.o.Brakes.HasSynced)
 }
 
 func (c *Controller) process(ctx context.Context, name string) worker.Result {

@@ -30,12 +30,9 @@ func (c *Controller) hold(node *corev1.Node, reason holdReason, message string) 
 
 // note records the reason why a Node is kept, and reports whether it is new.
 func (c *Controller) note(node *corev1.Node, reason holdReason) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.of(node)
-	changed := q.held != reason
-	q.held = reason
-	return changed
+	var before holdReason
+	c.update(node, func(q *inquiry) { before, q.held = q.held, reason })
+	return before != reason
 }
 
 // count counts the Nodes that are kept, by reason.

@@ -45,7 +45,7 @@ type inquiry struct {
 func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bool) (worker.Result, error) {
 	now := c.o.Clock.Now()
 	approved := node.Annotations[AnnotationAllowDeletion] == "true"
-	q := c.open(node)
+	q := c.update(node, func(*inquiry) {})
 	if q.finished {
 		return worker.Again(recheck), nil
 	}
@@ -71,11 +71,13 @@ func (c *Controller) inquire(ctx context.Context, node *corev1.Node, recorded bo
 	}
 	switch {
 	case found != nil && found.State != machine.Deleted:
-		c.contradicted(node)
+		// The cloud has just said that the machine exists.
+		c.update(node, func(q *inquiry) { q.absent, q.held = 0, "" })
 		return worker.Again(c.delay(node, nil)), nil
 	case found == nil && !approved && !c.confirmed(node):
 		c.note(node, unknownInstance)
-		return worker.Again(c.pause(node)), nil
+		c.update(node, func(q *inquiry) { q.next = c.o.Clock.Now().Add(askBase) })
+		return worker.Again(askBase), nil
 	}
 	if limited {
 		ok, err := c.o.Brakes.Spend(ctx, brakes.NodeDeletions, string(node.UID), c.limit(), budget.Window)
@@ -113,21 +115,17 @@ func (c *Controller) tooMany(ctx context.Context, node *corev1.Node) (worker.Res
 	return worker.Again(refill), nil
 }
 
-// open returns a copy of the inquiry about a Node, and begins it if there is none.
-func (c *Controller) open(node *corev1.Node) inquiry {
+// update changes what is known about a Node, beginning with nothing, and returns it.
+func (c *Controller) update(node *corev1.Node, change func(*inquiry)) inquiry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return *c.of(node)
-}
-
-// of returns the inquiry about a Node. The caller holds the lock.
-func (c *Controller) of(node *corev1.Node) *inquiry {
 	q := c.cases[node.Name]
 	if q == nil || q.uid != node.UID {
 		q = &inquiry{uid: node.UID}
 		c.cases[node.Name] = q
 	}
-	return q
+	change(q)
+	return *q
 }
 
 // close ends an inquiry: the Node is ready, has a machine, or was deleted.
@@ -154,40 +152,24 @@ func (c *Controller) wake(name string) {
 
 // confirmed counts an answer that the cloud does not know the machine, and reports whether there are enough of them.
 func (c *Controller) confirmed(node *corev1.Node) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q, now := c.of(node), c.o.Clock.Now()
-	if q.absent == 0 {
-		q.first = now
-	}
-	q.absent++
+	now := c.o.Clock.Now()
+	q := c.update(node, func(q *inquiry) {
+		if q.absent == 0 {
+			q.first = now
+		}
+		q.absent++
+	})
 	return q.absent >= answers && now.Sub(q.first) >= span
-}
-
-// contradicted discards the answers so far: the cloud has just said that the machine exists.
-func (c *Controller) contradicted(node *corev1.Node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.of(node)
-	q.absent, q.held = 0, ""
-}
-
-// pause returns the time until the next of a series of answers.
-func (c *Controller) pause(node *corev1.Node) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.of(node).next = c.o.Clock.Now().Add(askBase)
-	return askBase
 }
 
 // delay returns the time after which to ask again about a Node that stays for now, which becomes longer each time.
 func (c *Controller) delay(node *corev1.Node, reason error) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.of(node)
-	wait := min(askBase<<min(q.attempts, 10), askMax)
-	q.attempts++
-	q.next = c.o.Clock.Now().Add(wait)
+	var wait time.Duration
+	c.update(node, func(q *inquiry) {
+		wait = min(askBase<<min(q.attempts, 10), askMax)
+		q.attempts++
+		q.next = c.o.Clock.Now().Add(wait)
+	})
 	if reason != nil {
 		klog.Background().V(1).Info("Nothing is known for certain about the machine of a Node, which is kept",
 			"node", klog.KObj(node), "reason", reason, "askAgainIn", wait)

@@ -65,7 +65,7 @@ type Controller struct {
 // New creates a Controller; Run runs it.
 func New(o Options) (*Controller, error) {
 	c := &Controller{
-		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: newReports(o.Recorder),
+		volumes: o.PersistentVolumes, client: o.Client, labeler: o.Labeler, reports: &reports{recorder: o.Recorder},
 	}
 	c.queue = worker.New(worker.Options[string]{
 		Name: Name, Workers: workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,

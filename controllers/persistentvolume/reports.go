@@ -22,9 +22,8 @@ const (
 type reports struct {
 	recorder record.EventRecorder
 
-	mu sync.Mutex
 	// reported is the last problem of each PersistentVolume, by name.
-	reported map[string]report
+	reported sync.Map
 }
 
 type report struct {
@@ -32,18 +31,10 @@ type report struct {
 	reason string
 }
 
-func newReports(recorder record.EventRecorder) *reports {
-	return &reports{recorder: recorder, reported: map[string]report{}}
-}
-
 // problem reports the errors among the findings unless they have been reported.
 func (r *reports) problem(pv *corev1.PersistentVolume, reason string, findings []finding.Finding) {
 	current := report{uid: pv.UID, reason: reason}
-	r.mu.Lock()
-	known := r.reported[pv.Name] == current
-	r.reported[pv.Name] = current
-	r.mu.Unlock()
-	if !known {
+	if before, _ := r.reported.Swap(pv.Name, current); before != current {
 		r.recorder.Event(pv, corev1.EventTypeWarning, reason, finding.Summary(findings))
 	}
 }
@@ -56,8 +47,4 @@ func (r *reports) overwritten(pv *corev1.PersistentVolume, findings []finding.Fi
 }
 
 // clear forgets the problem of a PersistentVolume that has none any more or no longer exists.
-func (r *reports) clear(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.reported, name)
-}
+func (r *reports) clear(name string) { r.reported.Delete(name) }

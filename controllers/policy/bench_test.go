@@ -85,7 +85,7 @@ func BenchmarkReevaluate10000(b *testing.B) {
 	for b.Loop() {
 		generation++
 		store.put(generation)
-		c.apply(change{policy: key})
+		c.follow(b.Context(), change{policy: key})
 	}
 	if sums := c.ledger.sums(key); sums.Services != 10_000 || sums.Violating != 5_000 {
 		b.Fatalf("%d Services, %d violating", sums.Services, sums.Violating)
@@ -97,9 +97,9 @@ func BenchmarkUnchanged10000(b *testing.B) {
 	c, store := tenThousand(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.apply(change{policy: store.entry.Policy.Key()})
-		c.apply(change{namespace: "team-7"})
-		c.apply(change{namespace: "team-7", name: "web-7"})
+		c.follow(b.Context(), change{policy: store.entry.Policy.Key()})
+		c.follow(b.Context(), change{namespace: "team-7"})
+		c.follow(b.Context(), change{namespace: "team-7", name: "web-7"})
 	}
 }
 

@@ -13,11 +13,6 @@ import (
 
 // follow applies a change to the ledger.
 func (c *Controller) follow(_ context.Context, item change) worker.Result {
-	c.apply(item)
-	return worker.Done()
-}
-
-func (c *Controller) apply(item change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -28,6 +23,7 @@ func (c *Controller) apply(item change) {
 	default:
 		c.applyNamespace(item.namespace)
 	}
+	return worker.Done()
 }
 
 // validateAll validates every Service for the first time.

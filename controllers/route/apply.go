@@ -29,7 +29,7 @@ func (c *Controller) brake(ctx context.Context, removals []removal) []removal {
 	logger := klog.FromContext(ctx)
 	unexplained := 0
 	for _, r := range removals {
-		if !c.departures.explained(r) {
+		if !c.explained(r) {
 			unexplained++
 		}
 	}
@@ -85,7 +85,7 @@ func (c *Controller) apply(ctx context.Context, changes []Change, removals map[n
 		removed++
 		delete(c.routes, change.Destination)
 		r := removals[change.Destination]
-		if !c.departures.explained(r) {
+		if !c.explained(r) {
 			unexplained++
 		}
 		logger.Info("Removed route", "destination", r.Destination, "instance", r.Hop.InstanceID, "cause", r.cause)

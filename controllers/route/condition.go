@@ -62,8 +62,6 @@ func newConditions(
 	return c
 }
 
-func (c *conditions) run(ctx context.Context) { c.queue.Run(ctx) }
-
 // set makes the condition of a Node follow from the problems of its routes. New problems, and those that another
 // attempt has met, are also recorded as an Event.
 func (c *conditions) set(n *corev1.Node, problems []problem, attempted bool) {

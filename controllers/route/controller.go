@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -72,7 +73,8 @@ type Controller struct {
 	o          Options
 	queue      *worker.Queue[string]
 	conditions *conditions
-	departures departures
+	// departures are the instances whose Nodes have been seen to be deleted.
+	departures *utilcache.Expiring
 	// synced reports whether all Nodes are known, and have been touched.
 	synced cache.InformerSynced
 	// driftDue makes the next pass check for changes by others.
@@ -98,7 +100,7 @@ func New(o Options) (*Controller, error) {
 	}
 	o.Period = max(o.Period, minPeriod)
 	c := &Controller{
-		o: o, departures: departures{at: map[string]time.Time{}}, attempts: attempts{}, touched: map[string]bool{},
+		o: o, departures: utilcache.NewExpiringWithClock(o.Clock), attempts: attempts{}, touched: map[string]bool{},
 		removed: brakes.Account{Budget: budget},
 	}
 	c.queue = worker.New(worker.Options[string]{
@@ -126,7 +128,7 @@ func New(o Options) (*Controller, error) {
 func (c *Controller) touch(obj any) {
 	if n, ok := obj.(*corev1.Node); ok {
 		if instance, ours := c.o.InstanceOf(n.Spec.ProviderID); ours {
-			c.departures.remove(instance)
+			c.departures.Delete(instance) // the Node is back
 		}
 		c.mu.Lock()
 		c.touched[n.Name] = true
@@ -150,7 +152,7 @@ func (c *Controller) takeTouched() map[string]bool {
 func (c *Controller) depart(obj any) {
 	if n, ok := obj.(*corev1.Node); ok {
 		if instance, ours := c.o.InstanceOf(n.Spec.ProviderID); ours {
-			c.departures.add(instance, c.o.Clock.Now())
+			c.departures.Set(instance, nil, departureKept)
 		}
 	}
 	c.queue.AddAfter(wholeTable, settle)
@@ -165,20 +167,14 @@ func (c *Controller) Run(ctx context.Context) {
 	defer stop()
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { c.conditions.queue.Run(ctx) })
 	c.queue.Add(wholeTable)
-	running.Go(func() { c.queue.Run(ctx, c.synced) })
-	running.Go(func() { c.conditions.run(ctx) })
-	ticker := c.o.Clock.NewTicker(c.o.Period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-			c.driftDue.Store(true)
-			c.queue.Add(wholeTable)
-		}
-	}
+	c.queue.RunEvery(ctx, c.o.Period, c.checkDrift, c.synced)
+}
+
+func (c *Controller) checkDrift() {
+	c.driftDue.Store(true)
+	c.queue.Add(wholeTable)
 }
 
 // connect creates what needs the client.

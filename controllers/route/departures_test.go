@@ -29,18 +29,18 @@ func TestDepartures(t *testing.T) {
 	c.depart(of("foreign"))
 	c.depart(cache.DeletedFinalStateUnknown{Key: "absent", Obj: of("absent")})
 	for instance, want := range map[string]bool{"deleted": true, "foreign": false, "absent": false} {
-		if got := c.departures.explained(removal{to("10.244.1.0/24", instance), causeNoNode}); got != want {
+		if got := c.explained(removal{to("10.244.1.0/24", instance), causeNoNode}); got != want {
 			t.Errorf("removal of the route to %s explained: %t, want %t", instance, got, want)
 		}
 	}
 	c.depart(of("back"))
 	c.touch(of("back"))
-	if c.departures.has("back") {
+	if _, ok := c.departures.Get("back"); ok {
 		t.Error("the deletion of a node that is back is remembered")
 	}
 	clock.Step(departureKept + time.Second)
 	c.depart(of("another"))
-	if c.departures.has("deleted") {
+	if _, ok := c.departures.Get("deleted"); ok {
 		t.Error("a deletion is remembered for longer than needed")
 	}
 }

@@ -74,7 +74,7 @@ type Controller struct {
 	queue     *worker.Queue[types.UID]
 	written   *written
 	progress  *progress
-	told      *told
+	told      told
 }
 
 // New creates a Controller; Run runs it.
@@ -90,7 +90,6 @@ func New(o Options) (*Controller, error) {
 		o: o, services: o.Services.Informer(), progress: progress,
 		ownership: ownership{finalizer: Finalizer(o.LoadBalancerClass)},
 		written:   newWritten(),
-		told:      &told{said: map[types.UID]map[string]bool{}},
 	}
 	c.queue = worker.New(worker.Options[types.UID]{
 		Name: Name, Workers: o.Workers, RetryBase: retryBase, RetryMax: retryMax, Timeout: passTimeout,

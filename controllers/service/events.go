@@ -35,38 +35,25 @@ func (c *Controller) failed(svc *corev1.Service, err error) {
 }
 
 // told has what was already said about Services, so that it is not repeated on every pass.
-type told struct {
-	mu   sync.Mutex
-	said map[types.UID]map[string]bool
+type told struct{ said sync.Map }
+
+type statement struct {
+	uid  types.UID
+	what string
 }
 
 // first reports whether this is the first time that something is said about a Service.
 func (t *told) first(uid types.UID, what string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.said[uid][what] {
-		return false
-	}
-	if t.said[uid] == nil {
-		t.said[uid] = map[string]bool{}
-	}
-	t.said[uid][what] = true
-	return true
+	_, already := t.said.LoadOrStore(statement{uid, what}, nil)
+	return !already
 }
 
-// withdraw lets something about a Service be said again.
-func (t *told) withdraw(uid types.UID, what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.said[uid], what)
-	if len(t.said[uid]) == 0 {
-		delete(t.said, uid)
+// withdraw lets things about a Service be said again.
+func (t *told) withdraw(uid types.UID, what ...string) {
+	for _, w := range what {
+		t.said.Delete(statement{uid, w})
 	}
 }
 
 // forget lets everything about a Service be said again.
-func (t *told) forget(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.said, uid)
-}
+func (t *told) forget(uid types.UID) { t.withdraw(uid, failing, reasonDeleting) }

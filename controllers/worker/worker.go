@@ -66,6 +66,9 @@ var _ prometheus.Collector = (*Queue[string])(nil)
 
 // New creates a Queue; Run runs its workers.
 func New[T comparable](o Options[T]) *Queue[T] {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	items := workqueue.DefaultQueue[T]()
 	if o.Flow != nil {
 		items = &turns[T]{flow: o.Flow, waiting: map[string][]T{}}
@@ -106,6 +109,23 @@ func (q *Queue[T]) Run(ctx context.Context, synced ...cache.InformerSynced) {
 		})
 	}
 	<-ctx.Done()
+}
+
+// RunEvery is Run that also calls f every period, until ctx ends. The first call is after a period.
+func (q *Queue[T]) RunEvery(ctx context.Context, period time.Duration, f func(), synced ...cache.InformerSynced) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { q.Run(ctx, synced...) })
+	ticker := q.o.Clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			f()
+		}
+	}
 }
 
 // next processes one item. It returns false when there is no more to do.

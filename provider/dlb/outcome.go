@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudv1 "quaymaster.dev/api/mycloud/v1"
@@ -58,9 +57,6 @@ const (
 	reasonDegraded = "Degraded"
 )
 
-// longestMessage is the API's limit for a condition's message, in bytes.
-const longestMessage = 32768
-
 // portRefused is the error of a port whose listener the cloud rejected or failed to serve.
 const portRefused = "quaymaster.dev/RefusedByCloud"
 
@@ -75,15 +71,15 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 			state.Published = &corev1.LoadBalancerStatus{}
 		}
 		if r.waiting != "" {
-			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonPending, r.waiting)
+			state.Conditions = r.conditions(metav1.ConditionFalse, reasonPending, r.waiting)
 			return state
 		}
 		if r.drifted != "" {
 			b.announceDrift(r)
-			state.Conditions = b.conditions(r, metav1.ConditionFalse, reasonDrifted, r.drifted)
+			state.Conditions = r.conditions(metav1.ConditionFalse, reasonDrifted, r.drifted)
 			return state
 		}
-		state.Conditions = b.conditions(r, metav1.ConditionTrue, reasonConfigured, configured(r.lb))
+		state.Conditions = r.conditions(metav1.ConditionTrue, reasonConfigured, configured(r.lb))
 		return state
 	}
 	v := diagnose(err)
@@ -96,7 +92,7 @@ func (b *Balancer) outcome(r *round, err error) service.State {
 		// The trouble says nothing about a load balancer that is as wanted.
 		return state
 	}
-	state.Conditions = b.conditions(r, v.status, v.reason, v.message)
+	state.Conditions = r.conditions(v.status, v.reason, v.message)
 	return state
 }
 
@@ -110,9 +106,7 @@ func configured(lb *cloudv1.LoadBalancer) string {
 
 // conditions returns the conditions of a Service. The one about the data plane is left as it is without a load
 // balancer.
-func (b *Balancer) conditions(
-	r *round, status metav1.ConditionStatus, reason, message string,
-) []metav1.Condition {
+func (r *round) conditions(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	progressing := metav1.Condition{
 		Type: service.ConditionProgressing, Status: metav1.ConditionFalse, Reason: reason,
 		Message: "the cloud has no work to do",
@@ -125,16 +119,6 @@ func (b *Balancer) conditions(
 	}
 	if r.lb != nil {
 		list = append(list, degraded(r.lb))
-	}
-	for i := range list {
-		c := &list[i]
-		if len(c.Message) > longestMessage {
-			c.Message = strings.ToValidUTF8(c.Message[:longestMessage], "")
-		}
-		c.ObservedGeneration, c.LastTransitionTime = r.svc.Generation, metav1.NewTime(b.clock.Now())
-		if old := meta.FindStatusCondition(r.svc.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
 	}
 	return list
 }

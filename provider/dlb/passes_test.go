@@ -94,6 +94,7 @@ func (f *fixture) store(svc *corev1.Service, state service.State) (*corev1.Servi
 		metadata["annotations"] = map[string]any{service.AnnotationRecord: state.Record}
 	}
 	for _, c := range state.Conditions {
+		c.ObservedGeneration, c.LastTransitionTime = svc.Generation, metav1.NewTime(f.clock.Now())
 		changed = meta.SetStatusCondition(&stored.Status.Conditions, c) || changed
 	}
 	if !changed {

@@ -21,7 +21,6 @@ var errTooMany = errors.New("too many reads of the cloud at the moment")
 // lets a single one find out whether the cloud responds again.
 type gate struct {
 	timeout time.Duration
-	rest    time.Duration
 	clock   clock.PassiveClock
 	turns   chan struct{}
 	budget  *rate.Limiter
@@ -36,7 +35,7 @@ type gate struct {
 
 func newGate(o Options) *gate {
 	return &gate{
-		timeout: o.Timeout, rest: o.FailureTTL, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent),
+		timeout: o.Timeout, clock: o.Clock, turns: make(chan struct{}, o.MaxConcurrent),
 		budget: rate.NewLimiter(rate.Limit(o.Rate), o.Burst),
 	}
 }
@@ -100,7 +99,7 @@ func (g *gate) note(err error) {
 		g.outage = nil
 		return
 	}
-	g.outage, g.until = err, g.clock.Now().Add(g.rest)
+	g.outage, g.until = err, g.clock.Now().Add(failureTTL)
 }
 
 // unanswered reports whether an error concerns the cloud as a whole rather than the object of the read.

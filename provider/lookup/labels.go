@@ -5,10 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	cloudprovider "k8s.io/cloud-provider"
 
-	cloudv1 "quaymaster.dev/api/mycloud/v1"
-	"quaymaster.dev/internal/cloudapi"
 	"quaymaster.dev/internal/volume"
 )
 
@@ -31,16 +28,4 @@ func (l *Lookup) GetLabelsForVolume(ctx context.Context, pv *corev1.PersistentVo
 		return nil, fmt.Errorf("persistent volume %s: malformed response for volume %s: %w", pv.Name, found.ID, err)
 	}
 	return labels, nil
-}
-
-// readVolume reads a volume. The error distinguishes a volume that does not exist from a cloud that does not respond.
-func readVolume(ctx context.Context, cloud Cloud, id string) (*cloudv1.Volume, error) {
-	found, err := cloud.Volume(ctx, id, cloudapi.ReadOptions{})
-	switch {
-	case cloudapi.IsAbsent(err):
-		return nil, fmt.Errorf("read volume: %w: %w", cloudprovider.DiskNotFound, err)
-	case err != nil:
-		return nil, fmt.Errorf("read volume: %w", err)
-	}
-	return found, nil
 }

@@ -6,6 +6,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	cloudprovider "k8s.io/cloud-provider"
@@ -21,12 +22,20 @@ const (
 	defaultMaxConcurrent = 16
 	defaultMaxEntries    = 4096
 	defaultTTL           = time.Minute
-	defaultNotFoundTTL   = 2 * time.Second
-	defaultFailureTTL    = time.Second
 	defaultRate          = 20
 	defaultBurst         = 100
-	defaultTypesRetry    = 5 * time.Second
-	defaultMaxTypesAge   = 10 * time.Minute
+)
+
+const (
+	// notFoundTTL is how long a missing volume is cached, which may be created soon.
+	notFoundTTL = 2 * time.Second
+	// failureTTL is how long a failure is cached, so that in a burst of requests not each one waits for a cloud that does
+	// not respond.
+	failureTTL = time.Second
+	// typesRetry is the interval at which Run reads the volume types while the cloud does not answer.
+	typesRetry = 5 * time.Second
+	// maxTypesAge is how long volume types are used if they cannot be read again.
+	maxTypesAge = 10 * time.Minute
 )
 
 // ErrUnknownType is returned if the cloud has no volume type of that name.
@@ -54,15 +63,6 @@ type Options struct {
 	// TTL is how long a volume is cached, and the interval at which Run reads the volume types; it defaults to one
 	// minute.
 	TTL time.Duration
-	// NotFoundTTL is how long a missing volume is cached; it defaults to 2 s, because the volume may be created soon.
-	NotFoundTTL time.Duration
-	// FailureTTL is how long a failure is cached; it defaults to 1 s, so that in a burst of requests not each one waits
-	// for a cloud that does not respond.
-	FailureTTL time.Duration
-	// TypesRetry is the interval at which Run reads the volume types while the cloud does not answer; it defaults to 5 s.
-	TypesRetry time.Duration
-	// MaxTypesAge is how long volume types are used if they cannot be read again; it defaults to ten minutes.
-	MaxTypesAge time.Duration
 	// OnLookup, if set, is called with the result of every lookup.
 	OnLookup func(Kind, Result)
 	// Clock defaults to the real clock.
@@ -96,12 +96,8 @@ func (o *Options) complete() {
 	orDefault(&o.MaxConcurrent, defaultMaxConcurrent)
 	orDefault(&o.MaxEntries, defaultMaxEntries)
 	orDefault(&o.TTL, defaultTTL)
-	orDefault(&o.NotFoundTTL, defaultNotFoundTTL)
-	orDefault(&o.FailureTTL, defaultFailureTTL)
 	orDefault(&o.Rate, defaultRate)
 	orDefault(&o.Burst, defaultBurst)
-	orDefault(&o.TypesRetry, defaultTypesRetry)
-	orDefault(&o.MaxTypesAge, defaultMaxTypesAge)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -149,8 +145,18 @@ func (l *Lookup) FreshVolume(ctx context.Context, id string) (*cloudv1.Volume, e
 	return l.volumes.fresh(ctx, id, l.readVolume(id))
 }
 
+// readVolume reads a volume. The error distinguishes a volume that does not exist from a cloud that does not respond.
 func (l *Lookup) readVolume(id string) func(context.Context) (*cloudv1.Volume, error) {
-	return func(ctx context.Context) (*cloudv1.Volume, error) { return readVolume(ctx, l.cloud, id) }
+	return func(ctx context.Context) (*cloudv1.Volume, error) {
+		found, err := l.cloud.Volume(ctx, id, cloudapi.ReadOptions{})
+		switch {
+		case cloudapi.IsAbsent(err):
+			return nil, fmt.Errorf("read volume: %w: %w", cloudprovider.DiskNotFound, err)
+		case err != nil:
+			return nil, fmt.Errorf("read volume: %w", err)
+		}
+		return found, nil
+	}
 }
 
 // VolumeType returns the volume type of that name from memory, without waiting for the cloud. The error wraps

@@ -19,7 +19,7 @@ type memory[T any] struct {
 	answers *cache.LRUExpireCache
 	observe func(Result)
 
-	ttl, notFoundTTL, failureTTL time.Duration
+	ttl time.Duration
 }
 
 // answer is the result of a read.
@@ -31,7 +31,7 @@ type answer[T any] struct {
 func newMemory[T any](g *gate, kind Kind, entries int, o Options) *memory[T] {
 	return &memory[T]{
 		gate: g, observe: func(r Result) { o.OnLookup(kind, r) }, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
-		ttl: o.TTL, notFoundTTL: o.NotFoundTTL, failureTTL: o.FailureTTL,
+		ttl: o.TTL,
 	}
 }
 
@@ -114,8 +114,8 @@ func (m *memory[T]) lifetime(err error) time.Duration {
 	case err == nil:
 		return m.ttl
 	case errors.Is(err, cloudprovider.DiskNotFound):
-		return m.notFoundTTL
+		return notFoundTTL
 	default:
-		return m.failureTTL
+		return failureTTL
 	}
 }

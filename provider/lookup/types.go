@@ -32,7 +32,7 @@ type typeList struct {
 // get returns a volume type. A list that could not be read again is used for a while: types hardly change.
 func (t *types) get(name string) (*cloudv1.VolumeType, error) {
 	latest := t.latest.Load()
-	if latest == nil || t.o.Clock.Since(latest.read) > t.o.MaxTypesAge {
+	if latest == nil || t.o.Clock.Since(latest.read) > maxTypesAge {
 		t.observe(ResultUnavailable)
 		if latest == nil {
 			return nil, errors.New("the volume types of the cloud have not been read yet")
@@ -54,7 +54,7 @@ func (t *types) run(ctx context.Context) {
 		err := t.refresh(ctx)
 		next := t.o.TTL
 		if err != nil {
-			next = t.o.TypesRetry
+			next = typesRetry
 			if !failing {
 				klog.FromContext(ctx).Error(err, "Cannot read the volume types of the cloud", "retryInterval", next)
 			}
