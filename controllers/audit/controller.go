@@ -5,6 +5,7 @@ package audit
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"quaymaster.dev/controllers/worker"
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/policystore"
@@ -26,13 +28,13 @@ import (
 const Name = "load-balancer-audit-controller"
 
 const (
-	// Events are recorded every pause, at most eventsPerPause, each for another namespace: one namespace whose objects
-	// are all invalid gets four Events a second, the cluster twelve.
-	pause          = 250 * time.Millisecond
-	eventsPerPause = 3
+	// Each reporter pauses after an Event, and no two report for the same namespace: one namespace whose objects are all
+	// invalid gets four Events a second, the cluster twelve.
+	pause     = 250 * time.Millisecond
+	reporters = 3
 	// repeat is how often Events about objects that stay invalid are recorded again, as API servers delete them.
 	repeat = 3 * time.Hour
-	// retry is the delay after a failure.
+	// retry is the delay after a failure: others go first, as perhaps only this namespace takes no Events.
 	retry = 20 * time.Second
 	// callTimeout bounds the recording of one Event.
 	callTimeout = 10 * time.Second
@@ -67,16 +69,20 @@ type Options struct {
 	// Events records Events.
 	Events typedcorev1.EventsGetter
 	// Clock times Events; nil means the real clock.
-	Clock clock.WithDelayedExecution
+	Clock clock.WithTicker
 }
 
 // Controller reviews stored Services and policies whenever they change, or what they are reviewed by.
 type Controller struct {
 	o        Options
 	services cache.SharedIndexInformer
-	// changes are reviewed, and reports get an Event.
-	changes, reports *turns
-	ledger           *ledger
+	// changes are reviewed; namespaces take turns.
+	changes *worker.Queue[policy.Key]
+	// reports are the namespaces with objects that get an Event.
+	reports *worker.Queue[string]
+	ledger  *ledger
+	// failing is true while Events cannot be recorded.
+	failing atomic.Bool
 }
 
 var _ policystore.Subscriber = (*Controller)(nil)
@@ -86,9 +92,14 @@ func New(o Options) *Controller {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Controller{
-		o: o, services: o.Services.Informer(), changes: newTurns(), reports: newTurns(), ledger: newLedger(),
-	}
+	c := &Controller{o: o, services: o.Services.Informer(), ledger: newLedger()}
+	c.changes = worker.New(worker.Options[policy.Key]{
+		Name: Name, Workers: 1, Flow: func(key policy.Key) string { return key.Namespace }, Process: c.follow, Clock: o.Clock,
+	})
+	c.reports = worker.New(worker.Options[string]{
+		Name: Name + "-events", Workers: reporters, Process: c.report, Clock: o.Clock,
+	})
+	return c
 }
 
 // Metrics returns the collector that counts objects. It has no series before Run has reviewed all of them.
@@ -96,12 +107,14 @@ func (c *Controller) Metrics() prometheus.Collector { return c.ledger }
 
 // Run reviews objects until ctx ends. It returns when no goroutine of the controller runs any more, and is called once.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.changes.ShutDown()
+	defer c.reports.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.services.HasSynced, c.o.Policies.HasSynced) {
 		return
 	}
 	c.o.Policies.Subscribe(c)
 	for _, p := range c.o.Policies.Policies() {
-		c.changes.add(p.Key())
+		c.changes.Add(p.Key())
 	}
 	handled, err := c.services.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: c.serviceChanged, UpdateFunc: func(_, after any) { c.serviceChanged(after) }, DeleteFunc: c.serviceChanged,
@@ -113,8 +126,10 @@ func (c *Controller) Run(ctx context.Context) {
 	// All Services come first, so that no metric covers only some of them.
 	if cache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
 		var running sync.WaitGroup
-		running.Go(func() { c.follow(ctx) })
-		running.Go(func() { c.report(ctx) })
+		c.settle()
+		running.Go(func() { c.changes.Run(ctx) })
+		// API servers delete Events.
+		running.Go(func() { c.reports.RunEvery(ctx, repeat, func() { c.notify(c.ledger.invalid()...) }) })
 		running.Wait()
 	}
 	if err := c.services.RemoveEventHandler(handled); err != nil {
@@ -124,12 +139,12 @@ func (c *Controller) Run(ctx context.Context) {
 
 func (c *Controller) serviceChanged(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		c.changes.add(policy.Key{Kind: kindService, Namespace: name.Namespace, Name: name.Name})
+		c.changes.Add(policy.Key{Kind: kindService, Namespace: name.Namespace, Name: name.Name})
 	}
 }
 
 // PolicyChanged implements policystore.Subscriber.
-func (c *Controller) PolicyChanged(key policy.Key) { c.changes.add(key) }
+func (c *Controller) PolicyChanged(key policy.Key) { c.changes.Add(key) }
 
 // NamespaceChanged implements policystore.Subscriber. The labels of a namespace decide by what its Services are
 // reviewed. An empty name means all namespaces.
@@ -140,29 +155,19 @@ func (c *Controller) NamespaceChanged(name string) {
 	}
 }
 
-// follow reviews what changes.
-func (c *Controller) follow(ctx context.Context) {
-	for {
-		for _, key := range c.changes.take(1) {
-			c.look(ctx, key)
-		}
-		if c.changes.empty() {
-			c.ledger.settled()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.changes.ready:
-		}
+// settle notes that every object has been reviewed, if none waits.
+func (c *Controller) settle() {
+	if c.changes.Len() == 0 {
+		c.ledger.settled()
 	}
 }
 
-// look reviews an object and schedules what follows from that.
-func (c *Controller) look(ctx context.Context, key policy.Key) {
+// follow reviews an object and schedules what follows from that.
+func (c *Controller) follow(ctx context.Context, key policy.Key) worker.Result {
+	defer c.settle()
 	r, err := c.review(ctx, key)
 	if err != nil {
-		c.o.Clock.AfterFunc(retry, func() { c.changes.add(key) })
-		return
+		return worker.RetryAfter(retry)
 	}
 	var before, after verdict
 	if r == nil {
@@ -172,44 +177,43 @@ func (c *Controller) look(ctx context.Context, key policy.Key) {
 		before = c.ledger.put(key, after)
 	}
 	if after.problems != 0 && after.problems != before.problems {
-		c.reports.add(key)
+		c.notify(key)
 	}
 	// A change of the status of a policy changes nothing for Services.
 	if after.policy != before.policy {
 		c.NamespaceChanged(key.Namespace)
 	}
+	return worker.Done()
 }
 
-// report records the Events about invalid objects.
-func (c *Controller) report(ctx context.Context) {
-	again := c.o.Clock.NewTimer(repeat)
-	defer again.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-again.C():
-			c.reports.add(c.ledger.invalid()...)
-			again.Reset(repeat)
-			continue
-		case <-c.reports.ready:
-		}
-		for _, key := range c.reports.take(eventsPerPause) {
-			err := c.record(ctx, key)
-			if err != nil {
-				// Others go first: perhaps only this namespace takes no Events.
-				c.o.Clock.AfterFunc(retry, func() { c.reports.add(key) })
-			}
-			if err != nil && !failing && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Could not record an Event, will retry", "kind", key.Kind,
-					"object", klog.KRef(key.Namespace, key.Name))
-			}
-			failing = err != nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-c.o.Clock.After(pause):
-		}
+// notify lets invalid objects get an Event.
+func (c *Controller) notify(keys ...policy.Key) {
+	for _, key := range keys {
+		c.ledger.report(key)
+		c.reports.Add(key.Namespace)
 	}
+}
+
+// report records the Event about an invalid object of a namespace.
+func (c *Controller) report(ctx context.Context, namespace string) worker.Result {
+	key, found := c.ledger.due(namespace)
+	if !found {
+		return worker.Done()
+	}
+	err := c.record(ctx, key)
+	if err != nil && !c.failing.Swap(true) && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Could not record an Event, will retry", "kind", key.Kind,
+			"object", klog.KRef(key.Namespace, key.Name))
+	}
+	select {
+	case <-ctx.Done():
+	case <-c.o.Clock.After(pause):
+	}
+	if err != nil {
+		c.ledger.report(key)
+		return worker.RetryAfter(retry)
+	}
+	c.failing.Store(false)
+	c.reports.Add(namespace) // it may have more
+	return worker.Done()
 }

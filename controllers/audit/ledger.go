@@ -20,6 +20,8 @@ type ledger struct {
 
 	mu    sync.Mutex
 	found map[policy.Key]verdict
+	// unreported are the objects by namespace that are to get an Event.
+	unreported map[string]sets.Set[policy.Key]
 	// catalogs has every catalog that ever had an error: its series stays when there are none any more.
 	catalogs sets.Set[string]
 	// complete is true once every object has been reviewed: until then, there are no series.
@@ -45,7 +47,7 @@ func newLedger() *ledger {
 			"Stored load balancer Services that admission would deny, by the catalog of an error.", []string{"catalog"}, nil),
 		policies: prometheus.NewDesc("quaymaster_invalid_policies",
 			"Stored policies that admission would deny, by kind.", []string{"kind"}, nil),
-		found: map[policy.Key]verdict{}, catalogs: sets.New(noCatalog),
+		found: map[policy.Key]verdict{}, unreported: map[string]sets.Set[policy.Key]{}, catalogs: sets.New(noCatalog),
 	}
 }
 
@@ -79,6 +81,27 @@ func (l *ledger) invalid() []policy.Key {
 		}
 	}
 	return keys
+}
+
+// report lets an object get an Event.
+func (l *ledger) report(key policy.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unreported[key.Namespace] == nil {
+		l.unreported[key.Namespace] = sets.New[policy.Key]()
+	}
+	l.unreported[key.Namespace].Insert(key)
+}
+
+// due returns an object of a namespace that is to get an Event, and takes it for reported.
+func (l *ledger) due(namespace string) (key policy.Key, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key, found = l.unreported[namespace].PopAny()
+	if len(l.unreported[namespace]) == 0 {
+		delete(l.unreported, namespace)
+	}
+	return key, found
 }
 
 // settled notes that every object has been reviewed.
