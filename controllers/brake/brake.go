@@ -108,10 +108,8 @@ func (b *Book) Engaged(name string) (message string, since time.Time, engaged bo
 		return "the record of brakes has not been read yet", time.Time{}, true
 	}
 	now := b.clock.Now()
-	if brakes.Resumed(b.known, name, now) {
-		return "", time.Time{}, false
-	}
-	if message, since, engaged = brakes.Engaged(b.known, name, now); engaged {
+	message, since, engaged = brakes.Engaged(b.known, name, now)
+	if engaged || brakes.Resumed(b.known, name, now) {
 		return message, since, engaged
 	}
 	local, engaged := b.unstored[name]
@@ -191,32 +189,28 @@ func (b *Book) Spend(ctx context.Context, name, key string, limit int, window ti
 // Room reports, without a request, whether Spend would allow work with a new key. It is false while the record has not
 // been read or is invalid.
 func (b *Book) Room(name string, limit int, window time.Duration) bool {
-	cm := b.current()
-	if cm == nil {
-		return false
-	}
-	brake, err := brakes.Read(cm, name)
-	if err != nil {
-		return false
-	}
-	return brakes.Resumed(cm, name, b.clock.Now()) || len(brake.Within(window, b.clock.Now())) < limit
+	spent, ok := b.spent(name, window)
+	return ok && (b.Resumed(name) || len(spent) < limit)
 }
 
 // Spent returns, without a request, the keys that were counted within the window.
 func (b *Book) Spent(name string, window time.Duration) []string {
-	cm := b.current()
-	if cm == nil {
-		return nil
-	}
-	brake, err := brakes.Read(cm, name)
-	if err != nil {
-		return nil
-	}
 	var keys []string
-	for _, s := range brake.Within(window, b.clock.Now()) {
+	spent, _ := b.spent(name, window)
+	for _, s := range spent {
 		keys = append(keys, s.Key)
 	}
 	return keys
+}
+
+// spent is false while the record has not been read or is invalid.
+func (b *Book) spent(name string, window time.Duration) ([]brakes.Spending, bool) {
+	cm := b.current()
+	if cm == nil {
+		return nil, false
+	}
+	brake, err := brakes.Read(cm, name)
+	return brake.Within(window, b.clock.Now()), err == nil
 }
 
 // Resumed reports whether an operator has resumed the work of a brake.

@@ -84,7 +84,7 @@ type Options struct {
 	Resumed func() bool
 	// MaxGroups is the number of groups that the cluster may have.
 	MaxGroups int
-	// Registerer registers the metric.
+	// Registerer registers the metric; nil means that there is none.
 	Registerer prometheus.Registerer
 	// Clock times everything; nil means the real clock.
 	Clock clock.WithTicker
@@ -95,23 +95,12 @@ const allGroups = "all"
 
 // Controller maintains the members of node groups. Fields that only its worker uses need no lock.
 type Controller struct {
-	groups      Groups
-	nodes       coreinformers.NodeInformer
-	services    coreinformers.ServiceInformer
-	synced      []cache.InformerSynced
-	instanceID  func(string) (string, error)
-	fallbackAll bool
-	maxRemoved  int
-	resumed     func() bool
-	maxGroups   int
-	clock       clock.WithTicker
-	queue       *worker.Queue[string]
-	recorder    record.EventRecorder
-	metrics     metrics
-	marks       *marks
-	drains      *drains
-	machines    *machines
-	deletions   *deletions
+	o         Options
+	queue     *worker.Queue[string]
+	marks     *marks
+	drains    *drains
+	machines  *machines
+	deletions *deletions
 	// driftDue makes the next sync check for changes by others.
 	driftDue atomic.Bool
 
@@ -123,8 +112,9 @@ type Controller struct {
 	// brakes and unusedSince are by name of the group, like cloud.
 	brakes      map[string]*brake
 	unusedSince map[string]time.Time
-	// held has the number of members that the brake keeps in each group.
-	held map[string]int
+	// held has the number of members that the brake keeps in each group, heldMembers their sum.
+	held        map[string]int
+	heldMembers prometheus.Gauge
 	// ids has the last known ID of each group, by name. onMoved are called when it has changed.
 	ids     map[string]string
 	onMoved []func()
@@ -155,19 +145,22 @@ func New(o Options) (*Controller, error) {
 		o.Resumed = func() bool { return false }
 	}
 	c := &Controller{
-		groups: o.Groups, nodes: o.Nodes, services: o.Services, synced: o.Synced, instanceID: o.InstanceID,
-		fallbackAll: o.FallbackAll, maxRemoved: o.MaxRemovedPercent, resumed: o.Resumed,
-		maxGroups: o.MaxGroups, clock: o.Clock, recorder: o.Recorder,
+		o:         o,
 		marks:     newMarks(o.Recorder),
 		drains:    &drains{cordoned: o.DrainCordoned, since: map[types.UID]time.Time{}},
 		machines:  newMachines(o.Machines, o.Recorder, o.Clock),
 		deletions: &deletions{seen: departures{}},
 		brakes:    map[string]*brake{}, unusedSince: map[string]time.Time{}, held: map[string]int{},
 		ids: map[string]string{}, requests: map[string]*request{},
+		heldMembers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "quaymaster_ingress_members_held",
+			Help: "Members of node groups that should leave and stay for now, because too many would leave at once.",
+		}),
 	}
-	var err error
-	if c.metrics, err = newMetrics(o.Registerer); err != nil {
-		return nil, err
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(c.heldMembers); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	c.queue = worker.New(worker.Options[string]{
 		Name: Name, Workers: 1, RetryBase: retryBase, RetryMax: retryMax, Timeout: callTimeout, Process: c.process,
@@ -181,14 +174,14 @@ func New(o Options) (*Controller, error) {
 
 // watch makes the changes of Nodes that matter lead to a sync. Asking for the informer of Services registers it.
 func (c *Controller) watch() error {
-	if c.services != nil {
-		c.services.Informer()
+	if c.o.Services != nil {
+		c.o.Services.Informer()
 	}
 	changed := func(any) { c.queue.AddAfter(allGroups, settle) }
-	_, err := c.nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := c.o.Nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed,
 		DeleteFunc: func(obj any) {
-			c.deletions.note(obj, c.instanceID)
+			c.deletions.note(obj, c.o.InstanceID)
 			changed(obj)
 		},
 		UpdateFunc: func(oldObj, newObj any) {
@@ -207,9 +200,9 @@ func (c *Controller) Metrics() prometheus.Collector { return c.queue }
 
 // Run syncs node groups until ctx ends. It returns when no goroutine of the controller runs any more.
 func (c *Controller) Run(ctx context.Context) {
-	synced := append([]cache.InformerSynced{c.nodes.Informer().HasSynced}, c.synced...)
-	if c.services != nil {
-		synced = append(synced, c.services.Informer().HasSynced)
+	synced := append([]cache.InformerSynced{c.o.Nodes.Informer().HasSynced}, c.o.Synced...)
+	if c.o.Services != nil {
+		synced = append(synced, c.o.Services.Informer().HasSynced)
 	}
 	c.queue.Add(allGroups)
 	c.queue.RunEvery(ctx, driftPeriod, c.checkDrift, synced...)
@@ -261,7 +254,7 @@ func (c *Controller) request(group string) *request {
 		c.requests[group] = r
 		c.queue.Add(allGroups)
 	}
-	r.asked = c.clock.Now()
+	r.asked = c.o.Clock.Now()
 	return r
 }
 

@@ -14,4 +14,4 @@ func (c *Controller) Sync(ctx context.Context, checkDrift bool) (time.Duration, 
 func (c *Controller) Request(group string) { c.request(group) }
 
 // NoteDeletion passes on what an informer reports about a Node that it no longer has.
-func (c *Controller) NoteDeletion(obj any) { c.deletions.note(obj, c.instanceID) }
+func (c *Controller) NoteDeletion(obj any) { c.deletions.note(obj, c.o.InstanceID) }

@@ -38,7 +38,7 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 	names := slices.Concat(slices.Collect(maps.Keys(c.cloud)), slices.Collect(maps.Keys(requests)))
 	slices.Sort(names)
 	names = slices.Compact(names)
-	next := c.drains.next(c.clock.Now())
+	next := c.drains.next(c.o.Clock.Now())
 	var errs []error
 	var failed []string
 	moved := false
@@ -64,8 +64,12 @@ func (c *Controller) sync(ctx context.Context, checkDrift bool) (time.Duration, 
 			f()
 		}
 	}
-	c.metrics.report(c.held)
-	if checkDrift && c.services != nil {
+	total := 0
+	for _, n := range c.held {
+		total += n
+	}
+	c.heldMembers.Set(float64(total))
+	if checkDrift && c.o.Services != nil {
 		errs = append(errs, c.collect(ctx))
 	}
 	c.marks.settled(failed)
@@ -82,7 +86,7 @@ func (c *Controller) load(ctx context.Context, checkDrift bool) error {
 	if c.loaded {
 		since = c.revision
 	}
-	groups, revision, changed, err := c.groups.List(ctx, since)
+	groups, revision, changed, err := c.o.Groups.List(ctx, since)
 	if err != nil {
 		return fmt.Errorf("list node groups: %w", err)
 	}
@@ -131,13 +135,13 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	if err != nil {
 		return group, 0, err
 	}
-	now := c.clock.Now()
+	now := c.o.Clock.Now()
 	if c.brakes[name] == nil {
-		c.brakes[name] = newBrake(c.maxRemoved, now)
+		c.brakes[name] = newBrake(c.o.MaxRemovedPercent, now)
 	}
 	limit := c.brakes[name]
 	allowance := limit.allowance(now, len(group.Members))
-	if c.resumed() {
+	if c.o.Resumed() {
 		allowance = len(group.Members)
 	}
 	d := c.members(name, group, s, allowance)
@@ -153,7 +157,7 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 	if len(upsert) == 0 && len(remove) == 0 {
 		return group, next, nil
 	}
-	if group, err = c.groups.Change(ctx, group, upsert, remove); err != nil {
+	if group, err = c.o.Groups.Change(ctx, group, upsert, remove); err != nil {
 		return group, 0, err
 	}
 	c.revision = ""
@@ -167,12 +171,12 @@ func (c *Controller) write(ctx context.Context, name string, s situation) (Group
 }
 
 func (c *Controller) create(ctx context.Context, name string) (Group, error) {
-	if len(c.cloud) >= c.maxGroups {
+	if len(c.cloud) >= c.o.MaxGroups {
 		return Group{}, fmt.Errorf("%w: group %q is not created, because the cluster has %d already; use one of them, "+
 			"or raise ingressNodes.maxGroups in the cloud config", ErrTooManyGroups, name, len(c.cloud))
 	}
 	c.revision = ""
-	return c.groups.Create(ctx, name)
+	return c.o.Groups.Create(ctx, name)
 }
 
 // members decides which members a group has from now on. Without any Node, none leaves but those whose machine is
@@ -191,7 +195,7 @@ func (c *Controller) members(name string, group Group, s situation, allowance in
 		n, node := byInstance[id]
 		return gone(id) || node && (n.barred() || n.draining || slices.Contains(n.unmarked, name))
 	}
-	chosen := choose(name, s.nodes, group.Members, c.fallbackAll)
+	chosen := choose(name, s.nodes, group.Members, c.o.FallbackAll)
 	wanted := filter(decide(chosen, s.nodes, group.Members), func(m Member) bool { return !gone(m.InstanceID) })
 	if len(s.nodes) == 0 {
 		allowance = 0
@@ -211,16 +215,16 @@ func (c *Controller) report(ctx context.Context, name string, s situation, d dep
 		return
 	}
 	klog.FromContext(ctx).Info("Members stay in node group because too many would leave at once", "group", name,
-		"held", len(d.held), "maxRemovedPercentPerMinute", c.maxRemoved)
+		"held", len(d.held), "maxRemovedPercentPerMinute", c.o.MaxRemovedPercent)
 	for _, n := range s.nodes {
 		if !slices.Contains(d.held, n.instanceID) {
 			continue
 		}
-		if node, err := c.nodes.Lister().Get(n.name); err == nil {
-			c.recorder.Eventf(node, corev1.EventTypeWarning, reasonHeld,
+		if node, err := c.o.Nodes.Lister().Get(n.name); err == nil {
+			c.o.Recorder.Eventf(node, corev1.EventTypeWarning, reasonHeld,
 				"%d nodes would leave ingress group %s at once; %d%% of its members (at least one) leave per minute, and "+
 					"the last one stays; to remove a node now, annotate it with %s=false; to lift the limit for an hour, run: "+
-					"quayctl resume %s", len(d.held)+d.braked, name, c.maxRemoved, Annotation, brakes.PoolMembers)
+					"quayctl resume %s", len(d.held)+d.braked, name, c.o.MaxRemovedPercent, Annotation, brakes.PoolMembers)
 			return
 		}
 	}
@@ -228,17 +232,17 @@ func (c *Controller) report(ctx context.Context, name string, s situation, d dep
 
 // candidates returns the Nodes, ordered by name.
 func (c *Controller) candidates() ([]candidate, error) {
-	nodes, err := c.nodes.Lister().List(labels.Everything())
+	nodes, err := c.o.Nodes.Lister().List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	now := c.clock.Now()
+	now := c.o.Clock.Now()
 	list := make([]candidate, 0, len(nodes))
 	present := make(map[types.UID]bool, len(nodes))
 	for _, node := range nodes {
 		o := observe(node)
-		n := o.candidate(node.Name, c.instanceID)
+		n := o.candidate(node.Name, c.o.InstanceID)
 		n.mark, n.invalid = c.marks.parse(node, o)
 		n.unmarked = slices.Clone(c.marks.unmarked[node.UID])
 		n.draining, n.drained = c.drains.observe(node.UID, o, now)
@@ -259,7 +263,7 @@ func (c *Controller) readMachines(ctx context.Context, groups []string, nodes []
 		for _, m := range current {
 			needed[m.InstanceID] = nil
 		}
-		for _, n := range choose(group, nodes, current, c.fallbackAll) {
+		for _, n := range choose(group, nodes, current, c.o.FallbackAll) {
 			if n.instanceID != "" {
 				needed[n.instanceID] = n.addresses
 			}
@@ -277,7 +281,7 @@ func (c *Controller) readMachines(ctx context.Context, groups []string, nodes []
 			continue
 		}
 		n.machine = c.machines.get(n.instanceID)
-		if node, err := c.nodes.Lister().Get(n.name); err == nil {
+		if node, err := c.o.Nodes.Lister().Get(n.name); err == nil {
 			c.machines.report(node, *n)
 		}
 	}

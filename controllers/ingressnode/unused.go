@@ -31,7 +31,7 @@ func (c *Controller) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := c.clock.Now()
+	now := c.o.Clock.Now()
 	maps.DeleteFunc(c.unusedSince, func(name string, _ time.Time) bool { return asked[name] || c.cloud[name].ID == "" })
 	var errs []error
 	for name, group := range c.cloud {
@@ -49,7 +49,7 @@ func (c *Controller) collect(ctx context.Context) error {
 
 // askedFor returns the groups that Services name, and those that were requested through ID within unusedTime.
 func (c *Controller) askedFor() (map[string]bool, error) {
-	services, err := c.services.Lister().List(labels.Everything())
+	services, err := c.o.Services.Lister().List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list services: %w", err)
 	}
@@ -64,7 +64,7 @@ func (c *Controller) askedFor() (map[string]bool, error) {
 		}
 		asked[group] = true
 	}
-	now := c.clock.Now()
+	now := c.o.Clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, r := range c.requests {
@@ -79,15 +79,15 @@ func (c *Controller) askedFor() (map[string]bool, error) {
 // the next sync.
 func (c *Controller) delete(ctx context.Context, name string, group Group) error {
 	c.mu.Lock()
-	if r := c.requests[name]; r != nil && c.clock.Since(r.asked) < unusedTime {
+	if r := c.requests[name]; r != nil && c.o.Clock.Since(r.asked) < unusedTime {
 		c.mu.Unlock()
 		return nil
 	}
 	delete(c.requests, name)
 	c.mu.Unlock()
-	err := c.groups.Delete(ctx, group)
+	err := c.o.Groups.Delete(ctx, group)
 	if errors.Is(err, ErrInUse) {
-		c.unusedSince[name] = c.clock.Now()
+		c.unusedSince[name] = c.o.Clock.Now()
 		return nil
 	}
 	if err != nil {

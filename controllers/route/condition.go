@@ -40,9 +40,8 @@ type conditions struct {
 	clock    clock.Clock
 	queue    *worker.Queue[string]
 
-	mu sync.Mutex
 	// wanted has the conditions of Nodes, by name.
-	wanted map[string]wanted
+	wanted sync.Map
 }
 
 type wanted struct {
@@ -54,7 +53,7 @@ type wanted struct {
 func newConditions(
 	client typedcorev1.NodeInterface, nodes corelisters.NodeLister, recorder record.EventRecorder, clock clock.WithTicker,
 ) *conditions {
-	c := &conditions{client: client, nodes: nodes, recorder: recorder, clock: clock, wanted: map[string]wanted{}}
+	c := &conditions{client: client, nodes: nodes, recorder: recorder, clock: clock}
 	c.queue = worker.New(worker.Options[string]{
 		Name: name + "-conditions", Workers: conditionWorkers, RetryBase: retryBase, RetryMax: retryMax,
 		Timeout: conditionTimeout, Process: c.process, Clock: clock,
@@ -73,10 +72,8 @@ func (c *conditions) set(n *corev1.Node, problems []problem, attempted bool) {
 		}
 		w.status, w.reason, w.message = corev1.ConditionTrue, problems[0].Reason, strings.Join(messages, "; ")
 	}
-	c.mu.Lock()
-	before := c.wanted[n.Name]
-	c.wanted[n.Name] = w
-	c.mu.Unlock()
+	last, _ := c.wanted.Swap(n.Name, w)
+	before, _ := last.(wanted)
 	if w.status == corev1.ConditionTrue && (attempted || !w.same(before)) {
 		c.recorder.Event(n, corev1.EventTypeWarning, eventFailed, w.message)
 	}
@@ -87,11 +84,9 @@ func (c *conditions) set(n *corev1.Node, problems []problem, attempted bool) {
 
 // forgetAllBut forgets Nodes that do not exist any more.
 func (c *conditions) forgetAllBut(nodes map[string]*corev1.Node) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name := range c.wanted {
-		if nodes[name] == nil {
-			delete(c.wanted, name)
+	for key := range c.wanted.Range {
+		if name, ok := key.(string); ok && nodes[name] == nil {
+			c.wanted.Delete(name)
 		}
 	}
 }
@@ -112,9 +107,8 @@ func (w wanted) holds(n *corev1.Node) bool {
 }
 
 func (c *conditions) process(ctx context.Context, name string) worker.Result {
-	c.mu.Lock()
-	w, ok := c.wanted[name]
-	c.mu.Unlock()
+	last, _ := c.wanted.Load(name)
+	w, ok := last.(wanted)
 	n, err := c.nodes.Get(name)
 	if !ok || err != nil || n.UID != w.uid || w.holds(n) {
 		return worker.Done()

@@ -115,7 +115,7 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 // Lookup reads volumes and volume types. It is safe for concurrent use.
 type Lookup struct {
 	cloud   Cloud
-	volumes *memory[*cloudv1.Volume]
+	volumes *memory
 	types   *types
 }
 
@@ -127,7 +127,7 @@ func New(o Options) *Lookup {
 	g := newGate(o)
 	return &Lookup{
 		cloud:   o.Cloud,
-		volumes: newMemory[*cloudv1.Volume](g, KindVolume, o.MaxEntries, o),
+		volumes: newMemory(g, o),
 		types:   &types{gate: g, cloud: o.Cloud, observe: func(r Result) { o.OnLookup(KindVolumeTypes, r) }, o: &o},
 	}
 }

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/cache"
 	cloudprovider "k8s.io/cloud-provider"
+
+	cloudv1 "quaymaster.dev/api/mycloud/v1"
 )
 
-// memory caches results by key, and merges concurrent reads of the same key.
-type memory[T any] struct {
+// memory caches volumes by id, and merges concurrent reads of the same key.
+type memory struct {
 	gate    *gate
 	flights singleflight.Group
 	answers *cache.LRUExpireCache
@@ -23,56 +25,56 @@ type memory[T any] struct {
 }
 
 // answer is the result of a read.
-type answer[T any] struct {
-	value T
+type answer struct {
+	value *cloudv1.Volume
 	err   error
 }
 
-func newMemory[T any](g *gate, kind Kind, entries int, o Options) *memory[T] {
-	return &memory[T]{
-		gate: g, observe: func(r Result) { o.OnLookup(kind, r) }, answers: cache.NewLRUExpireCacheWithClock(entries, o.Clock),
-		ttl: o.TTL,
+func newMemory(g *gate, o Options) *memory {
+	return &memory{
+		gate: g, observe: func(r Result) { o.OnLookup(KindVolume, r) }, ttl: o.TTL,
+		answers: cache.NewLRUExpireCacheWithClock(o.MaxEntries, o.Clock),
 	}
 }
 
 // get returns the cached answer, or that of a new read.
-func (m *memory[T]) get(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
+func (m *memory) get(ctx context.Context, key string, read func(context.Context) (*cloudv1.Volume, error)) (*cloudv1.Volume, error) {
 	if a, ok := m.cached(key); ok {
 		m.note(ResultHit, a.err)
 		return a.value, a.err
 	}
-	value, err := m.fly(ctx, "get "+key, func(ctx context.Context) answer[T] {
+	value, err := m.fly(ctx, "get "+key, func(ctx context.Context) answer {
 		// Another flight may have landed since the check above.
 		if a, ok := m.cached(key); ok {
 			return a
 		}
-		var a answer[T]
-		a.err = m.gate.pass(ctx, func(ctx context.Context) (err error) {
-			a.value, err = read(ctx)
-			m.answers.Add(key, answer[T]{a.value, err}, m.lifetime(err))
-			return err
-		})
-		return a
+		return m.ask(ctx, read, func(a answer) { m.answers.Add(key, a, m.lifetime(a.err)) })
 	})
 	m.note(ResultMiss, err)
 	return value, err
 }
 
 // fresh returns the answer of a read that has not ended yet.
-func (m *memory[T]) fresh(ctx context.Context, key string, read func(context.Context) (T, error)) (T, error) {
-	value, err := m.fly(ctx, "fresh "+key, func(ctx context.Context) (a answer[T]) {
-		a.err = m.gate.pass(ctx, func(ctx context.Context) (err error) {
-			a.value, err = read(ctx)
-			return err
-		})
-		return a
-	})
+func (m *memory) fresh(ctx context.Context, key string, read func(context.Context) (*cloudv1.Volume, error)) (*cloudv1.Volume, error) {
+	value, err := m.fly(ctx, "fresh "+key, func(ctx context.Context) answer { return m.ask(ctx, read, func(answer) {}) })
 	m.note(ResultMiss, err)
 	return value, err
 }
 
+// ask reads when it is its turn, and keeps the answer.
+func (m *memory) ask(
+	ctx context.Context, read func(context.Context) (*cloudv1.Volume, error), keep func(answer),
+) (a answer) {
+	a.err = m.gate.pass(ctx, func(ctx context.Context) (err error) {
+		a.value, err = read(ctx)
+		keep(answer{a.value, err})
+		return err
+	})
+	return a
+}
+
 // note reports the result of a lookup: answered if there was an answer.
-func (m *memory[T]) note(answered Result, err error) {
+func (m *memory) note(answered Result, err error) {
 	if err != nil && !errors.Is(err, cloudprovider.DiskNotFound) {
 		answered = ResultUnavailable
 	}
@@ -81,35 +83,32 @@ func (m *memory[T]) note(answered Result, err error) {
 
 // fly joins the flight of that name, or starts it. A flight outlives the caller that started it because others may wait
 // for it, too.
-func (m *memory[T]) fly(ctx context.Context, name string, ask func(context.Context) answer[T]) (T, error) {
+func (m *memory) fly(ctx context.Context, name string, ask func(context.Context) answer) (*cloudv1.Volume, error) {
 	landed := m.flights.DoChan(name, func() (value any, err error) {
 		defer func() {
 			// A flight has its own goroutine, so no caller could recover the panic.
 			if p := recover(); p != nil {
-				value = answer[T]{err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+				value = answer{err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 			}
 		}()
 		return ask(context.WithoutCancel(ctx)), nil
 	})
 	select {
 	case result := <-landed:
-		a := result.Val.(answer[T])
+		a := result.Val.(answer)
 		return a.value, a.err
 	case <-ctx.Done():
-		var nothing T
-		return nothing, fmt.Errorf("wait for the cloud: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for the cloud: %w", ctx.Err())
 	}
 }
 
-func (m *memory[T]) cached(key string) (answer[T], bool) {
-	a, ok := m.answers.Get(key)
-	if !ok {
-		return answer[T]{}, false
-	}
-	return a.(answer[T]), true
+func (m *memory) cached(key string) (answer, bool) {
+	known, _ := m.answers.Get(key)
+	a, ok := known.(answer)
+	return a, ok
 }
 
-func (m *memory[T]) lifetime(err error) time.Duration {
+func (m *memory) lifetime(err error) time.Duration {
 	switch {
 	case err == nil:
 		return m.ttl

@@ -41,8 +41,8 @@ func Take(ctx context.Context, cloud *cloudapi.Client, clusterUID string) (Inven
 	}
 	return Inventory{
 		LoadBalancers: balancers,
-		NodeGroups:    bearing(groups.Items, tags, func(g *cloudv1.NodeGroup) map[string]string { return g.Tags }),
-		Routes:        bearing(routes, tags, func(r *cloudv1.Route) map[string]string { return r.Tags }),
+		NodeGroups:    bearing(groups.Items, tags, (*cloudv1.NodeGroup).Metadata),
+		Routes:        bearing(routes, tags, (*cloudv1.Route).Metadata),
 	}, nil
 }
 
@@ -60,7 +60,7 @@ func LoadBalancers(ctx context.Context, cloud *cloudapi.Client, clusterUID strin
 	if err != nil {
 		return nil, fmt.Errorf("list load balancers: %w", err)
 	}
-	return bearing(list.Items, tags, func(lb *cloudv1.LoadBalancer) map[string]string { return lb.Tags }), nil
+	return bearing(list.Items, tags, (*cloudv1.LoadBalancer).Metadata), nil
 }
 
 // listRoutes reads the routes of all tables: only the cloud config knows which one the cluster used, and it may have
@@ -83,10 +83,10 @@ func listRoutes(ctx context.Context, cloud *cloudapi.Client, options cloudapi.Li
 
 // bearing filters a list again that the cloud has filtered by the tags: if the cloud ignored that, other owners would
 // lose their objects.
-func bearing[T any](items []T, wanted map[string]string, tags func(*T) map[string]string) []T {
+func bearing[T any](items []T, wanted map[string]string, meta func(*T) *cloudv1.Object) []T {
 	var found []T
 	for i := range items {
-		if ownership.Bears(tags(&items[i]), wanted) {
+		if ownership.Bears(meta(&items[i]).Tags, wanted) {
 			found = append(found, items[i])
 		}
 	}
