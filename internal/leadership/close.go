@@ -12,9 +12,6 @@ var errClosed = fmt.Errorf("the process ends and writes nothing more: %w", conte
 // Close refuses new writes from now on, so that the lease can be released once those in flight have their answers. They
 // go on even if their callers are canceled, which should follow.
 func (t *Tenure) Close() {
-	if t == nil {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed == nil {
@@ -34,9 +31,6 @@ func (t *Tenure) settle() {
 // Drain waits after Close until no write is in flight; if the context ends first, it cancels them. It returns an error
 // unless every write of the last lease duration has an answer, as another one may still be carried out.
 func (t *Tenure) Drain(ctx context.Context) error {
-	if t == nil {
-		return nil
-	}
 	select {
 	case <-t.closed:
 	case <-ctx.Done():

@@ -150,9 +150,6 @@ func (t *Tenure) Epoch() (epoch int64, known bool) {
 // higher one, although this process holds the lease, because the lease was deleted or etcd was restored from a backup. A
 // former leader cannot renew the lease, so for it this has no effect.
 func (t *Tenure) Raise(epoch int64) {
-	if t == nil {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.floor = max(t.floor, epoch)

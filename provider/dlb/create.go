@@ -2,8 +2,6 @@ package dlb
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -161,14 +159,10 @@ func (b *Balancer) holder(
 	return nil, nil
 }
 
-// suffixLength is the number of characters of the hash in the name's suffix.
-const suffixLength = 8
-
 // Names returns the possible names of a Service's load balancer: the plain one, and the one to use if that is taken.
 // They are for human readers: two Services can have the same plain name, since names of namespaces and Services may
 // contain dashes.
 func Names(clusterID, clusterUID string, svc *corev1.Service) (plain, unique string) {
 	plain = strings.Join([]string{clusterID, svc.Namespace, svc.Name}, "-")
-	hash := sha256.Sum256([]byte(strings.Join([]string{clusterUID, svc.Namespace, svc.Name}, "/")))
-	return plain, plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]
+	return plain, ownership.UniqueName(plain, clusterUID, svc.Namespace, svc.Name)
 }

@@ -148,20 +148,15 @@ func settle(
 			spec.Tags[key] = value
 		}
 	}
-	settleProtection(&spec, d, rec, actual)
+	settleProtection(&spec, d, actual)
 	return spec
 }
 
-// settleProtection keeps deletion protection that others have switched on. That of a load balancer without a record is
-// the Service's: an earlier version has not marked it.
-func settleProtection(
-	spec *cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, rec record, actual *cloudv1.LoadBalancer,
-) {
+// settleProtection keeps deletion protection that others have switched on.
+func settleProtection(spec *cloudv1.LoadBalancerSpec, d *loadbalancer.Desired, actual *cloudv1.LoadBalancer) {
 	delete(spec.Tags, ownership.Protected)
-	unmarked := rec.ID == "" && !ownership.Adopted(actual.Tags)
-	foreign := foreignProtection(actual) && !(unmarked && d.DeletionProtection)
 	switch {
-	case foreign:
+	case foreignProtection(actual):
 		spec.DeletionProtection = true
 	case d.DeletionProtection:
 		spec.Tags[ownership.Protected] = protectedByService

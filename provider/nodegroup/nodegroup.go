@@ -3,8 +3,6 @@ package nodegroup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -90,7 +88,8 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 	if err != nil {
 		return ingressnode.Group{}, err
 	}
-	plain, unique := names(g.clusterID, tags[ownership.ClusterUID], name)
+	plain := g.clusterID + "-" + name
+	unique := ownership.UniqueName(plain, tags[ownership.ClusterUID], name)
 	tags[ownership.IngressGroup] = name
 	ctx = cloudapi.WithFlow(ctx, groupsFlow)
 	made, err := g.create(ctx, cloudv1.NodeGroupSpec{Name: plain, Tags: tags})
@@ -101,16 +100,6 @@ func (g *Groups) Create(ctx context.Context, name string) (ingressnode.Group, er
 		return ingressnode.Group{}, err
 	}
 	return fromCloud(made), nil
-}
-
-// suffixLength is the number of characters of the hash in the name's suffix.
-const suffixLength = 8
-
-// names returns the possible names of a group: the plain one, and the one to use if that is taken.
-func names(clusterID, clusterUID, group string) (plain, unique string) {
-	plain = clusterID + "-" + group
-	hash := sha256.Sum256([]byte(clusterUID + "/" + group))
-	return plain, plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]
 }
 
 // create creates a group of that name, or returns the group that has the name if it is ours.

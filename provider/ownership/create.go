@@ -1,6 +1,8 @@
 package ownership
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -52,4 +54,13 @@ func Create[T any](identity []string, create func(key string) (T, error), confir
 
 func key(identity []string, generation int) string {
 	return uuid.NewSHA1(keySpace, []byte(strings.Join(identity, "\x00")+"\x00"+strconv.Itoa(generation))).String()
+}
+
+// suffixLength is the number of characters of the hash in the suffix of a name.
+const suffixLength = 8
+
+// UniqueName returns the name to use if the plain one is taken, with a suffix that follows from the identity.
+func UniqueName(plain string, identity ...string) string {
+	hash := sha256.Sum256([]byte(strings.Join(identity, "/")))
+	return plain + "-" + hex.EncodeToString(hash[:])[:suffixLength]
 }

@@ -45,6 +45,3 @@ func (g *groups) ID(ctx context.Context, name string) (string, error) {
 	}
 	return group.ID, nil
 }
-
-// asked returns the groups that were asked for.
-func (g *groups) asked() []string { return g.names }

@@ -227,7 +227,7 @@ func (p *planner) ingressNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := unplanned(controller.Once(ctx, p.groups.asked()...)); err != nil {
+	if err := unplanned(controller.Once(ctx, p.groups.names...)); err != nil {
 		return fmt.Errorf("plan ingress nodes: %w", err)
 	}
 	return nil
