@@ -114,15 +114,7 @@ func (s *Store[T]) Drop(id string) {
 }
 
 func (s *Store[T]) sort(list []*T) {
-	slices.SortFunc(list, func(a, b *T) int {
-		switch x, y := s.meta(a).ID, s.meta(b).ID; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(list, func(a, b *T) int { return strings.Compare(s.meta(a).ID, s.meta(b).ID) })
 }
 
 // doubt lets what is read next replace all objects, whatever their revisions: the cloud may have been restored from a
