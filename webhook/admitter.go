@@ -30,28 +30,17 @@ const (
 	auditAudited = "audited"
 )
 
-// Admitter decides on admission requests for one resource. It must respect the deadline of the context.
+// Admitter decides on the creation and the updates of objects of one kind. It is not called for an object that is being
+// deleted, which needs no validation: finalizers must be removable.
 type Admitter interface {
-	// Admit returns a response; the handler sets its UID. An error means that there is no decision: a MalformedError is
-	// answered with 400, any other error with 5xx.
-	Admit(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
-}
-
-// ObjectReader is implemented by an Admitter that needs the objects of requests.
-type ObjectReader interface {
-	// Decodable returns what an object is decoded into, which the Admitter gets in the request's Object.Object or
-	// OldObject.Object.
+	// Kind returns the kind of the objects.
+	Kind() string
+	// Decodable returns what an object is decoded into.
 	Decodable() Decodable
+	// Admit returns a response; the handler sets its UID. An error means that there is no decision. Admit must respect the
+	// deadline of the context.
+	Admit(ctx context.Context, req *Request) (*admissionv1.AdmissionResponse, error)
 }
-
-// MalformedError reports a request that cannot be decoded, which is the fault of the caller and not of the object's
-// author.
-type MalformedError struct {
-	// Problem describes in one line what is wrong.
-	Problem string
-}
-
-func (e *MalformedError) Error() string { return e.Problem }
 
 // Allow returns a response that admits an object without warnings.
 func Allow() *admissionv1.AdmissionResponse { return &admissionv1.AdmissionResponse{Allowed: true} }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"quaymaster.dev/webhook/stream"
 )
@@ -41,7 +42,7 @@ type HandlerOptions struct {
 	Resource metav1.GroupVersionResource
 	// Subresource is a subresource that is also served; none if it is empty.
 	Subresource string
-	// Admitter decides on the requests.
+	// Admitter decides on the requests. Its kind is that of the resource.
 	Admitter Admitter
 	// Timeout is the longest time for a response, whatever the caller asks for; it defaults to 10 s.
 	Timeout time.Duration
@@ -55,22 +56,14 @@ type HandlerOptions struct {
 
 // Handler serves one webhook. It takes the logger from the context of each request; that must be a bounded one, because
 // callers cause its lines.
-type Handler struct {
-	o HandlerOptions
-	// decodable returns what an object is decoded into; nil if the Admitter needs none.
-	decodable func() Decodable
-}
+type Handler struct{ o HandlerOptions }
 
 var _ http.Handler = (*Handler)(nil)
 
 // NewHandler returns a handler for one webhook.
 func NewHandler(o HandlerOptions) *Handler {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	h := &Handler{o: o}
-	if reader, reads := o.Admitter.(ObjectReader); reads {
-		h.decodable = reader.Decodable
-	}
-	return h
+	return &Handler{o: o}
 }
 
 // ServeHTTP responds to one AdmissionReview.
@@ -121,7 +114,7 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	}
 	defer h.o.Limit.requests.Release(1)
 	var held *share
-	if r.ContentLength < 0 || r.ContentLength > stream.ShortBytes {
+	if isLarge(r) {
 		held = h.o.Limit.newShare(w, r.Body)
 		defer held.release()
 	}
@@ -132,21 +125,27 @@ func (h *Handler) guard(w http.ResponseWriter, r *http.Request) (answer []byte, 
 	if excess != nil {
 		return h.respond(ctx, req, h.refuse(req, excess), nil)
 	}
-	response, err := h.o.Admitter.Admit(ctx, req)
+	relevant, err := h.request(req)
+	if err != nil {
+		return nil, "", badRequest(err)
+	}
+	if relevant == nil {
+		return h.respond(ctx, req, Allow(), nil)
+	}
+	response, err := h.o.Admitter.Admit(ctx, relevant)
 	return h.respond(ctx, req, response, err)
 }
 
+// isLarge reports whether a request needs a share of the budget for its body.
+func isLarge(r *http.Request) bool { return r.ContentLength < 0 || r.ContentLength > stream.ShortBytes }
+
 // respond returns the answer to a request, for which the Admitter returned a response or an error.
 func (h *Handler) respond(
-	ctx context.Context, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, err error,
+	ctx context.Context, req *request, response *admissionv1.AdmissionResponse, err error,
 ) ([]byte, decision, *httpFailure) {
-	if err == nil && response == nil {
-		err = errors.New("the Admitter returned neither a response nor an error")
-	}
-	if _, malformed := errors.AsType[*MalformedError](err); malformed {
-		return nil, "", badRequest(err)
-	}
 	switch {
+	case err == nil && response == nil:
+		return nil, "", internalError(errors.New("the Admitter returned neither a response nor an error"))
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, "", &httpFailure{
@@ -178,7 +177,7 @@ func (h *Handler) respond(
 }
 
 func (h *Handler) logDecision(
-	logger logr.Logger, req *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse, d decision,
+	logger logr.Logger, req *request, response *admissionv1.AdmissionResponse, d decision,
 ) {
 	level := 2
 	if d == decisionDenied {
@@ -188,10 +187,9 @@ func (h *Handler) logDecision(
 	if logger = logger.V(level); !logger.Enabled() {
 		return
 	}
-	dryRun := req.DryRun != nil && *req.DryRun
 	logger.Info("Handled admission request", "webhook", h.o.Name, "decision", string(d),
 		"object", klog.KRef(req.Namespace, req.Name), "operation", string(req.Operation), "user", req.UserInfo.Username,
-		"dryRun", dryRun, "audit", response.AuditAnnotations)
+		"dryRun", ptr.Deref(req.DryRun, false), "audit", response.AuditAnnotations)
 }
 
 func (h *Handler) logFailure(logger logr.Logger, failure *httpFailure) {

@@ -21,23 +21,28 @@ import (
 	"k8s.io/utils/clock"
 
 	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/service"
 )
 
 const reviewBody = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1",` +
 	`"kind":{"group":"","version":"v1","kind":"Service"},"resource":{"group":"","version":"v1","resource":"services"},` +
-	`"name":"web","namespace":"shop","operation":"CREATE","object":{},"futureField":1},"futureField":2}`
+	`"name":"web","namespace":"shop","operation":"CREATE","object":{"apiVersion":"v1","kind":"Service"},"futureField":1},"futureField":2}`
 
 var services = metav1.GroupVersionResource{Version: "v1", Resource: "services"}
 
-type admitterFunc func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+type admitterFunc func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error)
 
-func (f admitterFunc) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
+func (admitterFunc) Kind() string { return "Service" }
+
+func (admitterFunc) Decodable() webhook.Decodable {
+	return service.NewMutator(service.Options{}).Decodable()
+}
+
+func (f admitterFunc) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx, req)
 }
 
-func allow(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func allow(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
 }
 
@@ -50,7 +55,7 @@ type fixture struct {
 func TestSubresource(t *testing.T) {
 	body := strings.Replace(reviewBody, `"name":"web"`, `"subResource":"status"`, 1)
 	for subresource, want := range map[string]int{"status": http.StatusOK, "": http.StatusBadRequest, "scale": http.StatusBadRequest} {
-		f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		f := newFixture(t, func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 			return webhook.Allow(), nil
 		}, 1, func(o *webhook.HandlerOptions) { o.Subresource = subresource })
 		w := httptest.NewRecorder()
@@ -113,10 +118,8 @@ func TestDecisions(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			var received *admissionv1.AdmissionRequest
-			f := newFixture(t, func(
-				_ context.Context, req *admissionv1.AdmissionRequest,
-			) (*admissionv1.AdmissionResponse, error) {
+			var received *webhook.Request
+			f := newFixture(t, func(_ context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				received = req
 				return test.response.DeepCopy(), nil
 			}, 1)
@@ -138,7 +141,7 @@ func TestDecisions(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if received.Name != "web" || received.Namespace != "shop" || received.Operation != admissionv1.Create {
+			if received.Namespace != "shop" || received.Old != nil || received.New == nil {
 				t.Errorf("Admitter received %+v", received)
 			}
 			f.wantDecision(t, test.decision)
@@ -247,7 +250,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			f := newFixture(t, func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				t.Error("Admitter was called")
 				return nil, errors.New("called")
 			}, 1)
@@ -278,31 +281,25 @@ func TestFailures(t *testing.T) {
 		decision string
 	}{
 		"error": {
-			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				return nil, errors.New("password of the cache is hunter2")
 			},
 			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
 		"panic": {
-			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				panic("boom")
 			},
 			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
 		"no response": {
-			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				return nil, nil
 			},
 			status: http.StatusInternalServerError, problem: "internal error; see the webhook's log", decision: "failed",
 		},
-		"malformed object": {
-			admitter: func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-				return nil, &webhook.MalformedError{Problem: "request.object is missing"}
-			},
-			status: http.StatusBadRequest, problem: "request.object is missing", decision: "malformed",
-		},
 		"timeout": {
-			admitter: func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			admitter: func(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
@@ -335,7 +332,7 @@ func TestFailures(t *testing.T) {
 // A caller that disconnects gets no decision, which counts as a timeout and not as a failure.
 func TestCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	f := newFixture(t, func(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	f := newFixture(t, func(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 		disconnect()
 		return nil, ctx.Err()
 	}, 1)
@@ -359,9 +356,7 @@ func TestDeadlineOfAdmitter(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
-			f := newFixture(t, func(
-				ctx context.Context, _ *admissionv1.AdmissionRequest,
-			) (*admissionv1.AdmissionResponse, error) {
+			f := newFixture(t, func(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				deadline, ok := ctx.Deadline()
 				if left := deadline.Sub(start); !ok || left < test.want || left > test.want+time.Second {
 					t.Errorf("deadline in %s, want %s", left, test.want)

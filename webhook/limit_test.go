@@ -40,7 +40,7 @@ func newCrowd(t *testing.T, limit int, names ...string) *crowd {
 	for _, name := range names {
 		c.handlers[name] = webhook.NewHandler(webhook.HandlerOptions{
 			Name: name, Resource: services, Limit: shared, Metrics: metrics, Clock: clock.RealClock{},
-			Admitter: admitterFunc(func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			Admitter: admitterFunc(func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				c.admitted <- struct{}{}
 				<-leave
 				return webhook.Allow(), nil
@@ -90,7 +90,7 @@ func TestOverload(t *testing.T) {
 
 // large is a review of which much is kept, so that it needs a place, and stalled the beginning of one.
 var (
-	large   = strings.Replace(reviewBody, `"name":"web"`, `"name":"`+strings.Repeat("x", 64<<10)+`"`, 1)
+	large   = strings.Replace(reviewBody, `"namespace":"shop"`, `"namespace":"`+strings.Repeat("x", 64<<10)+`"`, 1)
 	stalled = large[:40<<10]
 )
 
@@ -100,8 +100,8 @@ func TestLargeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})
 		var admitted, most, answered atomic.Int32
-		f := newFixture(t, func(_ context.Context, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-			if len(r.Name) > 100 {
+		f := newFixture(t, func(_ context.Context, r *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+			if len(r.Namespace) > 100 {
 				most.Store(max(most.Load(), admitted.Add(1)))
 				<-leave
 				admitted.Add(-1)
@@ -134,7 +134,7 @@ func TestLargeRequests(t *testing.T) {
 // A large body of which little is kept gives its place back before the Admitter waits, say for the cloud.
 func TestSkippedContentsHoldNothing(t *testing.T) {
 	c := newCrowd(t, 100, "validate-service")
-	c.body = strings.Replace(reviewBody, `"object":{}`, `"object":{"metadata":{"managedFields":[`+strings.Repeat(`{"manager":"a"},`, 10_000)+`{}]}}`, 1)
+	c.body = strings.Replace(reviewBody, `"apiVersion":"v1"`, `"apiVersion":"v1","metadata":{"managedFields":[`+strings.Repeat(`{"manager":"a"},`, 10_000)+`{}]}`, 1)
 	for i := range 20 {
 		if w := c.send("validate-service"); w != nil {
 			t.Fatalf("request %d got %d %s", i, w.Code, w.Body)
@@ -200,15 +200,15 @@ func TestAnnouncedBodies(t *testing.T) {
 // Concurrent requests do not get each other's responses.
 func TestConcurrentRequests(t *testing.T) {
 	const callers = 100
-	f := newFixture(t, func(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{string(req.UID)}}, nil
+	f := newFixture(t, func(_ context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{req.Namespace}}, nil
 	}, 10*callers)
 	var calls sync.WaitGroup
 	for i := range callers {
 		uid := fmt.Sprintf("u-%d", i)
 		calls.Go(func() {
 			w := httptest.NewRecorder()
-			f.handler.ServeHTTP(w, post(strings.Replace(reviewBody, `"u-1"`, `"`+uid+`"`, 1)))
+			f.handler.ServeHTTP(w, post(strings.NewReplacer("u-1", uid, "shop", uid).Replace(reviewBody)))
 			var got admissionv1.AdmissionReview
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || string(got.Response.UID) != uid ||
 				got.Response.Warnings[0] != uid {

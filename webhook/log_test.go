@@ -15,17 +15,18 @@ import (
 	"k8s.io/klog/v2"
 
 	"quaymaster.dev/internal/observability"
+	"quaymaster.dev/webhook"
 )
 
 // The log names objects and decisions but never contains what users write into objects, at any verbosity.
 func TestLogsContainNoObjects(t *testing.T) {
 	const secret = "hunter2"
-	full := strings.Replace(
-		reviewBody, `"object":{}`,
-		`"object":{"metadata":{"annotations":{"`+secret+`":"`+secret+`"}}},"oldObject":{"spec":"`+secret+`"}`, 1,
-	)
+	full := strings.NewReplacer(
+		`"apiVersion":"v1"`, `"apiVersion":"v1","metadata":{"annotations":{"`+secret+`":"`+secret+`"}}`,
+		`"futureField":1`, `"oldObject":{"spec":"`+secret+`"}`,
+	).Replace(reviewBody)
 	respond := func(response *admissionv1.AdmissionResponse, err error) admitterFunc {
-		return func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+		return func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 			return response, err
 		}
 	}
@@ -52,7 +53,7 @@ func TestLogsContainNoObjects(t *testing.T) {
 		},
 		"error": {respond(nil, errors.New("cache is down")), full, 0, "Failed to handle admission request"},
 		"panic": {
-			func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			func(context.Context, *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 				panic("boom")
 			},
 			full, 0, "Failed to handle admission request",

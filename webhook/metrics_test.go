@@ -27,9 +27,7 @@ func TestDurations(t *testing.T) {
 	var duration time.Duration
 	handler := webhook.NewHandler(webhook.HandlerOptions{
 		Name: "validate-service", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "services"},
-		Admitter: admitterFunc(func(
-			ctx context.Context, req *admissionv1.AdmissionRequest,
-		) (*admissionv1.AdmissionResponse, error) {
+		Admitter: admitterFunc(func(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 			clock.SetTime(clock.Now().Add(duration))
 			return allow(ctx, req)
 		}),

@@ -3,7 +3,6 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,16 +25,18 @@ func (p *Patch) Add(path string, value any) { *p = append(*p, operation{"add", p
 // step escapes a key as a step of a JSON Pointer (RFC 6901).
 var step = strings.NewReplacer("~", "~0", "/", "~1")
 
-// AddEntries adds entries to the map at a path, in the order of their keys. present is the object's map at that path;
+// AddEntries adds entries to the map at a path, in the order of their paths. present is the object's map at that path;
 // the whole map is added only if present is nil.
 func (p *Patch) AddEntries(path string, present, entries map[string]string) {
 	if present == nil && len(entries) > 0 {
 		p.Add(path, entries)
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		p.Add(path+"/"+step.Replace(key), entries[key])
+	first := len(*p)
+	for key, value := range entries {
+		p.Add(path+"/"+step.Replace(key), value)
 	}
+	slices.SortFunc((*p)[first:], func(a, b operation) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // Into sets the patch in the response; an empty patch leaves the response unchanged.

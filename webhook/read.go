@@ -3,7 +3,6 @@ package webhook
 import (
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"quaymaster.dev/webhook/stream"
 )
@@ -31,36 +30,19 @@ func (m *Metadata) ObjectMeta() metav1.ObjectMeta {
 
 // slot is an object of a request; null means that there is none.
 type slot struct {
-	decodable func() Decodable
-	object    Object
-	// mismatch is set if a value is of the wrong type. The Admitter reports that if the object matters.
+	admitter Admitter
+	object   Object
+	// mismatch is set if a value is of the wrong type, which matters if the object does.
 	mismatch error
 }
 
 // UnmarshalJSONFrom decodes the object. After an error, it has the fields that were decoded before.
 func (s *slot) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
-	if d.PeekKind() == 'n' || s.decodable == nil {
+	if d.PeekKind() == 'n' {
 		return d.SkipValue()
 	}
-	into := s.decodable()
+	into := s.admitter.Decodable()
 	s.mismatch, err = stream.Part(d, into)
 	s.object = into.Object()
 	return err
-}
-
-func (s *slot) extension() runtime.RawExtension {
-	switch {
-	case s.mismatch != nil:
-		return runtime.RawExtension{Object: &malformed{problem: s.mismatch}}
-	case s.object != nil:
-		return runtime.RawExtension{Object: s.object}
-	}
-	return runtime.RawExtension{}
-}
-
-// malformed stands for an object with a value of the wrong type.
-type malformed struct {
-	runtime.Unknown
-
-	problem error
 }

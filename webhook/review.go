@@ -14,9 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -35,7 +33,7 @@ const (
 // a short body.
 func (h *Handler) read(
 	ctx context.Context, held *share, w http.ResponseWriter, r *http.Request,
-) (*admissionv1.AdmissionRequest, *stream.LimitError, *httpFailure) {
+) (*request, *stream.LimitError, *httpFailure) {
 	in := stream.Input{Reader: r.Body, Short: held == nil}
 	if held != nil {
 		if r.ContentLength < 0 {
@@ -54,9 +52,9 @@ func (h *Handler) read(
 			return nil
 		}
 	}
-	review := admissionReview{Request: request{decodable: h.decodable}}
+	review := admissionReview{Request: optional{admitter: h.o.Admitter}}
 	err := stream.Read(in, &review)
-	req := review.Request.admission()
+	req := review.Request.request
 	excess, exceeded := errors.AsType[*stream.LimitError](err)
 	if err != nil && !exceeded {
 		return nil, nil, unreadable(err)
@@ -80,9 +78,9 @@ func (h *Handler) read(
 }
 
 // kept returns about how much memory what was kept of a request needs.
-func kept(req *admissionv1.AdmissionRequest) int {
+func kept(req *request) int {
 	size := len(req.UID) + len(req.Name) + len(req.Namespace) + len(req.UserInfo.Username)
-	for _, object := range []runtime.Object{req.Object.Object, req.OldObject.Object} {
+	for _, object := range []Object{req.Object.object, req.OldObject.object} {
 		if sized, ok := object.(interface{ Size() int }); ok {
 			size += sized.Size()
 		} else if object != nil {
@@ -111,7 +109,7 @@ func unreadable(err error) *httpFailure {
 }
 
 // check validates that a request is about the resource, or about the subresource of it that is also served, if any.
-func (h *Handler) check(kind metav1.TypeMeta, req *admissionv1.AdmissionRequest) error {
+func (h *Handler) check(kind metav1.TypeMeta, req *request) error {
 	resource, subresource := h.o.Resource, h.o.Subresource
 	switch {
 	case kind.APIVersion != reviewVersion || kind.Kind != reviewKind:
@@ -134,12 +132,12 @@ func (h *Handler) check(kind metav1.TypeMeta, req *admissionv1.AdmissionRequest)
 }
 
 // refuse returns the response to a request beyond a limit. Deletions are allowed: finalizers must be removable.
-func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.LimitError) *admissionv1.AdmissionResponse {
-	object, known := req.Object.Object.(Object)
-	if req.Operation == admissionv1.Delete || known && object.GetDeletionTimestamp() != nil {
+func (h *Handler) refuse(req *request, excess *stream.LimitError) *admissionv1.AdmissionResponse {
+	object := req.Object.object
+	if req.Operation == admissionv1.Delete || object != nil && object.GetDeletionTimestamp() != nil {
 		return Allow()
 	}
-	if !known {
+	if object == nil {
 		object = &metav1.PartialObjectMetadata{}
 	}
 	if object.GetName() == "" {
@@ -154,16 +152,17 @@ func (h *Handler) refuse(req *admissionv1.AdmissionRequest, excess *stream.Limit
 // admissionReview has the fields of an AdmissionReview that are used.
 type admissionReview struct {
 	metav1.TypeMeta `json:",inline"`
-	Request         request `json:"request"`
+	Request         optional `json:"request"`
 }
 
-// request is decoded into fields, which are nil if there is no request.
+// optional is a request, which is nil if there is none.
+type optional struct {
+	*request
+
+	admitter Admitter
+}
+
 type request struct {
-	decodable func() Decodable
-	fields    *requestFields
-}
-
-type requestFields struct {
 	UID         types.UID                   `json:"uid"`
 	Resource    metav1.GroupVersionResource `json:"resource"`
 	SubResource string                      `json:"subResource"`
@@ -179,28 +178,15 @@ type requestFields struct {
 }
 
 // UnmarshalJSONFrom decodes the request.
-func (r *request) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (o *optional) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == 'n' {
-		r.fields = nil
+		o.request = nil
 		return d.SkipValue()
 	}
-	if r.fields == nil {
-		r.fields = &requestFields{Object: slot{decodable: r.decodable}, OldObject: slot{decodable: r.decodable}}
+	if o.request == nil {
+		o.request = &request{Object: slot{admitter: o.admitter}, OldObject: slot{admitter: o.admitter}}
 	}
-	return json.UnmarshalDecode(d, r.fields)
-}
-
-// admission returns the request for an Admitter; nil if there is none.
-func (r *request) admission() *admissionv1.AdmissionRequest {
-	f := r.fields
-	if f == nil {
-		return nil
-	}
-	return &admissionv1.AdmissionRequest{
-		UID: f.UID, Resource: f.Resource, SubResource: f.SubResource, Name: f.Name, Namespace: f.Namespace,
-		Operation: f.Operation, UserInfo: authenticationv1.UserInfo{Username: f.UserInfo.Username}, DryRun: f.DryRun,
-		Object: f.Object.extension(), OldObject: f.OldObject.extension(),
-	}
+	return json.UnmarshalDecode(d, o.request)
 }
 
 // resourceName returns the resource as kubectl writes it, such as services.v1 or nodes.v1/status.

@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -24,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	kjson "sigs.k8s.io/json"
 
@@ -84,10 +81,9 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// meta returns the metadata with those annotations that have the prefix.
-func (m *metadata) meta(prefix string) metav1.ObjectMeta {
+func (m *metadata) meta() metav1.ObjectMeta {
 	meta := m.names.meta()
-	meta.Annotations = filter(m.Annotations, prefix)
+	meta.Annotations = m.Annotations
 	return meta
 }
 
@@ -151,7 +147,7 @@ type serviceObject struct {
 
 // object returns the Service.
 func (s *serviceObject) object() runtime.Object {
-	svc := &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: s.Metadata.meta(""), Spec: corev1.ServiceSpec{
+	svc := &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: s.Metadata.meta(), Spec: corev1.ServiceSpec{
 		Type: s.Spec.Type, Selector: s.Spec.Selector, ClusterIPs: s.Spec.ClusterIPs, ExternalIPs: s.Spec.ExternalIPs,
 		LoadBalancerIP: s.Spec.LoadBalancerIP, LoadBalancerSourceRanges: s.Spec.LoadBalancerSourceRanges,
 		LoadBalancerClass: s.Spec.LoadBalancerClass, AllocateLoadBalancerNodePorts: s.Spec.AllocateLoadBalancerNodePorts,
@@ -194,7 +190,7 @@ type volumeObject struct {
 }
 
 func (v *volumeObject) object() runtime.Object {
-	pv := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: v.Metadata.meta("pv.kubernetes.io/")}
+	pv := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: v.Metadata.meta()}
 	pv.Labels = filter(v.Metadata.Labels, "topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/")
 	pv.Spec.NodeAffinity = v.Spec.NodeAffinity
 	if csi := v.Spec.CSI; csi != nil {
@@ -245,13 +241,7 @@ type claimObject struct {
 }
 
 func (c *claimObject) object() runtime.Object {
-	pvc := &corev1.PersistentVolumeClaim{TypeMeta: c.TypeMeta, ObjectMeta: c.Metadata.meta(corev1.BetaStorageClassAnnotation)}
-	if pvc.Annotations != nil { // only one key is read, and not others that begin like it
-		value, set := pvc.Annotations[corev1.BetaStorageClassAnnotation]
-		if pvc.Annotations = map[string]string{}; set {
-			pvc.Annotations[corev1.BetaStorageClassAnnotation] = value
-		}
-	}
+	pvc := &corev1.PersistentVolumeClaim{TypeMeta: c.TypeMeta, ObjectMeta: c.Metadata.meta()}
 	pvc.Spec.Resources.Requests, pvc.Status.Capacity = c.Spec.Resources.Requests.list(), c.Status.Capacity.list()
 	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = c.Spec.StorageClassName, c.Spec.VolumeName, c.Status.Phase
 	return pvc
@@ -279,22 +269,10 @@ func (p *clusterPolicyObject) object() runtime.Object {
 	return &v1alpha1.ClusterLoadBalancerPolicy{TypeMeta: p.TypeMeta, ObjectMeta: p.Metadata.meta(), Spec: p.Spec}
 }
 
-// seen keeps the request that the Handler has read.
-type seen struct {
-	webhook.ObjectReader
-
-	request *admissionv1.AdmissionRequest
-}
-
-func (s *seen) Admit(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	s.request = req
-	return webhook.Allow(), nil
-}
-
 // reading is what one webhook reads.
 type reading struct {
 	resource metav1.GroupVersionResource
-	reader   webhook.ObjectReader
+	admitter webhook.Admitter
 	want     func() readable
 }
 
@@ -401,22 +379,20 @@ func FuzzReview(f *testing.F) {
 		want := &admissionReview{}
 		err := kjson.UnmarshalCaseSensitivePreserveInts(body, want)
 		for _, length := range []int64{int64(len(body)), -1} {
-			got := &seen{ObjectReader: one.reader}
 			handler := webhook.NewHandler(webhook.HandlerOptions{
-				Resource: one.resource, Admitter: got, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
+				Resource: one.resource, Admitter: one.admitter, Limit: webhook.NewLimit(1), Metrics: metrics, Clock: clock.RealClock{},
 			})
 			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			if r.ContentLength = length; length < 0 {
 				r.Body = pieces{r.Body}
 			}
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, r.WithContext(klog.NewContext(r.Context(), logr.Discard())))
+			got, status := handler.Read(httptest.NewRecorder(), r)
 			switch valid := err == nil && want.valid(one.resource); {
-			case !valid && w.Code != http.StatusBadRequest || valid && w.Code != http.StatusOK:
-				t.Fatalf("status %d %s; API server: %v\n%.300q", w.Code, w.Body, err, body)
+			case !valid && status != http.StatusBadRequest || valid && status != http.StatusOK:
+				t.Fatalf("status %d; API server: %v\n%.300q", status, err, body)
 			case valid:
-				compare(t, one, want, got.request, body)
+				compare(t, one, want, got, body)
 			}
 		}
 	})

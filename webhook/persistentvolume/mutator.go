@@ -17,11 +17,8 @@ import (
 	"quaymaster.dev/webhook"
 )
 
-const (
-	kind = "PersistentVolume"
-	// auditLabeled is the audit annotation for the labels that were set.
-	auditLabeled = "labeled"
-)
+// auditLabeled is the audit annotation for the labels that were set.
+const auditLabeled = "labeled"
 
 // Resource returns the resource that the webhook serves.
 func Resource() metav1.GroupVersionResource {
@@ -57,14 +54,10 @@ func NewMutator(o MutatorOptions) *Mutator {
 }
 
 // Admit denies a PersistentVolume whose volume does not exist, and admits one if the cloud does not respond.
-func (m *Mutator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldPV, newPV, err := webhook.ReadPair[*corev1.PersistentVolume](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
+func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+	oldPV, newPV := webhook.Objects[*corev1.PersistentVolume](req)
 	switch {
-	case err != nil:
-		return nil, err
-	case newPV == nil || !volume.Zoned(newPV):
+	case !volume.Zoned(newPV):
 		return webhook.Allow(), nil
 	case oldPV != nil:
 		return keep(oldPV, newPV)

@@ -19,6 +19,7 @@ import (
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/provider/lookup"
+	"quaymaster.dev/test/admission"
 	"quaymaster.dev/test/cloud"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolume"
@@ -178,7 +179,7 @@ func admit(
 	t *testing.T, m *persistentvolume.Mutator, request *admissionv1.AdmissionRequest,
 ) *admissionv1.AdmissionResponse {
 	t.Helper()
-	response, err := m.Admit(t.Context(), request)
+	response, err := admission.Call(t.Context(), t, m, persistentvolume.Resource(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,15 +373,5 @@ func TestMutatorIgnoresDeletions(t *testing.T) {
 	request.Operation = admissionv1.Delete
 	if diff := cmp.Diff(webhook.Allow(), admit(t, mutator(labeler(known), nil), request)); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
-	}
-}
-
-func TestMalformedObject(t *testing.T) {
-	request := &admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Pod"}`)},
-	}
-	_, err := mutator(labeler(known), nil).Admit(t.Context(), request)
-	if _, ok := errors.AsType[*webhook.MalformedError](err); !ok {
-		t.Errorf("error %v, want a MalformedError", err)
 	}
 }

@@ -11,8 +11,11 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader makes an Admitter of this package a webhook.ObjectReader.
+// reader decodes the PersistentVolumes of the Mutator.
 type reader struct{}
+
+// Kind returns the kind of PersistentVolumes.
+func (reader) Kind() string { return "PersistentVolume" }
 
 // Decodable returns what a PersistentVolume is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
@@ -22,8 +25,8 @@ type decodable struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		webhook.Metadata
-		Labels      topology     `json:"labels"`
-		Annotations provisioning `json:"annotations"`
+		Labels      topology           `json:"labels"`
+		Annotations stream.Annotations `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		CSI *struct {
@@ -52,12 +55,4 @@ func (t *topology) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return stream.Strings(d, (*map[string]string)(t), func(key string) bool {
 		return strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "failure-domain.beta.kubernetes.io/")
 	})
-}
-
-// provisioning has the annotations that may be those that provisioners set.
-type provisioning map[string]string
-
-// UnmarshalJSONFrom decodes the annotations.
-func (p *provisioning) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	return stream.Strings(d, (*map[string]string)(p), func(key string) bool { return strings.HasPrefix(key, "pv.kubernetes.io/") })
 }

@@ -26,15 +26,9 @@ var _ webhook.Admitter = (*Mutator)(nil)
 func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
 // Admit never denies a claim.
-func (m *Mutator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldPVC, newPVC, err := readPair(req)
-	if err != nil {
-		return nil, err
-	}
+func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+	oldPVC, newPVC := webhook.Objects[*corev1.PersistentVolumeClaim](req)
 	switch {
-	case newPVC == nil:
 	case oldPVC == nil:
 		return webhook.Respond(newPVC, m.hints(ctx, newPVC), m.o.OnFinding), nil
 	case volume.Grows(oldPVC, newPVC):

@@ -79,7 +79,7 @@ func TestMutator(t *testing.T) {
 
 func TestMutatorExplains(t *testing.T) {
 	m := persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{Classes: &facts{}})
-	got, err := m.Admit(t.Context(), update(claim{class: "fixed", phase: "Pending"}, claim{class: "fixed", size: "20Gi"}))
+	got, err := admit(t, m, update(claim{class: "fixed", phase: "Pending"}, claim{class: "fixed", size: "20Gi"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestMutatorExplains(t *testing.T) {
 // Without a cloud there are no limits to warn about.
 func TestMutatorWithoutCloud(t *testing.T) {
 	m := persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{Classes: &facts{}})
-	got, err := m.Admit(t.Context(), create(claim{size: "1Pi"}))
+	got, err := admit(t, m, create(claim{size: "1Pi"}))
 	if err != nil || !got.Allowed || got.Warnings != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}

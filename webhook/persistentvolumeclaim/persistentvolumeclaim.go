@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +12,7 @@ import (
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
-	"quaymaster.dev/webhook"
 )
-
-const kind = "PersistentVolumeClaim"
 
 // Resource returns the resource that the webhooks serve.
 func Resource() metav1.GroupVersionResource {
@@ -82,9 +78,4 @@ func logged(ctx context.Context, err error, pvc *corev1.PersistentVolumeClaim, f
 	klog.FromContext(ctx).Error(err, "Admitted PersistentVolumeClaim without validation",
 		"persistentVolumeClaim", klog.KObj(pvc), "rule", f.ID)
 	return f
-}
-
-// readPair returns the claims of a request: the old one is nil on creation, both are nil if they need no review.
-func readPair(req *admissionv1.AdmissionRequest) (oldPVC, newPVC *corev1.PersistentVolumeClaim, err error) {
-	return webhook.ReadPair[*corev1.PersistentVolumeClaim](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 }

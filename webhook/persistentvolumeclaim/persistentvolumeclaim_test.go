@@ -16,6 +16,7 @@ import (
 
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/volume"
+	"quaymaster.dev/test/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/persistentvolumeclaim"
 )
@@ -158,7 +159,7 @@ func (e expectation) check(t *testing.T, newAdmitter func(persistentvolumeclaim.
 	if e.outage != nil {
 		o.Budget = 1
 	}
-	got, err := newAdmitter(o).Admit(t.Context(), e.request)
+	got, err := admit(t, newAdmitter(o), e.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,37 +187,8 @@ func warnedBy(ids string) map[string]string { return map[string]string{"warned":
 
 func deniedBy(ids string) map[string]string { return map[string]string{"denied": ids} }
 
-// A malformed request is the caller's mistake and gets no decision.
-func TestMalformedObjects(t *testing.T) {
-	for name, tc := range map[string]struct {
-		request *admissionv1.AdmissionRequest
-		want    string
-	}{
-		"no object": {&admissionv1.AdmissionRequest{Operation: admissionv1.Create}, "request.object is missing"},
-		"no old object": {
-			&admissionv1.AdmissionRequest{Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: claim{}.json()}},
-			"request.oldObject is missing",
-		},
-		"other kind": {
-			&admissionv1.AdmissionRequest{
-				Operation: admissionv1.Create,
-				Object:    runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"PersistentVolume"}`)},
-			},
-			`request.object must have apiVersion "v1" and kind "PersistentVolumeClaim"; got apiVersion "v1" and kind ` +
-				`"PersistentVolume"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for which, admitter := range map[string]webhook.Admitter{
-				"mutator":   persistentvolumeclaim.NewMutator(persistentvolumeclaim.Options{}),
-				"validator": persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{}),
-			} {
-				response, err := admitter.Admit(t.Context(), tc.request)
-				var malformed *webhook.MalformedError
-				if !errors.As(err, &malformed) || malformed.Problem != tc.want {
-					t.Errorf("%s: got %+v, %v; want %s", which, response, err, tc.want)
-				}
-			}
-		})
-	}
+// admit returns the response to a request.
+func admit(t testing.TB, by webhook.Admitter, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	t.Helper()
+	return admission.Call(t.Context(), t, by, persistentvolumeclaim.Resource(), request)
 }

@@ -14,8 +14,11 @@ import (
 	"quaymaster.dev/webhook/stream"
 )
 
-// reader makes an Admitter of this package a webhook.ObjectReader.
+// reader decodes the PersistentVolumeClaims of an Admitter.
 type reader struct{}
+
+// Kind returns the kind of PersistentVolumeClaims.
+func (reader) Kind() string { return "PersistentVolumeClaim" }
 
 // Decodable returns what a PersistentVolumeClaim is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }
@@ -25,7 +28,7 @@ type decodable struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
 		webhook.Metadata
-		Annotations class `json:"annotations"`
+		Annotations stream.Annotations `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		Resources struct {
@@ -47,14 +50,6 @@ func (d *decodable) Object() webhook.Object {
 	pvc.Spec.Resources.Requests, pvc.Status.Capacity = d.Spec.Resources.Requests.list(), d.Status.Capacity.list()
 	pvc.Spec.StorageClassName, pvc.Spec.VolumeName, pvc.Status.Phase = d.Spec.StorageClassName, d.Spec.VolumeName, d.Status.Phase
 	return pvc
-}
-
-// class has the annotation that names a class.
-type class map[string]string
-
-// UnmarshalJSONFrom decodes the annotation.
-func (c *class) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	return stream.Strings(d, (*map[string]string)(c), func(key string) bool { return key == corev1.BetaStorageClassAnnotation })
 }
 
 // storage is a list of resources with the only one that matters.

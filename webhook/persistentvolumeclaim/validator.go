@@ -25,13 +25,8 @@ var _ webhook.Admitter = (*Validator)(nil)
 func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
 // Admit denies with 422 Invalid and one cause per problem.
-func (v *Validator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldPVC, newPVC, err := readPair(req)
-	if err != nil {
-		return nil, err
-	}
+func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+	oldPVC, newPVC := webhook.Objects[*corev1.PersistentVolumeClaim](req)
 	if oldPVC == nil || !volume.Grows(oldPVC, newPVC) {
 		return webhook.Allow(), nil
 	}

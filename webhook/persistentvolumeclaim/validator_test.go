@@ -107,7 +107,7 @@ func TestValidator(t *testing.T) {
 func TestValidatorDenies(t *testing.T) {
 	f := &facts{}
 	v := persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f, Volumes: f})
-	got, err := v.Admit(t.Context(), update(claim{}, claim{size: "101Gi"}))
+	got, err := admit(t, v, update(claim{}, claim{size: "101Gi"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +130,7 @@ func TestValidatorDenies(t *testing.T) {
 // Without a cloud there are no limits and no lookups.
 func TestValidatorWithoutCloud(t *testing.T) {
 	f := &facts{}
-	got, err := persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f}).Admit(
-		t.Context(), update(claim{}, claim{size: "1Pi"}),
-	)
+	got, err := admit(t, persistentvolumeclaim.NewValidator(persistentvolumeclaim.Options{Classes: f}), update(claim{}, claim{size: "1Pi"}))
 	if err != nil || !got.Allowed || got.Warnings != nil || f.lookups != nil {
 		t.Errorf("got %+v, %v after lookups %v", got, err, f.lookups)
 	}

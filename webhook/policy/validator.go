@@ -51,22 +51,16 @@ func NewClusterValidator(o Options) *Validator {
 
 // Admit denies with 422 Invalid and one cause per problem. A problem that existed before an update, or that comes from
 // another existing policy, only causes a warning.
-func (v *Validator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldPolicy, newPolicy, err := webhook.ReadPair[webhook.Object](req, v1alpha1.GroupVersion().WithKind(v.kind), v)
-	if err != nil {
-		return nil, err
-	}
+func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	// Of the metadata, nothing is read that an update could change.
-	if newPolicy == nil || equality.Semantic.DeepEqual(oldPolicy, newPolicy) {
+	if equality.Semantic.DeepEqual(req.Old, req.New) {
 		return webhook.Allow(), nil
 	}
-	findings := v.validate(ctx, oldPolicy, newPolicy)
+	findings := v.validate(ctx, req.Old, req.New)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("validate policy: %w", err)
 	}
-	return webhook.Respond(newPolicy, findings, v.o.OnFinding), nil
+	return webhook.Respond(req.New, findings, v.o.OnFinding), nil
 }
 
 // validate compares both the new and the old policy with the same others, so that the difference is due to the update

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"quaymaster.dev/api/v1alpha1"
 	"quaymaster.dev/internal/finding"
 	engine "quaymaster.dev/internal/policy"
+	"quaymaster.dev/test/admission"
 	"quaymaster.dev/webhook"
 	"quaymaster.dev/webhook/policy"
 )
@@ -196,7 +198,7 @@ func TestValidator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Admit(t.Context(), test.request)
+			got, err := admit(t, v, test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +250,7 @@ func TestClusterValidator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := policy.NewClusterValidator(policy.Options{Policies: cluster{policies: test.policies}})
-			got, err := v.Admit(t.Context(), test.request)
+			got, err := admit(t, v, test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -280,7 +282,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	})
 	const warning = "spec: was not compared with the other policies because they are temporarily unavailable; " +
 		"defaults that break a rule of another policy will not be added to Services"
-	got, err := v.Admit(t.Context(), create(t, lbpol()))
+	got, err := admit(t, v, create(t, lbpol()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +295,7 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"policy-others-unavailable"}, counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
-	got, err = v.Admit(t.Context(), update(t, lbpol(), lbpol(withDefault(maxQPS, "many"))))
+	got, err = admit(t, v, update(t, lbpol(), lbpol(withDefault(maxQPS, "many"))))
 	if err != nil || got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("invalid policy: got %+v, %v", got, err)
 	}
@@ -301,15 +303,22 @@ func TestValidatorWithoutTheOthers(t *testing.T) {
 
 func TestValidatorErrors(t *testing.T) {
 	v := policy.NewValidator(policy.Options{Policies: cluster{}})
-	_, err := v.Admit(t.Context(), create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
+	_, err := admit(t, v, create(t, clbpol("shared", nil, v1alpha1.LoadBalancerPolicySpec{})))
 	const problem = `request.object must have apiVersion "quaymaster.dev/v1alpha1" and kind "LoadBalancerPolicy"; ` +
 		`got apiVersion "quaymaster.dev/v1alpha1" and kind "ClusterLoadBalancerPolicy"`
-	if malformed := (*webhook.MalformedError)(nil); !errors.As(err, &malformed) || malformed.Problem != problem {
+	if failure := (*admission.StatusError)(nil); !errors.As(err, &failure) || failure.Problem != problem {
 		t.Errorf("wrong kind: got error %v", err)
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := v.Admit(canceled, create(t, lbpol())); !errors.Is(err, context.Canceled) {
+	_, err = admission.Call(canceled, t, v, policy.LoadBalancerPolicies(), create(t, lbpol()))
+	if failure := (*admission.StatusError)(nil); !errors.As(err, &failure) || failure.Status != http.StatusServiceUnavailable {
 		t.Errorf("canceled: got error %v", err)
 	}
+}
+
+// admit returns the response to a request.
+func admit(t testing.TB, by webhook.Admitter, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	t.Helper()
+	return admission.Call(t.Context(), t, by, policy.LoadBalancerPolicies(), request)
 }

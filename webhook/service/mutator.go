@@ -29,13 +29,8 @@ var _ webhook.Admitter = (*Mutator)(nil)
 func NewMutator(o Options) *Mutator { return &Mutator{o: o} }
 
 // Admit adds defaults. It never refuses a Service.
-func (m *Mutator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldSvc, newSvc, err := readPair(req)
-	if err != nil {
-		return nil, err
-	}
+func (m *Mutator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+	oldSvc, newSvc := webhook.Objects[*corev1.Service](req)
 	switch {
 	case !isLoadBalancer(newSvc):
 		return webhook.Allow(), nil

@@ -60,7 +60,7 @@ func TestMutatorPatches(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := mutator(nil).Admit(t.Context(), test.request)
+			got, err := admit(t, mutator(nil), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestMutatorPatches(t *testing.T) {
 			}
 			object := apply(t, test.request.Object.Raw, got.Patch)
 			test.request.Object = runtime.RawExtension{Raw: object}
-			again, err := mutator(nil).Admit(t.Context(), test.request)
+			again, err := admit(t, mutator(nil), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 	all.all = append(all.all, foreign)
 	m := service.NewMutator(service.Options{Reviewer: reviewer, Policies: all})
 	request := create(manifest{name: "web", annotations: `{"team":"theirs"}`})
-	response, err := m.Admit(t.Context(), request)
+	response, err := admit(t, m, request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestMutatorAppliesPolicies(t *testing.T) {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	request.Object.Raw = object
-	again, err := m.Admit(t.Context(), request)
+	again, err := admit(t, m, request)
 	if err != nil {
 		t.Fatal(err)
 	}

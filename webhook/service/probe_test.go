@@ -26,7 +26,7 @@ func TestProbesAreRefusedByAnyCatalog(t *testing.T) {
 			"none":       {manifest{name: "web"}, true},
 			"other type": {manifest{name: "web", annotations: probe, spec: `{"type":"ClusterIP"}`}, true},
 		} {
-			response, err := v.Admit(t.Context(), create(test.manifest))
+			response, err := admit(t, v, create(test.manifest))
 			if err != nil || response.Allowed != test.allowed {
 				t.Errorf("%s by %v: %v, %+v", name, catalogs, err, response)
 			}

@@ -25,8 +25,11 @@ const (
 	maxListBytes = 8 << 20
 )
 
-// reader makes an Admitter of this package a webhook.ObjectReader.
+// reader decodes the Services of an Admitter.
 type reader struct{}
+
+// Kind returns the kind of Services.
+func (reader) Kind() string { return "Service" }
 
 // Decodable returns what a Service is decoded into.
 func (reader) Decodable() webhook.Decodable { return &decodable{} }

@@ -5,7 +5,6 @@ package service
 import (
 	"context"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,10 +13,7 @@ import (
 	"quaymaster.dev/internal/finding"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/review"
-	"quaymaster.dev/webhook"
 )
-
-const kind = "Service"
 
 // AnnotationProbe on a load balancer is always refused, regardless of the catalogs: with a dry run, a client can find
 // out whether the API server calls the webhooks.
@@ -43,11 +39,6 @@ type Options struct {
 	Policies Policies
 	// OnFinding is called with each finding, for metrics; nil for no call.
 	OnFinding func(finding.Finding)
-}
-
-// readPair returns the Services of a request: the old one is nil on creation, both are nil if they need no review.
-func readPair(req *admissionv1.AdmissionRequest) (oldSvc, newSvc *corev1.Service, err error) {
-	return webhook.ReadPair[*corev1.Service](req, corev1.SchemeGroupVersion.WithKind(kind), reader{})
 }
 
 func isLoadBalancer(svc *corev1.Service) bool {

@@ -3,7 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"net/http"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,7 +15,9 @@ import (
 	"quaymaster.dev/internal/loadbalancer"
 	"quaymaster.dev/internal/policy"
 	"quaymaster.dev/internal/review"
+	"quaymaster.dev/test/admission"
 	"quaymaster.dev/webhook"
+	"quaymaster.dev/webhook/service"
 )
 
 const prefix = loadbalancer.Prefix
@@ -102,22 +104,26 @@ func TestMalformedObjects(t *testing.T) {
 		request *admissionv1.AdmissionRequest
 		want    string
 	}{
-		"no object":          {raw(admissionv1.Create, "", ""), "request.object is missing"},
-		"no old object":      {raw(admissionv1.Update, good, ""), "request.oldObject is missing"},
-		"object of a type":   {raw(admissionv1.Create, `[]`, ""), "request.object must be a Service: it must be an object"},
-		"old object no JSON": {raw(admissionv1.Update, good, `{`), "request.oldObject must be a Service: jsontext: unexpected EOF after offset 1"},
-		"null":               {raw(admissionv1.Create, `null`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "" and kind ""`},
-		"other kind":         {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, ""), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "v1" and kind "Pod"`},
+		"no object":            {raw(admissionv1.Create, `null`, `null`), "request.object is missing"},
+		"no old object":        {raw(admissionv1.Update, good, `null`), "request.oldObject is missing"},
+		"object of a type":     {raw(admissionv1.Create, `[]`, `null`), "request.object must be a Service: /request/object must be an object"},
+		"old object of a type": {raw(admissionv1.Update, good, `{"spec":7}`), "request.oldObject must be a Service: /request/oldObject/spec must be an object"},
+		"other kind":           {raw(admissionv1.Create, `{"apiVersion":"v1","kind":"Pod"}`, `null`), `request.object must have apiVersion "v1" and kind "Service"; got apiVersion "v1" and kind "Pod"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for which, admitter := range map[string]webhook.Admitter{"mutator": mutator(nil), "validator": validator(nil)} {
-				response, err := admitter.Admit(t.Context(), test.request)
-				var malformed *webhook.MalformedError
-				if !errors.As(err, &malformed) || malformed.Problem != test.want {
+				response, err := admit(t, admitter, test.request)
+				if want := (admission.StatusError{Status: http.StatusBadRequest, Problem: test.want}); err == nil || err.Error() != want.Error() {
 					t.Errorf("%s: got %+v, %v; want %s", which, response, err, test.want)
 				}
 			}
 		})
 	}
+}
+
+// admit returns the response to a request.
+func admit(t testing.TB, by webhook.Admitter, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	t.Helper()
+	return admission.Call(t.Context(), t, by, service.Resource(), request)
 }

@@ -59,7 +59,7 @@ func TestPoliciesAreNotAvailable(t *testing.T) {
 				{v, test.validate, "policies-unavailable", manifest{name: "web", spec: test.spec}},
 			} {
 				found = nil
-				got, err := step.by.Admit(t.Context(), create(step.manifest))
+				got, err := admit(t, step.by, create(step.manifest))
 				if err != nil {
 					t.Fatal(err)
 				}

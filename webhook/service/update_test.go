@@ -49,7 +49,7 @@ func TestMutatorUpdatesLoadBalancers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := service.NewMutator(service.Options{Reviewer: reviewer, Policies: test.policies})
 			request := update(test.old, manifest{name: "web", annotations: test.current})
-			response, err := m.Admit(t.Context(), request)
+			response, err := admit(t, m, request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestMutatorUpdatesLoadBalancers(t *testing.T) {
 				return
 			}
 			request.Object.Raw = object
-			again, err := m.Admit(t.Context(), request)
+			again, err := admit(t, m, request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,16 +25,8 @@ var _ webhook.Admitter = (*Validator)(nil)
 func NewValidator(o Options) *Validator { return &Validator{o: o} }
 
 // Admit refuses Services with errors: 422 Invalid with one cause per problem.
-func (v *Validator) Admit(
-	ctx context.Context, req *admissionv1.AdmissionRequest,
-) (*admissionv1.AdmissionResponse, error) {
-	oldSvc, newSvc, err := readPair(req)
-	if err != nil {
-		return nil, err
-	}
-	if newSvc == nil {
-		return webhook.Allow(), nil
-	}
+func (v *Validator) Admit(ctx context.Context, req *webhook.Request) (*admissionv1.AdmissionResponse, error) {
+	oldSvc, newSvc := webhook.Objects[*corev1.Service](req)
 	findings := append(v.review(ctx, req.Namespace, oldSvc, newSvc), probed(newSvc)...)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("review service: %w", err)

@@ -39,7 +39,7 @@ func TestValidatorAllows(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := validator(nil).Admit(t.Context(), test.request)
+			got, err := admit(t, validator(nil), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestValidatorAppliesPolicies(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			v := service.NewValidator(service.Options{Reviewer: reviewer, Policies: test.policies})
-			got, err := v.Admit(t.Context(), create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
+			got, err := admit(t, v, create(manifest{name: "web", annotations: `{"` + prefix + `listener-maxqps":"30000"}`}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestValidatorRefuses(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			clear(counted)
-			got, err := v.Admit(t.Context(), test.request)
+			got, err := admit(t, v, test.request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -214,15 +214,15 @@ func texts(d *jsontext.Decoder, into *map[string]string, most int, wanted func(k
 		*into = map[string]string{}
 	}
 	_, err := d.ReadToken()
-	var key, text string
+	var entry struct{ key, text string }
 	for size := 0; err == nil && d.PeekKind() != '}'; {
-		if err = json.UnmarshalDecode(d, &key); err != nil {
+		if err = json.UnmarshalDecode(d, &entry.key); err != nil {
 			return err
 		}
-		text = ""
-		if err = json.UnmarshalDecode(d, &text); err == nil && wanted(key) {
-			(*into)[key] = text
-			size += len(key) + len(text)
+		entry.text = ""
+		if err = json.UnmarshalDecode(d, &entry.text); err == nil && wanted(entry.key) {
+			(*into)[entry.key] = entry.text
+			size += len(entry.key) + len(entry.text)
 		}
 		if size > most {
 			return Limit(d, "must have at most %d bytes in total", most)

@@ -37,7 +37,13 @@ type trouble struct {
 
 type admitterFunc func(context.Context) (*admissionv1.AdmissionResponse, error)
 
-func (f admitterFunc) Admit(ctx context.Context, _ *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (admitterFunc) Kind() string { return "Service" }
+
+func (admitterFunc) Decodable() webhook.Decodable {
+	return servicewebhook.NewMutator(servicewebhook.Options{}).Decodable()
+}
+
+func (f admitterFunc) Admit(ctx context.Context, _ *webhook.Request) (*admissionv1.AdmissionResponse, error) {
 	return f(ctx)
 }
 
@@ -49,6 +55,7 @@ func troubles(t *testing.T) map[string]trouble {
 	}
 	options := webhook.HandlerOptions{
 		Name: "faulty", Resource: servicewebhook.Resource(), Limit: webhook.NewLimit(100), Metrics: metrics, Clock: clock.RealClock{},
+		Admitter: admitterFunc(nil), // it is not called where there is no other one
 	}
 	admitted := func(f admitterFunc) http.Handler {
 		o := options
